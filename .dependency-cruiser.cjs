@@ -1,6 +1,6 @@
 /**
  * The layers of docs/architecture.md. Imports point down:
- * main, commands, host, parts, operator, (x402 | webhooks | delivery), pricing, store, (http | chain | grpc | telemetry),
+ * main, commands, host, parts, operator, (x402 | webhooks | delivery), store, (http | chain | grpc | telemetry),
  * (config | log | node), core.
  */
 const CORE = "^src/core/";
@@ -68,7 +68,7 @@ module.exports = {
       name: "nothing-below-imports-the-top",
       severity: "error",
       from: {
-        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry|runner)/",
+        path: "^src/(core|node|log|config|http|x402|webhooks|delivery|operator|chain|grpc|store|telemetry|runner)/",
       },
       to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events)\\.ts$|^src/(commands|api)/" },
     },
@@ -98,7 +98,7 @@ module.exports = {
       name: "the-store-imports-no-gateway",
       severity: "error",
       from: { path: "^src/store/" },
-      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|chain|grpc)/" },
+      to: { path: "^src/(x402|webhooks|delivery|operator|http|chain|grpc)/" },
     },
     {
       name: "store-rules-and-contract-name-no-dialect",
@@ -111,7 +111,7 @@ module.exports = {
       comment: "both are tools that know nothing of their callers",
       severity: "error",
       from: { path: "^src/(chain|grpc)/" },
-      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|store)/" },
+      to: { path: "^src/(x402|webhooks|delivery|operator|http|store)/" },
     },
     {
       name: "telemetry-imports-only-core-node-and-the-store-contract",
@@ -131,19 +131,12 @@ module.exports = {
       to: { path: "node_modules/(prom-client|@opentelemetry)/" },
     },
     {
-      name: "pricing-does-not-import-what-sells",
-      comment: "x402 passes in how a quote can be paid",
-      severity: "error",
-      from: { path: "^src/pricing/" },
-      to: { path: "^src/(x402|webhooks|delivery|operator)/" },
-    },
-    {
-      name: "grpc-stays-in-delivery-operator-pricing-and-the-runner-library",
+      name: "grpc-stays-in-delivery-operator-pricing-engine-and-the-runner-library",
       severity: "error",
       from: {
         path: "^src/",
         pathNot: [
-          "^src/(delivery|operator|pricing|runner|grpc|gen)/",
+          "^src/(delivery|operator|parts/pricing-engine|runner|grpc|gen)/",
           "^src/page/operator/",
           "^src/commands/operator-client\\.ts$",
         ],
@@ -167,12 +160,12 @@ module.exports = {
       to: { path: "^src/page/" },
     },
     {
-      name: "viem-stays-in-x402-pricing-and-chain",
+      name: "viem-stays-in-x402-chain-and-parts",
       severity: "error",
       from: {
         path: "^src/",
         pathNot:
-          "^src/(x402|pricing|chain|parts/(pay|dev|transactions|local-facilitator|facilitator-service|refunds|rates))/|^src/core/(addresses|private-keys)\\.ts$",
+          "^src/(x402|chain|parts/(pay|dev|pricing-engine|transactions|local-facilitator|facilitator-service|refunds|rates))/|^src/core/(addresses|private-keys)\\.ts$",
       },
       to: { path: "node_modules/(viem|@x402)/" },
     },

@@ -1,5 +1,5 @@
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { type BuildOptions, buildSync } from "esbuild";
 
 const ROOT = import.meta.dirname;
@@ -28,19 +28,25 @@ export const MODULES = {
   },
 } as const satisfies BuildOptions;
 
+/** Paths of the modules of parts whose names end in `suffix`, such as `api.ts`. */
+const modulesOfParts = (suffix: string): string[] =>
+  readdirSync(join(ROOT, "src/parts")).flatMap((part) =>
+    readdirSync(join(ROOT, "src/parts", part))
+      .filter((file) => `/${file}`.endsWith(suffix))
+      .map((file) => `src/parts/${part}/${file}`),
+  );
+
 /** Modules of jobgate's worker threads, which must be beside the program. */
 export const WORKERS = {
   worker: "src/store/sqlite/worker.ts",
-  "proof-worker": "src/pricing/proof-worker.ts",
   "schema-worker": "src/x402/purchase/schema-worker.ts",
-} as const;
+  ...Object.fromEntries(modulesOfParts("-worker.ts").map((path) => [basename(path, ".ts"), path])),
+};
 
 /** Modules that programs import as `jobgate/…`: those of the core, and those of parts by the name of the part. */
 const API = Object.fromEntries([
-  ...readdirSync(join(ROOT, "src/api")).map((file) => [file.replace(/\.ts$/, ""), `src/api/${file}`]),
-  ...readdirSync(join(ROOT, "src/parts"))
-    .map((part) => [part, `src/parts/${part}/api.ts`] as const)
-    .filter(([, path]) => existsSync(join(ROOT, path))),
+  ...readdirSync(join(ROOT, "src/api")).map((file) => [basename(file, ".ts"), `src/api/${file}`]),
+  ...modulesOfParts("/api.ts").map((path) => [basename(dirname(path)), path]),
 ]);
 
 /**

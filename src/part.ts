@@ -6,12 +6,12 @@ import type { BindAddress } from "./core/network-address.ts";
 import type { Dispatcher } from "./delivery/dispatcher.ts";
 import type { HttpServer } from "./http/server.ts";
 import type { OperatedSender } from "./operator/sources.ts";
-import type { PriceSource } from "./pricing/price-source.ts";
-import type { QuotePayment, ReceivedQuote } from "./pricing/quote-payment.ts";
 import type { Store } from "./store/store.ts";
 import type { MeasuredSettler } from "./telemetry/collectors.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 import type { LocalFacilitator } from "./x402/gateway-options.ts";
+import type { PriceSource } from "./x402/prices/price-source.ts";
+import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateWatcher } from "./x402/prices/token-rates.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */

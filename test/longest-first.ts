@@ -40,7 +40,7 @@ const LONGEST = [
   "store/sqlite/sqlite-store",
   "store/sqlite/crash",
   "delivery/",
-  "pricing/",
+  "parts/pricing-engine/",
   "e2e/",
 ];
 

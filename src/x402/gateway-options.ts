@@ -5,10 +5,10 @@ import type { CallbackKeys } from "../core/callback-keys.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
 import type { HttpServer } from "../http/server.ts";
-import type { PriceSource } from "../pricing/price-source.ts";
 import type { Store } from "../store/store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Facilitator } from "./facilitators/facilitator.ts";
+import type { PriceSource } from "./prices/price-source.ts";
 import type { RateWatcher } from "./prices/token-rates.ts";
 
 /** A facilitator in this process. */

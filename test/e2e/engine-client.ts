@@ -8,8 +8,8 @@ import {
   PricingEngine,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
-import { jobQuoteDigest, readUncheckedTerms } from "../../src/pricing/job-quote.ts";
-import { solveChallenge } from "../../src/pricing/proof-of-work.ts";
+import { jobQuoteDigest, readUncheckedTerms } from "../../src/parts/pricing-engine/job-quote.ts";
+import { solveChallenge } from "../../src/parts/pricing-engine/proof-of-work.ts";
 import { accounts } from "../helpers/accounts.ts";
 import type { ReferenceEngine } from "../helpers/pricing-engine.ts";
 

@@ -1,7 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { GetJobPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
-import { jobQuoteDigest, readUncheckedTerms } from "../../src/pricing/job-quote.ts";
+import { jobQuoteDigest, readUncheckedTerms } from "../../src/parts/pricing-engine/job-quote.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { freePort } from "../helpers/free-port.ts";

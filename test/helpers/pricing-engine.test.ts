@@ -6,9 +6,9 @@ import {
   GetJobPriceRequestSchema,
   GetJobPriceResponseSchema,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
-import { EngineClient } from "../../src/pricing/engine-client.ts";
-import { readJobQuote } from "../../src/pricing/job-quote.ts";
-import { solveChallenge } from "../../src/pricing/proof-of-work.ts";
+import { EngineClient } from "../../src/parts/pricing-engine/engine-client.ts";
+import { readJobQuote } from "../../src/parts/pricing-engine/job-quote.ts";
+import { solveChallenge } from "../../src/parts/pricing-engine/proof-of-work.ts";
 import { accounts } from "./accounts.ts";
 import { type ReferenceEngine, startPricingEngine } from "./pricing-engine.ts";
 

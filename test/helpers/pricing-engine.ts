@@ -21,9 +21,10 @@ import {
   GetPriceResponseSchema,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { close, listen } from "../../src/grpc/server.ts";
-import { RAW_ENGINE_METHODS } from "../../src/pricing/engine-channel.ts";
-import { type JobQuoteTerms, jobQuoteTypedData } from "../../src/pricing/job-quote.ts";
-import type { Challenge } from "../../src/pricing/proof-of-work.ts";
+import { RAW_ENGINE_METHODS } from "../../src/parts/pricing-engine/engine-channel.ts";
+import { jobQuoteTypedData } from "../../src/parts/pricing-engine/job-quote.ts";
+import type { Challenge } from "../../src/parts/pricing-engine/proof-of-work.ts";
+import type { JobQuoteTerms } from "../../src/x402/prices/quotes.ts";
 import { accounts, type TestAccount } from "./accounts.ts";
 
 /** Faults of the engine. They may be changed while it runs. */

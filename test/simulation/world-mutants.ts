@@ -261,7 +261,11 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a price that a stranger has signed is asked for",
     seed: 20,
-    ...{ file: "pricing/job-quote.ts", from: "if (signer !== operator) {", to: 'if (signer === "") {' },
+    ...{
+      file: "parts/pricing-engine/job-quote.ts",
+      from: "if (signer !== operator) {",
+      to: 'if (signer === "") {',
+    },
   },
   ...SETTLER_MUTANTS,
   ...DELIVERY_MUTANTS,

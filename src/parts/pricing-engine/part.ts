@@ -6,8 +6,8 @@ export const part: Part = {
   async load({ pricingEngine: config }) {
     if (config === undefined) return undefined;
     const [{ PricingEngine }, { PricingServer }] = await Promise.all([
-      import("../../pricing/pricing-engine.ts"),
-      import("../../pricing/pricing-server.ts"),
+      import("./pricing-engine.ts"),
+      import("./pricing-server.ts"),
     ]);
     return (host) => {
       const { logger, telemetry } = host;
@@ -44,7 +44,7 @@ export const part: Part = {
 
   async findProblems({ pricingEngine, serviceId, x402 }) {
     if (pricingEngine === undefined) return [];
-    const { findEngineProblems, jobsToAskFor } = await import("../../pricing/online-check.ts");
+    const { findEngineProblems, jobsToAskFor } = await import("./online-check.ts");
     return findEngineProblems(pricingEngine, jobsToAskFor(serviceId, x402));
   },
 };

@@ -1,7 +1,7 @@
 import type { Job, JobPolicy, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import type { PriceSource } from "../../pricing/price-source.ts";
+import type { PriceSource } from "./price-source.ts";
 
 /** A job's policy, and what its buyers are promised for the case that it fails. */
 export type SoldPolicy = JobPolicy & Pick<Job, "onFailure">;

@@ -4,9 +4,9 @@ import type { AcceptedToken } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { quoteDigest } from "../../pricing/price-source.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
 import { atTime, formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
+import { quoteDigest } from "./price-source.ts";
 import type { TokenRate, TokenRates } from "./token-rates.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { AcceptedToken } from "../../config/config.ts";
-import type { JobPrice } from "../../pricing/price-source.ts";
+import type { JobPrice } from "./price-source.ts";
 
 /** The accepted tokens by the prices that they can be offered for. */
 export class PayableTokens {

@@ -2,13 +2,13 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
-import { type PriceSource, priceUnavailable } from "../../pricing/price-source.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, quoteTerms } from "../wire/offer.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 import type { JobPolicies, SoldPolicy } from "./job-policies.ts";
 import type { OfferBook } from "./offer-book.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
+import { type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { QuoteBook } from "./quote-book.ts";
 import type { JobUseTerms } from "./use-terms.ts";
 

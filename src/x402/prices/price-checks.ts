@@ -3,9 +3,9 @@ import type { AcceptedToken } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { type PriceSource, priceUnavailable } from "../../pricing/price-source.ts";
 import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
+import { type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { TokenRates } from "./token-rates.ts";
 
 /** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */

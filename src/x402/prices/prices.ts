@@ -1,8 +1,6 @@
 import type { Logger } from "pino";
 import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
-import { createJobPrices, createPriceMap } from "../../pricing/price-source.ts";
-import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
 import type { Store } from "../../store/store.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { X402GatewayOptions } from "../gateway-options.ts";
@@ -11,7 +9,9 @@ import { OfferBook } from "./offer-book.ts";
 import { PayableTokens } from "./payable-tokens.ts";
 import { PriceBook } from "./price-book.ts";
 import { PriceChecks } from "./price-checks.ts";
+import { createJobPrices, createPriceMap } from "./price-source.ts";
 import { QuoteBook } from "./quote-book.ts";
+import type { QuotePayment, ReceivedQuote } from "./quotes.ts";
 import { TokenRates } from "./token-rates.ts";
 import { JobUseTerms } from "./use-terms.ts";
 

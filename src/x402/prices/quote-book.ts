@@ -2,8 +2,6 @@ import type { AcceptedToken } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
-import type { JobQuote } from "../../pricing/job-quote.ts";
-import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
 import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
 import {
   atTime,
@@ -17,6 +15,7 @@ import {
 import { jobUrl } from "../wire/paths.ts";
 import type { JobPolicies } from "./job-policies.ts";
 import type { PriceChecks } from "./price-checks.ts";
+import type { JobQuote, QuotePayment, ReceivedQuote } from "./quotes.ts";
 import type { TokenRates } from "./token-rates.ts";
 import type { JobUseTerms } from "./use-terms.ts";
 

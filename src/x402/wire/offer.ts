@@ -9,7 +9,7 @@ import type { AcceptedToken, MinCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
-import type { JobQuote } from "../../pricing/job-quote.ts";
+import type { JobQuote } from "../prices/quotes.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 

@@ -7,13 +7,14 @@ import {
   GetJobPriceRequestSchema,
   GetJobPriceResponseSchema,
 } from "../../../src/gen/pricing_engine/pricing_pb.ts";
-import type { EngineAnswer, EngineClient } from "../../../src/pricing/engine-client.ts";
-import { EnginePrices } from "../../../src/pricing/engine-prices.ts";
-import { EngineQuotes } from "../../../src/pricing/engine-quotes.ts";
-import { type JobQuoteTerms, jobQuoteDigest } from "../../../src/pricing/job-quote.ts";
-import type { PriceSource } from "../../../src/pricing/price-source.ts";
-import type { ProofMaker } from "../../../src/pricing/proof-maker.ts";
-import { type FindQuotePayment, QuotePaymentWriter } from "../../../src/pricing/quote-payment.ts";
+import type { EngineAnswer, EngineClient } from "../../../src/parts/pricing-engine/engine-client.ts";
+import { EnginePrices } from "../../../src/parts/pricing-engine/engine-prices.ts";
+import { EngineQuotes } from "../../../src/parts/pricing-engine/engine-quotes.ts";
+import { jobQuoteDigest } from "../../../src/parts/pricing-engine/job-quote.ts";
+import type { ProofMaker } from "../../../src/parts/pricing-engine/proof-maker.ts";
+import { QuotePaymentWriter } from "../../../src/parts/pricing-engine/quote-payment.ts";
+import type { PriceSource } from "../../../src/x402/prices/price-source.ts";
+import type { FindQuotePayment, JobQuoteTerms } from "../../../src/x402/prices/quotes.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { signHash } from "./viem.ts";
 

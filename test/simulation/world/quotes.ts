@@ -4,7 +4,7 @@ import {
   GetJobPriceRequestSchema,
   GetJobPriceResponseSchema,
 } from "../../../src/gen/pricing_engine/pricing_pb.ts";
-import { jobQuoteDigest, readUncheckedTerms } from "../../../src/pricing/job-quote.ts";
+import { jobQuoteDigest, readUncheckedTerms } from "../../../src/parts/pricing-engine/job-quote.ts";
 import { Client, type Order } from "./client.ts";
 import { Engine, FALSE_PRICE, SIGNING } from "./engine.ts";
 import type { Customer, Part, Shop, Surroundings } from "./part.ts";

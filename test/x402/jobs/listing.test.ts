@@ -1,12 +1,12 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Job, JobPolicy } from "../../../src/config/config.ts";
 import { jobKeyText } from "../../../src/core/job-call.ts";
-import { type PriceSource, priceUnavailable } from "../../../src/pricing/price-source.ts";
 import { CatalogueRoutes } from "../../../src/x402/catalogue/catalogue-routes.ts";
 import { Listing } from "../../../src/x402/jobs/listing.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
+import { type PriceSource, priceUnavailable } from "../../../src/x402/prices/price-source.ts";
 import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
 import { schemeOf } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";

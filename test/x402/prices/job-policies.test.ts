@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { JobPolicy } from "../../../src/config/config.ts";
-import type { PriceSource } from "../../../src/pricing/price-source.ts";
-import { priceUnavailable } from "../../../src/pricing/price-source.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
+import type { PriceSource } from "../../../src/x402/prices/price-source.ts";
+import { priceUnavailable } from "../../../src/x402/prices/price-source.ts";
 
 const NOBODY_KNOWS: PriceSource = { priceOf: () => Promise.reject(priceUnavailable("nobody knows")) };
 const POLICIES: JobPolicy[] = [

@@ -1,12 +1,12 @@
 import pino from "pino";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
-import type { JobQuote } from "../../../src/pricing/job-quote.ts";
-import { priceUnavailable } from "../../../src/pricing/price-source.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
+import { priceUnavailable } from "../../../src/x402/prices/price-source.ts";
+import type { JobQuote } from "../../../src/x402/prices/quotes.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { asV1, FIXED_RATES, JOB, PRICE_WEI, read, signedPayload, USDC } from "../payments.ts";

@@ -1,8 +1,8 @@
 import pino from "pino";
 import { beforeEach, expect, it } from "vitest";
-import type { JobQuote } from "../../../src/pricing/job-quote.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceChecks } from "../../../src/x402/prices/price-checks.ts";
+import type { JobQuote } from "../../../src/x402/prices/quotes.ts";
 import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const logged: { msg: string }[] = [];

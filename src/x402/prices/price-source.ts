@@ -1,0 +1,82 @@
+import { concat, keccak256, numberToHex } from "viem";
+import type { Job } from "../../config/config.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { JobQuote } from "./quotes.ts";
+
+/** Price of one run of a job. */
+export interface JobPrice {
+  /** Amount in wei, or in 10^-18 of the currency if there is one. */
+  readonly priceWei: bigint;
+  readonly currency?: "USD";
+  /** The operator's signed quote that the price is from; a mapped price has none. */
+  readonly quote?: JobQuote;
+}
+
+/** Source of prices: the jobs' own prices, the operator's map, or the pricing engine. */
+export interface PriceSource {
+  /**
+   * Returns the price of a job; undefined when the job is not priced, and so cannot be bought.
+   * @throws GatewayError `price_unavailable`, with `retry-after`, when the price cannot be known now
+   */
+  priceOf(job: JobKey): Promise<JobPrice | undefined>;
+}
+
+/** Prices from `[job_pricing]`, by `service/job`. */
+export function createPriceMap(jobPricing: ReadonlyMap<string, bigint>): PriceSource {
+  return {
+    async priceOf({ serviceId, jobIndex }) {
+      const priceWei = jobPricing.get(jobKeyText(serviceId, jobIndex));
+      return priceWei === undefined ? undefined : { priceWei };
+    },
+  };
+}
+
+/** Prices of the jobs that have one of their own, and of the rest from another source. */
+export function createJobPrices(parts: {
+  readonly jobs: readonly Job[];
+  /** Source of jobs whose price is "engine". Without it they have no price. */
+  readonly engine: PriceSource | undefined;
+  readonly otherwise: PriceSource;
+}): PriceSource {
+  const { jobs, engine, otherwise } = parts;
+  const own = new Map(
+    jobs.flatMap(({ serviceId, jobIndex, price }) =>
+      price === undefined ? [] : [[jobKeyText(serviceId, jobIndex), price] as const],
+    ),
+  );
+  if (own.size === 0) return otherwise;
+  return {
+    async priceOf(job) {
+      const price = own.get(jobKeyText(job.serviceId, job.jobIndex));
+      if (price === undefined) return otherwise.priceOf(job);
+      if (price === "engine") return engine?.priceOf(job);
+      const { unit, amount: priceWei } = price;
+      return unit === "usd" ? { priceWei, currency: "USD" } : { priceWei };
+    },
+  };
+}
+
+/**
+ * Digest of an offer at a mapped price: keccak-256 of service_id u64 BE, job_index u32 BE, price_wei 32 bytes BE, offer
+ * time in Unix nanoseconds u128 BE.
+ * @returns 64 lower-case hex digits, without `0x`
+ */
+export function quoteDigest(job: JobKey, priceWei: bigint, offeredAtNs: bigint): string {
+  const packed = concat([
+    numberToHex(job.serviceId, { size: 8 }),
+    numberToHex(job.jobIndex, { size: 4 }),
+    numberToHex(priceWei, { size: 32 }),
+    numberToHex(offeredAtNs, { size: 16 }),
+  ]);
+  return keccak256(packed).slice(2);
+}
+
+/** Refusal of a request whose price cannot be known now. */
+export function priceUnavailable(reason: string, cause?: unknown): GatewayError {
+  return new GatewayError(
+    "price_unavailable",
+    `There is no price for this job now: ${reason}. Nothing was charged: ask again.`,
+    { cause, headers: { "retry-after": "2" } },
+  );
+}
