@@ -1,28 +1,12 @@
-import type { Logger } from "pino";
 import type { X402Config } from "../../config/config.ts";
-import type { Clock } from "../../core/clock.ts";
 import type { ErrorCode } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { CallLookup } from "../../store/contract/call-lookup.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
-import type { CallerAuth } from "../callers/caller-auth.ts";
-import type { AccessTokens } from "../calls/access-tokens.ts";
-import { ResultWaits } from "../calls/wait-for-result.ts";
-import type { WaitPlaces } from "../calls/wait-places.ts";
-import type { CallWatch } from "../calls/watch.ts";
-import type { JobDescriptions } from "../jobs/job-descriptions.ts";
-import type { Listing } from "../jobs/listing.ts";
-import type { Seller } from "../jobs/seller.ts";
 import { PaymentPages } from "../pages/shop-pages.ts";
-import type { PriceBook } from "../prices/price-book.ts";
-import type { Checkout } from "../purchase/checkout.ts";
-import type { ClientLimits } from "../purchase/client-limits.ts";
 import { DryRunRoute } from "../purchase/dry-run-route.ts";
 import { JobRoute } from "../purchase/job-route.ts";
-import type { Refusals, RefusedPayments } from "../purchase/refused-payments.ts";
-import type { Verification } from "../purchase/verification.ts";
-import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
-import type { X402Stats } from "../stats.ts";
+import type { Refusals } from "../purchase/refused-payments.ts";
+import type { Services } from "../services.ts";
+import type { Shop } from "../shop.ts";
 import type { Door } from "./door.ts";
 import { McpRoute } from "./mcp/mcp-route.ts";
 import { McpServer } from "./mcp/mcp-server.ts";
@@ -33,52 +17,32 @@ import { MppDoor } from "./mpp/mpp-door.ts";
 import { SharedDoor } from "./shared-door.ts";
 import { X402Door } from "./x402-door.ts";
 
-interface Parts {
-  readonly callerAuth: CallerAuth;
-  readonly calls: CallLookup;
-  readonly watch: CallWatch;
-  readonly places: WaitPlaces;
-  readonly tokens: AccessTokens;
-  readonly limits: ClientLimits;
-  readonly refused: RefusedPayments;
-  readonly stats: X402Stats;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly telemetry: Telemetry;
-  readonly waits: { readonly toolMs: number; readonly longToolMs: number };
-}
-
-/** Parts of one configuration. */
-interface Shop {
-  readonly listing: Listing;
-  readonly checkout: Checkout;
-  readonly descriptions: JobDescriptions;
-  readonly seller: Seller;
-  readonly receipts: ReceiptSigner | undefined;
-  readonly prices: PriceBook;
-  readonly verification: Verification;
-}
-
 /** Every protocol that clients buy in, each as a door to the same checkout. */
 export class Doors {
-  readonly #parts: Parts;
-  readonly #waits: ResultWaits;
+  readonly #services: Services;
   readonly #sessions: Sessions;
   #challenges: Challenges | undefined;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    this.#waits = new ResultWaits(parts);
-    this.#sessions = new Sessions(parts.tokens);
+  constructor(services: Services) {
+    this.#services = services;
+    this.#sessions = new Sessions(services.tokens);
   }
 
-  /** Returns the routes at a configuration. Challenges and sessions outlive it. */
-  open(
-    config: X402Config,
-    { listing, checkout, descriptions, seller, receipts, prices, verification }: Shop,
-  ) {
-    const { callerAuth, calls, watch, places, tokens, limits, refused, stats, logger, telemetry, waits } =
-      this.#parts;
+  /** Returns the routes of a shop. Challenges and sessions outlive it. */
+  open({ config, listing, checkout, descriptions, seller, receipts, prices, verification }: Shop) {
+    const {
+      store: calls,
+      callerAuth,
+      watch,
+      places,
+      waits,
+      tokens,
+      limits,
+      refused,
+      stats,
+      logger,
+    } = this.#services;
+    const { telemetry, periods } = this.#services;
     const { publicUrl, maxBodyBytes } = config;
     const sessions = this.#sessions;
     const mppBy = this.#mppOf(config);
@@ -98,7 +62,7 @@ export class Doors {
       },
     };
     const route = (door: Door) =>
-      new JobRoute({ door, checkout, waits: this.#waits, tokens, receipts, refusals, publicUrl, logger });
+      new JobRoute({ door, checkout, waits, tokens, receipts, refusals, publicUrl, logger });
     const server = new McpServer({
       listing,
       checkout,
@@ -112,7 +76,7 @@ export class Doors {
       seller,
       receipts,
       refusals,
-      waits,
+      waits: periods,
       logger,
     });
     const { allowedOrigins } = config.mcp ?? {};
@@ -136,7 +100,7 @@ export class Doors {
   /** Returns what makes a door for each method of MPP; undefined if it is not configured. */
   #mppOf({ mpp: config, acceptedTokens: tokens }: X402Config): ((method: MppMethod) => MppDoor) | undefined {
     if (config === undefined) return undefined;
-    const { clock, stats } = this.#parts;
+    const { clock, stats } = this.#services;
     if (this.#challenges === undefined) this.#challenges = new Challenges({ config, clock });
     else this.#challenges.reload(config);
     const challenges = this.#challenges;

@@ -4,6 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { X402GatewayOptions } from "../gateway-options.ts";
+import { Listing } from "../jobs/listing.ts";
 import { JobPolicies } from "./job-policies.ts";
 import { OfferBook } from "./offer-book.ts";
 import { PayableTokens } from "./payable-tokens.ts";
@@ -22,15 +23,21 @@ interface Parts extends Pick<X402GatewayOptions, "enginePrices" | "prices" | "re
   readonly logger: Logger;
 }
 
-/** Rates, offers and quotes, and the prices that they make at the current configuration. */
+/** The prices at one configuration. */
+interface ShopPrices {
+  readonly book: PriceBook;
+  readonly listing: Listing;
+  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
+  quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined>;
+}
+
+/** Rates, offers and quotes, which outlive a configuration, and the prices that they make at each. */
 export class Prices {
   readonly #parts: Parts;
   readonly rates: TokenRates;
   readonly #checks: PriceChecks;
   readonly #offers: OfferBook;
   readonly #quotes: QuoteBook;
-  /** Ways to pay a quote at the current configuration. */
-  #quotePayment = (_quote: ReceivedQuote): Promise<QuotePayment | undefined> => Promise.resolve(undefined);
 
   constructor(parts: Parts) {
     const { store: ledger, clock, logger } = parts;
@@ -42,8 +49,8 @@ export class Prices {
     this.#quotes = new QuoteBook({ ledger, rates, checks: this.#checks, clock });
   }
 
-  /** Applies a configuration whose rates are watched. @returns its prices */
-  reload(config: X402Config) {
+  /** Returns the prices at a configuration, whose rates must be watched. */
+  at(config: X402Config): ShopPrices {
     const { enginePrices, prices, redeemsQuotes = false, facilitators, clock } = this.#parts;
     const { acceptedTokens, jobs = [], jobPricing, quoteTtlSecs, publicUrl } = config;
     const useTerms = new JobUseTerms({ config, facilitators });
@@ -64,13 +71,17 @@ export class Prices {
       quoteTtlSecs,
       clock,
     });
+    const listing = new Listing({
+      config,
+      policies,
+      prices: source,
+      isConfigured: ({ price }) => price !== "engine" && !(price === undefined && prices),
+      tokens,
+      useTerms,
+      rates: this.rates,
+      clock,
+    });
     const atThisConfig = { policies, tokens: tokens.forWei, useTerms, quoteTtlSecs, publicUrl };
-    this.#quotePayment = (quote) => this.#quotes.paymentFor(quote, atThisConfig);
-    return { book, source, policies, tokens, useTerms };
-  }
-
-  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
-  quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined> {
-    return this.#quotePayment(quote);
+    return { book, listing, quotePayment: (quote) => this.#quotes.paymentFor(quote, atThisConfig) };
   }
 }

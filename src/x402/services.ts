@@ -1,0 +1,86 @@
+import type { Logger } from "pino";
+import type { X402Config } from "../config/config.ts";
+import type { BackgroundService } from "../core/background-service.ts";
+import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
+import type { Store } from "../store/store.ts";
+import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
+import { CallerAuth } from "./callers/caller-auth.ts";
+import { CallerChain } from "./callers/chain.ts";
+import { AccessTokens } from "./calls/access-tokens.ts";
+import { CallEvents } from "./calls/events.ts";
+import { ResultWaits } from "./calls/wait-for-result.ts";
+import { WaitPlaces } from "./calls/wait-places.ts";
+import { CallWatch } from "./calls/watch.ts";
+import type { X402GatewayOptions } from "./gateway-options.ts";
+import { Payments } from "./payments.ts";
+import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
+import { Prices } from "./prices/prices.ts";
+import { BodyChecks } from "./purchase/body-checks.ts";
+import { ClientLimits } from "./purchase/client-limits.ts";
+import { RefusedPayments } from "./purchase/refused-payments.ts";
+import { X402Stats } from "./stats.ts";
+
+/** What lives as long as the gateway that sells jobs, whatever its configuration is. */
+export class Services implements BackgroundService {
+  readonly store: Store;
+  readonly logger: Logger;
+  readonly telemetry: Telemetry;
+  readonly clock: Clock;
+  readonly periods: Omit<X402Periods, "confirmationTimeoutMs">;
+  readonly stats = new X402Stats();
+  readonly payments: Payments;
+  readonly prices: Prices;
+  readonly callerAuth: CallerAuth;
+  readonly tokens: AccessTokens;
+  readonly watch: CallWatch;
+  /** Places of the clients that wait for calls. */
+  readonly places = new WaitPlaces();
+  readonly waits: ResultWaits;
+  readonly callEvents: CallEvents;
+  readonly limits: ClientLimits;
+  readonly bodies: BodyChecks;
+  readonly refused: RefusedPayments;
+
+  constructor(options: X402GatewayOptions, periods: Partial<X402Periods>) {
+    const { config, store, logger, events, clock = systemClock, telemetry = NO_TELEMETRY } = options;
+    const allPeriods = { ...DEFAULT_PERIODS, ...periods };
+    const { rpcTimeoutMs, callPollMs } = allPeriods;
+    // A test that sets the clock controls durations too.
+    const elapsed = options.clock ?? monotonicClock;
+    const onAccepted = () => this.stats.count("accepted");
+    this.store = store;
+    this.logger = logger;
+    this.telemetry = telemetry;
+    this.clock = clock;
+    this.periods = allPeriods;
+    this.payments = new Payments({ ...options, clock, elapsed, telemetry, onAccepted }, allPeriods);
+    this.prices = new Prices({ ...options, facilitators: this.payments.facilitators, clock });
+    const chain = new CallerChain({ timeoutMs: rpcTimeoutMs, clock: elapsed, telemetry });
+    this.callerAuth = new CallerAuth({ chain, journal: store, clock });
+    this.tokens = new AccessTokens(store);
+    this.watch = new CallWatch({ calls: store, events, pollMs: callPollMs });
+    this.waits = new ResultWaits({ calls: store, watch: this.watch, places: this.places, logger });
+    this.callEvents = new CallEvents({ watch: this.watch, places: this.places, clock: elapsed });
+    this.limits = new ClientLimits(config);
+    this.bodies = new BodyChecks(elapsed);
+    this.refused = new RefusedPayments({ log: store, telemetry, clock, logger });
+  }
+
+  async start(): Promise<void> {
+    await this.payments.start();
+    await this.refused.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.bodies.stop();
+    await this.payments.stop();
+    await this.refused.stop();
+    this.prices.rates.stop();
+  }
+
+  async reload(config: X402Config): Promise<void> {
+    this.payments.reload(config);
+    await this.prices.rates.watch(config.acceptedTokens);
+    this.limits.reload(config);
+  }
+}
