@@ -1,6 +1,6 @@
 /**
  * The layers of docs/architecture.md. Imports point down:
- * main, commands, host, parts, operator, (x402 | webhooks | delivery), store, (http | chain | grpc | telemetry),
+ * main, commands, host, parts, operator, (x402 | webhooks | delivery), store, (http | chain | grpc),
  * (config | log | node), core.
  */
 const CORE = "^src/core/";
@@ -48,7 +48,7 @@ module.exports = {
       comment: "it is given to them; the command of a part uses the tools of commands",
       severity: "error",
       from: { path: "^src/parts/" },
-      to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events)\\.ts$" },
+      to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events|store-telemetry)\\.ts$" },
     },
     {
       name: "the-core-imports-no-part",
@@ -68,9 +68,11 @@ module.exports = {
       name: "nothing-below-imports-the-top",
       severity: "error",
       from: {
-        path: "^src/(core|node|log|config|http|x402|webhooks|delivery|operator|chain|grpc|store|telemetry|runner)/",
+        path: "^src/(core|node|log|config|http|x402|webhooks|delivery|operator|chain|grpc|store|runner)/",
       },
-      to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events)\\.ts$|^src/(commands|api)/" },
+      to: {
+        path: "^src/(main|start-gateway|host|parts|open-store|store-events|store-telemetry)\\.ts$|^src/(commands|api)/",
+      },
     },
     {
       name: "only-commands-read-configuration-files",
@@ -91,7 +93,7 @@ module.exports = {
     {
       name: "telemetry-and-operator-see-only-the-interface",
       severity: "error",
-      from: { path: "^src/(telemetry|operator)/" },
+      from: { path: "^src/(parts/telemetry|operator)/" },
       to: { path: "^src/store/", pathNot: "^src/store/(store\\.ts$|contract/|rules/)" },
     },
     {
@@ -114,20 +116,10 @@ module.exports = {
       to: { path: "^src/(x402|webhooks|delivery|operator|http|store)/" },
     },
     {
-      name: "telemetry-imports-only-core-node-and-the-store-contract",
-      comment: "parts report to telemetry; its collectors take functions and plain data",
-      severity: "error",
-      from: { path: "^src/telemetry/" },
-      to: {
-        path: "^src/",
-        pathNot: ["^src/(telemetry|node)/", "^src/store/(store\\.ts$|contract/|rules/)", CORE],
-      },
-    },
-    {
       name: "monitoring-stays-behind-telemetry",
       comment: "parts report to a Telemetry and work without one",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(telemetry|operator)/" },
+      from: { path: "^src/", pathNot: "^src/parts/telemetry/" },
       to: { path: "node_modules/(prom-client|@opentelemetry)/" },
     },
     {

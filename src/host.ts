@@ -4,29 +4,28 @@ import { afterReload } from "./config/reload.ts";
 import { systemClock } from "./core/clock.ts";
 import type { EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
+import { NO_TELEMETRY, type Telemetry } from "./core/telemetry.ts";
+import { DeliveryTelemetry } from "./delivery/delivery-telemetry.ts";
 import { decodeJobCall } from "./delivery/job-call-codec.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
 import { listenProblem } from "./node/listen-error.ts";
 import { OperatorServer } from "./operator/server.ts";
-import type { Host, Listener, Running } from "./part.ts";
+import type { Builder, Host, Listener, OfferedTelemetry, Running } from "./part.ts";
 import type { Store } from "./store/store.ts";
-import { countEvents, DeliveryTelemetry } from "./telemetry/observers.ts";
-import type { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
 import type { X402Gateway } from "./x402/gateway.ts";
 import type { X402Periods } from "./x402/periods.ts";
 
 /** The core and the parts beside it. Knows no part by its name. */
 export class Gateway {
-  readonly #telemetry: ProcessTelemetry;
+  readonly #telemetry: OfferedTelemetry | undefined;
   readonly #store: Store;
   readonly #parts: readonly Running[];
   readonly #x402: X402Gateway | undefined;
   readonly #webhooks: WebhookGateway | undefined;
   readonly #runner: RunnerServer;
   readonly #operator: OperatorServer;
-  readonly #stopCounting: () => void;
   /** The configuration in use, reloads included. */
   #config: Config;
 
@@ -34,20 +33,20 @@ export class Gateway {
   constructor(base: {
     readonly config: Config;
     readonly logger: Logger;
-    readonly telemetry: ProcessTelemetry;
+    readonly telemetry: OfferedTelemetry | undefined;
     readonly events: EventHub;
     readonly store: Store;
     readonly periods: Partial<X402Periods> | undefined;
-    readonly parts: readonly ((host: Host) => Running)[];
+    readonly parts: readonly Builder[];
     /** Loaded if the configuration sells jobs. */
     readonly x402: { readonly X402Gateway: typeof X402Gateway } | undefined;
   }) {
-    const { config, logger, telemetry, events, store } = base;
+    const { config, logger, events, store } = base;
+    const telemetry = base.telemetry?.telemetry ?? NO_TELEMETRY;
     const servers = new SharedServers(logger, telemetry);
     this.#config = config;
-    this.#telemetry = telemetry;
+    this.#telemetry = base.telemetry;
     this.#store = store;
-    this.#stopCounting = countEvents(events, telemetry);
     this.#runner = new RunnerServer({
       config: config.runner,
       workQueue: store,
@@ -59,13 +58,17 @@ export class Gateway {
     });
 
     const parts: Running[] = [];
+    const additions: Host["additions"] = (seam) => parts.flatMap((part) => part[seam] ?? []);
     const host: Host = {
       get config() {
         return current();
       },
       get localFacilitator() {
-        return first(parts, "localFacilitator");
+        return additions("localFacilitator")[0];
       },
+      additions,
+      runners: () => this.#runner.runners(),
+      rates: () => this.#x402?.rates() ?? [],
       store,
       events,
       dispatcher: this.#runner.dispatcher,
@@ -78,7 +81,7 @@ export class Gateway {
     for (const build of base.parts) parts.push(build(host));
     this.#parts = parts;
 
-    const engine = first(parts, "engine");
+    const [engine] = additions("engine");
     this.#x402 =
       config.x402 &&
       base.x402 &&
@@ -91,9 +94,9 @@ export class Gateway {
           ...(engine?.prices && { enginePrices: engine.prices }),
           ...(engine?.prices && config.x402.priceSource === "engine" && { prices: engine.prices }),
           redeemsQuotes: engine !== undefined,
-          liveRates: first(parts, "liveRates"),
+          liveRates: additions("liveRates")[0],
           localFacilitator: host.localFacilitator,
-          callbackKeys: first(parts, "callbackKeys"),
+          callbackKeys: additions("callbackKeys")[0],
           logger,
           telemetry,
         },
@@ -115,16 +118,15 @@ export class Gateway {
         store,
         events,
         listeners: () => this.listeners,
-        rates: () => this.#x402?.rates() ?? [],
-        settlers: () => parts.flatMap(({ settlers }) => settlers?.() ?? []),
-        runners: () => this.#runner.runners(),
+        rates: host.rates,
+        runners: host.runners,
         jobs: async () => (await this.#x402?.jobs()) ?? [],
-        callbacks: first(parts, "callbacks"),
+        callbacks: additions("callbacks")[0],
         counters: telemetry.counters,
         configuration: () => this.#config,
         clock: systemClock,
       },
-      telemetry,
+      additions: additions("operator"),
       logger,
     });
   }
@@ -175,8 +177,7 @@ export class Gateway {
     for (const part of [...this.#parts].reverse()) await part.stop?.();
     await this.#operator.stop();
     await this.#store.close();
-    this.#stopCounting();
-    await this.#telemetry.stop();
+    await this.#telemetry?.stop();
   }
 
   /** The services of the core, in the order in which they start. */
@@ -203,18 +204,13 @@ async function open({ table, bindAddress }: Listener, start: () => Promise<void>
   });
 }
 
-/** Returns the first addition of a kind. */
-function first<Key extends keyof Running>(parts: readonly Running[], key: Key): Running[Key] | undefined {
-  return parts.map((part) => part[key]).find((addition) => addition !== undefined);
-}
-
 /** One HTTP server for each address, so that listeners configured with one address share its socket. */
 class SharedServers {
   readonly #logger: Logger;
-  readonly #telemetry: ProcessTelemetry;
+  readonly #telemetry: Telemetry;
   readonly #servers = new Map<string, HttpServer>();
 
-  constructor(logger: Logger, telemetry: ProcessTelemetry) {
+  constructor(logger: Logger, telemetry: Telemetry) {
     this.#logger = logger;
     this.#telemetry = telemetry;
   }

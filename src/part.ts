@@ -2,29 +2,42 @@ import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
 import type { CallbackKeys } from "./core/callback-keys.ts";
 import type { EventHub } from "./core/events.ts";
+import type { GaugeSample } from "./core/instruments.ts";
 import type { BindAddress } from "./core/network-address.ts";
+import type { Telemetry } from "./core/telemetry.ts";
 import type { Dispatcher } from "./delivery/dispatcher.ts";
+import type { RunnerReport } from "./delivery/subscription.ts";
+import type { RouteTable } from "./http/routes.ts";
 import type { HttpServer } from "./http/server.ts";
 import type { OperatedSender } from "./operator/sources.ts";
 import type { Store } from "./store/store.ts";
-import type { MeasuredSettler } from "./telemetry/collectors.ts";
-import type { Telemetry } from "./telemetry/telemetry.ts";
 import type { LocalFacilitator } from "./x402/gateway-options.ts";
 import type { PriceSource } from "./x402/prices/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
-import type { RateWatcher } from "./x402/prices/token-rates.ts";
+import type { RateReport, RateWatcher } from "./x402/prices/token-rates.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
 export interface Part {
+  /** Makes the telemetry of the process before anything else, because the store reports to it from its start. */
+  telemetry?(logger: Logger): Promise<OfferedTelemetry>;
   /**
    * Loads what the part needs, while the store opens. Returns undefined if the configuration does not ask for the part. The
    * builder starts nothing yet.
    */
-  load(
-    config: Config,
-  ): ((host: Host) => Running) | undefined | Promise<((host: Host) => Running) | undefined>;
+  load?(config: Config): Builder | undefined | Promise<Builder | undefined>;
   /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */
   findProblems?(config: Config): Promise<readonly PeerProblem[]>;
+}
+
+export type Builder = (host: Host) => Running;
+
+/** Telemetry of the process. */
+export interface OfferedTelemetry {
+  readonly telemetry: Telemetry;
+  /** Loads what shows the telemetry, while the store opens. */
+  load(): Promise<Builder>;
+  /** Sends what is left, after everything else has stopped. Never rejects. */
+  stop(): Promise<void>;
 }
 
 /** Services of the core that a part can use. */
@@ -39,6 +52,12 @@ export interface Host {
   readonly localFacilitator: LocalFacilitator | undefined;
   readonly logger: Logger;
   readonly telemetry: Telemetry;
+  /** Returns what the parts add to a seam, in the order of `parts.ts`. */
+  additions<Seam extends keyof Running>(seam: Seam): readonly NonNullable<Running[Seam]>[];
+  /** Every open stream of a runner, longest connected first. */
+  runners(): readonly RunnerReport[];
+  /** The current rate of every accepted token. */
+  rates(): readonly RateReport[];
   /** Returns the server at an address, which listeners configured with one address share. */
   serverAt(address: BindAddress): HttpServer;
   /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
@@ -63,8 +82,15 @@ export interface Running {
   readonly localFacilitator?: LocalFacilitator;
   readonly callbackKeys?: Pick<CallbackKeys, "published">;
   readonly callbacks?: OperatedSender;
-  /** Balances and waiting transactions of accounts that send, by network. */
-  readonly settlers?: () => readonly MeasuredSettler[];
+  /** Reads the gauges of the part. */
+  readonly gauges?: () => readonly GaugeSample[];
+  readonly operator?: OperatorAddition;
+}
+
+/** What a part adds to the operator's listener. */
+export interface OperatorAddition {
+  /** Routes that need the access of the API. */
+  readonly routes?: RouteTable;
 }
 
 /** An address that the process listens on. */

@@ -1,8 +1,10 @@
+import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
-import type { Part } from "./part.ts";
+import type { OfferedTelemetry, Part } from "./part.ts";
 
 /** The parts of this build, in the order in which they are built. To delete a part, delete its line and its folder. */
 const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
+  () => import("./parts/telemetry/part.ts"),
   () => import("./parts/pricing-engine/part.ts"),
   () => import("./parts/rates/part.ts"),
   () => import("./parts/local-facilitator/part.ts"),
@@ -13,9 +15,18 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/retention/part.ts"),
 ];
 
-/** Loads the parts that a configuration asks for. */
-export async function loadParts(config: Config) {
-  const builders = await Promise.all(PARTS.map(async (load) => (await load()).part.load(config)));
+/** @returns the first telemetry that a part offers */
+export async function offerTelemetry(logger: Logger): Promise<OfferedTelemetry | undefined> {
+  const parts = await Promise.all(PARTS.map(async (load) => (await load()).part));
+  return parts.find(({ telemetry }) => telemetry)?.telemetry?.(logger);
+}
+
+/** Loads the parts that a configuration asks for, and what shows the telemetry. */
+export async function loadParts(config: Config, telemetry: OfferedTelemetry | undefined) {
+  const builders = await Promise.all([
+    telemetry?.load(),
+    ...PARTS.map(async (load) => (await load()).part.load?.(config)),
+  ]);
   return builders.filter((build) => build !== undefined);
 }
 

@@ -1,14 +1,13 @@
 import type { Logger } from "pino";
 import type { Config } from "./config/config.ts";
 import { EventHub } from "./core/events.ts";
+import { NO_TELEMETRY } from "./core/telemetry.ts";
 import type { Gateway } from "./host.ts";
 import { requirePages } from "./http/page-files.ts";
 import { openStore as openConfiguredStore } from "./open-store.ts";
-import { loadParts } from "./parts.ts";
+import { loadParts, offerTelemetry } from "./parts.ts";
 import { emitEvents } from "./store-events.ts";
-import { measureBatches } from "./telemetry/observers.ts";
-import { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
-import { startTracing } from "./telemetry/start-tracing.ts";
+import { measureBatches } from "./store-telemetry.ts";
 import type { X402Periods } from "./x402/periods.ts";
 
 /** Starts everything that the configuration asks for. If a part fails to start, the others are stopped again. */
@@ -24,7 +23,8 @@ export async function startGateway(options: {
   const { config, logger, openStore = openConfiguredStore, signal, periods } = options;
   // An incomplete installation must not migrate the store.
   requirePages();
-  const telemetry = new ProcessTelemetry(await startTracing(logger));
+  const offered = await offerTelemetry(logger);
+  const telemetry = offered?.telemetry ?? NO_TELEMETRY;
   const events = new EventHub();
   const opening = openStore(config.store, logger, {
     onBatch: measureBatches(telemetry),
@@ -38,9 +38,9 @@ export async function startGateway(options: {
       opening,
       import("./host.ts"),
       config.x402 && import("./x402/gateway.ts"),
-      loadParts(config),
+      loadParts(config, offered),
     ]);
-    const gateway = new Gateway({ config, logger, telemetry, events, store, periods, x402, parts });
+    const gateway = new Gateway({ config, logger, telemetry: offered, events, store, periods, x402, parts });
     await gateway.start();
     return gateway;
   } catch (error) {

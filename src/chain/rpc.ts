@@ -1,5 +1,5 @@
+import { measure, NO_TELEMETRY, type Telemetry } from "../core/telemetry.ts";
 import { JsonEndpoint } from "../node/json-endpoint.ts";
-import { measure, NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { splitCredentials } from "./basic-auth.ts";
 
 /** An RPC endpoint and how to call it. */

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { GatewayError } from "../core/errors.ts";
-import type { Counter, Histogram, Telemetry } from "../telemetry/telemetry.ts";
-import type { Span, Tracing } from "../telemetry/tracing.ts";
+import type { Counter, Histogram, Telemetry } from "../core/telemetry.ts";
+import type { Span, Tracing } from "../core/tracing.ts";
 import { type Exchange, UNMATCHED } from "./exchange.ts";
 
 /** Status recorded when a client hangs up before it is answered, as in nginx. */

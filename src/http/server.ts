@@ -5,8 +5,8 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { type GatewayError, refusalOf } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
+import { NO_TELEMETRY, type Telemetry } from "../core/telemetry.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
-import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import {
   closeWithConnection,
   endWithReader,

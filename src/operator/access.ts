@@ -4,12 +4,12 @@ import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-conn
 import { isAnyInConstantTime } from "../core/constant-time.ts";
 import { bearerToken, type HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";
-import type { RouteHandler } from "../http/routes.ts";
+import type { RouteHandler, RouteTable } from "../http/routes.ts";
 
 /** Returns the bearer tokens in use, any of which gives access; none if the listener needs none. */
 export type OperatorTokens = () => readonly string[];
 
-/** Wraps a handler of the API or the metrics: a request without access is refused before it is read. */
+/** Wraps a handler: a request without access is refused before it is read. */
 export function guarded(tokens: OperatorTokens, handler: RouteHandler): RouteHandler {
   return async (request) => {
     try {
@@ -19,6 +19,19 @@ export function guarded(tokens: OperatorTokens, handler: RouteHandler): RouteHan
       if (error instanceof ConnectError) return refusalResponse(error);
       throw error;
     }
+  };
+}
+
+/** Wraps every handler of a table. */
+export function guardedTable(tokens: OperatorTokens, table: RouteTable): RouteTable {
+  return (path) => {
+    const handlers = table(path);
+    if (handlers === undefined) return undefined;
+    const { GET, HEAD, POST, DELETE, ...about } = handlers;
+    const each = Object.entries({ GET, HEAD, POST, DELETE }).flatMap(([method, handler]) =>
+      handler === undefined ? [] : [[method, guarded(tokens, handler)] as const],
+    );
+    return { ...about, ...Object.fromEntries(each) };
   };
 }
 

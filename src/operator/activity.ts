@@ -1,7 +1,7 @@
 import { durationMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Clock } from "../core/clock.ts";
+import type { CounterName, CounterReader } from "../core/instruments.ts";
 import type { GetActivityRequest } from "../gen/jobgate/v1/operator_pb.ts";
-import type { CounterName, CounterReader } from "../telemetry/instruments.ts";
 import { bigints } from "./messages.ts";
 import { invalid } from "./requests.ts";
 

@@ -1,17 +1,26 @@
 import { setMaxListeners } from "node:events";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
-import type { Registry } from "prom-client";
 import type { BackgroundService } from "../core/background-service.ts";
 import type { RouteTable } from "../http/routes.ts";
 import type { HttpServer } from "../http/server.ts";
-import { collectMetrics } from "../telemetry/collectors.ts";
-import type { OperatorTokens } from "./access.ts";
+import { guardedTable, type OperatorTokens } from "./access.ts";
 import { apiRoutes } from "./api-routes.ts";
-import { healthRoutes, metricsRoutes } from "./monitoring-routes.ts";
+import { healthRoutes } from "./health-routes.ts";
 import { pageRoutes } from "./page-routes.ts";
 import { OperatorApi } from "./service.ts";
 import type { OperatorSources } from "./sources.ts";
+
+/** Makes one table of several; the first that has a path answers. */
+function firstOf(tables: readonly RouteTable[]): RouteTable {
+  return (path) => {
+    for (const table of tables) {
+      const handlers = table(path);
+      if (handlers !== undefined) return handlers;
+    }
+    return undefined;
+  };
+}
 
 /** The operator listener: API, metrics, health and page. */
 export class OperatorServer implements BackgroundService {
@@ -22,29 +31,26 @@ export class OperatorServer implements BackgroundService {
 
   constructor(options: {
     readonly server: HttpServer;
-    /** Bearer tokens of the API and the metrics. Health never needs one. */
+    /** Bearer tokens of the API and of what parts add. Health never needs one. */
     readonly tokens: OperatorTokens;
     readonly sources: OperatorSources;
-    /** Adds the process's counters and histograms to the metrics. */
-    readonly telemetry?: { addTo(registry: Registry): void };
+    readonly additions?: readonly { readonly routes?: RouteTable }[];
     readonly logger: Logger;
   }) {
-    const { server, tokens, sources, telemetry, logger } = options;
+    const { server, tokens, sources, additions = [], logger } = options;
     const { signal } = this.#stopping;
     // Every open call adds a listener, and Node warns above ten.
     setMaxListeners(0, signal);
-    const registry = collectMetrics(sources);
-    telemetry?.addTo(registry);
     const health = healthRoutes(
       () => sources.store.status(),
       () => signal.aborted,
     );
-    const metrics = metricsRoutes(registry, tokens);
+    const added = additions.flatMap(({ routes = [] }) => routes).map((table) => guardedTable(tokens, table));
     this.#api = new OperatorApi(sources, logger);
     const api = apiRoutes({ service: this.#api, tokens, stopping: signal, logger });
     const page = pageRoutes();
     this.#server = server;
-    this.#routes = (path) => health(path) ?? metrics(path) ?? api(path) ?? page(path);
+    this.#routes = firstOf([health, ...added, api, page]);
   }
 
   /** `host:port` or `unix:path`, once started. */

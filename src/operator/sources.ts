@@ -1,10 +1,9 @@
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
+import type { CounterReader } from "../core/instruments.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
 import type { Store } from "../store/store.ts";
-import type { MeasuredSettler } from "../telemetry/collectors.ts";
-import type { CounterReader } from "../telemetry/instruments.ts";
 import type { ListedJob } from "../x402/jobs/listing.ts";
 import type { RateReport } from "../x402/prices/token-rates.ts";
 
@@ -24,8 +23,6 @@ export interface OperatorSources {
   readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
   /** The current rate of every accepted token. */
   readonly rates: () => readonly RateReport[];
-  /** Balances and waiting transactions of the local facilitator, by network. */
-  readonly settlers: () => readonly MeasuredSettler[];
   /** Every open stream of a runner, longest connected first. */
   readonly runners: () => readonly RunnerReport[];
   /** The paid jobs for sale. */

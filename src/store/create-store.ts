@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { JobCall, JobCallEncoder } from "../core/job-call.ts";
-import type { Tracing } from "../telemetry/tracing.ts";
+import type { Tracing } from "../core/tracing.ts";
 import { type NewCall, toNewCall } from "./new-call.ts";
 import {
   type Committed,

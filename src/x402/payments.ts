@@ -1,7 +1,7 @@
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Telemetry } from "../core/telemetry.ts";
 import { Facilitators } from "./facilitators/facilitators.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
 import type { X402Periods } from "./periods.ts";

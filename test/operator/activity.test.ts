@@ -3,7 +3,7 @@ import { durationFromMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf
 import { expect, test } from "vitest";
 import { GetActivityRequestSchema } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { Activity } from "../../src/operator/activity.ts";
-import { ProcessTelemetry } from "../../src/telemetry/process-telemetry.ts";
+import { ProcessTelemetry } from "../../src/parts/telemetry/process-telemetry.ts";
 
 const MINUTE = 60_000;
 

@@ -5,10 +5,12 @@ import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { HttpServer } from "../../src/http/server.ts";
 import { OperatorServer } from "../../src/operator/server.ts";
 import type { OperatedSender, OperatorSources } from "../../src/operator/sources.ts";
+import { collectMetrics } from "../../src/parts/telemetry/collectors.ts";
+import { countEvents } from "../../src/parts/telemetry/count-events.ts";
+import { metricsRoutes } from "../../src/parts/telemetry/metrics-routes.ts";
+import { ProcessTelemetry } from "../../src/parts/telemetry/process-telemetry.ts";
 import type { Store } from "../../src/store/store.ts";
 import { emitEvents } from "../../src/store-events.ts";
-import { countEvents } from "../../src/telemetry/observers.ts";
-import { ProcessTelemetry } from "../../src/telemetry/process-telemetry.ts";
 import { type Log, startLog } from "../helpers/log.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
@@ -86,6 +88,14 @@ export async function startOperator(
     logger,
   });
   const address = socketPath === undefined ? loopback : ({ kind: "unix", path: socketPath } as const);
+  const registry = collectMetrics({
+    store,
+    rates,
+    runners: () => runners.runners(),
+    gauges: () => [],
+    clock: systemClock,
+  });
+  telemetry.addTo(registry);
   const operator: OperatorServer = new OperatorServer({
     server: new HttpServer({ address, logger }),
     tokens: () => (token === undefined ? [] : [token]),
@@ -97,7 +107,6 @@ export async function startOperator(
         { name: "operator", address: operator.address },
       ],
       rates,
-      settlers: () => [],
       runners: () => runners.runners(),
       jobs: () => Promise.resolve([]),
       callbacks: options.callbacks ?? { poke: () => {}, test: async () => undefined },
@@ -105,6 +114,7 @@ export async function startOperator(
       configuration: () => configuration,
       clock: systemClock,
     },
+    additions: [{ routes: metricsRoutes(registry) }],
     logger,
   });
   await runners.start();

@@ -9,12 +9,12 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper, parseJson } from "../../core/objects.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../../http/routes.ts";
 import type { HttpServer } from "../../http/server.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import type {
   Facilitator,
   FacilitatorRequest,

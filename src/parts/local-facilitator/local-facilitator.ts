@@ -7,15 +7,15 @@ import type { X402Config } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { monotonicClock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
+import type { GaugeSample } from "../../core/instruments.ts";
 import type { Locks } from "../../core/lease-lock.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import {
   type Facilitator,
   type FacilitatorRequest,
   measureRequest,
   type SettlementAnswer,
-  type SettlerReport,
   type Supported,
   type Verification,
 } from "../../x402/facilitators/facilitator.ts";
@@ -146,8 +146,8 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   }
 
   /** Balances and waiting transactions on each network. */
-  report(): SettlerReport[] {
-    return [...this.#networks.values()].map((network) => network.report());
+  gauges(): GaugeSample[] {
+    return [...this.#networks.values()].flatMap((network) => network.gauges());
   }
 }
 

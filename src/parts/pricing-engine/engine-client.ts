@@ -7,7 +7,7 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { splitCredentials } from "../../chain/basic-auth.ts";
-import { measure, NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import { measure, NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type EngineMethod, openEngineChannel, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 
 interface EngineCall {

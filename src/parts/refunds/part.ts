@@ -9,7 +9,7 @@ export const part: Part = {
     return ({ store, logger, telemetry }) => {
       const refunds = new Refunds({ config, tokens: x402?.acceptedTokens ?? [], store, logger, telemetry });
       return {
-        settlers: () => refunds.report(),
+        gauges: () => refunds.gauges(),
         start: () => refunds.start(),
         reload: (next) => refunds.use(next.x402?.acceptedTokens ?? []),
         stop: () => refunds.stop(),

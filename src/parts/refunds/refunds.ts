@@ -3,9 +3,9 @@ import type { Logger } from "pino";
 import type { AcceptedToken, RefundsConfig } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { monotonicClock } from "../../core/clock.ts";
+import type { GaugeSample } from "../../core/instruments.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
-import type { SettlerReport } from "../../x402/facilitators/facilitator.ts";
 import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
@@ -70,11 +70,13 @@ export class Refunds implements BackgroundService {
   }
 
   /** Gas, waiting transactions and tokens that are short, on each network. */
-  report(): (SettlerReport & { readonly shortTokens: readonly string[] })[] {
-    return [...this.#networks.values()].map(({ settler, refunds }) => ({
-      ...settler.report(),
-      shortTokens: refunds.shortTokens,
-    }));
+  gauges(): GaugeSample[] {
+    return [...this.#networks].flatMap(([network, { settler, refunds }]) => [
+      ...settler.gauges(),
+      ...refunds.shortTokens.map(
+        (asset) => ({ gauge: "jobgate_refund_account_short", labels: { network, asset }, value: 1 }) as const,
+      ),
+    ]);
   }
 
   /** @returns the new networks */

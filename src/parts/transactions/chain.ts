@@ -1,6 +1,6 @@
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
 import { asHex, asNumber, RpcError, toHex } from "../../chain/rpc.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { RawLog } from "../../x402/settlement/chain-logs.ts";
 
 /** Newest block, as far as sending needs it. */

@@ -1,16 +1,17 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { GaugeSample } from "../../core/instruments.ts";
 import type { Locks } from "../../core/lease-lock.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
-import type { SettlerReport } from "../../x402/facilitators/facilitator.ts";
 import type { SettlerAccount } from "./account.ts";
 import { BatchSigner } from "./batch.ts";
 import { SettlerChain } from "./chain.ts";
 import { Changes } from "./changes.ts";
 import { Funds } from "./funds.ts";
 import { Sender } from "./sender.ts";
+import { settlerGauges } from "./settler-gauges.ts";
 import { PaymentSigner } from "./signer.ts";
 import { Transactions } from "./transactions.ts";
 
@@ -116,7 +117,12 @@ export class NetworkSettler implements BackgroundService {
   }
 
   /** Does not wait for the chain. */
-  report(): SettlerReport {
-    return { network: this.queue, balances: this.funds.lastBalances(), unmined: this.#sender.unmined };
+  gauges(): GaugeSample[] {
+    const report = {
+      network: this.queue,
+      balances: this.funds.lastBalances(),
+      unmined: this.#sender.unmined,
+    };
+    return settlerGauges(report);
   }
 }

@@ -4,12 +4,12 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type {
   TransactionEnd,
   TransactionJournal,
   TransactionRecord,
 } from "../../store/contract/transaction-journal.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
 import { BATCH, type BatchSigner, RETRY_MS, type Signature } from "./batch.ts";
 import type { Head, SettlerChain } from "./chain.ts";
 import type { Changes } from "./changes.ts";

@@ -5,7 +5,7 @@ import type { JobRestriction } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 
 /** `isPermittedCaller(uint64 serviceId, address caller)`. */
 const IS_PERMITTED_CALLER = "0x2ec2bd03";

@@ -4,7 +4,7 @@ import type {
   PaymentRequirements,
   PaymentRequirementsV1,
 } from "@x402/core/types";
-import { measure, type Telemetry } from "../../telemetry/telemetry.ts";
+import { measure, type Telemetry } from "../../core/telemetry.ts";
 import type { ExtensionResponses } from "./extension-responses.ts";
 
 /** Verifies and settles payments: a server, or jobgate itself. */
@@ -51,15 +51,6 @@ export type SettlementAnswer =
     /** No usable answer: anything may have happened. */
     | { readonly kind: "no_answer"; readonly reason: string }
   ) & { readonly extensionResponses?: ExtensionResponses };
-
-/** State of jobgate's own facilitator on one network, for the operator. */
-export interface SettlerReport {
-  readonly network: string;
-  /** Wei by address, as they were last read. */
-  readonly balances: ReadonlyMap<string, bigint>;
-  /** Transactions that wait to be mined; undefined where another process sends. */
-  readonly unmined: number | undefined;
-}
 
 /** Kind of payment. `network` is CAIP-2, `eip155:*` for all EVM chains, or a name of x402 version 1. */
 export interface PaymentKind {

@@ -4,7 +4,7 @@ import type { FacilitatorConfig } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import { caip2Network } from "../wire/v1-networks.ts";
 import type {
   Facilitator,

@@ -4,8 +4,8 @@ import type { RemoteFacilitatorConfig } from "../../config/config.ts";
 import { systemClock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { parseJson } from "../../core/objects.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type Answer, JsonEndpoint, type NewHeaders } from "../../node/json-endpoint.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import { CdpTokens } from "./cdp-token.ts";
 import { type ExtensionResponses, readExtensionResponses } from "./extension-responses.ts";
 import {

@@ -3,13 +3,13 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { JobRequest } from "../../http/request.ts";
 import {
   REFUSED_AT_ONCE,
   type RefusedPayment,
   type RefusedPaymentLog,
 } from "../../store/contract/refused-payments.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { PaymentReader } from "./checkout.ts";
 

@@ -4,7 +4,7 @@ import type { AcceptedToken } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type Authorization, type AuthorizedPayment, type NonceUse, Unexplained } from "./authorization.ts";
 import {
   type Block,

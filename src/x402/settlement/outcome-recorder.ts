@@ -2,8 +2,8 @@ import type { SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import type { Evidence } from "./payment-decision.ts";
 import {
   failureResponse,

@@ -1,7 +1,7 @@
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
 import type { X402Config } from "../../config/config.ts";
 import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import { findPermit2Shortfall, readPermit2Funds } from "./permit2.ts";
 
 type Config = Pick<X402Config, "acceptedTokens" | "facilitators">;

@@ -2,7 +2,7 @@ import pLimit, { type LimitFunction } from "p-limit";
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
-import type { Telemetry } from "../../telemetry/telemetry.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import { contractApproves } from "../callers/chain.ts";
 
 /** Questions that one RPC is asked at once: anyone can cause one, and payments need the RPC too. */

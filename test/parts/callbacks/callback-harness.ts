@@ -7,10 +7,10 @@ import { CALLBACK_EVENTS, type CallbackEvent } from "../../../src/core/callbacks
 import { EventHub } from "../../../src/core/events.ts";
 import { CallbackSender, type CallbackTargets } from "../../../src/parts/callbacks/callback-sender.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
+import { ProcessTelemetry } from "../../../src/parts/telemetry/process-telemetry.ts";
 import type { Callback } from "../../../src/store/contract/callback-ledger.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
-import { ProcessTelemetry } from "../../../src/telemetry/process-telemetry.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { openTestStore } from "../../helpers/test-store.ts";

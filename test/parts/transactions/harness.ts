@@ -5,13 +5,13 @@ import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from 
 import { expect } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { Locks } from "../../../src/core/lease-lock.ts";
+import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import type {
   TransactionJournal,
   TransactionRecord,
 } from "../../../src/store/contract/transaction-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../../../src/x402/facilitators/facilitator.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { type Anvil, borrowAnvil } from "../../helpers/anvil.ts";

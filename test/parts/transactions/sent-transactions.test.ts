@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
+import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { SettlerChain } from "../../../src/parts/transactions/chain.ts";
 import { SentTransactions, type SignedRecord } from "../../../src/parts/transactions/sent-transactions.ts";
-import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
 import { startSettlerChain } from "./harness.ts";
 
 test("Transactions that become final within a second end together", async () => {

@@ -1,6 +1,7 @@
 import { pino } from "pino";
 import { refusalOf } from "../../../src/core/errors.ts";
 import { EventHub } from "../../../src/core/events.ts";
+import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
@@ -11,7 +12,6 @@ import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
-import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
 import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
 import { callbackKeys, startDelivery } from "./delivery.ts";

@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
-import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
+import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import type { FacilitatorRequest, Verification } from "../../../src/x402/facilitators/facilitator.ts";
 import { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";

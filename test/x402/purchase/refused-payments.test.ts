@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../../src/core/telemetry.ts";
 import type { RefusedPayment } from "../../../src/store/contract/refused-payments.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../../src/telemetry/telemetry.ts";
 import { RefusedPayments } from "../../../src/x402/purchase/refused-payments.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startLog } from "../../helpers/log.ts";

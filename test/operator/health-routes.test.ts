@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { healthRoutes } from "../../src/operator/monitoring-routes.ts";
+import { healthRoutes } from "../../src/operator/health-routes.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startOperator, TOKEN } from "./harness.ts";
 

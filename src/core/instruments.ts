@@ -125,6 +125,22 @@ export const HISTOGRAMS = {
   },
 } as const satisfies Record<string, HistogramInstrument>;
 
+/** Gauges that parts report to. They are read at each scrape. */
+export const GAUGES = {
+  jobgate_settler_balance: {
+    help: "Native units that a settler account holds for gas, as last read.",
+    labels: ["network", "address"],
+  },
+  jobgate_settler_unmined: {
+    help: "Own settlements that are signed and wait to be mined. Only the replica that sends has it.",
+    labels: ["network"],
+  },
+  jobgate_refund_account_short: {
+    help: "1 while refunds wait because the refund account is short of the token.",
+    labels: ["network", "asset"],
+  },
+} as const satisfies Record<string, Instrument>;
+
 type LabelValues<Names extends readonly string[]> = { readonly [Name in Names[number]]: string };
 
 export type CounterName = keyof typeof COUNTERS;
@@ -134,4 +150,12 @@ export type CounterLabels<Name extends CounterName> = LabelValues<(typeof COUNTE
 export type CounterReader = <Name extends CounterName>(
   name: Name,
 ) => readonly { readonly labels: CounterLabels<Name>; readonly value: number }[];
+/** One value of a gauge. */
+export type GaugeSample = {
+  [Name in keyof typeof GAUGES]: {
+    readonly gauge: Name;
+    readonly labels: LabelValues<(typeof GAUGES)[Name]["labels"]>;
+    readonly value: number;
+  };
+}[keyof typeof GAUGES];
 export type HistogramLabels<Name extends HistogramName> = LabelValues<(typeof HISTOGRAMS)[Name]["labels"]>;

@@ -1,4 +1,10 @@
-import type { CounterLabels, CounterName, HistogramLabels, HistogramName } from "./instruments.ts";
+import type {
+  CounterLabels,
+  CounterName,
+  CounterReader,
+  HistogramLabels,
+  HistogramName,
+} from "./instruments.ts";
 import type { SpanAttributes, Tracing } from "./tracing.ts";
 
 /** Counters, histograms and spans that jobgate's parts report to. Calls are quick and never throw. */
@@ -11,6 +17,7 @@ export interface Telemetry {
   count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>, by?: number): void;
   /** @param value in the unit that the histogram's name ends with */
   observe<Name extends HistogramName>(name: Name, labels: HistogramLabels<Name>, value: number): void;
+  readonly counters: CounterReader;
   /** Undefined while traces are off. */
   readonly tracing?: Tracing | undefined;
 }
@@ -26,12 +33,13 @@ export interface Histogram {
   observe(value: number): void;
 }
 
-/** Discards everything, for parts that are embedded without an operator listener. */
+/** Discards everything, where no telemetry is offered. */
 export const NO_TELEMETRY: Telemetry = {
   counter: () => ({ add: () => undefined }),
   histogram: () => ({ observe: () => undefined }),
   count: () => undefined,
   observe: () => undefined,
+  counters: () => [],
 };
 
 type Result<T> = { readonly value: T } | { readonly error: unknown };

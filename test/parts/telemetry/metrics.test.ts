@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { Counter, Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { counterFamily, histogramFamily } from "../../src/telemetry/metrics.ts";
+import { counterFamily, histogramFamily } from "../../../src/parts/telemetry/metrics.ts";
 
 const help = "A metric.";
 const label = fc.constantFrom("", "a", "b", 'quote " and \\ and \n');

@@ -7,10 +7,10 @@ import {
   HISTOGRAMS,
   type HistogramLabels,
   type HistogramName,
-} from "./instruments.ts";
+} from "../../core/instruments.ts";
+import type { Counter, Histogram, Telemetry } from "../../core/telemetry.ts";
+import type { Tracing } from "../../core/tracing.ts";
 import { counterFamily, histogramFamily } from "./metrics.ts";
-import type { Counter, Histogram, Telemetry } from "./telemetry.ts";
-import type { Tracing } from "./tracing.ts";
 
 /** Interval of the timer whose lateness is jobgate_event_loop_delay_seconds. */
 const EVENT_LOOP_INTERVAL_MS = 50;

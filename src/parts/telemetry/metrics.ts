@@ -1,6 +1,6 @@
 import type { Metric, Registry } from "prom-client";
-import type { HistogramInstrument, Instrument } from "./instruments.ts";
-import type { Counter, Histogram } from "./telemetry.ts";
+import type { HistogramInstrument, Instrument } from "../../core/instruments.ts";
+import type { Counter, Histogram } from "../../core/telemetry.ts";
 
 /*
  * Counters and histograms whose series are looked up by their labels once, and then only added to: 0.02 µs. prom-client

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
+import type { Tracing } from "../../core/tracing.ts";
 import type { TraceExporterName } from "./open-telemetry.ts";
-import type { Tracing } from "./tracing.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

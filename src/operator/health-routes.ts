@@ -1,8 +1,6 @@
-import type { Registry } from "prom-client";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type RouteTable } from "../http/routes.ts";
 import type { StoreStatus } from "../store/store.ts";
-import { guarded, type OperatorTokens } from "./access.ts";
 
 /**
  * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
@@ -24,14 +22,4 @@ function storeReadiness({ writable, full, reason }: StoreStatus): HttpResponse {
 
 function notReady(reason: string): HttpResponse {
   return jsonResponse(503, { ready: false, reason });
-}
-
-/** `/metrics` for Prometheus, with the same access rules as the API. */
-export function metricsRoutes(metrics: Registry, tokens: OperatorTokens): RouteTable {
-  const GET = guarded(tokens, async () => ({
-    status: 200,
-    headers: { "content-type": metrics.contentType, "cache-control": "no-store" },
-    body: await metrics.metrics(),
-  }));
-  return (path) => (path === "/metrics" ? { GET } : undefined);
 }

@@ -1,8 +1,8 @@
 import { Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { ProcessTelemetry } from "../../src/telemetry/process-telemetry.ts";
-import { measure, NO_TELEMETRY } from "../../src/telemetry/telemetry.ts";
-import { until } from "../helpers/until.ts";
+import { measure, NO_TELEMETRY } from "../../../src/core/telemetry.ts";
+import { ProcessTelemetry } from "../../../src/parts/telemetry/process-telemetry.ts";
+import { until } from "../../helpers/until.ts";
 
 /** Between the bounds of two buckets. */
 const TOOK_MS = 30;

@@ -23,8 +23,8 @@ import {
   type SpanExporter,
 } from "@opentelemetry/sdk-trace-node";
 import type { Logger } from "pino";
-import { version } from "../node/version.ts";
-import type { Span, SpanStart, Tracing } from "./tracing.ts";
+import type { Span, SpanStart, Tracing } from "../../core/tracing.ts";
+import { version } from "../../node/version.ts";
 
 /** Exporters that OTEL_TRACES_EXPORTER may name. */
 export type TraceExporterName = "otlp" | "console";

@@ -1,9 +1,10 @@
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
-import type { Clock } from "../core/clock.ts";
-import { within } from "../core/waiting.ts";
-import { version } from "../node/version.ts";
-import { isBalanced } from "../store/rules/payments.ts";
-import type { RefundSum, Store, StoreTotals } from "../store/store.ts";
+import type { Clock } from "../../core/clock.ts";
+import { GAUGES, type GaugeSample } from "../../core/instruments.ts";
+import { within } from "../../core/waiting.ts";
+import { version } from "../../node/version.ts";
+import { isBalanced } from "../../store/rules/payments.ts";
+import type { RefundSum, Store, StoreTotals } from "../../store/store.ts";
 
 /** A store's totals are read at most this often, because counting is work for a store with many payments. */
 const KEEP_TOTALS_MS = 1_000;
@@ -30,32 +31,21 @@ interface MeasuredRate {
   readonly usable: boolean;
 }
 
-/** The settler on one network, as far as its metrics read it. */
-export interface MeasuredSettler {
-  readonly network: string;
-  /** Wei by address. */
-  readonly balances: ReadonlyMap<string, bigint>;
-  /** Undefined where another process sends. */
-  readonly unmined: number | undefined;
-  /** Tokens that refunds wait for. Absent for a settler of payments. */
-  readonly shortTokens?: readonly string[];
-}
-
 /** Makes a registry with the metrics of this process; gauges are read at each scrape. */
 export function collectMetrics(sources: {
   readonly store: MeasuredStore;
   readonly runners: () => readonly { readonly inFlight: number }[];
   readonly rates: () => readonly MeasuredRate[];
-  readonly settlers: () => readonly MeasuredSettler[];
+  readonly gauges: () => readonly GaugeSample[];
   readonly clock: Clock;
 }): Registry {
-  const { store, runners, rates, settlers, clock } = sources;
+  const { store, runners, rates, gauges, clock } = sources;
   const registry = new Registry();
   collectProcess(registry);
   collectStore(registry, store, clock);
   collectRunners(registry, runners);
   collectRates(registry, rates, clock);
-  collectSettlers(registry, settlers);
+  collectGauges(registry, gauges);
   return registry;
 }
 
@@ -176,33 +166,14 @@ function collectRates(registry: Registry, rates: () => readonly MeasuredRate[], 
   );
 }
 
-/** Adds the metrics of settlements by jobgate itself; without samples where it does not settle. */
-export function collectSettlers(registry: Registry, settlers: () => readonly MeasuredSettler[]): void {
-  const bySettler = (
-    name: string,
-    help: string,
-    labels: readonly string[],
-    read: (settler: MeasuredSettler) => readonly Sample[],
-  ) => addGauge(registry, { name, help, labels }, () => settlers().flatMap(read));
-  bySettler(
-    "jobgate_settler_balance",
-    "Native units that a settler account holds for gas, as last read.",
-    ["network", "address"],
-    ({ network, balances }) =>
-      [...balances].map(([address, wei]) => [Number(wei) / 1e18, { network, address }]),
-  );
-  bySettler(
-    "jobgate_settler_unmined",
-    "Own settlements that are signed and wait to be mined. Only the replica that sends has it.",
-    ["network"],
-    ({ network, unmined }) => [[unmined, { network }]],
-  );
-  bySettler(
-    "jobgate_refund_account_short",
-    "1 while refunds wait because the refund account is short of the token.",
-    ["network", "asset"],
-    ({ network, shortTokens = [] }) => shortTokens.map((asset) => [1, { network, asset }]),
-  );
+/** Adds the gauges of parts; without samples where no part reads them. */
+function collectGauges(registry: Registry, gauges: () => readonly GaugeSample[]): void {
+  for (const [name, { help, labels }] of Object.entries(GAUGES))
+    addGauge(registry, { name, help, labels }, () =>
+      gauges()
+        .filter(({ gauge }) => gauge === name)
+        .map(({ value, labels }) => [value, labels]),
+    );
 }
 
 /** One value of a gauge, and its labels. Undefined leaves the sample out. */

@@ -1,7 +1,7 @@
 import { Registry } from "prom-client";
-import { afterEach, beforeEach, describe, expect, it, test, vi } from "vitest";
-import type { StoreStatus, StoreTotals } from "../../src/store/store.ts";
-import { collectSettlers, collectStore } from "../../src/telemetry/collectors.ts";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { collectStore } from "../../../src/parts/telemetry/collectors.ts";
+import type { StoreStatus, StoreTotals } from "../../../src/store/store.ts";
 
 const NOW = 1_900_000_000_000;
 const NONE_BY_USE = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
@@ -93,16 +93,4 @@ describe("The store's metrics", () => {
       jobgate_store_full: "0",
     });
   });
-});
-
-test("A settler's metrics show each account's balance, and what waits to be mined where this process sends", async () => {
-  const registry = new Registry();
-  const settler = { network: "eip155:8453", balances: new Map([["0xA1", 5n * 10n ** 15n]]), unmined: 3 };
-  collectSettlers(registry, () => [settler, { ...settler, network: "eip155:1", unmined: undefined }]);
-  const lines = (await registry.metrics()).split("\n").filter((line) => /^jobgate/.test(line));
-  expect(lines).toEqual([
-    'jobgate_settler_balance{network="eip155:8453",address="0xA1"} 0.005',
-    'jobgate_settler_balance{network="eip155:1",address="0xA1"} 0.005',
-    'jobgate_settler_unmined{network="eip155:8453"} 3',
-  ]);
 });

@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
-import { startTracing, traceExporters } from "../../src/telemetry/start-tracing.ts";
-import { bundledScript } from "../helpers/bundle.ts";
+import { startTracing, traceExporters } from "../../../src/parts/telemetry/start-tracing.ts";
+import { bundledScript } from "../../helpers/bundle.ts";
 
 const ENDPOINT = "http://127.0.0.1:4318";
 
