@@ -82,12 +82,14 @@ async function withoutPayment(
     for (const payment of page.payments) {
       const state = paymentStateText(payment.state);
       const { transaction } = payment;
+      // Money that moved under their authorizations bought nothing here.
+      if (state === "failed" || state === "released") continue;
       if (transaction !== "") {
         const made = left.findIndex(
           (transfer) => transfer.transaction === transaction.toLowerCase() && isSum(payment, transfer),
         );
         if (made !== -1) left.splice(made, 1);
-      } else if (!["failed", "released"].includes(state)) undecided.push(payment);
+      } else undecided.push(payment);
     }
     pageToken = page.nextPageToken;
   } while (left.length > 0 && pageToken !== "");

@@ -25,7 +25,7 @@ export const COUNTERS = {
     labels: ["state", "network", "symbol"],
   },
   jobgate_payments_contradicted_total: {
-    help: "Payments whose record the chain contradicts: paid but recorded as failed, or unpaid but closed as paid (recorded: settled).",
+    help: "Payments whose record the chain contradicts: paid but recorded as failed or, by use, as released; or unpaid but closed as paid (recorded: settled).",
     labels: ["recorded", "network", "symbol"],
   },
   jobgate_charges_lost_total: {

@@ -108,6 +108,33 @@ export type PaymentState =
   | "settling"
   | "released";
 
+/** Money that moved under the authorization of a payment by use without a charge of this gateway. */
+export interface MovedElsewhere {
+  /** Token units, decimal. */
+  readonly amount: string;
+  readonly transaction: string;
+  /** One line about it, for people. */
+  readonly reason: string;
+}
+
+/** Reads what moved elsewhere from the settlement of a payment by use that was not charged. */
+export function movedElsewhere(settlement: string | undefined): MovedElsewhere | undefined {
+  if (settlement === undefined) return undefined;
+  const {
+    success,
+    transaction,
+    amount,
+    errorMessage = "",
+  } = JSON.parse(settlement) as {
+    readonly success?: boolean;
+    readonly transaction?: string;
+    readonly amount?: string;
+    readonly errorMessage?: string;
+  };
+  if (success !== false || !transaction || amount === undefined) return undefined;
+  return { amount, transaction, reason: errorMessage };
+}
+
 /** States that a payment does not begin in. */
 export type DecidedState = Exclude<PaymentState, "intent" | "authorized">;
 

@@ -1,5 +1,5 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
-import type { PaymentState } from "../core/payment.ts";
+import { movedElsewhere, type PaymentState } from "../core/payment.ts";
 import type { CallState as CallStateAnswer } from "./contract/call-lookup.ts";
 import type { DeadLetter } from "./contract/dead-letter-box.ts";
 import type { RefundRow } from "./refund-row.ts";
@@ -73,7 +73,7 @@ export function toCallState(callId: number, row: PaidCallRow, now: number): Call
     callId,
     payment: { network, asset, payer, nonce },
     job: { serviceId: BigInt(service_id), jobIndex },
-    ...(settlement === null ? {} : { settlement }),
+    ...(settlement === null || movedElsewhere(settlement) ? {} : { settlement }),
     state,
     attempt: row.attempt,
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
@@ -88,8 +88,10 @@ export function toCallState(callId: number, row: PaidCallRow, now: number): Call
 function chargeOf(row: PaidCallRow): Pick<CallStateAnswer, "charge"> {
   const { payment_state: state, ceiling, amount, symbol, settlement } = row;
   if (ceiling === null || state === "intent") return {};
-  const { transaction = "" } = JSON.parse(settlement ?? "{}") as { transaction?: string };
+  const moved = movedElsewhere(settlement ?? undefined);
   const known = state === "authorized" ? {} : { amount };
+  if (moved !== undefined) return { charge: { state, ceiling, ...known, symbol, moved } };
+  const { transaction = "" } = JSON.parse(settlement ?? "{}") as { transaction?: string };
   return { charge: { state, ceiling, ...known, symbol, ...(transaction === "" ? {} : { transaction }) } };
 }
 

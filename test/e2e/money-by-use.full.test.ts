@@ -7,7 +7,7 @@ import { listenHttp } from "../helpers/http-listener.ts";
 import { invalidatePermit2Nonce } from "../helpers/permit2.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startRun } from "../runner/start-run.ts";
-import { authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
+import { askForCall, authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
 import { type PaidGateway, SET_UPS, type SetUp } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
@@ -16,6 +16,15 @@ const { payer, payTo } = accounts;
 
 const parts = startBeforeAll(startPartsByUse);
 const startGateway = (setUp: SetUp): Promise<PaidGateway> => startGatewayByUse({ parts, setUp });
+
+async function listFailed({ jobgate }: PaidGateway): Promise<object[]> {
+  const answer = await fetch(`${jobgate.operatorUrl}/jobgate.v1.OperatorService/ListPayments`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: '{"state":"PAYMENT_STATE_FAILED","page_size":1}',
+  });
+  return ((await answer.json()) as { payments: object[] }).payments;
+}
 
 /** Passes requests on to a facilitator, and has it settle another amount. */
 async function startAlteringFacilitator(target: string, amount: string) {
@@ -184,12 +193,52 @@ describe("Payments by use that cannot be charged", () => {
       expect(ends.map(({ charge }) => charge.state).sort()).toEqual(["failed", "settled"]);
       expect(ends.map(({ result }) => result.status).sort()).toEqual([200, 402]);
       const paid = ends.find(({ charge }) => charge.state === "settled");
+      const unpaid = ends.find(({ charge }) => charge.state === "failed");
+      const { amount, transaction } = paid?.charge ?? {};
+      const text = `paid 0.00000${amount} USDC in transaction ${transaction}`;
+      expect(unpaid?.result.text).toContain(text);
+      expect(unpaid?.result.text).not.toContain("not charged");
+      expect(unpaid?.charge).toMatchObject({ moved: { amount, transaction } });
+      const loser = ends[0] === unpaid ? { gateway, body: "5 twice" } : { gateway: other, body: "9 twice" };
+      expect(await loser.gateway.send(payment, { body: loser.body })).toMatchObject({
+        status: 402,
+        code: "settlement_failed",
+        charged: "unknown",
+        settlement: { success: false, transaction },
+      });
+      expect(await listFailed(loser.gateway)).toMatchObject([
+        { reason: expect.stringContaining(text), transaction },
+      ]);
       expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + BigInt(paid?.charge.amount ?? 0));
       await expectBalance(gateway);
       await expectBalance(other);
     } finally {
       await other.stop();
     }
+  });
+});
+
+it("Money that another gateway moved by an authorization that charged nothing here is an alert, once", async () => {
+  const [gateway, other] = [await startGateway("rpc_url"), await startGateway("rpc_url")];
+  onTestFinished(async () => {
+    await gateway.stop();
+    await other.stop();
+  });
+  await offerByUse(other);
+  const payment = await authorize(gateway);
+  const free = await gateway.send(payment, { body: "0 free" });
+  expect(await decided(gateway, free)).toMatchObject({ charge: { state: "released" } });
+  const { charge } = await decided(other, await other.send(payment, { body: "7 elsewhere" }));
+  const message = "an authorization by use moved money without a charge of this gateway";
+  await gateway.restart();
+  await expect.poll(() => gateway.jobgate.logs.join("\n")).toContain(message);
+  expect(gateway.jobgate.logs.find((line) => line.includes(message))).toContain(charge.transaction);
+  const metrics = await (await fetch(`${gateway.jobgate.operatorUrl}/metrics`)).text();
+  expect(metrics).toMatch(/^jobgate_payments_contradicted_total\{recorded="released",[^}]*\} 1$/m);
+  expect(await askForCall(gateway, free)).toMatchObject({
+    state: "succeeded",
+    charge: { state: "released", amount: "0", moved: { amount: "7", transaction: charge.transaction } },
+    result: { status: 200 },
   });
 });
 

@@ -148,7 +148,7 @@ function PaymentPanel({ payment }: { payment: Payment }) {
     <section class="panel" aria-labelledby="payment">
       <div class="panel-head">
         <h2 id="payment">
-          Payment <PaymentBadge state={state} />
+          Payment <PaymentBadge {...payment} />
         </h2>
       </div>
       {reason && <p class="muted">{reason}</p>}

@@ -35,7 +35,9 @@ const PAYMENT_STATES = {
   unresolved: { state: PaymentState.UNRESOLVED, name: "Unresolved", stage: "unsure" },
 } as const;
 
-export function PaymentBadge({ state }: { state: PaymentState }) {
+export function PaymentBadge({ state, transaction }: Pick<Payment, "state" | "transaction">) {
+  const isUncharged = state === PaymentState.FAILED || state === PaymentState.RELEASED;
+  if (isUncharged && transaction !== "") return <Badge stage="unsure">Paid elsewhere</Badge>;
   const known = Object.values(PAYMENT_STATES).find((one) => one.state === state);
   return <Badge stage={known?.stage ?? "unsure"}>{known?.name ?? "?"}</Badge>;
 }
@@ -129,7 +131,7 @@ function PaymentList(options: {
       noneYet={<NoJobs origin="x402" />}
       columns={[
         { label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> },
-        { label: "State", cell: ({ state }) => <PaymentBadge state={state} /> },
+        { label: "State", cell: (payment) => <PaymentBadge {...payment} /> },
         { label: "Amount", class: "number", cell: (payment) => <Amount {...payment} /> },
         {
           label: "Job",

@@ -1,5 +1,5 @@
 import type { JobKey } from "../../core/job-call.ts";
-import type { CallerNonce, PaymentKey, PaymentState } from "../../core/payment.ts";
+import type { CallerNonce, MovedElsewhere, PaymentKey, PaymentState } from "../../core/payment.ts";
 import type { Refund } from "./refund-ledger.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
@@ -35,6 +35,8 @@ interface CallCharge {
   readonly symbol: string;
   /** Hash of the settlement's transaction, if one is known. */
   readonly transaction?: string;
+  /** Only of a charge that failed or was released. */
+  readonly moved?: MovedElsewhere;
 }
 
 export interface CallState {

@@ -36,8 +36,8 @@ export interface PaymentJournal {
 
   /**
    * The write after settling: the payment is settled and its JobCall is ready, in one. Idempotent: a payment that is
-   * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one while it is watched, which
-   * loses its identifier if another payment was begun under it since.
+   * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one that is not by use while it is
+   * watched, which loses its identifier if another payment was begun under it since.
    * @param settlement JSON of the settlement response
    * @param blockNumber block that the settlement is in, for the books
    * @param amount token units that moved; default: the payment's amount
@@ -70,13 +70,14 @@ export interface PaymentJournal {
 
   /**
    * Notes that the chain contradicts what is recorded of a watched payment, and ends the watch.
+   * @param settlement JSON of the settlement response, where it says what moved; default: as it is
    * @returns true for exactly one of several calls, over all processes
    */
-  contradictPayment(key: PaymentKey, reason: string): Promise<boolean>;
+  contradictPayment(key: PaymentKey, reason: string, settlement?: string): Promise<boolean>;
 
   /**
-   * Ends the watch over payments decided more than {@link WATCHED_MS} ago, and the oldest beyond {@link MAX_WATCHED}.
-   * JobCalls kept for failed ones are dropped. One call does a bounded part.
+   * Ends the watch over payments decided more than {@link WATCHED_MS} ago, and the oldest beyond {@link MAX_WATCHED}, by use
+   * and others apart. JobCalls kept for failed ones are dropped. One call does a bounded part.
    * @returns true if there may be more to do
    */
   endWatches(): Promise<boolean>;
@@ -95,7 +96,7 @@ export interface PaymentJournal {
 
   /**
    * Undecided payments of one state, or the watched ones, oldest first. `after` is the `callId` to page from. Watched
-   * are decisions that the chain may still contradict: failed payments, and those that the operator closed.
+   * are decisions that the chain may still contradict: failed and released payments, and those that the operator closed.
    */
   listUndecided(filter: {
     state: UndecidedState;
@@ -108,7 +109,10 @@ export type UndecidedState = "intent" | "settling" | "unresolved" | "watched";
 
 /** Time after the decision for which a payment is watched. */
 export const WATCHED_MS = 24 * 60 * 60_000;
-/** Most payments watched at a time: each failed one keeps its request's body. */
+/**
+ * Most payments watched at a time, by use and others apart, so that jobs that charge nothing cannot end the watch over
+ * failed payments. Each of those keeps its request's body.
+ */
 export const MAX_WATCHED = 10_000;
 
 /** Age up to which an undecided payment keeps a place in the queue. */

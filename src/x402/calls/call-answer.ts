@@ -19,7 +19,7 @@ export function describeCall(call: CallState) {
 }
 
 function describeCharge(
-  { state, ceiling, amount, symbol, transaction }: NonNullable<CallState["charge"]>,
+  { state, ceiling, amount, symbol, transaction, moved }: NonNullable<CallState["charge"]>,
   { network, asset }: CallState["payment"],
 ) {
   return {
@@ -27,6 +27,7 @@ function describeCharge(
     ...{ network, asset, symbol, ceiling },
     ...(amount === undefined ? {} : { amount }),
     ...(transaction === undefined ? {} : { transaction }),
+    ...(moved === undefined ? {} : { moved }),
   };
 }
 

@@ -86,8 +86,10 @@ export class CallRoute {
     if (charge?.state === "failed") {
       throw new GatewayError(
         "settlement_failed",
-        "The job was done, but it could not be charged, so there is no result. This job was not charged.",
-        { details: { retryable: false, state } },
+        charge.moved === undefined
+          ? "The job was done, but it could not be charged, so there is no result. This job was not charged."
+          : `The job was done, but it could not be charged, so there is no result: ${charge.moved.reason}.`,
+        { details: { retryable: false, state, ...(charge.moved && { moved: charge.moved }) } },
       );
     }
     if (state === "succeeded")

@@ -230,11 +230,20 @@ function requireAccepted(outcome: PaymentOutcome): AcceptedPayment {
   switch (outcome.kind) {
     case "accepted":
       return outcome;
-    case "failed":
+    case "failed": {
+      const { transaction, errorMessage } = outcome.settlement;
+      // The authorization paid elsewhere.
+      if (transaction !== "")
+        throw new GatewayError(
+          "settlement_failed",
+          `The payment was not settled for this job: ${errorMessage}. Sign a new one.`,
+          { details: { charged: "unknown", transaction } },
+        );
       throw new GatewayError(
         "settlement_failed",
         "The payment was not settled, and this job was not charged: sign a new one.",
       );
+    }
     case "undecided":
       throw new GatewayError(
         "settlement_unknown",

@@ -1,7 +1,7 @@
 import type { SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
 import { faultPoint } from "../../core/fault-points.ts";
-import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import type { MovedElsewhere, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { Evidence } from "./payment-decision.ts";
@@ -124,14 +124,15 @@ export class OutcomeRecorder {
     logger.error(fields, "a facilitator moved another amount than the charge");
   }
 
-  countContradiction(recorded: "failed" | "settled", { key, symbol }: JournalledPayment): void {
+  countContradiction(recorded: "failed" | "released" | "settled", { key, symbol }: JournalledPayment): void {
     const { telemetry = NO_TELEMETRY } = this.#parts;
     telemetry.count("jobgate_payments_contradicted_total", { recorded, network: key.network, symbol });
   }
 
-  async fail(intent: JournalledPayment, reason: string): Promise<PaymentOutcome> {
+  /** @param moved what the authorization moved without a charge of this gateway */
+  async fail(intent: JournalledPayment, reason: string, moved?: MovedElsewhere): Promise<PaymentOutcome> {
     const { journal, logger } = this.#parts;
-    const settlement = failureResponse(intent, reason);
+    const settlement = failureResponse(intent, reason, moved);
     try {
       const { kind } = await journal.failPayment(intent.key, JSON.stringify(settlement), reason);
       if (kind === "not_open") return await this.#asDecidedElsewhere(intent);
@@ -158,6 +159,23 @@ export class OutcomeRecorder {
   async #asDecidedElsewhere(intent: JournalledPayment): Promise<PaymentOutcome> {
     const record = await this.#parts.journal.findPayment(intent.key);
     return record === undefined ? { kind: "undecided" } : outcomeOfKnown(record, intent);
+  }
+
+  /**
+   * Records that the authorization of a payment by use moved money although the payment was released or failed. One process
+   * records it, once.
+   */
+  async noteMoved(record: PaymentRecord, moved: MovedElsewhere): Promise<void> {
+    const { journal, logger } = this.#parts;
+    const { key, state, symbol, reason: before } = record;
+    const settlement = JSON.stringify(failureResponse(record, moved.reason, moved));
+    if (!(await journal.contradictPayment(key, moved.reason, settlement))) return;
+    this.countContradiction(state === "failed" ? "failed" : "released", record);
+    const { amount, transaction } = moved;
+    logger.error(
+      { ...logFields(record), state, symbol, amount, transaction, reason: before },
+      "an authorization by use moved money without a charge of this gateway",
+    );
   }
 
   async leaveUnresolved(intent: JournalledPayment | PaymentRecord, reason: string): Promise<PaymentOutcome> {

@@ -40,6 +40,8 @@ export type Evidence =
   /** The chain cannot decide it: the operator has to. */
   | { readonly kind: "unknown"; readonly reason: string };
 
+export type PaidEvidence = Extract<Evidence, { kind: "paid" }>;
+
 /** Decides whether a payment was paid. */
 export function decidePayment(facts: NonceFacts): Evidence {
   switch (facts.nonce) {

@@ -1,7 +1,7 @@
 import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs } from "../../core/job-call.ts";
-import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import type { MovedElsewhere, PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
 
@@ -140,14 +140,22 @@ export function successResponse(
   return { success: true, payer: key.payer, transaction, network, ...charged };
 }
 
-/** The answer for a payment that can never settle. */
-export function failureResponse({ key }: PaymentIntent, errorMessage: string): SettleResponse {
+/**
+ * The answer for a payment that can never settle.
+ * @param moved what its authorization moved without a charge of this gateway
+ */
+export function failureResponse(
+  { key }: PaymentIntent,
+  errorMessage: string,
+  moved?: MovedElsewhere,
+): SettleResponse {
   return {
     success: false,
     errorReason: "settlement_failed",
     errorMessage,
     payer: key.payer,
-    transaction: "",
+    transaction: moved?.transaction ?? "",
     network: key.network as SettleResponse["network"],
+    ...(moved && { amount: moved.amount }),
   };
 }

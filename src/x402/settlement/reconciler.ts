@@ -121,7 +121,7 @@ export class Reconciler implements BackgroundService {
   /** The next round does not wait for looks at an RPC that answers late. */
   #look(payment: UndecidedPayment): void {
     const { fingerprint, state } = payment;
-    const isDecided = state === "failed" || state === "settled";
+    const isDecided = state === "failed" || state === "settled" || state === "released";
     const recheck = isDecided ? this.#recheckDecided(payment) : this.#recheck(payment);
     const looking = recheck.then(() => void this.#looking.delete(fingerprint));
     this.#looking.set(fingerprint, looking);

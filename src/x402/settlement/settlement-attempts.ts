@@ -7,7 +7,7 @@ import type { ExtensionResponses } from "../facilitators/extension-responses.ts"
 import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
-import type { Evidence } from "./payment-decision.ts";
+import type { Evidence, PaidEvidence } from "./payment-decision.ts";
 import {
   believableSuccess,
   facilitatorRequest,
@@ -186,8 +186,6 @@ export class SettlementAttempts {
     }
   }
 }
-
-type PaidEvidence = Extract<Evidence, { kind: "paid" }>;
 
 /** Reports whether the chain shows that the authorization can still pay. */
 export function isUnused(evidence: Evidence): boolean {

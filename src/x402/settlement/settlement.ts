@@ -3,13 +3,14 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
-import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import { movedElsewhere, type PaymentIntent, type PaymentRecord } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { ExtensionRejections } from "../facilitators/extension-responses.ts";
 import { quotePaid } from "../prices/quote-book.ts";
 import { AskTimes } from "./ask-times.ts";
+import { type MOVED, movedBy } from "./moved-elsewhere.ts";
 import { OutcomeRecorder, type RecorderParts } from "./outcome-recorder.ts";
-import type { Evidence } from "./payment-decision.ts";
+import type { Evidence, PaidEvidence } from "./payment-decision.ts";
 import { logFields, outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
 import { type AttemptParts, isUnused, SettlementAttempts } from "./settlement-attempts.ts";
 
@@ -36,10 +37,6 @@ export type Rechecked = PaymentOutcome & {
 
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
-
-/** Reason of a charge whose authorization had moved money before this gateway had it settled. */
-const paidElsewhere = (transaction: string) =>
-  `the authorization paid for another purchase, in transaction ${transaction}`;
 
 /** Moves the money: journals payments, has them settled, and decides their outcome. */
 export class Settlement {
@@ -208,9 +205,8 @@ export class Settlement {
     const isFirst = this.#unasked.has(callId);
     if (evidence.covers(key)) {
       const found = await evidence.look(record);
-      // This process knows that nobody has asked for this charge: it pays for something else.
-      if (found.kind === "paid" && isFirst && !isShared)
-        return this.#recorder.fail(record, paidElsewhere(found.transaction));
+      // This process knows that it has not requested this charge: another gateway or an eager facilitator moved the money.
+      if (found.kind === "paid" && isFirst && !isShared) return this.#failPaid(record, found, "unasked");
       if (!isUnused(found)) return this.#decide(record, found);
     } else if (clock() >= validBefore * 1000) {
       return this.#recorder.leaveUnresolved(
@@ -222,19 +218,24 @@ export class Settlement {
     faultPoint("before-charge");
     const { found, isRefused } = await this.#attempts.settle(record);
     if (found.kind === "paid" && found.amount !== undefined && isFirst && isRefused && !isShared)
-      return this.#recorder.fail(record, paidElsewhere(found.transaction));
+      return this.#failPaid(record, found, "refused");
     return this.#recorder.decide(record, found);
   }
 
   /**
    * Looks again at a payment that was decided: the chain may have shown another view, and an operator may have erred.
-   * One that turns out paid is settled after all.
+   * One that turns out paid is settled after all. For one by use it is not known what the money was paid for, so that it
+   * stays as it is.
    */
   async recheckDecided(record: PaymentRecord): Promise<void> {
     const { evidence, journal, logger } = this.#parts;
     if (!evidence.covers(record.key)) return;
     const found = await evidence.look(record);
-    if (found.kind === "paid" && record.state === "failed") {
+    if (found.kind === "paid" && record.ceiling !== undefined && record.state !== "settled") {
+      if (movedElsewhere(record.settlement) !== undefined) return;
+      const how = record.state === "released" ? "released" : "failed";
+      await this.#recorder.noteMoved(record, movedBy(record, found, how));
+    } else if (found.kind === "paid" && record.state === "failed") {
       await this.#recorder.decide(record, found);
     } else if (found.kind === "not_paid" && record.state === "settled") {
       const reason = `the chain shows that it was not paid: ${found.reason}`;
@@ -250,6 +251,11 @@ export class Settlement {
   /** Records again what the store refused, and forgets payments that were settled since, here or by another replica. */
   forgetDecided(): Promise<void> {
     return this.#recorder.forgetDecided();
+  }
+
+  #failPaid(record: PaymentRecord, found: PaidEvidence, how: keyof typeof MOVED): Promise<PaymentOutcome> {
+    const moved = movedBy(record, found, how);
+    return this.#recorder.fail(record, moved.reason, moved);
   }
 
   async #decide(record: PaymentRecord, found: Evidence): Promise<Rechecked> {

@@ -346,6 +346,7 @@ export function describePaymentsByUse(given: Given): void {
       await given.store.dropDeadLetter(failed.callId);
       const before = await given.store.totals();
       given.now = START_MS + 90 * 86_400_000;
+      await given.store.endWatches();
       for (const kind of ["results", "calls", "payments"] as const) {
         const { removed } = await given.store.prune({ kind, ageMs: 86_400_000, after: 0 });
         expect(removed).toBe(3);

@@ -99,6 +99,60 @@ export function describeWatched(given: Given): void {
     });
   });
 
+  describe("payments by use whose authorization turns out to have moved money", () => {
+    const byUse = (number: number) => paymentIntent(number, { amount: "1001", ceiling: "1001" });
+    const moved = (number: number) =>
+      JSON.stringify({ success: false, transaction: `0x${number}`, amount: "7", errorMessage: "it paid 7" });
+
+    /** Runs a job that is charged so many units. */
+    async function charged(number: number, units: string): Promise<number> {
+      await given.store.beginPayment(byUse(number), paidCall());
+      const lease = await claimOne(given.store);
+      await given.store.ack(lease, undefined, { units });
+      return lease.callId;
+    }
+
+    test("Are watched once they are released or failed, and show once what moved", async () => {
+      const released = await charged(1, "0");
+      const failed = await charged(2, "5");
+      await given.store.failPayment(byUse(2).key, "{}", "cancelled");
+      await given.store.beginPayment(byUse(3), paidCall());
+      const dead = await claimOne(given.store);
+      await given.store.fail(dead, "no ink");
+      expect(await watched()).toEqual([released, failed, dead.callId]);
+      for (const number of [1, 2]) {
+        const { key } = byUse(number);
+        expect(await given.store.contradictPayment(key, "it paid 7", moved(number))).toBe(true);
+        expect(await given.store.contradictPayment(key, "again", moved(number))).toBe(false);
+      }
+      expect(await watched()).toEqual([dead.callId]);
+      const told = { amount: "7", transaction: "0x1", reason: "it paid 7" };
+      const call = await given.store.findCall(released);
+      expect(call).toMatchObject({
+        state: "succeeded",
+        charge: { state: "released", amount: "0", moved: told },
+      });
+      expect(call).not.toHaveProperty("settlement");
+      expect(await given.store.findCall(failed)).toMatchObject({
+        state: "failed",
+        charge: { state: "failed", amount: "5", moved: { ...told, transaction: "0x2" } },
+      });
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ reason: "it paid 7" });
+      await expectBalance(given.store);
+    });
+
+    test("Keep the JobCall of a job that still runs when the watch ends", async () => {
+      await given.store.beginPayment(byUse(1), paidCall({ body: Buffer.from("body 1") }));
+      const { callId } = await claimOne(given.store);
+      await given.store.endAuthorization(callId);
+      await given.store.failPayment(byUse(1).key, "{}", "cancelled");
+      given.now += WATCHED_MS;
+      await given.store.endWatches();
+      expect(await watched()).toEqual([]);
+      expect(Buffer.from((await claimOne(given.store)).encoded).toString()).toBe("body 1");
+    });
+  });
+
   describe("payments that the operator closes", () => {
     const asPaid: PaymentClosing = { as: "paid", by: "ada", note: "block 12" };
     const asNotPaid: PaymentClosing = { as: "not_paid", by: "ada", note: "looked\u0000 it up" };

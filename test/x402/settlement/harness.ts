@@ -160,7 +160,8 @@ function failingJournal(store: Store): FailingJournal {
     failPayment: (key, settlement, reason) =>
       journal.fails ? refuse() : store.failPayment(key, settlement, reason),
     closePayment: (key, closing) => (journal.fails ? refuse() : store.closePayment(key, closing)),
-    contradictPayment: (key, reason) => (journal.fails ? refuse() : store.contradictPayment(key, reason)),
+    contradictPayment: (key, reason, settlement) =>
+      journal.fails ? refuse() : store.contradictPayment(key, reason, settlement),
     listEndingAuthorizations: (beforeSecs, limit) => store.listEndingAuthorizations(beforeSecs, limit),
     endAuthorization: (callId) => (journal.fails ? refuse() : store.endAuthorization(callId)),
     endWatches: () => (journal.fails ? refuse() : store.endWatches()),

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
-import type { PaymentIntent, PaymentRecord } from "../../../src/core/payment.ts";
+import { movedElsewhere, type PaymentIntent, type PaymentRecord } from "../../../src/core/payment.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { claimOne } from "../../store/store-fixtures.ts";
@@ -56,7 +56,35 @@ describe("A charge that the chain shows as settled, and the journal does not", (
     const record = await charged();
     const settlement = harness.patient(1);
     settlement.noteCharge(record.callId);
-    expect(await settlement.charge(record)).toMatchObject({ kind: "failed" });
+    expect(await settlement.charge(record)).toMatchObject({
+      kind: "failed",
+      settlement: { success: false, amount: record.amount, transaction: expect.stringMatching(/^0x/) },
+    });
+    const { reason, state } = await recordOf(record);
+    expect(state).toBe("failed");
+    expect(reason).toMatch(
+      /^the authorization had already paid 3.264 USDC in transaction 0x[0-9a-f]{64}, before this job's charge; this gateway requested no payment$/,
+    );
+    // The charge's own alert was enough.
+    const before = harness.contradicted.length;
+    await settlement.recheckDecided(await recordOf(record));
+    expect(harness.contradicted.slice(before)).toEqual([]);
+  });
+
+  it("Stays failed when it was recorded as failed, and is logged and counted once with what moved", async () => {
+    const record = await charged();
+    await harness.store.failPayment(record.key, "{}", "the payer cancelled the authorization");
+    const before = harness.contradicted.length;
+    const settlement = harness.patient(1);
+    for (let look = 0; look < 2; look++) await settlement.recheckDecided(await recordOf(record));
+    expect(harness.contradicted.slice(before)).toEqual(["failed"]);
+    expect(harness.messages).toContain(
+      "an authorization by use moved money without a charge of this gateway",
+    );
+    const { state, reason, settlement: told } = await recordOf(record);
+    expect(state).toBe("failed");
+    expect(reason).toMatch(/^the authorization paid 3.264 USDC in transaction 0x/);
+    expect(movedElsewhere(told)).toMatchObject({ amount: record.amount, reason });
   });
 });
 

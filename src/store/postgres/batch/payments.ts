@@ -179,13 +179,12 @@ export class PaymentsPart implements BatchPart {
       }
       return this.#change(row, settled);
     }
-    if (row.is_watched !== true) return undefined;
+    // What a failed payment by use moved may have paid for something else.
+    if (hasRun || row.is_watched !== true) return undefined;
     this.#watches.end(row);
-    if (!hasRun) {
-      madeReady.add(callId);
-      this.#requeuedIds.push(callId);
-      capacity.adjust(1);
-    }
+    madeReady.add(callId);
+    this.#requeuedIds.push(callId);
+    capacity.adjust(1);
     // Under its identifier, and for its quote, another payment may have been made since.
     const payment_id = this.#known.isIdentifierTaken(row) ? null : row.payment_id;
     const record = this.#change(row, { ...settled, payment_id, redeems_quote: 0 });
@@ -203,10 +202,10 @@ export class PaymentsPart implements BatchPart {
   /** Fails a payment, takes its JobCall out of the queue and watches it. */
   #withhold(row: KnownRow, values: Partial<PaymentRow>, { now, capacity }: BatchContext): PaymentRecord {
     const record = this.#change(row, { ...values, state: "failed", updated_at: now });
+    this.#watches.begin(row);
     // One by use has no JobCall to give back: it ran.
     if (row.ceiling === null) {
       this.#failedIds.push(row.call_id);
-      this.#watches.begin(row);
       capacity.adjust(-1);
     }
     if (row.redeems_quote === 1) this.#paidQuotes.delete(row.receipt);
@@ -231,11 +230,11 @@ export class PaymentsPart implements BatchPart {
     return { kind: "closed", record };
   }
 
-  #contradict(key: PaymentKey, reason: string): boolean {
+  #contradict(key: PaymentKey, reason: string, settlement?: string): boolean {
     const row = this.#known.find(key);
     if (row?.is_watched !== true) return false;
     this.#watches.end(row);
-    this.#change(row, { reason: storable(reason) });
+    this.#change(row, { reason: storable(reason), settlement: settlement ?? row.settlement });
     this.#contradictedIds.push(row.call_id);
     return true;
   }

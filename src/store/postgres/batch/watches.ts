@@ -6,7 +6,8 @@ import type { KnownRow } from "./known-payments.ts";
 
 const BEGIN_WATCHES = statement(
   "begin_watches",
-  `INSERT INTO jobgate.watched_payments SELECT unnest($1::bigint[]), $2
+  `INSERT INTO jobgate.watched_payments
+   SELECT call_id, $2, ceiling IS NOT NULL FROM jobgate.payments WHERE call_id = ANY ($1::bigint[])
    ON CONFLICT (call_id) DO UPDATE SET since = excluded.since`,
 );
 const END_WATCHES = statement<{ call_id: number }>(
@@ -14,22 +15,24 @@ const END_WATCHES = statement<{ call_id: number }>(
   "DELETE FROM jobgate.watched_payments WHERE call_id = ANY ($1::bigint[]) RETURNING call_id",
 );
 const ENDED_AT_ONCE = 500;
+const beyondMost = (kind: string) => `SELECT call_id FROM jobgate.watched_payments WHERE ${kind}
+            ORDER BY since DESC LIMIT ${ENDED_AT_ONCE} OFFSET ${MAX_WATCHED}`;
 const END_OLD_WATCHES = statement<{ ended: number }>(
   "end_old_watches",
   `WITH ended AS (
      DELETE FROM jobgate.watched_payments WHERE call_id = ANY (ARRAY (
        SELECT call_id FROM jobgate.watched_payments
         WHERE since <= $1
-           OR call_id IN (SELECT call_id FROM jobgate.watched_payments ORDER BY since DESC OFFSET ${MAX_WATCHED})
+           OR call_id IN (${beyondMost("is_by_use")}) OR call_id IN (${beyondMost("NOT is_by_use")})
         LIMIT ${ENDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
      RETURNING call_id),
    dropped AS (
      DELETE FROM jobgate.job_bodies USING ended JOIN jobgate.payments USING (call_id)
-      WHERE job_bodies.call_id = ended.call_id AND payments.state = 'failed')
+      WHERE job_bodies.call_id = ended.call_id AND payments.state = 'failed' AND payments.ceiling IS NULL)
    SELECT count(*) AS ended FROM ended`,
 );
 
-/** Watches of decided payments that a batch begins and ends. A watch keeps the JobCall of a payment that failed. */
+/** Watches of decided payments that a batch begins and ends. A watch keeps the JobCall of a payment that failed, unless it is by use. */
 export class Watches {
   readonly #endOld: readonly Entry<"endWatches">[];
   readonly #begunIds = new Set<number>();

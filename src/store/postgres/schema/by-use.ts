@@ -22,6 +22,15 @@ BEGIN
 END $$;
 CREATE TRIGGER payments_charged AFTER INSERT ON jobgate.results FOR EACH ROW
   WHEN (NEW.charge IS NOT NULL) EXECUTE FUNCTION jobgate.charge_payment();
+-- A facilitator may move money all the same, and so may another gateway to which the payer showed the authorization.
+CREATE FUNCTION jobgate.watch_released() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO jobgate.watched_payments VALUES (NEW.call_id, NEW.updated_at, true)
+  ON CONFLICT (call_id) DO UPDATE SET since = excluded.since;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER payments_released_watched AFTER UPDATE OF state ON jobgate.payments FOR EACH ROW
+  WHEN (NEW.state = 'released' AND OLD.state <> 'released') EXECUTE FUNCTION jobgate.watch_released();
 -- A dead letter costs nothing.
 CREATE FUNCTION jobgate.release_payment() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -66,10 +66,13 @@ CREATE UNIQUE INDEX payments_by_identifier ON jobgate.payments (payer, payment_i
 CREATE INDEX payments_by_payer ON jobgate.payments (payer, call_id);
 CREATE INDEX payments_by_job   ON jobgate.payments (job_index, call_id);
 
--- Decided payments that the chain may still contradict. The body of a failed payment's JobCall is kept as long.
+-- Decided payments that the chain may still contradict. The body of a failed payment's JobCall is kept as long,
+-- unless it is paid by use: it ran.
 CREATE TABLE jobgate.watched_payments (
-  call_id bigint PRIMARY KEY,
-  since   bigint NOT NULL
+  call_id   bigint PRIMARY KEY,
+  since     bigint NOT NULL,
+  is_by_use boolean NOT NULL
 );
 CREATE INDEX watched_payments_by_time ON jobgate.watched_payments (since);
+CREATE INDEX watched_payments_by_kind ON jobgate.watched_payments (is_by_use, since);
 `;

@@ -74,8 +74,9 @@ export function paymentOperations(
       if (row.ceiling === null) releaseHeldCall.run([now, row.call_id]);
       return change(row, { ...values, state: "settled" }, now);
     }
-    if (!watches.end(row.call_id)) return undefined;
-    if (row.ceiling === null) jobCalls.requeueKept(row, now);
+    // What a failed payment by use moved may have paid for something else.
+    if (row.ceiling !== null || !watches.end(row.call_id)) return undefined;
+    jobCalls.requeueKept(row, now);
     // Under its identifier, and for its quote, another payment may have been made since.
     const payment_id = payments.findByIdentifier(row) === undefined ? row.payment_id : null;
     const record = change(row, { ...values, state: "settled", payment_id, redeems_quote: 0 }, now);
@@ -86,10 +87,10 @@ export function paymentOperations(
 
   function fail(row: PaymentRow, values: Partial<PaymentRow>, now: number): PaymentRecord {
     const record = change(row, { ...values, state: "failed" }, now);
+    watches.begin(row, now);
     // One by use has no JobCall to give back: it ran.
     if (row.ceiling !== null) return record;
     jobCalls.removeHeld(record.callId);
-    watches.begin(record.callId, now);
     if (record.callerNonce !== undefined) nonces.free(record.callerNonce, record.callId);
     return record;
   }
@@ -159,21 +160,21 @@ export function paymentOperations(
       };
       const record = canClose(row, as, now) ? (as === "paid" ? settle : fail)(row, values, now) : undefined;
       if (record === undefined) return { kind: "not_open", record: toPaymentRecord(row) };
-      watches.begin(row.call_id, now);
+      watches.begin(row, now);
       return { kind: "closed", record };
     },
 
-    contradictPayment(now, key, reason) {
+    contradictPayment(now, key, reason, settlement) {
       const row = payments.find(key);
       if (row === undefined || !watches.end(row.call_id)) return false;
-      change(row, { reason }, row.updated_at);
+      change(row, { reason, settlement: settlement ?? row.settlement }, row.updated_at);
       correct.run([now, row.call_id]);
       return true;
     },
 
     endWatches(now) {
       const ended = watches.endOld(now);
-      for (const callId of ended.failed) jobCalls.dropBody(callId);
+      for (const callId of ended.kept) jobCalls.dropBody(callId);
       return ended.count === ENDED_AT_ONCE;
     },
   };
@@ -212,26 +213,28 @@ export class PaymentFinder {
 
 const ENDED_AT_ONCE = 500;
 
+const beyondMost = (isByUse: 0 | 1) => `SELECT call_id FROM watched_payments WHERE is_by_use = ${isByUse}
+           ORDER BY since DESC LIMIT ${ENDED_AT_ONCE} OFFSET ${MAX_WATCHED}`;
+
 /** Decided payments that the chain may still contradict. */
 class Watches {
   readonly #insert: Statement<unknown>;
   readonly #delete: Statement<unknown>;
-  readonly #selectOld: Statement<{ call_id: number; state: string }>;
+  readonly #selectOld: Statement<{ call_id: number; keeps_body: 0 | 1 }>;
 
   constructor(database: Database) {
-    this.#insert = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?)");
+    this.#insert = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?)");
     this.#delete = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");
     this.#selectOld = database.prepare(
-      `SELECT call_id, state FROM (
+      `SELECT call_id, state = 'failed' AND ceiling IS NULL AS keeps_body FROM (
          SELECT call_id FROM watched_payments WHERE since <= ?
-         UNION SELECT call_id FROM (
-           SELECT call_id FROM watched_payments ORDER BY since DESC LIMIT -1 OFFSET ${MAX_WATCHED}))
+         UNION SELECT call_id FROM (${beyondMost(0)}) UNION SELECT call_id FROM (${beyondMost(1)}))
          JOIN payments USING (call_id) LIMIT ${ENDED_AT_ONCE}`,
     );
   }
 
-  begin(callId: number, now: number): void {
-    this.#insert.run([callId, now]);
+  begin({ call_id, ceiling }: PaymentRow, now: number): void {
+    this.#insert.run([call_id, now, ceiling === null ? 0 : 1]);
   }
 
   /** @returns true if the payment was watched */
@@ -239,13 +242,13 @@ class Watches {
     return this.#delete.run([callId]).changes > 0;
   }
 
-  /** Ends a bounded number of watches that are too old or too many. @returns those of failed payments, and their number */
-  endOld(now: number): { readonly count: number; readonly failed: number[] } {
+  /** Ends a bounded number of watches that are too old or too many. @returns those that keep a JobCall, and their number */
+  endOld(now: number): { readonly count: number; readonly kept: number[] } {
     const old = this.#selectOld.all([now - WATCHED_MS]);
     for (const { call_id } of old) this.end(call_id);
     return {
       count: old.length,
-      failed: old.flatMap(({ call_id, state }) => (state === "failed" ? call_id : [])),
+      kept: old.flatMap(({ call_id, keeps_body }) => (keeps_body === 1 ? call_id : [])),
     };
   }
 }

@@ -19,6 +19,13 @@ BEGIN
    WHERE call_id = NEW.call_id AND state = 'authorized';
 END;
 
+-- A facilitator may move money all the same, and so may another gateway to which the payer showed the authorization.
+CREATE TRIGGER payments_released_watched AFTER UPDATE OF state ON payments
+  WHEN NEW.state = 'released' AND OLD.state <> 'released'
+BEGIN
+  INSERT OR REPLACE INTO watched_payments VALUES (NEW.call_id, NEW.updated_at, 1);
+END;
+
 -- A dead letter costs nothing.
 CREATE TRIGGER payments_released AFTER UPDATE OF state ON job_calls
   WHEN NEW.state = 'dead' AND OLD.state <> 'dead' AND NEW.ceiling IS NOT NULL
