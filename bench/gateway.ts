@@ -1,5 +1,5 @@
 import type { WebhookEndpoint } from "../src/config/config.ts";
-import { loadConfig } from "../src/config/load-config.ts";
+import { loadConfig } from "../src/load-config.ts";
 import { type Jobgate, startJobgate } from "../test/helpers/jobgate-process.ts";
 import type { Tree } from "./trees.ts";
 

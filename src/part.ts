@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
+import type { ConfigTable } from "./config/config-table.ts";
 import type { CallbackKeys } from "./core/callback-keys.ts";
 import type { EventHub } from "./core/events.ts";
 import type { GaugeSample } from "./core/instruments.ts";
@@ -20,6 +21,8 @@ import type { RateReport, RateWatcher } from "./x402/prices/token-rates.ts";
 export interface Part {
   /** Makes the telemetry of the process before anything else, because the store reports to it from its start. */
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;
+  /** What the part brings to the configuration, which finds the part's own in a configuration. */
+  readonly table?: ConfigTable;
   /**
    * Loads what the part needs, while the store opens. Returns undefined if the configuration does not ask for the part. The
    * builder starts nothing yet.

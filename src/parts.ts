@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
+import type { ConfigTable } from "./config/config-table.ts";
 import type { OfferedTelemetry, Part } from "./part.ts";
 
 /** The parts of this build, in the order in which they are built. To delete a part, delete its line and its folder. */
@@ -14,6 +15,12 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/callbacks/part.ts"),
   () => import("./parts/retention/part.ts"),
 ];
+
+/** Returns what the parts bring to the configuration. */
+export async function partTables(): Promise<ConfigTable[]> {
+  const parts = await Promise.all(PARTS.map((load) => load()));
+  return parts.flatMap(({ part }) => part.table ?? []);
+}
 
 /** @returns the first telemetry that a part offers */
 export async function offerTelemetry(logger: Logger): Promise<OfferedTelemetry | undefined> {

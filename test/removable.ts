@@ -1,14 +1,24 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import type { Part } from "../src/part.ts";
 
 /*
  * Shows that each part can be deleted: in a copy of the sources, without the folder and its lines, the rest compiles, and the
- * built program checks and serves a configuration of the core. Run by `npm run check:removable`; names of parts select some.
+ * built program checks and serves a configuration of the core, and refuses one that has a table of the part. Run by `npm run check:removable`; names of parts select some.
  * `npm run test:removable` runs the tests of the core in each copy.
  */
 
@@ -113,11 +123,24 @@ async function problemWithout(part: string, base: string): Promise<string | unde
       const { code, output } = await run(folder, program, ...args);
       if (code !== 0) return `${command.join(" ")}:\n${output}`;
     }
-    const problem = await serveProblem(folder);
+    const problem = (await acceptedTables(part, folder)) ?? (await serveProblem(folder));
     return problem ?? (options.tests ? await failedTests(folder) : undefined);
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** @returns what `jobgate check` prints if it accepts a table of the part */
+async function acceptedTables(part: string, folder: string): Promise<string | undefined> {
+  const face = join(ROOT, "src/parts", part, "part.ts");
+  const { part: deleted } = existsSync(face) ? ((await import(face)) as { part: Part }) : {};
+  const paths = deleted?.table?.paths ?? [];
+  if (paths.length === 0) return undefined;
+  writeFileSync(join(folder, "table.toml"), `${CORE_CONFIG}${paths.map((path) => `[${path}]\n`).join("")}`);
+  const { code, output } = await run(folder, "node", "dist/main.js", "check", "-c", "table.toml");
+  const refused = (path: string) =>
+    output.includes(`: ${path}: is not a known key: this build has no table ${path.split(".").at(-1)};`);
+  return code === 1 && paths.every(refused) ? undefined : `accepts ${paths.join(" or ")}:\n${output}`;
 }
 
 /** @returns what the tests of the core print if one fails */

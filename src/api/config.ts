@@ -1,7 +1,7 @@
 /** `jobgate/config`: reads a configuration file for the parts that a program embeds. */
 
 export type { Config, OperatorConfig, PricingEngineConfig } from "../config/config.ts";
-export { type LoadConfigResult, loadConfig } from "../config/load-config.ts";
+export type { LoadConfigResult } from "../config/load-config.ts";
 export { type Mistake, mistakeText } from "../config/mistakes.ts";
 export { afterReload, changesThatNeedRestart } from "../config/reload.ts";
 export type {
@@ -9,3 +9,4 @@ export type {
   IpRange,
   TcpAddress,
 } from "../core/network-address.ts";
+export { loadConfig } from "../load-config.ts";

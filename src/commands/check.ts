@@ -69,13 +69,13 @@ function printJson({ mistakes, warnings, notes }: Findings): void {
   console.log(JSON.stringify({ ok: mistakes.length === 0, problems, notes }));
 }
 
-function summary({ x402, webhooks, push }: Config): string {
+function summary({ x402, webhooks, parts }: Config): string {
   const ownPrices = (x402?.jobs ?? []).filter(({ price }) => price !== undefined);
   return [
     `priced jobs: ${(x402?.jobPricing.size ?? 0) + ownPrices.length}`,
     `tokens: ${x402?.acceptedTokens.length ?? 0}`,
     `webhook endpoints: ${webhooks?.endpoints.length ?? 0}`,
-    ...(push.length > 0 ? [`push targets: ${push.length}`] : []),
+    ...[...parts].flatMap(([table, own]) => table.summary(own) ?? []),
   ].join(", ");
 }
 

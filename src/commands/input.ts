@@ -29,7 +29,7 @@ export interface ConfigSelection {
 
 /** Loads the configuration file, with the environment of this process. */
 export async function loadFromOptions({ config, serviceId }: ConfigSelection): Promise<LoadConfigResult> {
-  const { loadConfig } = await import("../config/load-config.ts");
+  const { loadConfig } = await import("../load-config.ts");
   return loadConfig({ path: config, env: process.env, serviceId });
 }
 

@@ -90,12 +90,15 @@ function checkTable(schema: z.ZodObject, value: unknown, place: Place): Record<s
   }
   const names = Object.keys(schema.shape);
   const known = names.map(fileKey);
-  for (const key of Object.keys(value)) {
+  for (const [key, item] of Object.entries(value)) {
     if (known.includes(key)) continue;
     const suggestion = closestWord(key, known);
     const hint =
       suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
-    place.at(key).report(`is not a known key; ${hint}`, suggestion);
+    // A part that was deleted from this build may have had the table.
+    const isOfNoPart = suggestion === undefined && [item].flat().some(isTable);
+    const found = isOfNoPart ? `is not a known key: this build has no table ${key}` : "is not a known key";
+    place.at(key).report(`${found}; ${hint}`, suggestion);
   }
   const checked: Record<string, unknown> = {};
   for (const [i, name] of names.entries()) {

@@ -1,9 +1,9 @@
 import { BodySchema, isJsonType, MAX_SCHEMA_NESTING, SchemaProblem } from "../core/body-schema.ts";
 import { defined, isNestedDeeper, parseJson } from "../core/objects.ts";
-import type { ConfigTables } from "./config.ts";
 import type { JobInput } from "./jobs.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { pathFrom, readNamedFile } from "./named-files.ts";
+import type { ConfigTables } from "./schema.ts";
 
 /**
  * Reads the schema and the example of each job, and checks them.

@@ -2,30 +2,20 @@ import { dirname } from "node:path";
 import type * as z from "zod";
 import { defined } from "../core/objects.ts";
 import { checkShape } from "./check-shape.ts";
-import {
-  type Config,
-  type ConfigTables,
-  configSchema,
-  type OperatorConfig,
-  operatorSchema,
-  type StoreConfig,
-  storePlaceSchema,
-  toConfig,
-  toOperator,
-} from "./config.ts";
+import { type Config, type OperatorConfig, type StoreConfig, toConfig, toOperator } from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
+import { type ConfigTable, withTables } from "./config-table.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { readJobInputs } from "./job-inputs.ts";
 import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
-import { checkCallbacks } from "./rules/callbacks.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
 import { checkPricingEngine } from "./rules/pricing-engine.ts";
-import { checkPush } from "./rules/push.ts";
 import { checkStore } from "./rules/store.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
+import { type ConfigTables, configSchema, operatorSchema, storePlaceSchema } from "./schema.ts";
 import { readReceiptSigner, readRefundSigner, readSigners } from "./signers.ts";
 import { readTlsFiles } from "./tls-files.ts";
 
@@ -41,8 +31,8 @@ export type LoadConfigResult =
   /** Every mistake, in the order of the files and lines. */
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
-/** Reads and checks the whole configuration. Never rejects for anything that the operator can correct. */
-export async function loadConfig(options: {
+/** Where a configuration comes from. */
+export interface ConfigSource {
   /** Path of the TOML file. */
   readonly path: string;
   /** Contents, if there is no file; `path` then names them in mistakes, and files that they name are relative to it. */
@@ -51,11 +41,24 @@ export async function loadConfig(options: {
   readonly env: NodeJS.ProcessEnv;
   /** u64 from the command line; takes precedence over `service_id` in the file. */
   readonly serviceId?: bigint | undefined;
-}): Promise<LoadConfigResult> {
+}
+
+/**
+ * Reads and checks the whole configuration. Never rejects for anything that the operator can correct.
+ * @param partTables the tables of the parts that this build has
+ */
+export async function loadConfigWith(
+  partTables: readonly ConfigTable[],
+  options: ConfigSource,
+): Promise<LoadConfigResult> {
   const { serviceId } = options;
   const mistakes = new MistakeList();
   const raw = await readConfigFiles(options, mistakes);
-  const checked = checkShape(configSchema, raw, mistakes);
+  const checked = checkShape(withTables(configSchema, partTables), raw, mistakes);
+  const ofParts = partTables.flatMap((table) => {
+    const keys = checked && table.takeFrom(checked);
+    return keys === undefined ? [] : { table, keys };
+  });
   const shaped = checked && (serviceId === undefined ? checked : { ...checked, serviceId });
   const tables = shaped && fillTokens(shaped, mistakes);
   const folder = dirname(options.path);
@@ -70,8 +73,6 @@ export async function loadConfig(options: {
   };
   if (tables !== undefined) {
     checkListeners(tables, mistakes);
-    checkPush(tables, mistakes);
-    checkCallbacks(tables, mistakes);
     checkX402(tables, mistakes);
     checkJobs(tables, mistakes);
     checkPrices(tables, mistakes);
@@ -79,12 +80,21 @@ export async function loadConfig(options: {
     checkPricingEngine(tables, mistakes);
     warnOfMissingServiceId(tables, mistakes);
   }
+  const parts = await Promise.all(
+    ofParts.map(async ({ table, keys }) => {
+      const read = tables && (await table.check(keys, { tables, mistakes, folder }));
+      return { table, complete: () => table.complete(keys, read) };
+    }),
+  );
   const found = mistakes.mistakes();
   if (found.length > 0 || tables === undefined || files === undefined) return { ok: false, mistakes: found };
   return {
     ok: true,
     // Nothing was reported, so nothing was left out.
-    config: toConfig(tables as Parameters<typeof toConfig>[0], files),
+    config: {
+      ...toConfig(tables as Parameters<typeof toConfig>[0], files),
+      parts: new Map(parts.map(({ table, complete }) => [table, complete()])),
+    },
     warnings: mistakes.warnings(),
     mistakeAt: (path, message) => mistakes.locate({ path: pathInFile(path, tables), message }),
   };

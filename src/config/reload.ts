@@ -1,12 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import { defined } from "../core/objects.ts";
 import type { Config, FacilitatorConfig, Job, RunnerConfig, X402Config } from "./config.ts";
+import type { PartTables } from "./config-table.ts";
 import { fileKey } from "./mistakes.ts";
 
 /**
  * Returns the configuration in effect after a reload. Sockets, the store and settings that runners rely on cannot change
- * while jobgate runs: a reload changes every other key of the two gateways, `[[push]]`, `[[callbacks]]`, and the secrets of the other
- * tables, user and password of the store's URL too. It neither adds nor removes a listener.
+ * while jobgate runs: a reload changes every other key of the two gateways, and the secrets of the other tables,
+ * user and password of the store's URL too. Each part says what a reload changes of its table. A reload neither adds nor removes a
+ * listener.
  */
 export function afterReload(running: Config, next: Config): Config {
   const { store, runner, operator, x402, webhooks } = running;
@@ -14,9 +16,9 @@ export function afterReload(running: Config, next: Config): Config {
   return defined({
     ...running,
     store: isSamePlace(store.url, next.store.url) ? { ...store, url: next.store.url } : store,
-    push: next.push,
-    callbacks: next.callbacks,
-    callbackKeys: next.callbackKeys,
+    parts: new Map(
+      [...running.parts].map(([table, own]) => [table, table.afterReload(own, next.parts.get(table))]),
+    ),
     runner: defined({ ...runner, tokens: next.runner.tokens, tls }),
     operator: { ...operator, tokens: next.operator.tokens },
     x402: x402 && next.x402 ? x402AfterReload(x402, next.x402) : x402,
@@ -84,10 +86,15 @@ const TOP_LEVEL: Readonly<Record<string, string>> = { jobPricing: "job_pricing",
 export function changesThatNeedRestart(running: Config, next: Config): string[] {
   const inEffect = afterReload(running, next);
   return differences(inEffect, next).flatMap((name) => {
+    if (name === "parts") return partsThatNeedRestart(inEffect.parts, next.parts);
     const [used, wanted] = [inEffect, next].map((config) => config[name as keyof Config] as object);
     if (!SPLIT_TABLES.has(name) || used === undefined || wanted === undefined) return fileKey(name);
     return differences(used, wanted).map((key) => TOP_LEVEL[key] ?? `${fileKey(name)}.${fileKey(key)}`);
   });
+}
+
+function partsThatNeedRestart(used: PartTables, wanted: PartTables): string[] {
+  return [...wanted].flatMap(([table, own]) => (isDeepStrictEqual(used.get(table), own) ? [] : table.paths));
 }
 
 function differences(used: object, wanted: object): string[] {

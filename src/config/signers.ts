@@ -1,8 +1,8 @@
 import { decryptKeystore, KeystoreProblem, type PrivateKey } from "../core/private-keys.ts";
-import type { ConfigTables } from "./config.ts";
 import type { Signer, SignerTable } from "./facilitators.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { pathFrom, readNamedFile } from "./named-files.ts";
+import type { ConfigTables } from "./schema.ts";
 
 /**
  * Collects the keys of each local facilitator, and decrypts those in keystores.

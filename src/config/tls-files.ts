@@ -1,7 +1,8 @@
 import { createSecureContext } from "node:tls";
-import type { ConfigTables, TlsFiles } from "./config.ts";
+import type { TlsFiles } from "./config.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { readNamedFile } from "./named-files.ts";
+import type { ConfigTables } from "./schema.ts";
 
 /** Reads the PEM files, and checks that they work together. Their paths are relative to the working directory. */
 export async function readTlsFiles(

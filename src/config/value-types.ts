@@ -58,6 +58,9 @@ export const secretOrArray = <T extends z.ZodType>(secret: T, what: string) =>
 /** Bearer tokens of a listener, any of which is accepted. */
 export const bearerTokens = () => secretOrArray(headerSecret(), "tokens");
 
+/** Keys that sign requests, each with all of them. */
+export const signingKeys = () => secretOrArray(text("a Standard Webhooks key (whsec_ and base64)"), "keys");
+
 /** Returns what {@link secretOrArray} accepted as a list. */
 export function secretList<T>(secrets: string | readonly T[] | undefined): readonly (string | T)[] {
   if (secrets === undefined) return [];

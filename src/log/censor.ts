@@ -101,6 +101,7 @@ export function secretsOf(config: unknown, name = ""): string[] {
   }
   if (typeof config !== "object" || config === null) return [];
   if (Array.isArray(config)) return config.flatMap((entry) => secretsOf(entry, name));
+  if (config instanceof Map) return secretsOf([...config.values()]);
   if (name === "headers") return Object.values(config).flatMap(secretsOfHeader);
   return Object.entries(config).flatMap(([key, value]) => secretsOf(value, key));
 }

@@ -58,8 +58,8 @@ export class CallbackApi {
   }
 
   async test({ url }: TestCallbacksRequest) {
-    const { configuration, callbacks } = this.#sources;
-    const urls = configuration().callbacks.map((one) => one.url);
+    const { callbacks } = this.#sources;
+    const urls = callbacks?.urls ?? [];
     const selected = urls.filter((known) => url === "" || url === known || url === shownUrl(known));
     if (selected.length === 0)
       throw new ConnectError(

@@ -1,7 +1,6 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type {
   AcceptedToken,
-  CallbackConfig,
   Config,
   FacilitatorConfig,
   Job,
@@ -9,7 +8,6 @@ import type {
   MinCharge,
   MppConfig,
   PricingEngineConfig,
-  PushTargetConfig,
   QuoteSigning,
   RateSource,
   RefundsConfig,
@@ -19,22 +17,19 @@ import type {
   X402Config,
 } from "../config/config.ts";
 import { decimalText } from "../core/amounts.ts";
-import { publicCallbackKeys } from "../core/callback-keys.ts";
 import { addressText, ipRangeText } from "../core/network-address.ts";
 import { priceText } from "../core/price.ts";
 import { accountOf } from "../core/private-keys.ts";
 
 /** Makes the configuration that the operator sees. It shows only the values named here, so new secrets stay hidden. */
 export function toConfiguration(config: Config) {
-  const { serviceId, store, runner, push, callbacks, callbackKeys } = config;
+  const { serviceId, store, runner, parts } = config;
   const { operator, x402, webhooks, pricingEngine } = config;
   return {
     serviceId,
     store: toStore(store),
     runner: toRunner(runner),
-    push: push.map(toPushTarget),
-    callbacks: callbacks.map(toCallbackTarget),
-    callbackKeys: publicCallbackKeys(callbackKeys).map(({ whpk }) => whpk),
+    ...Object.assign({}, ...[...parts].map(([table, own]) => table.show(own))),
     operator: { bindAddress: addressText(operator.bindAddress), hasToken: operator.tokens.length > 0 },
     ...(x402 ? { x402: toX402(x402) } : {}),
     ...(webhooks ? { webhooks: toWebhooks(webhooks) } : {}),
@@ -74,15 +69,6 @@ function toRunner(runner: RunnerConfig) {
     retryMax: durationFromMs(runner.retryMaxMs),
     drain: durationFromMs(runner.drainMs),
   };
-}
-
-function toPushTarget({ url, jobIds, concurrency, timeoutMs, secrets }: PushTargetConfig) {
-  const timeout = durationFromMs(timeoutMs);
-  return { url: originOf(url), jobIds: [...jobIds], concurrency, timeout, isSigned: secrets.length > 0 };
-}
-
-function toCallbackTarget({ url, events, secrets }: CallbackConfig) {
-  return { url: originOf(url), events: [...events], hasSecret: secrets.length > 0 };
 }
 
 function toX402(x402: X402Config) {

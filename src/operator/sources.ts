@@ -9,6 +9,8 @@ import type { RateReport } from "../x402/prices/token-rates.ts";
 
 /** The sender of callbacks, as far as the operator acts on it. */
 export interface OperatedSender {
+  /** URLs of the operator. */
+  readonly urls: readonly string[];
   /** Sends what is due now. */
   poke(): void;
   /** Sends one test message to a URL of the operator. @returns the reason if the message could not be delivered */

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { expect, it } from "vitest";
-import { loadConfig } from "../../src/config/load-config.ts";
 import { ERROR_KINDS } from "../../src/core/errors.ts";
 import { GetJobPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
+import { loadConfig } from "../../src/load-config.ts";
 import { startTestGateway } from "../x402/gateway-harness.ts";
 
 // Names of the specification of the ingress gateways, "Off-chain Job Ingress Gateways: Paid (x402) and Webhook", in the

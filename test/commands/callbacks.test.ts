@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { Config } from "../../src/config/config.ts";
 import type { Callback } from "../../src/store/contract/callback-ledger.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startOperator, TOKEN } from "../operator/harness.ts";
@@ -8,19 +7,11 @@ import { runHere } from "./operator-commands.ts";
 const OPS = "https://ops.example.com/hook";
 const SLOW = "https://slow.example.com/hook";
 const poked = vi.fn();
-const configuration = {
-  ...{ serviceId: 1n, push: [], callbackKeys: [] },
-  callbacks: [`${OPS}?key=secret`, SLOW].map((url) => ({
-    url,
-    events: ["dead_letter"] as const,
-    secrets: [],
-  })),
-} as unknown as Config;
 const jobgate = startBeforeAll(() =>
   startOperator({
     token: TOKEN,
-    configuration,
     callbacks: {
+      urls: [`${OPS}?key=secret`, SLOW],
       poke: poked,
       test: async (url) => (url === SLOW ? "no whole answer within 10 s" : undefined),
     },

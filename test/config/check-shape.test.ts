@@ -22,6 +22,19 @@ testMistakes([
     message: /expected one of bind_address, token/,
   },
   {
+    promise: "A table that no part of this build reads is a mistake",
+    toml: "[x402.discounts] #!\npercent = 1",
+    keyPath: "x402.discounts",
+    message: /^is not a known key: this build has no table discounts; expected one of bind_address, /,
+  },
+  {
+    promise: "A misspelt table is a mistake that suggests the table",
+    toml: "[stoer] #!\nmax_pending = 1",
+    keyPath: "stoer",
+    message: /^is not a known key; did you mean store\?$/,
+    suggestion: "store",
+  },
+  {
     promise: "A value of the wrong type is a mistake that says what is expected",
     toml: '[store]\nmax_pending = "many" #!',
     keyPath: "store.max_pending",

@@ -2,7 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../../src/config/config.ts";
-import { type LoadConfigResult, loadConfig } from "../../src/config/load-config.ts";
+import type { LoadConfigResult } from "../../src/config/load-config.ts";
+import { loadConfig } from "../../src/load-config.ts";
 
 /** Token of a gateway that loads without mistakes. */
 export const TOKEN = `[[x402.accepted_tokens]]

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../src/config/load-config.ts";
+import { loadConfig } from "../../src/load-config.ts";
 import { loadFiles, mistakesOf, TOKEN, X402 } from "./config-folder.ts";
 import { POLICY, without } from "./mistake-cases.ts";
 

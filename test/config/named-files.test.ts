@@ -4,8 +4,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { loadConfig } from "../../src/config/load-config.ts";
 import { mistakeText } from "../../src/config/mistakes.ts";
+import { loadConfig } from "../../src/load-config.ts";
 import { TOKEN, X402 } from "./config-folder.ts";
 
 let folder: string;

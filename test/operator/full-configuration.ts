@@ -7,6 +7,9 @@ import type {
   RemoteFacilitatorConfig,
   WebhookEndpoint,
 } from "../../src/config/config.ts";
+import type { ConfigTable } from "../../src/config/config-table.ts";
+import { callbacksTable } from "../../src/parts/callbacks/config.ts";
+import { type PushTargetConfig, pushTable } from "../../src/parts/push/config.ts";
 
 export const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const tcp = (port: number) => ({ kind: "tcp", host: "127.0.0.1", port }) as const;
@@ -107,6 +110,18 @@ export const ACCOUNT = privateKeyToAccount(PRIVATE_KEY).address;
 /** The private key of test 1 in RFC 8032, section 7.1. */
 export const CALLBACK_KEY = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=";
 
+const PUSH: Filled<PushTargetConfig>[] = [
+  { url: secretUrl(), jobIds: [3n], concurrency: 4, timeoutMs: 1_500, secrets: [secret(), secret()] },
+];
+
+const CALLBACKS = {
+  endpoints: [
+    { url: secretUrl(), events: ["dead_letter"], secrets: [secret()] },
+    { url: secretUrl(), events: ["payment.settled"], secrets: [] },
+  ],
+  keys: [CALLBACK_KEY],
+};
+
 /** Everything that a configuration can have. Its type demands what is new, too. */
 export const FULL: Filled<Config> = {
   serviceId: 18446744073709551615n,
@@ -129,12 +144,10 @@ export const FULL: Filled<Config> = {
     drainMs: 20_000,
     tls: { cert: `/etc/${secret()}`, key: `/etc/${secret()}`, clientCa: `/etc/${secret()}` },
   },
-  push: [{ url: secretUrl(), jobIds: [3n], concurrency: 4, timeoutMs: 1_500, secrets: [secret(), secret()] }],
-  callbacks: [
-    { url: secretUrl(), events: ["dead_letter"], secrets: [secret()] },
-    { url: secretUrl(), events: ["payment.settled"], secrets: [] },
-  ],
-  callbackKeys: [CALLBACK_KEY],
+  parts: new Map<ConfigTable, unknown>([
+    [pushTable, PUSH],
+    [callbacksTable, CALLBACKS],
+  ]),
   operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
   x402: {
     bindAddress: tcp(8402),

@@ -76,9 +76,7 @@ export async function startOperator(
     serviceId: 1n,
     store: { url: `sqlite:${opened.path}`, maxPending, retention: { resultsDays: 30, callsDays: 90 } },
     runner: runnerConfig,
-    push: [],
-    callbacks: [],
-    callbackKeys: [],
+    parts: new Map(),
     operator: { bindAddress: loopback, tokens: [] },
   };
   const runners = new RunnerServer({
@@ -109,7 +107,7 @@ export async function startOperator(
       rates,
       runners: () => runners.runners(),
       jobs: () => Promise.resolve([]),
-      callbacks: options.callbacks ?? { poke: () => {}, test: async () => undefined },
+      callbacks: options.callbacks ?? { urls: [], poke: () => {}, test: async () => undefined },
       counters: telemetry.counters,
       configuration: () => configuration,
       clock: systemClock,

@@ -1,7 +1,8 @@
 import { jobKeyText } from "../../core/job-call.ts";
-import { type ConfigTables, serviceIdOf } from "../config.ts";
+import { serviceIdOf } from "../config.ts";
 import { chargesOf, type JobTable } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 import type { TokenTable } from "../x402.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
 import { checkPolicy } from "./x402.ts";

@@ -1,6 +1,6 @@
 import { type BindAddress, isLoopbackHost, isSameAddress } from "../../core/network-address.ts";
-import type { ConfigTables } from "../config.ts";
 import type { MistakeList } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 
 /** Checks which listeners can share an address, and which need a token. */
 export function checkListeners(tables: ConfigTables, mistakes: MistakeList): void {

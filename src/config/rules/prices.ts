@@ -7,8 +7,9 @@ import {
 } from "../../core/amounts.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { type Price, priceText } from "../../core/price.ts";
-import { type ConfigTables, serviceIdOf } from "../config.ts";
+import { serviceIdOf } from "../config.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 import type { X402Table } from "../x402.ts";
 import { hasRate } from "./rate-sources.ts";
 

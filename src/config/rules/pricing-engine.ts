@@ -1,5 +1,5 @@
-import type { ConfigTables } from "../config.ts";
 import { fileKey, type MistakeList } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 import { checkCredentials } from "./urls.ts";
 
 const SIGNING_KEYS = ["chainId", "verifyingContract", "operatorAddress"] as const;

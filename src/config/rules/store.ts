@@ -1,5 +1,5 @@
-import type { ConfigTables } from "../config.ts";
 import type { MistakeList } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 
 /** URL parameters that mean the same as `store.tls` and `store.ca`. The driver would prefer them. */
 const TLS_PARAMETERS = ["ssl", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "uselibpqcompat"];

@@ -1,6 +1,6 @@
 import { type BindAddress, isSameAddress } from "../../core/network-address.ts";
-import type { ConfigTables } from "../config.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 import { type EndpointTable, WEBHOOK_AUTH_MODES, type WebhooksTable } from "../webhooks.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
 import { checkDeliveries } from "./webhook-deliveries.ts";

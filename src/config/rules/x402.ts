@@ -1,8 +1,8 @@
 import { jobKeyText } from "../../core/job-call.ts";
 import { isLoopbackHost } from "../../core/network-address.ts";
-import type { ConfigTables } from "../config.ts";
 import type { PolicyTable } from "../job-policies.ts";
 import { earlierPlace, fileKey, type MistakeList, type Place } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 import type { TokenTable, X402Table } from "../x402.ts";
 import { checkFacilitators } from "./facilitators.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";

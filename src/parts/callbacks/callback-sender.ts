@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
-import type { CallbackConfig } from "../../config/config.ts";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { CallbackKeys } from "../../core/callback-keys.ts";
@@ -17,6 +16,7 @@ import { createResolver, guardedLookup, type NameResolver } from "../outbound/gu
 import type { HttpClient, HttpExchange, HttpOutcome } from "../outbound/http-client.ts";
 import { readOutcome, toCallbackOutcome } from "./callback-answer.ts";
 import { type CallbackMessage, callbackHeaders, testMessage, toMessage } from "./callback-request.ts";
+import type { CallbackConfig } from "./config.ts";
 import { HostPauses } from "./host-pauses.ts";
 
 /** Lock of the process that sends. */
@@ -109,6 +109,10 @@ export class CallbackSender implements BackgroundService {
       onTrouble: (error) => logger.warn({ err: error }, "could not send callbacks; trying again"),
       onRecovery: () => logger.info("callbacks are sent again"),
     });
+  }
+
+  get urls(): readonly string[] {
+    return [...this.#keysByUrl.keys()];
   }
 
   /** Calls back at these URLs from now on. Callbacks that wait for another one are given up. */

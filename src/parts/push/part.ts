@@ -1,16 +1,19 @@
 import type { Part } from "../../part.ts";
-import { PushRunners } from "./push-runners.ts";
+import { pushTable } from "./config.ts";
 
 /** Sends JobCalls to runners by HTTP. */
 export const part: Part = {
-  load:
-    () =>
-    ({ dispatcher, config, logger }) => {
+  table: pushTable,
+  async load() {
+    // Loaded without a target, because a reload may add one.
+    const { PushRunners } = await import("./push-runners.ts");
+    return ({ dispatcher, config, logger }) => {
       const runners = new PushRunners({ dispatcher, config: config.runner, logger });
       return {
-        start: () => runners.use(config.push),
-        reload: ({ push }) => runners.use(push),
+        start: () => runners.use(pushTable.in(config) ?? []),
+        reload: (next) => runners.use(pushTable.in(next) ?? []),
         stop: () => runners.stop(),
       };
-    },
+    };
+  },
 };

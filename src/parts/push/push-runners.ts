@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
-import type { PushTargetConfig, RunnerConfig } from "../../config/config.ts";
+import type { RunnerConfig } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import type { PushTargetConfig } from "./config.ts";
 import type { LeaseTerms, PushTarget } from "./push-target.ts";
 
 /** The runners that JobCalls are pushed to, beside those that subscribe. */

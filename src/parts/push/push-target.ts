@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { PushTargetConfig } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
@@ -8,6 +7,7 @@ import type { CallSink, Subscription } from "../../delivery/subscription.ts";
 import type { ClaimedCall, Lease, LeaseOutcome, RetryBackoff } from "../../store/contract/work-queue.ts";
 import { HttpClient, type HttpExchange } from "../outbound/http-client.ts";
 import { signatureHeaders, toCloudEvent } from "./cloud-event.ts";
+import type { PushTargetConfig } from "./config.ts";
 import { Pace } from "./pace.ts";
 import { bodyLimit, type PushOutcome, readOutcome } from "./push-answer.ts";
 

@@ -1,7 +1,7 @@
 import { createHmac, createPublicKey, type KeyObject, verify } from "node:crypto";
-import type { CallbackConfig } from "../../../src/config/config.ts";
 import { CALLBACK_EVENTS } from "../../../src/core/callbacks.ts";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
+import type { CallbackConfig } from "../../../src/parts/callbacks/config.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
 import type { Committed } from "../../../src/store/operations.ts";
 import type { Database } from "../../../src/store/sqlite/driver.ts";

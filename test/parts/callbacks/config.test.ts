@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { configOf, TOKEN, X402 } from "../config-folder.ts";
-import { testMistakes } from "../mistake-cases.ts";
+import { callbacksTable } from "../../../src/parts/callbacks/config.ts";
+import { configOf, TOKEN, X402 } from "../../config/config-folder.ts";
+import { testMistakes } from "../../config/mistake-cases.ts";
 
 const KEY = `whsec_${Buffer.alloc(24, 1).toString("base64")}`;
 const PRIVATE_KEY = `whsk_${Buffer.alloc(32, 1).toString("base64")}`;
@@ -52,9 +53,9 @@ test("Operators' URLs may be private, and need no secret with [x402]", async () 
 url = "http://10.0.0.5:8000/hook"
 events = ["call.finished", "dead_letter"]
 `;
-  const { callbacks, callbackKeys } = await configOf(toml);
-  expect(callbackKeys).toEqual([PRIVATE_KEY]);
-  expect(callbacks).toEqual([
+  const own = callbacksTable.in(await configOf(toml));
+  expect(own?.keys).toEqual([PRIVATE_KEY]);
+  expect(own?.endpoints).toEqual([
     { url: "http://10.0.0.5:8000/hook", events: ["call.finished", "dead_letter"], secrets: [] },
   ]);
 });

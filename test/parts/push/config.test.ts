@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { configOf, loadFiles } from "../config-folder.ts";
-import { testMistakes } from "../mistake-cases.ts";
+import { pushTable } from "../../../src/parts/push/config.ts";
+import { configOf, loadFiles } from "../../config/config-folder.ts";
+import { testMistakes } from "../../config/mistake-cases.ts";
 
 const KEY = `whsec_${Buffer.alloc(24, 1).toString("base64")}`;
 const PRIVATE_KEY = `whsk_${Buffer.alloc(32, 1).toString("base64")}`;
@@ -63,7 +64,7 @@ test("Targets on this machine need no secret; in a private network they need one
     ),
     target("https://runner.example.com/jobs?v=1", `["${KEY}", "${PRIVATE_KEY}"]`),
   ].join("");
-  const { push } = await configOf(toml);
+  const push = pushTable.in(await configOf(toml)) ?? [];
   expect(push.map(({ url, secrets }) => [url, secrets.length])).toEqual([
     ["http://127.0.0.1:8000/jobs", 0],
     ["http://localhost/", 0],

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { parse, stringify, type TomlTable } from "smol-toml";
 import { expect, test } from "vitest";
-import { loadConfig } from "../../src/config/load-config.ts";
 import { mistakeText } from "../../src/config/mistakes.ts";
+import { loadConfig } from "../../src/load-config.ts";
 
 /** Tables that the example has not, or in another form. */
 const LOCAL_FACILITATOR = `

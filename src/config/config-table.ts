@@ -1,0 +1,123 @@
+import * as z from "zod";
+import type { Checked, Complete } from "./check-shape.ts";
+import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
+import type { ConfigTables } from "./schema.ts";
+
+/** What a table is checked against. */
+export interface TableContext {
+  /** The tables of the core. */
+  readonly tables: ConfigTables;
+  /** The table that has the keys. */
+  readonly place: Place;
+  /** All of the file. */
+  readonly mistakes: MistakeList;
+  /** Folder that paths in the file start from. */
+  readonly folder: string;
+}
+
+type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
+
+interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
+  /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
+  readonly in?: readonly string[];
+  readonly keys: Keys;
+  /** Checks the keys against each other and against the tables of the core, and reads the files that they name. */
+  check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;
+  /** Completes keys without mistakes. */
+  complete(keys: Complete<Output<Keys>>, read: Awaited<Read>): Own;
+  /** Returns what is in use after a reload. Absent: a change needs a restart. */
+  afterReload?(running: Own, next: Own): Own;
+  /** Says in a few words what the table has, if it has something: `push targets: 2`. */
+  summary?(own: Own): string | undefined;
+  /** Returns what operators see of the table, without secrets. */
+  show?(own: Own): object;
+}
+
+/** A table of the configuration, or keys of a table, that a part brings. */
+export class ConfigTable<Own = unknown> {
+  /** Table that has the keys, spelled as in the schema. */
+  readonly parent: readonly string[];
+  readonly keys: z.ZodRawShape;
+  readonly #declaration: Declaration<z.ZodRawShape, Own, unknown>;
+
+  private constructor(declaration: Declaration<z.ZodRawShape, Own, unknown>) {
+    this.parent = declaration.in ?? [];
+    this.keys = declaration.keys;
+    this.#declaration = declaration;
+  }
+
+  static of<Keys extends z.ZodRawShape, Own, Read = undefined>(
+    declaration: Declaration<Keys, Own, Read>,
+  ): ConfigTable<Own> {
+    return new ConfigTable(declaration as unknown as Declaration<z.ZodRawShape, Own, unknown>);
+  }
+
+  /** Paths of the keys, as the file spells them. */
+  get paths(): readonly string[] {
+    return Object.keys(this.keys).map((key) => [...this.parent, key].map(fileKey).join("."));
+  }
+
+  /** Returns the table in a configuration; undefined if the configuration has no table that has the keys. */
+  in(config: { readonly parts: PartTables }): Own | undefined {
+    return config.parts.get(this) as Own | undefined;
+  }
+
+  /**
+   * Takes the keys out of the checked tables of a file.
+   * @returns undefined if the file has no table that has the keys
+   */
+  takeFrom(tables: object): object | undefined {
+    type Table = Record<string, unknown> | undefined;
+    const parent = this.parent.reduce<Table>((table, key) => table?.[key] as Table, tables as Table);
+    if (parent === undefined) return undefined;
+    const own: Record<string, unknown> = {};
+    for (const key of Object.keys(this.keys)) {
+      if (parent[key] !== undefined) own[key] = parent[key];
+      delete parent[key];
+    }
+    return own;
+  }
+
+  /** Reports the mistakes of keys that {@link takeFrom} returned. */
+  async check(keys: object, context: Omit<TableContext, "place">): Promise<unknown> {
+    const place = context.mistakes.at(...this.parent.map(fileKey));
+    return this.#declaration.check?.(keys as never, { ...context, place });
+  }
+
+  /** @param read what {@link check} returned */
+  complete(keys: object, read: unknown): Own {
+    return this.#declaration.complete(keys as never, read as never);
+  }
+
+  afterReload(running: Own | undefined, next: Own | undefined): Own | undefined {
+    if (running === undefined || next === undefined) return running;
+    return this.#declaration.afterReload?.(running, next) ?? running;
+  }
+
+  summary(own: unknown): string | undefined {
+    return own === undefined ? undefined : this.#declaration.summary?.(own as Own);
+  }
+
+  show(own: unknown): object {
+    return own === undefined ? {} : (this.#declaration.show?.(own as Own) ?? {});
+  }
+}
+
+/** The completed tables of parts. */
+export type PartTables = ReadonlyMap<ConfigTable, unknown>;
+
+/** Adds the keys of tables to the schema of the core. */
+export function withTables<Schema extends z.ZodType>(schema: Schema, tables: readonly ConfigTable[]): Schema {
+  return tables.reduce((whole, { parent, keys }) => withKeys(whole, parent, keys) as Schema, schema);
+}
+
+function withKeys(schema: z.core.$ZodType, path: readonly string[], keys: z.ZodRawShape): z.ZodType {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
+    return schema.clone({ ...schema.def, innerType: withKeys(schema.unwrap(), path, keys) } as never);
+  }
+  if (!(schema instanceof z.ZodObject)) throw new Error("a part adds keys to a value that is no table");
+  const [name, ...rest] = path;
+  return schema.extend(
+    name === undefined ? keys : { [name]: withKeys(schema.shape[name] as z.ZodType, rest, keys) },
+  );
+}

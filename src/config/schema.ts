@@ -1,0 +1,126 @@
+import * as z from "zod";
+import type { Checked, Complete } from "./check-shape.ts";
+import { jobSchema } from "./jobs.ts";
+import {
+  address,
+  bearerTokens,
+  days,
+  integer,
+  oneOf,
+  seconds,
+  text,
+  trueOrFalse,
+  u64,
+} from "./value-types.ts";
+import { baseUrl, bindAddress, storeUrl, tcpAddress, webOrigin } from "./web-types.ts";
+import { webhooksSchema } from "./webhooks.ts";
+import { jobPricingSchema, x402Schema } from "./x402.ts";
+
+/*
+ * The keys of the core in the configuration file, with their types and defaults. Each key is spelled as in the Config that comes out;
+ * the file has it in snake case, and has seconds where the Config has milliseconds (`leaseMs` is `lease_secs`).
+ * rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
+ */
+
+const pemFile = () => text("the path of a PEM file");
+
+/** Ages, since the end, from which the store forgets. Absent: kept. */
+const retention = z.object({
+  /** Results, and how paid calls ended: until then their clients can ask for them. */
+  resultsDays: days().default(30),
+  /** Finished JobCalls in the operator's lists. */
+  callsDays: days().default(90),
+  paymentsDays: days().optional(),
+  deadLettersDays: days().optional(),
+});
+
+const store = z.object({
+  /** `sqlite:PATH` or `postgres://…`. A relative path is relative to the working directory. */
+  url: storeUrl().default("sqlite:jobgate.db"),
+  /** Unfinished JobCalls, over all replicas, above which new work is refused. */
+  maxPending: integer(1, 1_000_000_000).default(100_000),
+  /** Postgres connections of this process. Default 10. */
+  poolSize: integer(4, 1_000).optional(),
+  /** Wait at the start for a Postgres that is not reachable yet. Default 60 s. */
+  connectTimeoutMs: seconds(0).optional(),
+  /** Default: the `sslmode` of the URL; without one, `verify-full` unless the host is loopback or a Unix socket. */
+  tls: oneOf(["disable", "require", "verify-full"]).optional(),
+  /** PEM file with the authorities to trust for Postgres, instead of the well-known ones. */
+  ca: pemFile().optional(),
+  retention: retention.prefault({}),
+});
+
+const runnerTls = z.object({
+  cert: pemFile(),
+  key: pemFile(),
+  /** Authorities whose client certificates are accepted. Absent: no client certificate is requested. */
+  clientCa: pemFile().optional(),
+});
+
+const runner = z.object({
+  bindAddress: bindAddress().prefault("127.0.0.1:8403"),
+  token: bearerTokens().optional(),
+  leaseMs: seconds(0.001).default(60_000),
+  /** Deliveries after which a JobCall is a dead letter. */
+  maxAttempts: integer(1, 1_000_000).default(10),
+  retryBaseMs: seconds(0).default(1_000),
+  retryMaxMs: seconds(0).default(300_000),
+  /** Time that runners have to finish their work when jobgate stops. */
+  drainMs: seconds(0).default(20_000),
+  tls: runnerTls.optional(),
+});
+
+const operator = z.object({
+  bindAddress: bindAddress().prefault("127.0.0.1:8405"),
+  token: bearerTokens().optional(),
+});
+
+const pricingEngine = z.object({
+  /** Without a trailing slash. */
+  url: baseUrl(),
+  bindAddress: tcpAddress().prefault("127.0.0.1:8404"),
+  /** EIP-712 domain of the operator's quotes, and their signer: all three keys, or none. */
+  chainId: integer(1, Number.MAX_SAFE_INTEGER).optional(),
+  verifyingContract: address().optional(),
+  operatorAddress: address().optional(),
+  /** Leading zero bits of the proofs of work that the engine asks for. */
+  proofOfWorkBits: integer(0, 28).default(20),
+});
+
+/** The jobs of `[x402]` as tools of an MCP server. */
+const mcp = z.object({
+  enabled: trueOrFalse().default(false),
+  /** Origins of web pages that may use it, besides that of `publicUrl`. */
+  allowedOrigins: z
+    .array(webOrigin())
+    .describe('an array of origins, such as ["https://agent.example"], or ["*"]')
+    .default([]),
+});
+
+export const configSchema = z.object({
+  /** Stamped on webhook JobCalls. */
+  serviceId: u64().optional(),
+  store: store.prefault({}),
+  runner: runner.prefault({}),
+  operator: operator.prefault({}),
+  /** Absent: the gateway does not listen. */
+  x402: x402Schema.optional(),
+  jobs: z.array(jobSchema).describe("an array of tables, one for each job").default([]),
+  jobPricing: jobPricingSchema.default({}),
+  /** Absent: the gateway does not listen. */
+  webhooks: webhooksSchema.optional(),
+  pricingEngine: pricingEngine.optional(),
+  mcp: mcp.optional(),
+});
+
+/** A file after its values are checked one by one, without those that are wrong. */
+export type ConfigTables = Checked<z.output<typeof configSchema>>;
+
+export type CompleteTables = Complete<z.output<typeof configSchema>>;
+
+/** The part of a file that tells where the operator's API is. */
+export const operatorSchema = z.object({ operator: operator.prefault({}) });
+/** The part of a file that tells where the store is. */
+export const storePlaceSchema = z.object({
+  store: store.pick({ url: true, tls: true, ca: true }).prefault({}),
+});

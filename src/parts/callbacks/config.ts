@@ -1,0 +1,99 @@
+import * as z from "zod";
+import type { Checked, Complete } from "../../config/check-shape.ts";
+import { ConfigTable } from "../../config/config-table.ts";
+import type { Place } from "../../config/mistakes.ts";
+import { checkSigningKeys } from "../../config/rules/signing-keys.ts";
+import { oneOf, secretList, secretOrArray, signingKeys, text } from "../../config/value-types.ts";
+import { httpUrl, shownUrl } from "../../config/web-types.ts";
+import { publicCallbackKeys } from "../../core/callback-keys.ts";
+import { CALLBACK_EVENTS } from "../../core/callbacks.ts";
+import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
+import { parseStandardWebhooksKey } from "../../core/standard-webhooks.ts";
+
+const callback = z.object({
+  /** Is told of each event by one POST request. */
+  url: httpUrl(),
+  events: z
+    .array(oneOf(CALLBACK_EVENTS))
+    .min(1)
+    .describe(`an array of events: ${CALLBACK_EVENTS.map((event) => `"${event}"`).join(", ")}`),
+  /** Keys that sign each request, in place of `callbackKey`. Several while the receiver changes from one to the next. */
+  secret: signingKeys().optional(),
+});
+
+export type CallbackConfig = Complete<ReturnType<typeof toCallback>>;
+
+/** `[[callbacks]]` and `callback_key` */
+export const callbacksTable = ConfigTable.of({
+  keys: {
+    callbacks: z.array(callback).describe("an array of tables, one for each URL").default([]),
+    /** Keys that sign callbacks to buyers, and to operators without a secret. Absent: one that the store keeps. */
+    callbackKey: secretOrArray(
+      text("an ed25519 key (whsk_ and base64), as env:NAME or file:PATH"),
+      "keys",
+    ).optional(),
+  },
+  check({ callbacks = [], callbackKey }, { place, tables }) {
+    const urls = new Set<string>();
+    for (const [i, table] of callbacks.entries()) {
+      if (table === undefined) continue;
+      const at = place.at("callbacks", i);
+      const { url } = table;
+      if (url !== undefined && urls.has(url))
+        at.at("url").report("is in another entry too; expected one entry for each URL");
+      if (url !== undefined) urls.add(url);
+      checkCallback(table, at, tables.x402 !== undefined);
+    }
+    for (const [i, key] of secretList(callbackKey).entries()) {
+      if (key === undefined || parseStandardWebhooksKey(key)?.kind === "private") continue;
+      const at = place.at("callback_key");
+      (Array.isArray(callbackKey) ? at.at(i) : at).report(
+        "is not an ed25519 key; expected whsk_ and the base64 of its 32 bytes",
+      );
+    }
+  },
+  complete: ({ callbacks, callbackKey }) => ({
+    endpoints: callbacks.map(toCallback),
+    /** Each signs; empty if the store keeps the key. */
+    keys: secretList(callbackKey),
+  }),
+  afterReload: (_, next) => next,
+  show: ({ endpoints, keys }) => ({
+    callbacks: endpoints.map(({ url, events, secrets }) => ({
+      url: new URL(url).origin,
+      events: [...events],
+      hasSecret: secrets.length > 0,
+    })),
+    callbackKeys: publicCallbackKeys(keys).map(({ whpk }) => whpk),
+  }),
+});
+
+function toCallback({ secret, ...table }: Complete<z.output<typeof callback>>) {
+  /** Empty: signed with the keys of `callback_key`. */
+  return { ...table, secrets: secretList(secret) };
+}
+
+/** Checks that callbacks go where only the receiver can read them, and that the receiver can check their signatures. */
+function checkCallback(
+  { url, secret }: Checked<z.output<typeof callback>>,
+  place: Place,
+  publishesKey: boolean,
+): void {
+  const secretPlace = place.at("secret");
+  if (url !== undefined) {
+    const { protocol, hostname, username, password } = new URL(url);
+    if (protocol === "http:" && !isLoopbackHost(hostname) && !isPrivateHost(hostname))
+      place
+        .at("url")
+        .report(
+          `is "${shownUrl(url)}", which uses http; expected https://, unless the host is loopback or private`,
+        );
+    if (username !== "" || password !== "")
+      place.at("url").report("has a user name or password; expected none, since each request is signed");
+  }
+  if (secret === undefined && !publishesKey)
+    secretPlace.reportMissing(
+      "is missing; expected a Standard Webhooks key, since nobody can get the public key of callback_key without [x402]",
+    );
+  checkSigningKeys(secret, secretPlace);
+}

@@ -1,0 +1,68 @@
+import * as z from "zod";
+import type { Checked, Complete } from "../../config/check-shape.ts";
+import { ConfigTable } from "../../config/config-table.ts";
+import type { Place } from "../../config/mistakes.ts";
+import { checkSigningKeys } from "../../config/rules/signing-keys.ts";
+import { checkCredentials } from "../../config/rules/urls.ts";
+import { integer, seconds, secretList, signingKeys, u64 } from "../../config/value-types.ts";
+import { httpUrl, shownUrl } from "../../config/web-types.ts";
+import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
+
+const target = z.object({
+  /** Receives each JobCall as one POST request. */
+  url: httpUrl(),
+  /** Only these jobs; empty means all. */
+  jobIds: z.array(u64()).describe("an array of job IDs").default([]),
+  /** Most requests in progress. */
+  concurrency: integer(1, 1_000).default(8),
+  /** Time for one request, its whole answer included. */
+  timeoutMs: seconds(0.001).default(60_000),
+  /** Keys that sign each request. Several while the receiver changes from one to the next. */
+  secret: signingKeys().optional(),
+});
+
+export type PushTargetConfig = Complete<ReturnType<typeof toTarget>>;
+
+/** `[[push]]` */
+export const pushTable = ConfigTable.of({
+  keys: { push: z.array(target).describe("an array of tables, one for each target").default([]) },
+  check({ push = [] }, { place }) {
+    for (const [i, table] of push.entries()) if (table !== undefined) checkTarget(table, place.at("push", i));
+  },
+  complete: ({ push }): readonly PushTargetConfig[] => push.map(toTarget),
+  afterReload: (_, next) => next,
+  summary: ({ length }) => (length > 0 ? `push targets: ${length}` : undefined),
+  show: (targets) => ({ push: targets.map(showTarget) }),
+});
+
+function showTarget({ url, jobIds, concurrency, timeoutMs, secrets }: PushTargetConfig) {
+  const timeout = { seconds: BigInt(Math.trunc(timeoutMs / 1000)), nanos: (timeoutMs % 1000) * 1_000_000 };
+  const isSigned = secrets.length > 0;
+  return { url: new URL(url).origin, jobIds: [...jobIds], concurrency, timeout, isSigned };
+}
+
+function toTarget({ secret, ...rest }: Complete<z.output<typeof target>>) {
+  return { ...rest, secrets: secretList(secret) };
+}
+
+/** Checks that JobCalls are pushed where only the target can read them, and with signatures that can be made. */
+function checkTarget({ url, secret }: Checked<z.output<typeof target>>, place: Place): void {
+  const urlPlace = place.at("url");
+  const secretPlace = place.at("secret");
+  if (url !== undefined) {
+    const { protocol, hostname } = new URL(url);
+    if (protocol === "http:" && !isLoopbackHost(hostname) && !isPrivateHost(hostname)) {
+      urlPlace.report(
+        `is "${shownUrl(url)}", which uses http; expected https://, unless the host is loopback or private`,
+      );
+    } else {
+      checkCredentials(urlPlace, url);
+    }
+    if (secret === undefined && !isLoopbackHost(hostname)) {
+      secretPlace.reportMissing(
+        "is missing; expected a Standard Webhooks key, by which the target recognises jobgate, since it is not on this machine",
+      );
+    }
+  }
+  checkSigningKeys(secret, secretPlace);
+}

@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import * as z from "zod";
+import { ConfigTable } from "../../src/config/config-table.ts";
+import { loadConfigWith } from "../../src/config/load-config.ts";
+import { afterReload, changesThatNeedRestart } from "../../src/config/reload.ts";
+import { integer } from "../../src/config/value-types.ts";
+
+const bees = ConfigTable.of({
+  keys: { bees: z.object({ count: integer(0, 9) }).optional() },
+  check({ bees: table }, { place, tables }) {
+    if (table?.count === 8) place.at("bees", "count").report(`is beside ${tables.store?.url}; expected less`);
+    return "read";
+  },
+  complete: ({ bees: table }, read) => ({ count: table?.count ?? 0, read }),
+});
+const bound = ConfigTable.of({
+  in: ["store"],
+  keys: { boundMs: integer(1, 9).default(5) },
+  complete: ({ boundMs }) => boundMs,
+  afterReload: (_, next) => next,
+});
+const inX402 = ConfigTable.of({
+  in: ["x402"],
+  keys: { honey: integer(1, 9).default(1) },
+  complete: ({ honey }) => honey,
+});
+
+async function load(toml: string, tables: readonly ConfigTable[] = [bees, bound, inX402]) {
+  const result = await loadConfigWith(tables, { path: "jobgate.toml", toml, env: {} });
+  if (result.ok) return result.config;
+  throw new Error(result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`).join("\n"));
+}
+
+test("A part finds its own table in a configuration, and the core does not have it", async () => {
+  const config = await load("[bees]\ncount = 7\n[store]\nbound_secs = 3\n");
+  expect(bees.in(config)).toEqual({ count: 7, read: "read" });
+  expect(bound.in(config)).toBe(3);
+  expect(JSON.stringify({ ...config, serviceId: 0 })).not.toMatch(/bees|bound/);
+});
+
+test("Keys have their defaults, unless the file has no table for them", async () => {
+  const config = await load("");
+  expect(bees.in(config)).toEqual({ count: 0, read: "read" });
+  expect(bound.in(config)).toBe(5);
+  expect(inX402.in(config)).toBeUndefined();
+});
+
+test("A part reports its mistakes with those of the core", async () => {
+  await expect(load("[bees]\ncount = 8\n[store]\nmax_pending = 0\n")).rejects.toThrow(
+    /^bees\.count is beside sqlite:jobgate\.db; expected less\nstore\.max_pending is 0/,
+  );
+});
+
+test("Without its part a table is refused", async () => {
+  await expect(load("[bees]\ncount = 8\n", [bound])).rejects.toThrow(
+    /^bees is not a known key: this build has no table bees; expected one of /,
+  );
+});
+
+test("A reload changes what the part says, and the rest needs a restart", async () => {
+  const running = await load("[bees]\ncount = 1\n[store]\nbound_secs = 1\n");
+  const next = await load("[bees]\ncount = 2\n[store]\nbound_secs = 2\n");
+  const config = afterReload(running, next);
+  expect([bees.in(config)?.count, bound.in(config)]).toEqual([1, 2]);
+  expect(changesThatNeedRestart(running, next)).toEqual(["bees"]);
+});
