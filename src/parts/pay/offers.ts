@@ -1,28 +1,41 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { Refusal } from "../../commands/input.ts";
-import { TOKEN_PRESETS } from "../../config/token-presets.ts";
+import { networkName, TOKEN_PRESETS } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { amountText } from "../../core/amounts.ts";
 
 /** A way to pay, as the 402 has it. */
 export type Offer = PaymentRequirements;
 
-/** Returns the offers within --max and --network. @throws Refusal when there is none */
+/** When a job is charged: its price before it runs, or what it used afterwards. */
+export type Charging = "fixed" | "used";
+
+/** Returns the offers within --max, --network and --charge. @throws Refusal when there is none */
 export function payableOffers(
   offers: readonly Offer[],
-  { max, network }: { readonly max?: string; readonly network?: string },
+  { max, network, charge }: { readonly max?: string; readonly network?: string; readonly charge?: Charging },
 ): Offer[] {
-  const there = offers.filter((offer) => network === undefined || networkOf(offer) === network);
-  if (there.length === 0) {
-    const known = [...new Set(offers.map(networkOf))].join(", ");
-    throw new Refusal([`The job is not offered on ${network}; expected one of ${known}`]);
+  const onNetwork = offers.filter((offer) => network === undefined || networkOf(offer) === network);
+  if (network !== undefined && onNetwork.length === 0) {
+    const known = [...new Set(offers.map((offer) => networkName(networkOf(offer))))].join(", ");
+    throw new Refusal([`The job is not offered on ${networkName(network)}; expected one of ${known}`]);
+  }
+  const there = onNetwork.filter((offer) => charge === undefined || chargingOf(offer) === charge);
+  if (charge !== undefined && there.length === 0) {
+    const known = [...new Set(onNetwork.map(chargingOf))].join(", ");
+    throw new Refusal([`The job is not offered with --charge ${charge}; expected ${known}`]);
   }
   const payable = there.filter(
     (offer) => max === undefined || BigInt(amountOf(offer)) <= unitsOf(max, offer),
   );
-  if (payable.length > 0) return payable;
+  const isUsed = (offer: Offer) => Number(chargingOf(offer) === "used");
+  if (payable.length > 0) return payable.sort((one, other) => isUsed(one) - isUsed(other));
   const prices = [...new Set(there.map(priceOf))].join(" or ");
   throw new Refusal([`The job costs ${prices}, which is more than --max ${max}`]);
+}
+
+function chargingOf({ scheme }: Offer): Charging {
+  return scheme === "upto" ? "used" : "fixed";
 }
 
 /** CAIP-2. Version 1 has names for networks. */

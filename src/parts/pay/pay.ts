@@ -10,8 +10,8 @@ import { isTestNetwork, networkName } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
 import { type Answer, Buyer, type ChosenOffer, jsonOf, refusalText } from "./buyer.ts";
-import { networkOf, type Offer, payableOffers, priceOf } from "./offers.ts";
-import { howToNameJob, refundLines } from "./seller.ts";
+import { type Charging, networkOf, type Offer, payableOffers, priceOf, tokenText } from "./offers.ts";
+import { type CallMoney, chargeText, howToNameJob, readMoney, refundLines } from "./seller.ts";
 
 const KEY_VARIABLE = "JOBGATE_PAYER_KEY";
 const MAX_TIMEOUT_SECS = 86_400;
@@ -33,6 +33,10 @@ export function addPayCommand(program: Command): void {
       option("--network <name>", "pay on this network only, such as base or eip155:8453").argParser(
         parseNetworkOption,
       ),
+      option(
+        "--charge <when>",
+        "pay in this way only: the price before the job (fixed), or what it used, up to the price, after it (used); without it, fixed where both are offered",
+      ).choices(["fixed", "used"]),
       option("--method <method>", "HTTP method").default("POST"),
       option(
         "-H, --header <line...>",
@@ -58,6 +62,7 @@ interface PayOptions {
   readonly body?: string;
   readonly max?: string;
   readonly network?: string;
+  readonly charge?: Charging;
   readonly method: string;
   readonly header?: readonly string[];
   readonly keyFile?: string;
@@ -140,34 +145,76 @@ async function deliver(purchase: {
         ]),
   );
   let result: Answer | undefined = answer.status === 202 ? undefined : answer;
-  if (result === undefined && options.wait && receiptUrl !== undefined && accessToken !== undefined) {
+  let money: CallMoney = {};
+  if (receiptUrl !== undefined && accessToken !== undefined) {
     const headers = { authorization: `Bearer ${accessToken}` };
-    result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers });
-    if (result.status === 410)
-      throw new NoResult([refusalText(result), ...(await refundLines(receiptUrl, headers))]);
-    if (result.status !== 200) throw new Refusal([refusalText(result)]);
+    if (result === undefined && options.wait)
+      result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers });
+    const mayHaveMore = result?.status !== 200 || chosen?.requirements.scheme === "upto";
+    if (result !== undefined && mayHaveMore) money = await readMoney(receiptUrl, headers);
   }
-  if (!options.json) {
-    if (result !== undefined) process.stdout.write(result.body);
-    return;
+  const charged = chargeText(money);
+  if (charged !== "")
+    console.error(
+      fields([
+        ["charged", charged],
+        ["transaction", money.charge?.transaction ?? ""],
+      ]),
+    );
+  if (options.json)
+    console.log(
+      JSON.stringify({
+        ...purchaseJson({ receiptUrl, accessToken, transaction, chosen, money }),
+        ...resultJson(result),
+      }),
+    );
+  if (result === undefined) return;
+  if (result.status !== 200) {
+    const lines = [refusalText(result), ...refundLines(money, receiptUrl ?? url)];
+    throw isFinal(result) ? new NoResult(lines) : new Refusal(lines);
   }
-  const contentType = result?.headers.get("content-type") ?? undefined;
-  const isText = /^text\/|[/+]json\b/.test(contentType ?? "");
+  if (!options.json) process.stdout.write(result.body);
+}
+
+/** The job failed, its charge did, or its result is no longer kept. */
+const isFinal = ({ status }: Answer) => status === 410 || status === 402;
+
+function purchaseJson(purchase: {
+  readonly receiptUrl: string | undefined;
+  readonly accessToken: string | undefined;
+  readonly transaction: string | undefined;
+  readonly chosen: ChosenOffer | undefined;
+  readonly money: CallMoney;
+}) {
+  const { receiptUrl, accessToken, transaction, chosen, money } = purchase;
   const { network, asset, amount, payTo } = chosen?.requirements ?? {};
-  console.log(
-    JSON.stringify({
-      status: result === undefined ? "accepted" : "succeeded",
-      receipt_url: receiptUrl,
-      access_token: accessToken,
-      transaction,
-      payment_id: chosen?.paymentId,
-      payer: chosen?.payer,
-      ...{ pay_to: payTo, network, asset, amount },
-      amount_text: chosen && priceOf(chosen.requirements),
-      content_type: contentType,
-      ...(isText ? { result: result?.body.toString() } : { result_base64: result?.body.toString("base64") }),
-    }),
-  );
+  const { charge, refund } = money;
+  return {
+    receipt_url: receiptUrl,
+    access_token: accessToken,
+    transaction: transaction ?? charge?.transaction,
+    payment_id: chosen?.paymentId,
+    payer: chosen?.payer,
+    ...{ pay_to: payTo, network, asset, amount },
+    amount_text: chosen && priceOf(chosen.requirements),
+    ...(charge && { charge: { ...charge, amount_text: tokenText(charge) } }),
+    ...(refund && { refund: { ...refund, amount_text: tokenText(refund) } }),
+  };
+}
+
+function resultJson(result: Answer | undefined) {
+  if (result === undefined) return { status: "accepted" };
+  if (result.status !== 200) {
+    const { code, error, reason } = jsonOf(result.body);
+    return { status: isFinal(result) ? "failed" : "unknown", code, error, reason };
+  }
+  const contentType = result.headers.get("content-type") ?? undefined;
+  const isText = /^text\/|[/+]json\b/.test(contentType ?? "");
+  return {
+    status: "succeeded",
+    content_type: contentType,
+    ...(isText ? { result: result.body.toString() } : { result_base64: result.body.toString("base64") }),
+  };
 }
 
 /** Asks before money is spent without --max. @throws Refusal without a yes */

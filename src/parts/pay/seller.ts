@@ -26,13 +26,42 @@ function jobLine(job: unknown): string[] {
   return [printable(label === undefined ? `  ${endpoint}` : `  ${endpoint}  ${label as string}`)];
 }
 
-/** Says what becomes of the money for a job that failed; nothing if the seller owes no refund. */
-export async function refundLines(
+/** What a seller says about a call of the buyer. */
+export interface CallMoney {
+  /** What a job that is paid by use was charged. */
+  readonly charge?: Charge;
+  /** What becomes of the money for a job that failed. */
+  readonly refund?: Refund;
+}
+
+/** Reads what a call was charged and what is refunded. @returns nothing of a call that the seller does not show */
+export async function readMoney(
   receiptUrl: string,
   headers: Readonly<Record<string, string>>,
-): Promise<string[]> {
-  const { refund } = await getJson(receiptUrl, headers);
-  return isRefund(refund) ? [printable(refundText(refund, receiptUrl))] : [];
+): Promise<CallMoney> {
+  const { charge, refund } = await getJson(receiptUrl, headers);
+  return { ...(isMoney(charge) && { charge }), ...(isMoney(refund) && { refund }) };
+}
+
+/** Says what a job that is paid by use was charged. @returns an empty text for a charge that is not decided */
+export function chargeText({ charge }: CallMoney): string {
+  if (charge === undefined) return "";
+  const amount = printable(tokenText(charge));
+  switch (charge.state) {
+    case "settled":
+      return amount;
+    case "released":
+      return "nothing";
+    case "failed":
+      return `nothing: the charge of ${amount} failed`;
+    default:
+      return "";
+  }
+}
+
+/** Says what becomes of the money for a job that failed; nothing if the seller owes no refund. */
+export function refundLines({ refund }: CallMoney, receiptUrl: string): string[] {
+  return refund === undefined ? [] : [printable(refundText(refund, receiptUrl))];
 }
 
 function refundText(refund: Refund, receiptUrl: string): string {
@@ -51,21 +80,24 @@ function refundText(refund: Refund, receiptUrl: string): string {
   }
 }
 
-interface Refund {
+interface Charge {
   readonly state: string;
   readonly network: string;
   readonly asset: string;
   readonly symbol: string;
   readonly amount: string;
   readonly transaction?: string;
+}
+
+interface Refund extends Charge {
   readonly reason?: string;
 }
 
-function isRefund(value: unknown): value is Refund {
-  const refund = (value ?? {}) as Readonly<Record<string, unknown>>;
+function isMoney(value: unknown): value is Charge {
+  const money = (value ?? {}) as Readonly<Record<string, unknown>>;
   return (
-    ["state", "network", "asset", "symbol"].every((key) => typeof refund[key] === "string") &&
-    /^[0-9]+$/.test(String(refund.amount))
+    ["state", "network", "asset", "symbol"].every((key) => typeof money[key] === "string") &&
+    /^[0-9]+$/.test(String(money.amount))
   );
 }
 

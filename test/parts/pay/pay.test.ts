@@ -52,12 +52,19 @@ job_index = 3
 mode = "public_paid"
 price = "$0.02"
 charge = "used"
+[[jobs]]
+job_index = 4
+mode = "public_paid"
+price = "$0.02"
+charge = ["used", "fixed"]
 `;
 /** @param end resolves at the end of the tests */
 const handlerUntil =
   (end: Promise<unknown>): Handler =>
-  ({ jobId, body }) => {
-    if (jobId === 0n || jobId === 3n) return body.toString().toUpperCase();
+  (job) => {
+    const { jobId, body } = job;
+    if (jobId === 0n || jobId >= 3n) return body.toString().toUpperCase();
+    if (jobId === 4n) job.charge(700n);
     if (jobId === 1n) throw new Fail("no such colour");
     return end.then(() => undefined);
   };
@@ -205,7 +212,7 @@ describe("jobgate pay", () => {
     });
     expect(await pay(testSeller.jobUrl(0), "--network", "polygon")).toMatchObject({
       code: 1,
-      stderr: "The job is not offered on eip155:137; expected one of eip155:84532\n",
+      stderr: "The job is not offered on polygon; expected one of base-sepolia\n",
     });
     expect(payments()).toEqual([]);
     expect(await pay(testSeller.jobUrl(0), "--max", "$0.01")).toMatchObject({ code: 0 });
@@ -231,6 +238,42 @@ describe("jobgate pay", () => {
     expect(await pay(url, "--max", "0.01")).toMatchObject({
       code: 1,
       stderr: "The job costs up to 0.02 USDC, which is more than --max 0.01\n",
+    });
+  });
+
+  test("Pays a job that is sold both ways at its price, or with --charge used for what it used, and says what that was", async () => {
+    const url = sellerByUse.jobUrl(4);
+    const schemes = async () => {
+      const header = (await fetch(url, { method: "POST" })).headers.get("payment-required");
+      return header === null ? [] : decodePaymentRequiredHeader(header).accepts.map(({ scheme }) => scheme);
+    };
+    await expect.poll(schemes, { interval: 20 }).toContain("upto");
+    expect((await pay(url)).stderr).toMatch(/^price +0\.02 USDC$/m);
+    const used = await pay(url, "--charge", "used", "--json");
+    expect(used.stderr).toMatch(/^price +up to 0\.02 USDC$/m);
+    expect(used.stderr).toMatch(/^charged +0\.0007 USDC$/m);
+    expect(JSON.parse(used.stdout)).toMatchObject({
+      status: "succeeded",
+      amount: "20000",
+      transaction: `0x${"ab".repeat(32)}`,
+      charge: { state: "settled", amount: "700", amount_text: "0.0007 USDC" },
+      result: "HELLO",
+    });
+    expect(await pay(testSeller.jobUrl(0), "--charge", "used")).toMatchObject({
+      code: 1,
+      stderr: "The job is not offered with --charge used; expected fixed\n",
+    });
+  });
+
+  test("Prints a job that failed as JSON with --json, and ends with 1", async () => {
+    const { code, stdout } = await pay(testSeller.jobUrl(1), "--json");
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      status: "failed",
+      code: "call_failed",
+      reason: "no such colour",
+      receipt_url: expect.stringContaining("/x402/calls/"),
+      amount_text: "0.01 USDC",
     });
   });
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { refundLines } from "../../../src/parts/pay/seller.ts";
+import { readMoney, refundLines } from "../../../src/parts/pay/seller.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 
 const TOKEN = {
@@ -17,7 +17,8 @@ async function linesOf(refund: unknown): Promise<string> {
     },
   });
   onTestFinished(() => seller.stop());
-  const lines = await refundLines(seller.url, { authorization: "Bearer token" });
+  const money = await readMoney(seller.url, { authorization: "Bearer token" });
+  const lines = refundLines(money, seller.url);
   return lines.join("\n").replaceAll(seller.url, "URL");
 }
 
