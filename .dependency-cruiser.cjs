@@ -87,8 +87,9 @@ module.exports = {
     },
     {
       name: "only-open-store-names-an-implementation",
+      comment: "a part with another kind of store uses the tools of the core's store",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
+      from: { path: "^src/", pathNot: "^src/(open-store|part)\\.ts$|^src/store/|^src/parts/postgres/" },
       to: { path: "^src/store/", pathNot: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
     },
     {
@@ -107,7 +108,13 @@ module.exports = {
       name: "store-rules-and-contract-name-no-dialect",
       severity: "error",
       from: { path: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
-      to: { path: "^src/store/(sqlite|postgres)/" },
+      to: { path: "^src/store/sqlite/" },
+    },
+    {
+      name: "kinds-of-store-share-only-the-tools",
+      severity: "error",
+      from: { path: "^src/parts/" },
+      to: { path: "^src/store/sqlite/" },
     },
     {
       name: "chain-and-grpc-are-tools",

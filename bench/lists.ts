@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { openPostgresStore } from "../src/parts/postgres/postgres-store.ts";
 import type { CallFilter } from "../src/store/contract/operator-lists.ts";
-import { openPostgresStore } from "../src/store/postgres/postgres-store.ts";
 import { openDriver } from "../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";

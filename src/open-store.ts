@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { StoreConfig } from "./config/config.ts";
 import { encodeJobCall } from "./delivery/job-call-codec.ts";
+import type { StoreKind } from "./part.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
@@ -8,8 +9,8 @@ import type { Store } from "./store/store.ts";
 const SQLITE = "sqlite:";
 
 /**
- * Opens the store that the configuration names: `sqlite:PATH` or `postgres://…`. The only place that knows the kinds of
- * store; the code of a kind that is not used is not loaded.
+ * Opens the store that the configuration names: the core's `sqlite:PATH`, or one whose scheme a part knows. The code of a
+ * kind that is not used is not loaded.
  */
 export async function openStore(
   { url, maxPending, ...connection }: Omit<StoreConfig, "retention">,
@@ -25,19 +26,25 @@ export async function openStore(
     const { openSqliteStore } = await import("./store/sqlite/sqlite-store.ts");
     return openSqliteStore({ ...options, path: url.slice(SQLITE.length) });
   }
-  const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
-  return openPostgresStore({ ...options, signal, url, ...connection });
+  return (await kindOfStore(url)).open({ ...options, signal, url, ...connection });
 }
 
 /** Looks at the store beside the process that serves it. @throws Error when there is none */
-export async function inspectStore({
-  url,
-  ...address
-}: Pick<StoreConfig, "url" | "tls" | "ca">): Promise<StoreInspection> {
+export async function inspectStore(place: Pick<StoreConfig, "url" | "tls" | "ca">): Promise<StoreInspection> {
+  const { url } = place;
   if (url.startsWith(SQLITE)) {
     const { inspectSqlite } = await import("./store/sqlite/inspect.ts");
     return inspectSqlite(url.slice(SQLITE.length));
   }
-  const { inspectPostgres } = await import("./store/postgres/inspect.ts");
-  return inspectPostgres({ url, ...address });
+  return (await kindOfStore(url)).inspect(place);
+}
+
+/** @throws Error when no part of this build opens stores of the URL's scheme */
+async function kindOfStore(url: string): Promise<StoreKind> {
+  const { findStoreKind } = await import("./parts.ts");
+  const scheme = url.slice(0, url.indexOf(":"));
+  const kind = await findStoreKind(scheme);
+  if (kind === undefined)
+    throw new Error(`this build has no store for ${scheme}: URLs; expected a store.url of sqlite:PATH`);
+  return kind;
 }

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Config, PeerProblem } from "./config/config.ts";
+import type { Config, PeerProblem, StoreConfig } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { CallbackKeys } from "./core/callback-keys.ts";
 import type { EventHub } from "./core/events.ts";
@@ -11,6 +11,8 @@ import type { RunnerReport } from "./delivery/subscription.ts";
 import type { RouteTable } from "./http/routes.ts";
 import type { HttpServer } from "./http/server.ts";
 import type { OperatedSender } from "./operator/sources.ts";
+import type { StoreInspection } from "./store/contract/inspection.ts";
+import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
 import type { LocalFacilitator } from "./x402/gateway-options.ts";
 import type { PriceSource } from "./x402/prices/price-source.ts";
@@ -23,6 +25,8 @@ export interface Part {
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;
   /** What the part brings to the configuration, which finds the part's own in a configuration. */
   readonly table?: ConfigTable;
+  /** Opens stores of more kinds than the core. */
+  readonly store?: StoreKind;
   /**
    * Loads what the part needs, while the store opens. Returns undefined if the configuration does not ask for the part. The
    * builder starts nothing yet.
@@ -41,6 +45,22 @@ export interface OfferedTelemetry {
   load(): Promise<Builder>;
   /** Sends what is left, after everything else has stopped. Never rejects. */
   stop(): Promise<void>;
+}
+
+/** A kind of store, told by the scheme of `store.url`. */
+export interface StoreKind {
+  /** Without `:`. */
+  readonly schemes: readonly string[];
+  /** @throws Error when the store cannot be opened, or does not promise durability */
+  open(
+    options: StoreOptions &
+      Omit<StoreConfig, "maxPending" | "retention"> & {
+        /** Ends the wait for a server that is not reachable yet. */
+        readonly signal?: AbortSignal | undefined;
+      },
+  ): Promise<Store>;
+  /** Looks at a store beside the process that serves it. @throws Error when there is none */
+  inspect(place: Pick<StoreConfig, "url" | "tls" | "ca">): Promise<StoreInspection>;
 }
 
 /** Services of the core that a part can use. */

@@ -1,11 +1,12 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
-import type { OfferedTelemetry, Part } from "./part.ts";
+import type { OfferedTelemetry, Part, StoreKind } from "./part.ts";
 
 /** The parts of this build, in the order in which they are built. To delete a part, delete its line and its folder. */
 const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/telemetry/part.ts"),
+  () => import("./parts/postgres/part.ts"),
   () => import("./parts/pricing-engine/part.ts"),
   () => import("./parts/rates/part.ts"),
   () => import("./parts/local-facilitator/part.ts"),
@@ -35,6 +36,12 @@ export async function loadParts(config: Config, telemetry: OfferedTelemetry | un
     ...PARTS.map(async (load) => (await load()).part.load?.(config)),
   ]);
   return builders.filter((build) => build !== undefined);
+}
+
+/** Returns the kind of store that the URLs of a scheme name; undefined if no part of this build opens it. */
+export async function findStoreKind(scheme: string): Promise<StoreKind | undefined> {
+  const faces = await Promise.all(PARTS.map((load) => load()));
+  return faces.map(({ part }) => part.store).find((kind) => kind?.schemes.includes(scheme));
 }
 
 /** Checks the peers of all parts, for `jobgate check --online`. */

@@ -1,5 +1,5 @@
 import type { PaymentRecord } from "../../src/core/payment.ts";
-import { openReplica } from "../store/postgres/open-in-database.ts";
+import { openReplica } from "../parts/postgres/open-in-database.ts";
 import { isOf, type Journal } from "./journal.ts";
 
 /** The payment journal of a Postgres store. */

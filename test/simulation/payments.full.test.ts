@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { openReplica } from "../store/postgres/open-in-database.ts";
+import { openReplica } from "../parts/postgres/open-in-database.ts";
 import { loadSimulation } from "./bundle-gateway.ts";
 import { expectEqualJournals } from "./equal-journals.ts";
 import { MUTANTS } from "./mutants.ts";

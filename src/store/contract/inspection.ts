@@ -15,7 +15,8 @@ export interface StoreInspection {
 }
 
 export interface StoreInfo {
-  readonly kind: "SQLite" | "Postgres";
+  /** Name of the database system. */
+  readonly kind: string;
   /** Path of the file, or host and database. */
   readonly place: string;
   readonly bytes: number;

@@ -1,0 +1,62 @@
+import type { Capacity } from "../../../store/new-call.ts";
+import type { Input, Outcome, WriteName } from "../../../store/operations.ts";
+import type { Sql } from "../sql.ts";
+
+/** An operation of a batch, and the place for its outcome. */
+export type Entry<Name extends WriteName = WriteName> = {
+  [N in Name]: {
+    readonly name: N;
+    readonly input: Input<N>;
+    decide(outcome: Outcome<N>): void;
+  };
+}[Name];
+
+/** Selects the entries of some kinds, in their order. */
+export function entriesOf<Name extends WriteName>(
+  entries: readonly Entry[],
+  ...names: readonly Name[]
+): Entry<Name>[] {
+  return entries.filter((entry): entry is Entry & Entry<Name> =>
+    (names as readonly string[]).includes(entry.name),
+  );
+}
+
+/** One transaction, once everything that its operations depend on was read. */
+export interface BatchContext {
+  readonly sql: Sql;
+  /** Unix milliseconds by the database's clock, the same for the whole batch. */
+  readonly now: number;
+  readonly capacity: Capacity;
+  /** Returns a unique call ID. */
+  takeCallId(): number;
+  /** JobCalls that this batch made ready. */
+  readonly madeReady: Set<number>;
+  /** True when the batch will be rolled back, so that work of several rounds can stop. */
+  hasFailed(): boolean;
+}
+
+/**
+ * Runs the operations of some kinds. All parts read first, together, and then write, together: a batch costs the same
+ * few round trips however many operations it holds.
+ */
+export interface BatchPart {
+  /** Number of call ids that it may need. */
+  readonly callIds: number;
+  /** Reads and locks the rows that decide. Sends its statements before it first waits. */
+  load(sql: Sql): Promise<void>;
+  /** Decides each operation, in order, and writes the changes. Sends its statements before it first waits. */
+  write(context: BatchContext): Promise<void>;
+}
+
+/**
+ * Like Promise.all, but waits for all steps even when one fails: a transaction must not be rolled back, and its
+ * connection handed on, while something is still at work in it.
+ * @throws the error of the first step that failed: the others may only have failed because of it
+ */
+export async function allSettled<T extends readonly unknown[] | []>(
+  steps: T,
+): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
+  const all = Promise.all(steps);
+  await Promise.allSettled([all, ...steps]);
+  return all;
+}

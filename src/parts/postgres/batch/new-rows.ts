@@ -1,0 +1,70 @@
+import { type NewCall, packBytes } from "../../../store/new-call.ts";
+import { numberArray, type Sql, statement } from "../sql.ts";
+
+// Each job's text is sent once: the driver escapes every element of an array of texts.
+const INSERT_CALLS = statement(
+  "insert_calls",
+  `INSERT INTO jobgate.job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
+   SELECT call_id, ($2::text[])[job], ($3::text[])[job], ($4::text[])[job], $6, $7
+     FROM unnest($1::bigint[], $5::int[]) AS new (call_id, job)`,
+);
+
+// All bytes in one parameter, which is sent as binary: in an array each would be sent as hex.
+const INSERT_BODIES = statement(
+  "insert_bodies",
+  `INSERT INTO jobgate.job_bodies (call_id, encoded, head_bytes)
+   SELECT call_id, substring($2::bytea FROM start FOR length), head_bytes
+     FROM unnest($1::bigint[], $3::int[], $4::int[], $5::int[]) AS new (call_id, start, length, head_bytes)`,
+);
+
+/** Writes JobCalls with their ids and bodies. */
+export async function insertCalls(
+  sql: Sql,
+  rows: readonly { readonly callId: number; readonly call: NewCall }[],
+  state: "held" | "ready",
+  now: number,
+): Promise<void> {
+  if (rows.length === 0) return;
+  const callIds = numberArray(rows.map(({ callId }) => callId));
+  const jobs = new Map<string, { readonly call: NewCall; readonly place: number }>();
+  const places = rows.map(({ call }) => {
+    const key = `${call.origin} ${call.jobId} ${call.serviceId}`;
+    const job = jobs.get(key) ?? { call, place: jobs.size + 1 };
+    jobs.set(key, job);
+    return job.place;
+  });
+  const distinct = [...jobs.values()].map(({ call }) => call);
+  const { bytes, starts, lengths } = packed(rows.map(({ call }) => call.encoded));
+  await Promise.all([
+    sql.run(INSERT_CALLS, [
+      callIds,
+      distinct.map(({ origin }) => origin),
+      distinct.map(({ jobId }) => jobId),
+      distinct.map(({ serviceId }) => serviceId),
+      numberArray(places),
+      state,
+      now,
+    ]),
+    sql.run(INSERT_BODIES, [
+      callIds,
+      bytes,
+      numberArray(starts),
+      numberArray(lengths),
+      numberArray(rows.map(({ call }) => call.headBytes)),
+    ]),
+  ]);
+}
+
+/** Joins byte arrays, and says where each one is: `starts` count from 1, as Postgres does. */
+export function packed(arrays: readonly Uint8Array[]): {
+  bytes: Buffer;
+  starts: number[];
+  lengths: number[];
+} {
+  const { buffer, views } = packBytes(arrays);
+  return {
+    bytes: Buffer.from(buffer),
+    starts: views.map(({ byteOffset }) => byteOffset + 1),
+    lengths: views.map(({ byteLength }) => byteLength),
+  };
+}

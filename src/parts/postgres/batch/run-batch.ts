@@ -1,0 +1,157 @@
+import { Capacity } from "../../../store/new-call.ts";
+import type { Operation, WriteName } from "../../../store/operations.ts";
+import { type Sql, statement } from "../sql.ts";
+import { AcceptsPart } from "./accepts.ts";
+import { adoptionsPart } from "./adoptions.ts";
+import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import { CallbacksPart } from "./callbacks.ts";
+import { CallsPart } from "./calls.ts";
+import { runClaims } from "./claims.ts";
+import { ledgersPart } from "./ledgers.ts";
+import { PaymentsPart } from "./payments.ts";
+import { RefundsPart } from "./refunds.ts";
+import { refusedPaymentsPart } from "./refused-payments.ts";
+import { TransactionsPart } from "./transactions.ts";
+import { countUncounted } from "./undecided.ts";
+
+/** A batch that was run, and only has to be committed. */
+export interface RanBatch {
+  /** Outcome of each operation, in order. */
+  readonly outcomes: readonly unknown[];
+  /** JobCalls became ready that no claim of the batch has taken. */
+  readonly leavesWork: boolean;
+  /** JobCalls that count against `max_pending`, once it is committed. */
+  readonly pending: number;
+  /** Change that the batch makes to that number. */
+  readonly pendingChange: number;
+  /** The database's clock at its beginning, Unix milliseconds. */
+  readonly startedAt: number;
+}
+
+export interface RunBatchOptions {
+  readonly maxPending: number;
+  /** Replaces the database's clock in tests. */
+  readonly clock: (() => number) | undefined;
+}
+
+const BEGIN = statement("begin", "BEGIN");
+const READ_START = statement<{ now: number; pending: number }>(
+  "read_start",
+  `SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS now,
+          (SELECT sum(n)::bigint FROM jobgate.pending) AS pending`,
+);
+// One row: each row is a message to read.
+const TAKE_CALL_IDS = statement<{ call_ids: string }>(
+  "take_call_ids",
+  "SELECT string_agg(nextval('jobgate.call_ids')::text, ',') AS call_ids FROM generate_series(1, $1::int)",
+);
+
+/**
+ * Begins a transaction and runs all operations in it: one round trip to read the rows that decide, one to write the
+ * changes. More only where a claim finds dead letters.
+ */
+export async function runBatch(
+  sql: Sql,
+  operations: readonly Operation<WriteName>[],
+  options: RunBatchOptions,
+): Promise<RanBatch> {
+  const outcomes: unknown[] = operations.map(() => undefined);
+  const entries = operations.map(({ name, input }, index) => {
+    const decide = (outcome: unknown) => {
+      outcomes[index] = outcome;
+    };
+    return { name, input, decide } as Entry;
+  });
+  const testNow = options.clock?.() ?? null;
+  const parts = partsOf(entries, testNow);
+  const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
+
+  const [, [start], [taken]] = await allSettled([
+    sql.run(BEGIN),
+    sql.run(READ_START),
+    callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
+    ...parts.map((part) => part.load(sql)),
+  ]);
+  if (start === undefined) throw new Error("Postgres gave no row");
+
+  const looksFull = start.pending >= options.maxPending;
+  const uncounted = looksFull ? await countUncounted(sql, testNow) : 0;
+  const capacity = new Capacity(start.pending, options.maxPending, uncounted);
+  let hasFailed = false;
+  const context: BatchContext = {
+    sql,
+    hasFailed: () => hasFailed,
+    now: options.clock?.() ?? start.now,
+    capacity,
+    takeCallId: callIdGiver(taken?.call_ids.split(",").map(Number) ?? []),
+    madeReady: new Set(),
+  };
+  const steps = [
+    ...parts.map((part) => part.write(context)),
+    runClaims(entriesOf(entries, "claim", "expireLeases"), context),
+  ];
+  const noteFailure = () => {
+    hasFailed = true;
+  };
+  for (const step of steps) step.catch(noteFailure);
+  await allSettled(steps);
+  return {
+    outcomes,
+    leavesWork: context.madeReady.size > 0,
+    pending: capacity.counted,
+    pendingChange: capacity.pending - start.pending,
+    startedAt: start.now,
+  };
+}
+
+function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
+  return [
+    new PaymentsPart(
+      entriesOf(
+        entries,
+        "beginPayment",
+        "settlePayment",
+        "failPayment",
+        "leavePaymentUnresolved",
+        "closePayment",
+        "contradictPayment",
+        "endWatches",
+      ),
+      now,
+    ),
+    new TransactionsPart(
+      entriesOf(entries, "holdLock", "queueTransaction", "signTransactions", "finishTransactions"),
+      now,
+    ),
+    new CallsPart(
+      entriesOf(
+        entries,
+        "ack",
+        "retry",
+        "fail",
+        "extend",
+        "release",
+        "retryDeadLetter",
+        "dropDeadLetter",
+        "endAuthorization",
+      ),
+    ),
+    new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
+    ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret", "useCallerNonce")),
+    adoptionsPart(entriesOf(entries, "adoptPayment")),
+    refusedPaymentsPart(entriesOf(entries, "saveRefusedPayments")),
+    new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
+    new CallbacksPart(entriesOf(entries, "useCallbackEndpoints", "endCallback", "retryCallback")),
+  ];
+}
+
+function callIdGiver(callIds: readonly number[]): () => number {
+  const rising = callIds.toSorted((left, right) => left - right);
+  let next = 0;
+  return () => {
+    const callId = rising[next];
+    next += 1;
+    if (callId === undefined) throw new Error("a batch needs more call ids than it asked for");
+    return callId;
+  };
+}

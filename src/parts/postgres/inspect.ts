@@ -1,0 +1,53 @@
+import pg from "pg";
+import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../../store/contract/inspection.ts";
+import { countRows, findProblems, problemTexts, toStoredRows } from "../../store/inspection-queries.ts";
+import { newestVersion, requireNewest } from "../../store/schema-version.ts";
+import { clientConfig, DEFAULT_TIMEOUTS, type PostgresAddress } from "./connection/connect.ts";
+import { schemaVersion as readVersion } from "./migrate.ts";
+import { MIGRATIONS } from "./schema/migrations.ts";
+
+/** Limit of one count: millions of rows take seconds. */
+const COUNT_MS = 300_000;
+
+/** @throws Error when the database cannot be reached, or has no store */
+export async function inspectPostgres(address: PostgresAddress): Promise<StoreInspection> {
+  const { host, pathname } = new URL(address.url);
+  const place = `${host}${pathname}`;
+  const client = new pg.Client({ ...clientConfig(address, DEFAULT_TIMEOUTS), query_timeout: COUNT_MS });
+  await client.connect();
+  const schemaVersion = await readVersion(client).catch(async (cause: Error) => {
+    await client.end();
+    throw new Error(`${place}: ${cause.message}`, { cause });
+  });
+  if (schemaVersion === 0) {
+    await client.end();
+    throw new Error(`there is no store in ${place}: it has no schema jobgate`);
+  }
+  const isKnown = schemaVersion === newestVersion(MIGRATIONS);
+
+  async function info(): Promise<StoreInfo> {
+    const { rows: sizes } = await client.query<{ bytes: string }>(
+      `SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class
+        WHERE relnamespace = 'jobgate'::regnamespace AND relkind = 'r'`,
+    );
+    const about = { kind: "Postgres", place, bytes: Number(sizes[0]?.bytes ?? 0), schemaVersion } as const;
+    if (!isKnown) return about;
+    return { ...about, rows: toStoredRows((await client.query<StoredRows>(countRows("jobgate."))).rows) };
+  }
+
+  return {
+    info,
+    async check() {
+      requireNewest(MIGRATIONS, schemaVersion, place);
+      // One statement, and so one snapshot, in which the journal balances.
+      return problemTexts((await client.query<Finding>(findProblems("jobgate."))).rows);
+    },
+    backup: () =>
+      Promise.reject(
+        new Error(
+          `${place} is a Postgres database: back it up with pg_dump --schema=jobgate, or as you back up Postgres`,
+        ),
+      ),
+    close: () => client.end(),
+  };
+}

@@ -1,0 +1,144 @@
+import type { AdoptedPaymentRow } from "../../store/adopted-payment-row.ts";
+import { type DeadLetterRow, PAYMENT_OF_CALL, type PaidCallRow } from "../../store/call-row.ts";
+import { CALLBACK_COLUMN_LIST, type CallbackRow } from "../../store/callback-row.ts";
+import type { PaymentRow } from "../../store/payment-row.ts";
+import { REFUND_COLUMN_LIST, type RefundRow } from "../../store/refund-row.ts";
+import { JUST_DUE_MS, type LeaseColumns } from "../../store/rules/leases.ts";
+import { TRANSACTION_COLUMN_LIST, type TransactionRow } from "../../store/transaction-row.ts";
+import { PAYMENT_COLUMN_LIST } from "./shared-statements.ts";
+import { NOW, statement } from "./sql.ts";
+
+/* Statements of the operations that only read. */
+
+export const FIND_PAYMENT = statement<PaymentRow>(
+  "find_payment",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
+     JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
+    USING (network, asset, payer, nonce)`,
+);
+export const LIST_UNDECIDED = statement<PaymentRow & { age_ms: number }>(
+  "list_undecided",
+  `SELECT ${PAYMENT_COLUMN_LIST}, ${NOW} - created_at AS age_ms FROM jobgate.payments
+    WHERE state = $2 AND call_id > $3 ORDER BY call_id LIMIT $4`,
+);
+export const LIST_ENDING_AUTHORIZATIONS = statement<{ call_id: number }>(
+  "list_ending_authorizations",
+  `SELECT call_id FROM jobgate.payments
+    WHERE state = 'authorized' AND valid_before_secs < $1 ORDER BY valid_before_secs LIMIT $2`,
+);
+export const FIND_CEILINGS = statement<{ is_known: boolean; ceiling: string | null }>(
+  "find_ceilings",
+  `SELECT job_calls.call_id IS NOT NULL AS is_known, ceiling FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (call_id, place)
+     LEFT JOIN jobgate.job_calls ON job_calls.call_id = asked.call_id ORDER BY place`,
+);
+export const LIST_WATCHED = statement<PaymentRow & { age_ms: number }>(
+  "list_watched",
+  `SELECT ${PAYMENT_COLUMN_LIST}, ${NOW} - created_at AS age_ms
+     FROM jobgate.watched_payments JOIN jobgate.payments USING (call_id)
+    WHERE watched_payments.call_id > $2 ORDER BY watched_payments.call_id LIMIT $3`,
+);
+export const FIND_USED_NONCE = statement(
+  "find_used_nonce",
+  `SELECT FROM jobgate.caller_nonces WHERE caller = $2 AND service_id = $3 AND job_index = $4 AND nonce = $5
+      AND expires_at_secs * 1000 > ${NOW}`,
+);
+export const LIST_OPEN_TRANSACTIONS = statement<TransactionRow>(
+  "list_open_transactions",
+  `SELECT ${TRANSACTION_COLUMN_LIST} FROM jobgate.settler_transactions
+    WHERE network = $1 AND state = $2 AND state IN ('queued', 'sent') AND id > $3 ORDER BY id LIMIT $4`,
+);
+export const LIST_LAST_NONCES = statement<{ account: string; nonce: number }>(
+  "list_last_nonces",
+  "SELECT account, last_nonce AS nonce FROM jobgate.settler_accounts WHERE network = $1 ORDER BY account",
+);
+export const FIND_DEAD_LETTER = statement<DeadLetterRow & { encoded: Buffer }>(
+  "find_dead_letter",
+  `SELECT call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at, encoded
+     FROM jobgate.job_calls JOIN jobgate.job_bodies USING (call_id)
+    WHERE call_id = $1 AND state = 'dead'`,
+);
+export const FIND_CALL = statement<PaidCallRow & { now: number }>(
+  "find_call",
+  `SELECT payments.network, payments.asset, payments.payer, nonce, job_calls.state, visible_at, attempts AS attempt,
+          progress_percent, progress_text, dead_reason AS reason, enqueued_at, dead_at AS finished_at, ${PAYMENT_OF_CALL}, ${NOW} AS now
+     FROM jobgate.payments JOIN jobgate.job_calls ON job_calls.call_id = payments.call_id
+     LEFT JOIN jobgate.refunds ON refunds.call_id = payments.call_id WHERE payments.call_id = $2
+   UNION ALL
+   SELECT payments.network, payments.asset, payments.payer, nonce, results.state, NULL, results.attempt, NULL, NULL, results.reason,
+          enqueued_at, finished_at, ${PAYMENT_OF_CALL}, ${NOW}
+     FROM jobgate.payments JOIN jobgate.results ON results.call_id = payments.call_id
+     LEFT JOIN jobgate.refunds ON refunds.call_id = payments.call_id WHERE payments.call_id = $2
+   UNION ALL
+   SELECT payments.network, payments.asset, payments.payer, nonce, 'expired', NULL, 0, NULL, NULL, NULL,
+          payments.created_at, NULL, ${PAYMENT_OF_CALL}, ${NOW}
+     FROM jobgate.payments LEFT JOIN jobgate.refunds ON refunds.call_id = payments.call_id
+    WHERE payments.call_id = $2 AND payments.state IN ('settled', 'released')
+      AND NOT EXISTS (SELECT FROM jobgate.job_calls WHERE call_id = $2)
+      AND NOT EXISTS (SELECT FROM jobgate.results WHERE call_id = $2)`,
+);
+export const FIND_RESULT = statement<{ body: Buffer; content_type: string }>(
+  "find_result",
+  "SELECT body, content_type FROM jobgate.results WHERE call_id = $1 AND body IS NOT NULL",
+);
+export const FIND_ADOPTED_PAYMENTS = statement<AdoptedPaymentRow>(
+  "find_adopted_payments",
+  "SELECT payer, nonce, network, asset, adopted FROM jobgate.adopted_payments WHERE payer = $1 AND nonce = $2",
+);
+export const LIST_OPEN_REFUNDS = statement<RefundRow>(
+  "list_open_refunds",
+  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
+    WHERE network = $1 AND state = $2 AND state IN ('owed', 'sending') AND (state = 'sending' OR is_approved = 1)
+      AND call_id > $3 ORDER BY call_id LIMIT $4`,
+);
+export const LIST_REFUNDS = statement<RefundRow>(
+  "list_refunds",
+  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
+    WHERE state <> 'cancelled' AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
+);
+export const LIST_REFUNDS_IN_STATE = statement<RefundRow>(
+  "list_refunds_in_state",
+  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
+    WHERE state = $3 AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
+);
+// Jumps from one host to the next, however many callbacks each has.
+export const LIST_DUE_CALLBACKS = statement<CallbackRow>(
+  "list_due_callbacks",
+  `WITH RECURSIVE next (host) AS (
+     SELECT (SELECT min(host) FROM jobgate.callbacks WHERE state = 'pending' AND host > $2)
+     UNION ALL
+     SELECT (SELECT min(host) FROM jobgate.callbacks WHERE state = 'pending' AND host > next.host)
+       FROM next WHERE next.host IS NOT NULL),
+   due (host) AS (
+     SELECT host FROM next WHERE EXISTS (
+       SELECT FROM jobgate.callbacks WHERE callbacks.host = next.host AND state = 'pending' AND due_at <= ${NOW}) LIMIT $3)
+   SELECT callbacks.* FROM due CROSS JOIN LATERAL (
+     SELECT ${CALLBACK_COLUMN_LIST} FROM jobgate.callbacks
+      WHERE callbacks.host = due.host AND state = 'pending' AND due_at <= ${NOW} ORDER BY due_at, id LIMIT $4) AS callbacks
+    ORDER BY callbacks.host, due_at, id`,
+);
+export const FIND_OFFERS = statement<{ id: string; offer: string; valid_until: number }>(
+  "find_offers",
+  `SELECT id, offer, valid_until FROM jobgate.offers
+    WHERE service_id = $2 AND job_index = $3 AND valid_until > ${NOW} ORDER BY valid_until DESC, id`,
+);
+export const FIND_QUOTE = statement<{ digest: string; quote: string; expires_at: number; is_paid: boolean }>(
+  "find_quote",
+  `SELECT digest, quote, expires_at,
+          EXISTS (SELECT FROM jobgate.payments
+                   WHERE receipt = digest AND redeems_quote = 1 AND state <> 'failed') AS is_paid
+     FROM jobgate.quotes WHERE digest = $2 AND expires_at > ${NOW}`,
+);
+export const NEXT_DUE = statement<{ due_in: number | null }>(
+  "next_due",
+  `SELECT min(visible_at) - ${NOW} AS due_in FROM jobgate.job_calls
+    WHERE state IN ('leased', 'delayed') AND (state = 'leased' OR subscriber IS NULL OR visible_at > ${NOW} - ${JUST_DUE_MS})`,
+);
+export const FIND_LEASES = statement<LeaseRow>(
+  "find_leases",
+  `SELECT call_id, state, lease_token, visible_at, ${NOW} AS now FROM jobgate.job_calls
+    WHERE call_id = ANY ($2::bigint[])`,
+);
+export interface LeaseRow extends LeaseColumns {
+  readonly call_id: number;
+  readonly now: number;
+}

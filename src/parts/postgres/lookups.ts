@@ -1,0 +1,240 @@
+import { GatewayError } from "../../core/errors.ts";
+import { within } from "../../core/waiting.ts";
+import { toAdoptedPayment } from "../../store/adopted-payment-row.ts";
+import { toCallState, toDeadLetter } from "../../store/call-row.ts";
+import { CALLBACK_COLUMN_LIST, type CallbackRow, toCallback } from "../../store/callback-row.ts";
+import type { SharedLeases } from "../../store/contract/work-queue.ts";
+import { toTotals } from "../../store/counted-rows.ts";
+import { ListQueries } from "../../store/list-queries.ts";
+import { toMovement } from "../../store/movement-row.ts";
+import type { Input, Outcome, ReadName } from "../../store/operations.ts";
+import {
+  findCallDetails,
+  type Lookup,
+  listCalls,
+  listDeadLetterGroups,
+  listPayments,
+} from "../../store/operator-lists.ts";
+import { toPaymentRecord } from "../../store/payment-row.ts";
+import { toRefund } from "../../store/refund-row.ts";
+import { leaseStanding } from "../../store/rules/leases.ts";
+import { firstSummedHour } from "../../store/rules/payments.ts";
+import { toTransactionRecord } from "../../store/transaction-row.ts";
+import type { ConnectionPool } from "./connection/connection-pool.ts";
+import { isRefusal } from "./connection/database-errors.ts";
+import {
+  FIND_ADOPTED_PAYMENTS,
+  FIND_CALL,
+  FIND_CEILINGS,
+  FIND_DEAD_LETTER,
+  FIND_LEASES,
+  FIND_OFFERS,
+  FIND_PAYMENT,
+  FIND_QUOTE,
+  FIND_RESULT,
+  FIND_USED_NONCE,
+  LIST_DUE_CALLBACKS,
+  LIST_ENDING_AUTHORIZATIONS,
+  LIST_LAST_NONCES,
+  LIST_OPEN_REFUNDS,
+  LIST_OPEN_TRANSACTIONS,
+  LIST_REFUNDS,
+  LIST_REFUNDS_IN_STATE,
+  LIST_UNDECIDED,
+  LIST_WATCHED,
+  NEXT_DUE,
+} from "./lookup-statements.ts";
+import { listRefusedPayments } from "./refused-payments.ts";
+import { COUNT_ROWS, SUM_REVENUE } from "./report-statements.ts";
+import {
+  FIND_PAYMENTS_BY_FINGERPRINT,
+  FIND_PAYMENTS_BY_IDENTIFIER,
+  FIND_TRANSACTIONS,
+  identifierColumns,
+  keyColumns,
+  LIST_MOVEMENTS,
+  referenceColumns,
+} from "./shared-statements.ts";
+import { LIST_DIALECT, type Statement, sqlOf } from "./sql.ts";
+
+type LookupTable = { readonly [Name in ReadName]: (...input: Input<Name>) => Promise<Outcome<Name>> };
+
+/**
+ * Operations that only read, on connections of their own, so that no lookup delays a write.
+ * All reject with `GatewayError("store_unavailable")` when the database cannot be asked.
+ */
+export function createLookups(options: {
+  readonly readers: ConnectionPool;
+  /** For the operator's lookups. */
+  readonly operatorReaders: ConnectionPool;
+  /** Replaces the database's clock in tests. */
+  readonly clock: (() => number) | undefined;
+  /** Wait of a client for its lookup. The operator's, which read more, wait twice as long while the store is writable. */
+  readonly callerMs: number;
+  readonly isWritable: () => boolean;
+}): LookupTable & { readonly lookAtLeases: SharedLeases["look"] } {
+  const { readers, operatorReaders, clock, callerMs, isWritable } = options;
+  const now = () => clock?.() ?? null;
+
+  function askOnce<Row>(
+    asked: Statement<Row>,
+    values: readonly unknown[],
+    pool: ConnectionPool,
+  ): Promise<Row[]> {
+    return pool.use((client) => sqlOf(client).run(asked, values));
+  }
+
+  async function ask<Row>(asked: Statement<Row>, values: readonly unknown[], pool = readers): Promise<Row[]> {
+    const isHung = pool !== readers && !isWritable();
+    try {
+      // While Postgres does not answer, one lookup waits for it. Further lookups would only lengthen the queue.
+      if (isHung && pool.isBusy()) throw new Error("Postgres does not answer another lookup");
+      // The connection may have been broken for a while without anyone having used it.
+      const rows = askOnce(asked, values, pool).catch((error) =>
+        isRefusal(error) ? Promise.reject(error) : askOnce(asked, values, pool),
+      );
+      const waitMs = pool === readers || isHung ? callerMs : 2 * callerMs;
+      const inTime = await within(waitMs, rows);
+      if (inTime === undefined) throw new Error(`Postgres has not answered for ${waitMs / 1000} s`);
+      return inTime;
+    } catch (cause) {
+      throw new GatewayError("store_unavailable", "The store could not be asked; nothing was changed.", {
+        cause,
+      });
+    }
+  }
+
+  const queries = new ListQueries(LIST_DIALECT, now);
+
+  /** Runs a lookup of several queries. */
+  async function lookUp<Result>(lookup: Lookup<Result>): Promise<Result> {
+    let step = lookup.next([]);
+    while (!step.done) {
+      const { sql, values } = step.value;
+      // Without a name it is planned for its values: a common job needs another plan than a rare one.
+      step = lookup.next(await ask({ name: "", text: sql }, values, operatorReaders));
+    }
+    return step.value;
+  }
+
+  async function askForOne<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row | undefined> {
+    return (await ask(asked, values))[0];
+  }
+
+  return {
+    async totals() {
+      const [row] = await ask(COUNT_ROWS, [now()], operatorReaders);
+      if (row === undefined) throw new Error("Postgres counted nothing");
+      return toTotals(row.counted);
+    },
+    async revenue({ since, bucketMs }) {
+      const values = [since, bucketMs, firstSummedHour({ since, bucketMs })];
+      const rows = await ask(SUM_REVENUE, values, operatorReaders);
+      return rows.map((row) => ({ ...row, amount: BigInt(row.amount) }));
+    },
+
+    async findPayment(key) {
+      const row = await askForOne(FIND_PAYMENT, keyColumns([key]));
+      return row && toPaymentRecord(row);
+    },
+    async findPaymentByFingerprint(fingerprint) {
+      const row = await askForOne(FIND_PAYMENTS_BY_FINGERPRINT, [[fingerprint]]);
+      return row && toPaymentRecord(row);
+    },
+    async findPaymentByIdentifier(identifier) {
+      const row = await askForOne(FIND_PAYMENTS_BY_IDENTIFIER, identifierColumns([identifier]));
+      return row && toPaymentRecord(row);
+    },
+    async isCallerNonceUsed({ caller, serviceId, jobIndex, nonce }) {
+      const key = [caller.toLowerCase(), String(serviceId), jobIndex, nonce];
+      return (await ask(FIND_USED_NONCE, [now(), ...key])).length > 0;
+    },
+    async listUndecided({ state, limit, after = 0 }) {
+      const rows =
+        state === "watched"
+          ? await ask(LIST_WATCHED, [now(), after, limit])
+          : await ask(LIST_UNDECIDED, [now(), state, after, limit]);
+      return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
+    },
+
+    listEndingAuthorizations: async (beforeSecs, limit) =>
+      (await ask(LIST_ENDING_AUTHORIZATIONS, [beforeSecs, limit])).map(({ call_id }) => call_id),
+
+    async findTransactions(network, references) {
+      const asked = references.map((reference) => ({ network, reference }));
+      return (await ask(FIND_TRANSACTIONS, referenceColumns(asked))).map(toTransactionRecord);
+    },
+    async listOpenTransactions(network, { state, limit, after = 0 }) {
+      const [rows, lastNonces] = await Promise.all([
+        ask(LIST_OPEN_TRANSACTIONS, [network, state, after, limit]),
+        ask(LIST_LAST_NONCES, [network]),
+      ]);
+      return { transactions: rows.map(toTransactionRecord), lastNonces };
+    },
+
+    findAdoptedPayments: async ({ payer, nonce }) =>
+      (await ask(FIND_ADOPTED_PAYMENTS, [payer, nonce])).map(toAdoptedPayment),
+    listRefusedPayments: (filter) =>
+      listRefusedPayments((asked, values = []) => ask(asked, values, operatorReaders), now(), filter),
+    listOpenRefunds: async (network, { state, limit, after = 0 }) =>
+      (await ask(LIST_OPEN_REFUNDS, [network, state, after, limit])).flatMap((row) => toRefund(row) ?? []),
+    async listRefunds({ state, limit, before = Number.MAX_SAFE_INTEGER }) {
+      const rows =
+        state === undefined
+          ? await ask(LIST_REFUNDS, [before, limit], operatorReaders)
+          : await ask(LIST_REFUNDS_IN_STATE, [before, limit, state], operatorReaders);
+      return rows.flatMap((row) => toRefund(row) ?? []);
+    },
+
+    listMovements: async ({ after, until, limit }) =>
+      (await ask(LIST_MOVEMENTS, [after.at, after.id, until, limit], operatorReaders)).map(toMovement),
+    listDueCallbacks: async ({ hosts, perHost, after }) =>
+      (await ask(LIST_DUE_CALLBACKS, [now(), after, hosts, perHost])).map(toCallback),
+    async listCallbacks({ state = null, callId = null, limit, before = Number.MAX_SAFE_INTEGER }) {
+      const text = `SELECT ${CALLBACK_COLUMN_LIST} FROM jobgate.callbacks
+        WHERE id < $1 AND ($3::text IS NULL OR state = $3) AND ($4::bigint IS NULL OR call_id = $4) ORDER BY id DESC LIMIT $2`;
+      // Without a name it is planned for its values.
+      const asked: Statement<CallbackRow> = { name: "", text };
+      return (await ask(asked, [before, limit, state, callId], operatorReaders)).map(toCallback);
+    },
+
+    async lookAtLeases(leases) {
+      const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);
+      const byCallId = new Map(rows.map((row) => [row.call_id, row]));
+      return leases.map((lease) => {
+        const row = byCallId.get(lease.callId);
+        return leaseStanding(row, lease, row?.now ?? 0);
+      });
+    },
+    ceilings: async (callIds) =>
+      (await ask(FIND_CEILINGS, [callIds])).map(({ is_known, ceiling }) => (is_known ? ceiling : undefined)),
+    nextDueMs: async () => (await askForOne(NEXT_DUE, [now()]))?.due_in ?? undefined,
+
+    listCalls: (filter) => lookUp(listCalls(queries, filter)),
+    findCallDetails: (callId) => lookUp(findCallDetails(queries, callId)),
+    listPayments: (filter) => lookUp(listPayments(queries, filter)),
+    listDeadLetterGroups: (limit) => lookUp(listDeadLetterGroups(queries, limit)),
+    async findDeadLetter(callId) {
+      const row = (await ask(FIND_DEAD_LETTER, [callId], operatorReaders))[0];
+      return row && { ...toDeadLetter(row), encoded: row.encoded };
+    },
+
+    async findCall(callId) {
+      const row = await askForOne(FIND_CALL, [now(), callId]);
+      return row && toCallState(callId, row, row.now);
+    },
+    async findResult(callId) {
+      const row = await askForOne(FIND_RESULT, [callId]);
+      return row && { body: row.body, contentType: row.content_type };
+    },
+
+    async findOffers(job) {
+      const rows = await ask(FIND_OFFERS, [now(), String(job.serviceId), job.jobIndex]);
+      return rows.map(({ id, offer, valid_until }) => ({ id, job, offer, validUntil: valid_until }));
+    },
+    async findQuote(digest) {
+      const row = await askForOne(FIND_QUOTE, [now(), digest]);
+      return row && { digest, quote: row.quote, expiresAt: row.expires_at, isPaid: row.is_paid };
+    },
+  };
+}

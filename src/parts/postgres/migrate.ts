@@ -1,0 +1,64 @@
+import type { ClientBase } from "pg";
+import {
+  missingMigrations,
+  newestVersion,
+  refuseNewer,
+  refuseUnreleased,
+} from "../../store/schema-version.ts";
+import { MIGRATIONS } from "./schema/migrations.ts";
+
+/** Key of the advisory lock that the migrating replica holds: "jobg" in ASCII. */
+const LOCK_KEY = 0x6a_6f_62_67;
+/** Limit for each step: one replica migrates while the others wait for it. */
+const STEP_MS = 300_000;
+/** Longer than `STEP_MS`, at which the server ends a step itself: only a lost connection reaches it. */
+const ANSWER_MS = STEP_MS + 2_000;
+
+/**
+ * Brings the tables up to date. Safe to run by several replicas at once: one does it, the others wait and find it done.
+ * @throws Error when the tables are of a newer or an unreleased jobgate
+ */
+export async function migrate(client: ClientBase): Promise<void> {
+  const newest = newestVersion(MIGRATIONS);
+  if ((await schemaVersion(client)) === newest) return;
+  await client.query("BEGIN");
+  try {
+    await client.query(`SET LOCAL lock_timeout = ${STEP_MS}; SET LOCAL statement_timeout = ${STEP_MS}`);
+    await runStep(client, `SELECT pg_advisory_xact_lock(${LOCK_KEY})`);
+    const version = await schemaVersion(client);
+    if (version === 0) {
+      await client.query(`
+        CREATE SCHEMA IF NOT EXISTS jobgate;
+        CREATE TABLE jobgate.schema_version (version int NOT NULL);
+        INSERT INTO jobgate.schema_version VALUES (0);`);
+    }
+    for (const migration of missingMigrations(MIGRATIONS, version)) await runStep(client, migration);
+    await client.query("UPDATE jobgate.schema_version SET version = $1", [newest]);
+    await client.query("COMMIT");
+  } catch (error) {
+    // Fails when the connection is lost; then there is nothing to roll back.
+    await client.query("ROLLBACK").catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Runs one step, which may take longer than other queries. */
+async function runStep(client: ClientBase, text: string): Promise<void> {
+  // The driver accepts this for each query, although its types do not say so.
+  const bound = { query_timeout: ANSWER_MS };
+  await client.query({ text, ...bound });
+}
+
+/** Returns 0 for a database without tables. @throws Error when the tables are of a newer or an unreleased jobgate */
+export async function schemaVersion(client: ClientBase): Promise<number> {
+  // to_regclass would not see a table that another replica made since this connection last looked.
+  const { rowCount } = await client.query(
+    "SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate' AND tablename = 'schema_version'",
+  );
+  if (rowCount === 0) return 0;
+  const { rows } = await client.query<{ version: number }>("SELECT version FROM jobgate.schema_version");
+  const version = rows[0]?.version ?? 0;
+  refuseNewer(MIGRATIONS, version);
+  refuseUnreleased(version);
+  return version;
+}

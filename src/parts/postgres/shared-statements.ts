@@ -1,0 +1,78 @@
+import type { PaymentIdentifier, PaymentKey } from "../../core/payment.ts";
+import { correctPayment, MOVEMENT_COLUMN_LIST, type MovementRow } from "../../store/movement-row.ts";
+import { PAYMENT_COLUMNS, type PaymentRow } from "../../store/payment-row.ts";
+import { TRANSACTION_COLUMN_LIST, type TransactionRow } from "../../store/transaction-row.ts";
+import { statement } from "./sql.ts";
+
+/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
+export const PAYMENT_COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
+
+export const FIND_PAYMENTS_BY_FINGERPRINT = statement<PaymentRow>(
+  "find_payments_by_fingerprint",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments WHERE fingerprint = ANY ($1::text[])`,
+);
+
+export const FIND_PAYMENTS_BY_IDENTIFIER = statement<PaymentRow>(
+  "find_payments_by_identifier",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
+     JOIN unnest($1::text[], $2::text[]) AS asked (payer, payment_id) USING (payer, payment_id)
+    WHERE state <> 'failed'`,
+);
+
+/** The same payment in another letter case is the same payment: keys are written and compared in lower case. */
+export function normalKey({ network, asset, payer, nonce }: PaymentKey): PaymentKey {
+  return {
+    network: network.toLowerCase(),
+    asset: asset.toLowerCase(),
+    payer: payer.toLowerCase(),
+    nonce: nonce.toLowerCase(),
+  };
+}
+
+/** Parameters of a query by identifiers. */
+export function identifierColumns(identifiers: readonly PaymentIdentifier[]): string[][] {
+  return [identifiers.map(({ payer }) => payer.toLowerCase()), identifiers.map(({ id }) => id)];
+}
+
+/** Parameters of a query by keys. */
+export function keyColumns(keys: readonly PaymentKey[]): string[][] {
+  const normal = keys.map(normalKey);
+  return [
+    normal.map(({ network }) => network),
+    normal.map(({ asset }) => asset),
+    normal.map(({ payer }) => payer),
+    normal.map(({ nonce }) => nonce),
+  ];
+}
+
+export const FIND_TRANSACTIONS = statement<TransactionRow>(
+  "find_transactions",
+  `SELECT ${TRANSACTION_COLUMN_LIST} FROM jobgate.settler_transactions
+     JOIN unnest($1::text[], $2::text[]) AS asked (network, reference) USING (network, reference)`,
+);
+
+/** Parameters of a query by network and reference. */
+export function referenceColumns(
+  transactions: readonly { readonly network: string; readonly reference: string }[],
+): string[][] {
+  return [
+    transactions.map(({ network }) => network),
+    transactions.map(({ reference }) => reference.toLowerCase()),
+  ];
+}
+
+export const CORRECT_PAYMENTS = statement(
+  "correct_payments",
+  correctPayment({ schema: "jobgate.", now: "$2::bigint", callId: "ANY ($1::bigint[])" }),
+);
+
+export const LIST_MOVEMENTS = statement<MovementRow>(
+  "list_movements",
+  `SELECT id, ${MOVEMENT_COLUMN_LIST} FROM jobgate.movements
+    WHERE (at, id) > ($1, $2) AND at < $3 ORDER BY at, id LIMIT $4`,
+);
+
+export const NEWEST_REFUSED_PAYMENT = statement<{ id: number }>(
+  "newest_refused_payment",
+  "SELECT coalesce(max(id), 0)::bigint AS id FROM jobgate.refused_payments",
+);

@@ -1,0 +1,70 @@
+import type { Client, ClientBase } from "pg";
+import type { ListDialect } from "../../store/list-dialect.ts";
+
+/** A query that each connection plans once; `Row` is the type of its rows. */
+export interface Statement<Row> {
+  readonly name: string;
+  readonly text: string;
+  /** Only for the type. */
+  readonly row?: Row;
+}
+
+/** @param name unique among all statements: connections keep the plan under it */
+export function statement<Row = Record<string, never>>(name: string, text: string): Statement<Row> {
+  return { name, text };
+}
+
+/** Unix milliseconds: the first parameter, which tests set, or the database's clock. */
+export const NOW = "COALESCE($1::bigint, floor(extract(epoch FROM now()) * 1000)::bigint)";
+
+/** Array of numbers as a parameter. The driver would quote and escape each of them. */
+export function numberArray(values: readonly (number | null)[]): string {
+  return `{${values.map((value) => value ?? "NULL").join()}}`;
+}
+
+/** Runs statements on one connection. Several that are run without waiting share a round trip, and take effect in order. */
+export interface Sql {
+  run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
+}
+
+export function sqlOf(client: ClientBase): Sql {
+  const { stream } = (client as Client).connection;
+  return {
+    async run<Row>({ name, text }: Statement<Row>, values: readonly unknown[] = []) {
+      // One write for all statements of a turn: each of its own would wake the server.
+      if (stream.writableCorked === 0) {
+        stream.cork();
+        process.nextTick(() => stream.uncork());
+      }
+      const { rows } = await client.query({ name, text, values: [...values] });
+      return rows as Row[];
+    },
+  };
+}
+
+/**
+ * Makes free text storable: Postgres cannot keep U+0000 or half a surrogate pair in a text, and would refuse everything
+ * that is written together with it.
+ */
+export function storable(text: string): string;
+export function storable(text: string | undefined): string | null;
+export function storable(text: string | undefined): string | null {
+  return text === undefined ? null : Buffer.from(text).toString().replaceAll("\0", "\uFFFD");
+}
+
+/** SQL of the operator's lists. */
+export const LIST_DIALECT: ListDialect = {
+  schema: "jobgate.",
+  parameter: (number) => `$${number}`,
+  now: (parameter) => NOW.replace("$1", parameter),
+  indexedBy: () => "",
+  // As rows, in the index's own order: the planner would rather read the primary key backwards and filter.
+  within({ keys, id }, { before, from }) {
+    const columns = [...keys.map(({ column }) => column), id].join(", ");
+    const values = (end: string) => [...keys.map(({ value }) => value), end].join(", ");
+    return `(${columns}) < (${values(before)}) AND (${columns}) >= (${values(from)})`;
+  },
+  newestFirst: ({ keys, id }) =>
+    [...keys.map(({ column }) => column), id].map((column) => `${column} DESC`).join(", "),
+  contains: (bytes, part) => `position(${part}::bytea IN ${bytes}) > 0`,
+};

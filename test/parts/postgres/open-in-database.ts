@@ -1,0 +1,37 @@
+import type { Clock } from "../../../src/core/clock.ts";
+import { openPostgresStore, type PostgresStoreOptions } from "../../../src/parts/postgres/postgres-store.ts";
+import type { BatchListener, Store } from "../../../src/store/store.ts";
+import type { Postgres } from "../../helpers/postgres.ts";
+import type { StoreUnderTest } from "../../store/contract/given.ts";
+import { encodeTestCall } from "../../store/store-fixtures.ts";
+
+/** A store that encodes a JobCall as its head and body. */
+export function openReplica(url: string, options: Partial<PostgresStoreOptions> = {}): Promise<Store> {
+  return openPostgresStore({
+    url,
+    poolSize: 5,
+    maxPending: 1_000_000,
+    encodeJobCall: encodeTestCall,
+    ...options,
+  });
+}
+
+/** A store in a new database. */
+export async function openInDatabase(
+  postgres: Postgres,
+  options: { maxPending: number; clock: Clock; onBatch: BatchListener },
+): Promise<StoreUnderTest> {
+  const url = await postgres.createDatabase();
+  let store = await openReplica(url, options);
+  return {
+    get store() {
+      return store;
+    },
+    async reopen() {
+      await store.close();
+      store = await openReplica(url, options);
+      return store;
+    },
+    dispose: () => store.close(),
+  };
+}

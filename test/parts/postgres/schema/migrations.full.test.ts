@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { startPostgres } from "../../../helpers/postgres.ts";
+import { startBeforeAll } from "../../../helpers/start-before-all.ts";
+import { testFolder } from "../../../helpers/test-folder.ts";
+import { acceptId } from "../../../store/store-fixtures.ts";
+import { expectRefusal, UNRELEASED_VERSIONS } from "../../../store/unreleased-store.ts";
+import { openReplica } from "../open-in-database.ts";
+
+const postgres = startBeforeAll(startPostgres);
+
+const TABLES = [
+  ...["adopted_payments", "batches", "callback_endpoints", "callbacks", "caller_nonces", "deliveries"],
+  ...[
+    "finished_calls",
+    "job_bodies",
+    "job_calls",
+    "locks",
+    "movements",
+    "offers",
+    "payments",
+    "pending",
+    "pruned",
+  ],
+  ...["quotes", "refunds", "refused_payments", "results", "revenue_hours", "schema_version", "secrets"],
+  ...["settler_accounts", "settler_transactions", "watched_payments"],
+];
+
+test("Two replicas that start at once on an empty database make every table once, at the first released version", async () => {
+  const url = await postgres.createDatabase();
+  const replicas = await Promise.all([openReplica(url), openReplica(url)]);
+  await Promise.all(replicas.map((replica) => acceptId(replica)));
+  const tables = await postgres.query<{ name: string }>(
+    url,
+    `SELECT tablename COLLATE "C" AS name FROM pg_tables WHERE schemaname = 'jobgate' ORDER BY 1`,
+  );
+  expect(tables.map(({ name }) => name)).toEqual(TABLES);
+  expect(await postgres.query(url, "SELECT version FROM jobgate.schema_version")).toEqual([{ version: 100 }]);
+  await Promise.all(replicas.map((replica) => replica.close()));
+});
+
+test("A database of an unreleased jobgate is refused by every command, and stays as it is", async () => {
+  const url = await postgres.createDatabase();
+  const store = await openReplica(url);
+  await acceptId(store);
+  await store.close();
+  const folder = await testFolder();
+  for (const version of UNRELEASED_VERSIONS) {
+    await postgres.query(url, `UPDATE jobgate.schema_version SET version = ${version}`);
+    await expectRefusal(url, version, folder);
+  }
+  const state =
+    "SELECT version, (SELECT count(*)::int FROM jobgate.job_calls) AS calls FROM jobgate.schema_version";
+  expect(await postgres.query(url, state)).toEqual([{ version: UNRELEASED_VERSIONS.at(-1), calls: 1 }]);
+});
