@@ -63,8 +63,8 @@ const handlerUntil =
   (end: Promise<unknown>): Handler =>
   (job) => {
     const { jobId, body } = job;
-    if (jobId === 0n || jobId >= 3n) return body.toString().toUpperCase();
     if (jobId === 4n) job.charge(700n);
+    if (jobId === 0n || jobId >= 3n) return body.toString().toUpperCase();
     if (jobId === 1n) throw new Fail("no such colour");
     return end.then(() => undefined);
   };
