@@ -137,6 +137,7 @@ module.exports = {
         path: "^src/",
         pathNot: [
           "^src/(delivery|operator|parts/pricing-engine|runner|grpc|gen)/",
+          "^src/parts/[^/]+/operator\\.ts$",
           "^src/page/operator/",
           "^src/commands/operator-client\\.ts$",
         ],

@@ -121,12 +121,11 @@ export class Gateway {
         rates: host.rates,
         runners: host.runners,
         jobs: async () => (await this.#x402?.jobs()) ?? [],
-        callbacks: additions("callbacks")[0],
+        additions: () => additions("operator"),
         counters: telemetry.counters,
         configuration: () => this.#config,
         clock: systemClock,
       },
-      additions: additions("operator"),
       logger,
     });
   }

@@ -8,9 +8,8 @@ import type { BindAddress } from "./core/network-address.ts";
 import type { Telemetry } from "./core/telemetry.ts";
 import type { Dispatcher } from "./delivery/dispatcher.ts";
 import type { RunnerReport } from "./delivery/subscription.ts";
-import type { RouteTable } from "./http/routes.ts";
 import type { HttpServer } from "./http/server.ts";
-import type { OperatedSender } from "./operator/sources.ts";
+import type { OperatorAddition } from "./operator/methods.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
@@ -104,16 +103,9 @@ export interface Running {
   readonly liveRates?: RateWatcher;
   readonly localFacilitator?: LocalFacilitator;
   readonly callbackKeys?: Pick<CallbackKeys, "published">;
-  readonly callbacks?: OperatedSender;
   /** Reads the gauges of the part. */
   readonly gauges?: () => readonly GaugeSample[];
   readonly operator?: OperatorAddition;
-}
-
-/** What a part adds to the operator's listener. */
-export interface OperatorAddition {
-  /** Routes that need the access of the API. */
-  readonly routes?: RouteTable;
 }
 
 /** An address that the process listens on. */

@@ -15,6 +15,7 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/push/part.ts"),
   () => import("./parts/callbacks/part.ts"),
   () => import("./parts/retention/part.ts"),
+  () => import("./parts/books/part.ts"),
 ];
 
 /** Returns what the parts bring to the configuration. */
@@ -25,8 +26,12 @@ export async function partTables(): Promise<ConfigTable[]> {
 
 /** @returns the first telemetry that a part offers */
 export async function offerTelemetry(logger: Logger): Promise<OfferedTelemetry | undefined> {
-  const parts = await Promise.all(PARTS.map(async (load) => (await load()).part));
-  return parts.find(({ telemetry }) => telemetry)?.telemetry?.(logger);
+  // One after the other, because the store opens only then: the part that offers it is the first.
+  for (const load of PARTS) {
+    const { part } = await load();
+    if (part.telemetry) return part.telemetry(logger);
+  }
+  return undefined;
 }
 
 /** Loads the parts that a configuration asks for, and what shows the telemetry. */

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { defined } from "../core/objects.ts";
 import { CALL_STATES } from "../operator/messages.ts";
 import type { ListedState } from "../store/contract/operator-lists.ts";
-import { callbacksText } from "./callbacks.ts";
+import { callbacksText } from "./callbacks-text.ts";
 import { eventRow } from "./event-text.ts";
 import {
   type Call,

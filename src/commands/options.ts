@@ -30,6 +30,11 @@ export function addCommand(
   return command.addHelpText("after", `\nExample:\n  $ jobgate ${example}`);
 }
 
+/** Returns the command that others are added to; several parts may add to one. */
+export function commandGroup(program: Command, about: Parameters<typeof addCommand>[1]): Command {
+  return program.commands.find((command) => command.name() === about.name) ?? addCommand(program, about);
+}
+
 /** Adds a command that calls a running jobgate. */
 export function addOperatorCommand(
   parent: Command,

@@ -3,7 +3,6 @@ import { ERROR_KINDS } from "../core/errors.ts";
 import { defined } from "../core/objects.ts";
 import { closingText, type PaymentState } from "../core/payment.ts";
 import { PAYMENT_STATES } from "../operator/messages.ts";
-import { addExportCommand } from "./export-payments.ts";
 import { addMissingCommand } from "./missing-payments.ts";
 import {
   type AdoptPaymentResponse,
@@ -19,11 +18,11 @@ import {
   timeText,
 } from "./operator-client.ts";
 import {
-  addCommand,
   addOperatorCommand,
   argumentOnly,
   byOption,
   callIdArgument,
+  commandGroup,
   type FilterOptions,
   filterOptions,
   jobOption,
@@ -44,7 +43,7 @@ import {
 } from "./output.ts";
 
 export function addPaymentsCommand(program: Command): void {
-  const payments = addCommand(program, {
+  const payments = commandGroup(program, {
     name: "payments",
     description: "Show the payment journal of a running jobgate; decide what it cannot.",
     example: "payments list --state unresolved",
@@ -108,7 +107,6 @@ export function addPaymentsCommand(program: Command): void {
       jsonOption(),
     ],
   }).action(adopt);
-  addExportCommand(payments);
 
   addOperatorCommand(payments, {
     name: "totals",

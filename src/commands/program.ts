@@ -4,26 +4,27 @@ import { Refusal } from "./input.ts";
 import { readFlagTwins } from "./options.ts";
 import { OutputClosed } from "./stdout.ts";
 
-/** The module of each command, in the order of the help. */
-const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
-  init: async () => (await import("../parts/init/init.ts")).addInitCommand,
-  serve: async () => (await import("./serve.ts")).addServeCommand,
-  "run-each": async () => (await import("../parts/run-each/run-each.ts")).addRunEachCommand,
-  dev: async () => (await import("../parts/dev/dev.ts")).addDevCommand,
-  pay: async () => (await import("../parts/pay/pay.ts")).addPayCommand,
-  check: async () => (await import("./check.ts")).addCheckCommand,
-  "sign-caller": async () => (await import("./sign-caller.ts")).addSignCallerCommand,
-  "sign-webhook": async () => (await import("./sign-webhook.ts")).addSignWebhookCommand,
-  status: async () => (await import("./status.ts")).addStatusCommand,
-  jobs: async () => (await import("./jobs.ts")).addJobsCommand,
-  payments: async () => (await import("./payments.ts")).addPaymentsCommand,
-  refunds: async () => (await import("./refunds.ts")).addRefundsCommand,
-  callbacks: async () => (await import("./callbacks.ts")).addCallbacksCommand,
-  store: async () => (await import("./store.ts")).addStoreCommand,
-  "dead-letters": async () => (await import("./dead-letters.ts")).addDeadLettersCommand,
-  tail: async () => (await import("../parts/tail/tail.ts")).addTailCommand,
-  completion: async () => (await import("../parts/completion/completion.ts")).addCompletionCommand,
-};
+/** The modules of each command, in the order of the help. */
+const COMMANDS: readonly (readonly [name: string, load: () => Promise<(program: Command) => void>])[] = [
+  ["init", async () => (await import("../parts/init/init.ts")).addInitCommand],
+  ["serve", async () => (await import("./serve.ts")).addServeCommand],
+  ["run-each", async () => (await import("../parts/run-each/run-each.ts")).addRunEachCommand],
+  ["dev", async () => (await import("../parts/dev/dev.ts")).addDevCommand],
+  ["pay", async () => (await import("../parts/pay/pay.ts")).addPayCommand],
+  ["check", async () => (await import("./check.ts")).addCheckCommand],
+  ["sign-caller", async () => (await import("./sign-caller.ts")).addSignCallerCommand],
+  ["sign-webhook", async () => (await import("./sign-webhook.ts")).addSignWebhookCommand],
+  ["status", async () => (await import("./status.ts")).addStatusCommand],
+  ["jobs", async () => (await import("./jobs.ts")).addJobsCommand],
+  ["payments", async () => (await import("./payments.ts")).addPaymentsCommand],
+  ["payments", async () => (await import("../parts/books/export-command.ts")).addExportCommand],
+  ["refunds", async () => (await import("../parts/refunds/command.ts")).addRefundsCommand],
+  ["callbacks", async () => (await import("../parts/callbacks/command.ts")).addCallbacksCommand],
+  ["store", async () => (await import("./store.ts")).addStoreCommand],
+  ["dead-letters", async () => (await import("./dead-letters.ts")).addDeadLettersCommand],
+  ["tail", async () => (await import("../parts/tail/tail.ts")).addTailCommand],
+  ["completion", async () => (await import("../parts/completion/completion.ts")).addCompletionCommand],
+];
 
 /** Exit codes of every command. */
 const FINE = 0;
@@ -62,8 +63,8 @@ async function makeProgram(name = ""): Promise<Command> {
     .showHelpAfterError("(add --help for all options)")
     .exitOverride()
     .hook("preAction", (_program, command) => readFlagTwins(command));
-  const named = Object.hasOwn(COMMANDS, name) && name !== "completion" ? COMMANDS[name] : undefined;
-  const loaders = named === undefined ? Object.values(COMMANDS) : [named];
-  for (const add of await Promise.all(loaders.map((load) => load()))) add(program);
+  const named = name === "completion" ? [] : COMMANDS.filter(([command]) => command === name);
+  const modules = named.length === 0 ? COMMANDS : named;
+  for (const add of await Promise.all(modules.map(([, load]) => load()))) add(program);
   return program;
 }

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Config } from "../config/config.ts";
 import { amountText } from "../core/amounts.ts";
 import type { GatewayEvent, WhatHappened } from "../core/events.ts";
 import type {
@@ -10,12 +11,14 @@ import type {
 } from "../core/payment.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
 import {
+  CallbackState,
   CallState,
   type EventSchema,
   PaymentState,
   PaymentVerdict,
   RefundState,
 } from "../gen/jobgate/v1/operator_pb.ts";
+import type { CallbackState as CallbackStateName } from "../store/contract/callback-ledger.ts";
 import type { DeadLetter, DeadLetterGroups } from "../store/contract/dead-letter-box.ts";
 import type { ListedCall, ListedState } from "../store/contract/operator-lists.ts";
 import type { Refund } from "../store/contract/refund-ledger.ts";
@@ -112,6 +115,19 @@ export function toTotals(totals: StoreTotals, decimalsOf: DecimalsOf) {
   };
 }
 
+/** The API's number for each state of a callback. */
+export const CALLBACK_STATES = {
+  pending: CallbackState.PENDING,
+  sent: CallbackState.SENT,
+  dead: CallbackState.DEAD,
+} as const satisfies Record<CallbackStateName, CallbackState>;
+
+/** Returns undefined for the unspecified state and for one that this version does not know. */
+export function fromCallbackState(message: CallbackState): CallbackStateName | undefined {
+  const names = Object.keys(CALLBACK_STATES) as CallbackStateName[];
+  return names.find((name) => CALLBACK_STATES[name] === message);
+}
+
 /** Makes counts the u64 values of a message. */
 export function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): Record<Name, bigint> {
   const entries = Object.entries<number>(counts).map(([name, count]) => [name, BigInt(count)]);
@@ -120,6 +136,14 @@ export function bigints<Name extends string>(counts: Readonly<Record<Name, numbe
 
 /** Returns the decimals of a token; undefined for one that is not in the configuration. */
 export type DecimalsOf = (token: { readonly network: string; readonly asset: string }) => number | undefined;
+
+/** Finds the decimals of tokens in the configuration in use. */
+export function decimalsIn(configuration: () => Pick<Config, "x402">): DecimalsOf {
+  return ({ network, asset }) =>
+    configuration().x402?.acceptedTokens.find(
+      (token) => token.network === network && token.asset.toLowerCase() === asset.toLowerCase(),
+    )?.decimals;
+}
 
 export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
   const { serviceId, jobIndex, symbol, amount, ceiling, payTo, reason = "", closed } = record;

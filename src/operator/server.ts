@@ -7,6 +7,7 @@ import type { HttpServer } from "../http/server.ts";
 import { guardedTable, type OperatorTokens } from "./access.ts";
 import { apiRoutes } from "./api-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
+import { joinMethods } from "./methods.ts";
 import { pageRoutes } from "./page-routes.ts";
 import { OperatorApi } from "./service.ts";
 import type { OperatorSources } from "./sources.ts";
@@ -34,10 +35,10 @@ export class OperatorServer implements BackgroundService {
     /** Bearer tokens of the API and of what parts add. Health never needs one. */
     readonly tokens: OperatorTokens;
     readonly sources: OperatorSources;
-    readonly additions?: readonly { readonly routes?: RouteTable }[];
     readonly logger: Logger;
   }) {
-    const { server, tokens, sources, additions = [], logger } = options;
+    const { server, tokens, sources, logger } = options;
+    const additions = sources.additions();
     const { signal } = this.#stopping;
     // Every open call adds a listener, and Node warns above ten.
     setMaxListeners(0, signal);
@@ -47,7 +48,8 @@ export class OperatorServer implements BackgroundService {
     );
     const added = additions.flatMap(({ routes = [] }) => routes).map((table) => guardedTable(tokens, table));
     this.#api = new OperatorApi(sources, logger);
-    const api = apiRoutes({ service: this.#api, tokens, stopping: signal, logger });
+    const service = joinMethods([this.#api, ...additions.flatMap(({ methods = [] }) => methods)]);
+    const api = apiRoutes({ service, tokens, stopping: signal, logger });
     const page = pageRoutes();
     this.#server = server;
     this.#routes = firstOf([health, ...added, api, page]);

@@ -1,46 +1,36 @@
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import { defined } from "../core/objects.ts";
 import type { PaymentRecord } from "../core/payment.ts";
 import { decodeJobCall, decodeMetadata } from "../delivery/job-call-codec.ts";
 import type {
   AdoptPaymentRequest,
-  ApproveRefundRequest,
   ClosePaymentRequest,
-  DeclineRefundRequest,
   DropDeadLettersRequest,
   GetActivityRequest,
   GetCallRequest,
   GetDeadLetterRequest,
   GetPaymentRequest,
   GetRevenueRequest,
-  ListCallbacksRequest,
   ListCallsRequest,
   ListDeadLettersRequest,
-  ListMovementsRequest,
   ListPaymentsRequest,
-  ListRefundsRequest,
   ListRefusedPaymentsRequest,
-  OperatorService,
-  RetryCallbackRequest,
   RetryDeadLettersRequest,
   TailRequest,
-  TestCallbacksRequest,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import { version } from "../node/version.ts";
-import type { Refund, RefundDecision } from "../store/contract/refund-ledger.ts";
+import type { Refund } from "../store/contract/refund-ledger.ts";
 import { Activity } from "./activity.ts";
 import { adoptPayment } from "./adoption.ts";
-import { listMovements } from "./books.ts";
-import { CallbackApi } from "./callbacks.ts";
 import { toConfiguration } from "./configuration.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
 import { toEndpoints } from "./endpoints.ts";
 import {
   asDeadLetter,
   type DecimalsOf,
-  fromRefundState,
+  decimalsIn,
   toCall,
   toDeadLetter,
   toDeadLetterGroups,
@@ -52,9 +42,9 @@ import {
   toRunner,
   toTotals,
 } from "./messages.ts";
+import type { OperatorMethods } from "./methods.ts";
 import { listRefusedPayments } from "./refused-payments.ts";
 import {
-  invalid,
   isCallId,
   notFound,
   readCallFilter,
@@ -63,7 +53,6 @@ import {
   readPage,
   readPaymentFilter,
   readRevenuePeriod,
-  readSignature,
 } from "./requests.ts";
 import type { OperatorSources } from "./sources.ts";
 import { Tail } from "./tail.ts";
@@ -72,27 +61,21 @@ import { timelineOf } from "./timeline.ts";
 /** Most groups of dead letters in one answer. */
 const MAX_GROUPS = 500;
 
-/** `jobgate.v1.OperatorService`. */
-export class OperatorApi implements ServiceImpl<typeof OperatorService> {
+/** The methods of `jobgate.v1.OperatorService` that parts do not add. */
+export class OperatorApi implements OperatorMethods {
   readonly #sources: OperatorSources;
   readonly #logger: Logger;
   readonly #tail: Tail;
   readonly #activity: Activity;
-  readonly #callbacks: CallbackApi;
   readonly #startedAt: number;
 
-  readonly #decimalsOf: DecimalsOf = ({ network, asset }) =>
-    this.#sources
-      .configuration()
-      .x402?.acceptedTokens.find(
-        (token) => token.network === network && token.asset.toLowerCase() === asset.toLowerCase(),
-      )?.decimals;
+  readonly #decimalsOf: DecimalsOf;
 
   constructor(sources: OperatorSources, logger: Logger) {
     this.#sources = sources;
     this.#logger = logger;
+    this.#decimalsOf = decimalsIn(sources.configuration);
     this.#tail = new Tail(sources.events, this.#decimalsOf);
-    this.#callbacks = new CallbackApi(sources);
     this.#activity = new Activity(sources.counters, sources.clock);
     this.#startedAt = sources.clock();
   }
@@ -140,6 +123,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
         Code.NotFound,
       );
     }
+    const details = this.#sources.additions().flatMap((one) => one.callDetails?.(call.callId) ?? []);
     return {
       call: toCall(call, this.#decimalsOf),
       timeline: timelineOf(call, payment, refund).map((event) => toEvent(event, this.#decimalsOf)),
@@ -148,7 +132,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
         payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
       }),
       ...(refund === undefined ? {} : { refund: toRefund(refund, this.#decimalsOf) }),
-      callbacks: await this.#callbacks.ofCall(call.callId),
+      ...Object.assign({}, ...(await Promise.all(details))),
     };
   }
 
@@ -198,54 +182,9 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     return adoptPayment(request, this.#sources, this.#logger);
   }
 
-  async listRefunds(request: ListRefundsRequest) {
-    const state = fromRefundState(request.state);
-    if (state === undefined && request.state !== 0) throw invalid("state: expected a RefundState.");
-    const { items, nextPageToken } = await readPage(request, async (range) => ({
-      items: await this.#sources.store.listRefunds({ state, ...range }),
-    }));
-    return { refunds: items.map((refund) => toRefund(refund, this.#decimalsOf)), nextPageToken };
-  }
-
-  approveRefund(request: ApproveRefundRequest) {
-    return this.#decideRefund(request, "approved");
-  }
-
-  declineRefund(request: DeclineRefundRequest) {
-    return this.#decideRefund(request, "declined");
-  }
-
-  async #decideRefund(request: ApproveRefundRequest | DeclineRefundRequest, as: RefundDecision["as"]) {
-    const { callId } = request;
-    const decision = { as, ...readSignature(request) };
-    const found = isCallId(callId)
-      ? await this.#sources.store.decideRefund(Number(callId), decision)
-      : undefined;
-    if (found?.refund === undefined) throw notFound("refund", callId);
-    const { kind, refund } = found;
-    if (kind === "decided") {
-      this.#logger.warn(
-        { callId: refund.callId, decision: refund.decision },
-        "refund decided by the operator",
-      );
-      return { refund: toRefund(refund, this.#decimalsOf) };
-    }
-    const why = refund.reason === undefined ? "" : ` (${refund.reason})`;
-    const isDue = refund.state === "owed" ? `owed and sent without another approval${why}` : refund.state;
-    throw new ConnectError(`Refund ${callId} is ${isDue}: it cannot be ${as}.`, Code.FailedPrecondition);
-  }
-
-  listMovements(request: ListMovementsRequest) {
-    return listMovements(request, this.#sources.store);
-  }
-
   listRefusedPayments(request: ListRefusedPaymentsRequest) {
     return listRefusedPayments(request, this.#sources.store);
   }
-
-  readonly listCallbacks = (request: ListCallbacksRequest) => this.#callbacks.list(request);
-  readonly retryCallback = (request: RetryCallbackRequest) => this.#callbacks.retry(request);
-  readonly testCallbacks = (request: TestCallbacksRequest) => this.#callbacks.test(request);
 
   async listDeadLetterGroups() {
     return toDeadLetterGroups(await this.#sources.store.listDeadLetterGroups(MAX_GROUPS));

@@ -6,16 +6,7 @@ import type { RunnerReport } from "../delivery/subscription.ts";
 import type { Store } from "../store/store.ts";
 import type { ListedJob } from "../x402/jobs/listing.ts";
 import type { RateReport } from "../x402/prices/token-rates.ts";
-
-/** The sender of callbacks, as far as the operator acts on it. */
-export interface OperatedSender {
-  /** URLs of the operator. */
-  readonly urls: readonly string[];
-  /** Sends what is due now. */
-  poke(): void;
-  /** Sends one test message to a URL of the operator. @returns the reason if the message could not be delivered */
-  test(url: string): Promise<string | undefined>;
-}
+import type { OperatorAddition } from "./methods.ts";
 
 /** Everything that the operator can look at or act on. */
 export interface OperatorSources {
@@ -29,8 +20,8 @@ export interface OperatorSources {
   readonly runners: () => readonly RunnerReport[];
   /** The paid jobs for sale. */
   readonly jobs: () => Promise<readonly ListedJob[]>;
-  /** Undefined in a build without callbacks. */
-  readonly callbacks: OperatedSender | undefined;
+  /** What the parts add. */
+  readonly additions: () => readonly OperatorAddition[];
   /** Counters since the start of this process. */
   readonly counters: CounterReader;
   /** The configuration in use, reloads included. */

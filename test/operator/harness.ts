@@ -3,8 +3,12 @@ import { systemClock } from "../../src/core/clock.ts";
 import { EventHub } from "../../src/core/events.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { HttpServer } from "../../src/http/server.ts";
+import type { OperatorAddition } from "../../src/operator/methods.ts";
 import { OperatorServer } from "../../src/operator/server.ts";
-import type { OperatedSender, OperatorSources } from "../../src/operator/sources.ts";
+import type { OperatorSources } from "../../src/operator/sources.ts";
+import { listMovements } from "../../src/parts/books/operator.ts";
+import { callbackOperation } from "../../src/parts/callbacks/operator.ts";
+import { refundMethods } from "../../src/parts/refunds/operator.ts";
 import { collectMetrics } from "../../src/parts/telemetry/collectors.ts";
 import { countEvents } from "../../src/parts/telemetry/count-events.ts";
 import { metricsRoutes } from "../../src/parts/telemetry/metrics-routes.ts";
@@ -45,7 +49,8 @@ export async function startOperator(
     maxPending?: number;
     rates?: OperatorSources["rates"];
     configuration?: Config;
-    callbacks?: OperatedSender;
+    additions?: readonly OperatorAddition[];
+    callbacks?: Parameters<typeof callbackOperation>[0]["sender"];
   } = {},
 ): Promise<OperatorUnderTest> {
   const {
@@ -107,12 +112,20 @@ export async function startOperator(
       rates,
       runners: () => runners.runners(),
       jobs: () => Promise.resolve([]),
-      callbacks: options.callbacks ?? { urls: [], poke: () => {}, test: async () => undefined },
+      additions: () =>
+        options.additions ?? [
+          { routes: metricsRoutes(registry) },
+          { methods: refundMethods({ store, configuration: () => configuration, logger }) },
+          callbackOperation({
+            store,
+            sender: options.callbacks ?? { urls: [], poke: () => {}, test: async () => undefined },
+          }),
+          { methods: { listMovements: (request) => listMovements(request, store) } },
+        ],
       counters: telemetry.counters,
       configuration: () => configuration,
       clock: systemClock,
     },
-    additions: [{ routes: metricsRoutes(registry) }],
     logger,
   });
   await runners.start();

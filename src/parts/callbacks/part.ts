@@ -6,9 +6,10 @@ import { callbacksTable } from "./config.ts";
 export const part: Part = {
   table: callbacksTable,
   async load() {
-    const [{ CallbackKeys }, { CallbackSender }] = await Promise.all([
+    const [{ CallbackKeys }, { CallbackSender }, { callbackOperation }] = await Promise.all([
       import("../../core/callback-keys.ts"),
       import("./callback-sender.ts"),
+      import("./operator.ts"),
     ]);
     return (host) => {
       const { store, events, logger, telemetry } = host;
@@ -28,7 +29,7 @@ export const part: Part = {
       };
       return {
         callbackKeys: keys,
-        callbacks: sender,
+        operator: callbackOperation({ store, sender }),
         async start() {
           await use(host.config);
           await sender.start();

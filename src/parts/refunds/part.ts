@@ -1,14 +1,20 @@
 import type { Part } from "../../part.ts";
 
-/** Pays failed jobs back. */
+/** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
 export const part: Part = {
   async load({ x402 }) {
     const config = x402?.refunds;
-    if (config === undefined) return undefined;
-    const { Refunds } = await import("./refunds.ts");
-    return ({ store, logger, telemetry }) => {
+    const [{ refundMethods }, { Refunds }] = await Promise.all([
+      import("./operator.ts"),
+      config === undefined ? { Refunds: undefined } : import("./refunds.ts"),
+    ]);
+    return (host) => {
+      const { store, logger, telemetry } = host;
+      const methods = refundMethods({ store, logger, configuration: () => host.config });
+      if (config === undefined || Refunds === undefined) return { operator: { methods } };
       const refunds = new Refunds({ config, tokens: x402?.acceptedTokens ?? [], store, logger, telemetry });
       return {
+        operator: { methods },
         gauges: () => refunds.gauges(),
         start: () => refunds.start(),
         reload: (next) => refunds.use(next.x402?.acceptedTokens ?? []),

@@ -1,9 +1,7 @@
 import { Argument, type Command } from "commander";
-import { defined } from "../core/objects.ts";
-import { CALLBACK_STATES, fromCallbackState } from "../operator/callbacks.ts";
-import type { CallbackState } from "../store/contract/callback-ledger.ts";
-import { Refusal } from "./input.ts";
-import { type Callback, callOperator, type OperatorSelection, timeText } from "./operator-client.ts";
+import { CALLBACK_COLUMNS } from "../../commands/callbacks-text.ts";
+import { Refusal } from "../../commands/input.ts";
+import { callOperator, type OperatorSelection } from "../../commands/operator-client.ts";
 import {
   addCommand,
   addOperatorCommand,
@@ -12,8 +10,11 @@ import {
   option,
   parseCallId,
   stateOption,
-} from "./options.ts";
-import { type Columns, type ListOptions, printList, shortText, tableOf } from "./output.ts";
+} from "../../commands/options.ts";
+import { type ListOptions, printList } from "../../commands/output.ts";
+import { defined } from "../../core/objects.ts";
+import { CALLBACK_STATES } from "../../operator/messages.ts";
+import type { CallbackState } from "../../store/contract/callback-ledger.ts";
 
 /** Each URL has 10 s to answer. */
 const TEST_TIMEOUT_MS = 30_000;
@@ -60,26 +61,8 @@ function list({
   return printList(options, {
     readPage: (client, page) => client.listCallbacks({ ...page, ...filter }),
     items: (page) => page.callbacks,
-    columns: COLUMNS,
+    columns: CALLBACK_COLUMNS,
   });
-}
-
-const COLUMNS: Columns<Callback> = {
-  ID: ({ id }) => String(id),
-  STATE: ({ state }) => fromCallbackState(state) ?? "-",
-  EVENT: ({ event }) => event,
-  CALL: ({ callId }) => String(callId),
-  "HAPPENED AT": ({ happenedAt }) => timeText(happenedAt),
-  TRIES: ({ attempts }) => String(attempts),
-  NEXT: ({ dueAt }) => timeText(dueAt),
-  URL: ({ url, toBuyer }) => (toBuyer ? `${url} (buyer's)` : url),
-  REASON: ({ reason }) => shortText(reason) || "-",
-};
-
-/** Table of one call's callbacks; empty if there are none. */
-export function callbacksText(callbacks: readonly Callback[]): string {
-  const { CALL: _, ...columns } = COLUMNS;
-  return callbacks.length === 0 ? "" : tableOf(callbacks, columns);
 }
 
 async function retry(ids: bigint[], options: OperatorSelection): Promise<void> {

@@ -1,7 +1,8 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { PaymentIntent } from "../../src/core/payment.ts";
-import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "../operator/harness.ts";
+import type { PaymentIntent } from "../../../src/core/payment.ts";
+import { runHere } from "../../commands/operator-commands.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { startOperator, TOKEN } from "../../operator/harness.ts";
 import {
   ACCOUNT,
   NETWORK,
@@ -9,8 +10,7 @@ import {
   paidCall,
   paymentIntent,
   signedTransaction,
-} from "../store/store-fixtures.ts";
-import { runHere } from "./operator-commands.ts";
+} from "../../store/store-fixtures.ts";
 
 const HEADER =
   "time,kind,network,token,asset,transaction,block,base_units,amount,account,counterparty,call_id,service_id,job_index,price,currency,rate";

@@ -1,8 +1,10 @@
 import type { Command } from "commander";
-import { defined } from "../core/objects.ts";
-import type { RefundState } from "../core/payment.ts";
-import { REFUND_STATES } from "../operator/messages.ts";
-import { type OperatorClient, type Refund, refundStateText, timeText } from "./operator-client.ts";
+import {
+  type OperatorClient,
+  type Refund,
+  refundStateText,
+  timeText,
+} from "../../commands/operator-client.ts";
 import {
   addCommand,
   addOperatorCommand,
@@ -12,7 +14,7 @@ import {
   listOptions,
   noteOption,
   stateOption,
-} from "./options.ts";
+} from "../../commands/options.ts";
 import {
   type Columns,
   type ListOptions,
@@ -20,7 +22,10 @@ import {
   printAnswer,
   printList,
   shortText,
-} from "./output.ts";
+} from "../../commands/output.ts";
+import { defined } from "../../core/objects.ts";
+import type { RefundState } from "../../core/payment.ts";
+import { REFUND_STATES } from "../../operator/messages.ts";
 
 export function addRefundsCommand(program: Command): void {
   const refunds = addCommand(program, {

@@ -1,14 +1,14 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { decimalText } from "../core/amounts.ts";
-import { parseDollars } from "../core/price.ts";
-import { type ListMovementsRequest, MovementKind } from "../gen/jobgate/v1/operator_pb.ts";
+import { decimalText } from "../../core/amounts.ts";
+import { parseDollars } from "../../core/price.ts";
+import { type ListMovementsRequest, MovementKind } from "../../gen/jobgate/v1/operator_pb.ts";
+import { invalid, pageSizeOf } from "../../operator/requests.ts";
 import type {
   Books,
   Movement,
   MovementKind as MovementKindName,
   MovementPlace,
-} from "../store/contract/books.ts";
-import { invalid, pageSizeOf } from "./requests.ts";
+} from "../../store/contract/books.ts";
 
 /** Decimals of prices, and of every EVM network's own coin. */
 const NATIVE_DECIMALS = 18;

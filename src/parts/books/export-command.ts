@@ -1,5 +1,4 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { fromMovementKind } from "../operator/books.ts";
 import {
   callOperator,
   jsonLine,
@@ -7,12 +6,18 @@ import {
   type OperatorSelection,
   timestampDate,
   timestampFromMs,
-} from "./operator-client.ts";
-import { addOperatorCommand, option, parseTime } from "./options.ts";
-import { MAX_PAGE_SIZE } from "./output.ts";
-import { writeOutput } from "./stdout.ts";
+} from "../../commands/operator-client.ts";
+import { addOperatorCommand, commandGroup, option, parseTime } from "../../commands/options.ts";
+import { MAX_PAGE_SIZE } from "../../commands/output.ts";
+import { writeOutput } from "../../commands/stdout.ts";
+import { fromMovementKind } from "./operator.ts";
 
-export function addExportCommand(payments: Command): void {
+export function addExportCommand(program: Command): void {
+  const payments = commandGroup(program, {
+    name: "payments",
+    description: "Show the books of a running jobgate.",
+    example: "payments export --from 30d --to 0d",
+  });
   const time = (flags: string, description: string) =>
     option(flags, description).argParser(parseTime).makeOptionMandatory();
   addOperatorCommand(payments, {

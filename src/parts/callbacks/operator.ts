@@ -1,0 +1,91 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type {
+  ListCallbacksRequest,
+  RetryCallbackRequest,
+  TestCallbacksRequest,
+} from "../../gen/jobgate/v1/operator_pb.ts";
+import { CALLBACK_STATES, fromCallbackState } from "../../operator/messages.ts";
+import type { OperatorAddition, OperatorMethods } from "../../operator/methods.ts";
+import { invalid, isCallId, readPage } from "../../operator/requests.ts";
+import type { Callback } from "../../store/contract/callback-ledger.ts";
+import type { Store } from "../../store/store.ts";
+
+/** Most callbacks that are shown with their call. */
+const MAX_OF_CALL = 50;
+
+/** The sender of callbacks, as far as the operator acts on it. */
+interface OperatedSender {
+  /** URLs of the operator. */
+  readonly urls: readonly string[];
+  /** Sends what is due now. */
+  poke(): void;
+  /** Sends one test message to a URL of the operator. @returns the reason if the message could not be delivered */
+  test(url: string): Promise<string | undefined>;
+}
+
+/** What callbacks add to the operator's API. */
+export function callbackOperation(parts: {
+  readonly store: Pick<Store, "listCallbacks" | "retryCallback">;
+  readonly sender: OperatedSender;
+}): OperatorAddition {
+  const { store, sender } = parts;
+  const methods: OperatorMethods = {
+    async listCallbacks(request: ListCallbacksRequest) {
+      const state = fromCallbackState(request.state);
+      if (state === undefined && request.state !== 0) throw invalid("state: expected a CallbackState.");
+      const callId = request.callId === 0n ? undefined : Number(request.callId);
+      const { items, nextPageToken } = await readPage(request, async (range) => ({
+        items: await store.listCallbacks({ state, callId, ...range }),
+      }));
+      return { callbacks: items.map(toCallback), nextPageToken };
+    },
+
+    async retryCallback({ id }: RetryCallbackRequest) {
+      const found = isCallId(id) ? await store.retryCallback(Number(id)) : undefined;
+      if (found === undefined) throw new ConnectError(`There is no callback ${id}.`, Code.NotFound);
+      if (!found.retried) throw new ConnectError(`Callback ${id} was sent.`, Code.FailedPrecondition);
+      sender.poke();
+      return { callback: toCallback(found.callback) };
+    },
+
+    async testCallbacks({ url }: TestCallbacksRequest) {
+      const selected = sender.urls.filter((known) => url === "" || url === known || url === shownUrl(known));
+      if (selected.length === 0)
+        throw new ConnectError(
+          url === "" ? "No [[callbacks]] is configured." : "No [[callbacks]] has this URL.",
+          Code.NotFound,
+        );
+      const outcomes = selected.map(async (known) => ({
+        url: shownUrl(known),
+        problem: (await sender.test(known)) ?? "",
+      }));
+      return { outcomes: await Promise.all(outcomes) };
+    },
+  };
+  return {
+    methods,
+    async callDetails(callId) {
+      return { callbacks: (await store.listCallbacks({ callId, limit: MAX_OF_CALL })).map(toCallback) };
+    },
+  };
+}
+
+function toCallback(callback: Callback) {
+  const { id, state, event, callId, url, isBuyers, attempts, reason = "", at, dueAt, endedAt } = callback;
+  return {
+    ...{ event, attempts, reason, url: shownUrl(url), toBuyer: isBuyers },
+    id: BigInt(id),
+    state: CALLBACK_STATES[state],
+    callId: BigInt(callId),
+    happenedAt: timestampFromMs(at),
+    ...(state === "pending" && { dueAt: timestampFromMs(dueAt) }),
+    ...(endedAt !== undefined && { endedAt: timestampFromMs(endedAt) }),
+  };
+}
+
+/** The query may hold a secret of whoever gave the URL. */
+function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`;
+}
