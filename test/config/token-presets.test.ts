@@ -8,7 +8,7 @@ import { testMistakes } from "./mistake-cases.ts";
 const PRESET = `[[x402.accepted_tokens]]
 token = "USDC"
 network = "base"
-pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+pay_to = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 `;
 
 test("The presets are the SDK's default assets", () => {
@@ -39,7 +39,7 @@ test("A preset fills everything but where to pay, and needs no rate", async () =
       symbol: "USDC",
       decimals: 6,
       currency: "USD",
-      payTo: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+      payTo: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
       markupBps: 0,
       transferMethod: "eip3009",
       eip3009: { name: "USD Coin", version: "2" },
@@ -95,7 +95,7 @@ testMistakes([
   },
   {
     promise: "A token without a preset needs its address",
-    toml: `${X402}[[x402.accepted_tokens]] #!\nnetwork = "base"\npay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"\nsymbol = "X"\ndecimals = 6\nrate_per_native_unit = "1"\neip3009_name = "X"\neip3009_version = "1"\n`,
+    toml: `${X402}[[x402.accepted_tokens]] #!\nnetwork = "base"\npay_to = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"\nsymbol = "X"\ndecimals = 6\nrate_per_native_unit = "1"\neip3009_name = "X"\neip3009_version = "1"\n`,
     keyPath: "x402.accepted_tokens[0].asset",
     message: /or a preset such as token = "USDC"/,
   },

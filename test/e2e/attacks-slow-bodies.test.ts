@@ -24,7 +24,7 @@ default_invocation_mode = "public_paid"
 [[x402.accepted_tokens]]
 token = "USDC"
 network = "base"
-pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+pay_to = "0x1111111111111111111111111111111111111111"
 [[jobs]]
 job_index = 0
 price = "$0.01"

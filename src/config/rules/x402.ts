@@ -2,7 +2,9 @@ import { jobKeyText } from "../../core/job-call.ts";
 import { isLoopbackHost } from "../../core/network-address.ts";
 import type { PolicyTable } from "../job-policies.ts";
 import { earlierPlace, fileKey, type MistakeList, type Place } from "../mistakes.ts";
+import { isPublicAccount } from "../public-accounts.ts";
 import type { ConfigTables } from "../schema.ts";
+import { isTestNetwork, networkName } from "../token-presets.ts";
 import type { TokenTable, X402Table } from "../x402.ts";
 import { checkFacilitators } from "./facilitators.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
@@ -67,6 +69,14 @@ function checkTokens(x402: X402Table, list: Place): void {
 }
 
 function checkToken(token: TokenTable, x402: X402Table, place: Place): void {
+  const { payTo, network } = token;
+  if (payTo && network && isPublicAccount(payTo) && !isTestNetwork(network)) {
+    place
+      .at("pay_to")
+      .report(
+        `is an account of development nodes, whose private key is public: anyone could take what it is paid on ${networkName(network)}; expected your own address`,
+      );
+  }
   checkRate(token, x402, place);
   checkCredentials(place.at("rpc_url"), token.rpcUrl);
   if (token.transferMethod === "permit2" && token.rpcUrl === undefined) {

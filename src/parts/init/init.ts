@@ -7,6 +7,7 @@ import { ask, canAsk, Refusal } from "../../commands/input.ts";
 import { addCommand, matching, option } from "../../commands/options.ts";
 import { programName } from "../../commands/output.ts";
 import { fileErrorText } from "../../config/named-files.ts";
+import { isPublicAccount } from "../../config/public-accounts.ts";
 import { isTestNetwork, networkName, TOKEN_PRESETS } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { parseEvmAddress } from "../../core/addresses.ts";
@@ -112,7 +113,8 @@ export async function chooseConfig(
     const price = await choose("price", "Its price in dollars", "0.01", parsePrice);
     const network = await choose("network", "Network of the payments", "base-sepolia", parsePayableNetwork);
     const publicAccount = isTestNetwork(network) ? PUBLIC_ACCOUNT : "";
-    const payTo = await choose("payTo", "Your address, which is paid", publicAccount, parseAddress);
+    const parsePayTo = (value: string) => parseOwnAddress(value, network);
+    const payTo = parsePayTo(await choose("payTo", "Your address, which is paid", publicAccount, parsePayTo));
     job = {
       name,
       description: options.description ?? "Returns the text in the body in capitals.",
@@ -216,6 +218,15 @@ function parseAddress(value: string): string {
     parsed.kind === "malformed"
       ? "--pay-to: expected your address, 0x and 40 hex digits."
       : "The checksum of the address is wrong, so a digit may be mistyped.",
+  );
+}
+
+/** @throws InvalidArgumentError for an account whose key is public, where its money is worth something */
+function parseOwnAddress(value: string, network: string): string {
+  const address = parseAddress(value);
+  if (!isPublicAccount(address) || isTestNetwork(network)) return address;
+  throw new InvalidArgumentError(
+    `--pay-to: anyone can take what ${address} is paid, because the private key of this account of development nodes is public; expected your own address.`,
   );
 }
 

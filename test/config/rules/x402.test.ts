@@ -51,6 +51,12 @@ testMistakes([
     message: /is empty; expected an array of tables, one for each token/,
   },
   {
+    promise: "An address whose private key is public is a mistake where its money is worth something",
+    toml: `${X402}[[x402.accepted_tokens]]\ntoken = "USDC"\nnetwork = "base"\npay_to = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8" #!\n`,
+    keyPath: "x402.accepted_tokens[0].pay_to",
+    message: /private key is public: anyone could take what it is paid on base; expected your own address$/,
+  },
+  {
     promise: "A network other than eip155 is a mistake",
     ...token("network", '"solana:mainnet"'),
     message: /CAIP-2 EVM network/,

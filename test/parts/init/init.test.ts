@@ -6,7 +6,9 @@ import { chooseConfig } from "../../../src/parts/init/init.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 
-const ADDRESS = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+/** First account of every local development node. */
+const PUBLIC_ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+const ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
 async function init(...args: string[]) {
   const folder = await testFolder();
@@ -74,6 +76,7 @@ describe("jobgate init", () => {
 
   test.each([
     [["--network", "base"], "--pay-to: expected your address"],
+    [["--network", "base", "--pay-to", PUBLIC_ACCOUNT], "--pay-to: anyone can take what 0xf39F"],
     [
       ["--network", "sepolia"],
       "Expected a network with a dollar token that jobgate knows: base, base-sepolia, ",
