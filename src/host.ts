@@ -15,6 +15,7 @@ import type { Builder, Host, Listener, OfferedTelemetry, Running } from "./part.
 import type { Store } from "./store/store.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
 import type { X402Gateway } from "./x402/gateway.ts";
+import type { LoadX402Parts } from "./x402/part.ts";
 import type { X402Periods } from "./x402/periods.ts";
 
 /** The core and the parts beside it. Knows no part by its name. */
@@ -40,6 +41,8 @@ export class Gateway {
     readonly parts: readonly Builder[];
     /** Loaded if the configuration sells jobs. */
     readonly x402: { readonly X402Gateway: typeof X402Gateway } | undefined;
+    /** Makes what the parts add to the gateway that sells jobs. */
+    readonly x402Parts: LoadX402Parts;
   }) {
     const { config, logger, events, store } = base;
     const telemetry = base.telemetry?.telemetry ?? NO_TELEMETRY;
@@ -97,6 +100,7 @@ export class Gateway {
           liveRates: additions("liveRates")[0],
           localFacilitator: host.localFacilitator,
           callbackKeys: additions("callbackKeys")[0],
+          parts: base.x402Parts,
           logger,
           telemetry,
         },

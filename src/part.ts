@@ -14,9 +14,11 @@ import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
 import type { LocalFacilitator } from "./x402/gateway-options.ts";
+import type { X402Part } from "./x402/part.ts";
 import type { PriceSource } from "./x402/prices/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateReport, RateWatcher } from "./x402/prices/token-rates.ts";
+import type { Services } from "./x402/services.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
 export interface Part {
@@ -31,6 +33,8 @@ export interface Part {
    * builder starts nothing yet.
    */
   load?(config: Config): Builder | undefined | Promise<Builder | undefined>;
+  /** Makes what the part adds to the gateway that sells jobs, whatever its configuration is. */
+  x402?(services: Services): Promise<X402Part>;
   /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */
   findProblems?(config: Config): Promise<readonly PeerProblem[]>;
 }

@@ -2,6 +2,8 @@ import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { OfferedTelemetry, Part, StoreKind } from "./part.ts";
+import type { X402Part } from "./x402/part.ts";
+import type { Services } from "./x402/services.ts";
 
 /** The parts of this build, in the order in which they are built. To delete a part, delete its line and its folder. */
 const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
@@ -16,6 +18,9 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/callbacks/part.ts"),
   () => import("./parts/retention/part.ts"),
   () => import("./parts/books/part.ts"),
+  () => import("./parts/receipts/part.ts"),
+  () => import("./parts/mpp/part.ts"),
+  () => import("./parts/mcp/part.ts"),
 ];
 
 /** Returns what the parts bring to the configuration. */
@@ -47,6 +52,12 @@ export async function loadParts(config: Config, telemetry: OfferedTelemetry | un
 export async function findStoreKind(scheme: string): Promise<StoreKind | undefined> {
   const faces = await Promise.all(PARTS.map((load) => load()));
   return faces.map(({ part }) => part.store).find((kind) => kind?.schemes.includes(scheme));
+}
+
+/** Makes what the parts add to the gateway that sells jobs. */
+export async function loadX402Parts(services: Services): Promise<X402Part[]> {
+  const made = await Promise.all(PARTS.map(async (load) => (await load()).part.x402?.(services)));
+  return made.filter((part) => part !== undefined);
 }
 
 /** Checks the peers of all parts, for `jobgate check --online`. */

@@ -5,7 +5,7 @@ import { NO_TELEMETRY } from "./core/telemetry.ts";
 import type { Gateway } from "./host.ts";
 import { requirePages } from "./http/page-files.ts";
 import { openStore as openConfiguredStore } from "./open-store.ts";
-import { loadParts, offerTelemetry } from "./parts.ts";
+import { loadParts, loadX402Parts, offerTelemetry } from "./parts.ts";
 import { emitEvents } from "./store-events.ts";
 import { measureBatches } from "./store-telemetry.ts";
 import type { X402Periods } from "./x402/periods.ts";
@@ -40,7 +40,10 @@ export async function startGateway(options: {
       config.x402 && import("./x402/gateway.ts"),
       loadParts(config, offered),
     ]);
-    const gateway = new Gateway({ config, logger, telemetry: offered, events, store, periods, x402, parts });
+    const gateway = new Gateway({
+      ...{ config, logger, telemetry: offered, events, store, periods, x402, parts },
+      x402Parts: loadX402Parts,
+    });
     await gateway.start();
     return gateway;
   } catch (error) {

@@ -5,33 +5,41 @@ import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/ro
 import { CallRoute } from "./calls/call-route.ts";
 import { PayerCallsRoute } from "./calls/payer-calls-route.ts";
 import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
-import type { McpRoute } from "./doors/mcp/mcp-route.ts";
-import { SHOP_FILES } from "./pages/shop-pages.ts";
+import type { Door } from "./doors/door.ts";
+import { X402Door } from "./doors/x402-door.ts";
+import { PaymentPages, SHOP_FILES } from "./pages/shop-pages.ts";
+import type { ShopAddition } from "./part.ts";
 import { answerPrice } from "./prices/price-route.ts";
-import type { DryRunRoute } from "./purchase/dry-run-route.ts";
-import type { JobRoute } from "./purchase/job-route.ts";
+import { DryRunRoute } from "./purchase/dry-run-route.ts";
+import { JobRoute } from "./purchase/job-route.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
-import type { SignIn } from "./sign-in/sign-in.ts";
 import { type JobPath, parseCallPath, parseJobPath, requireNoQuery } from "./wire/paths.ts";
 
+const X402 = "x402";
+
 /** Returns the table of every route to a shop. */
-export function x402Routes(
-  { store, tokens, limits, callEvents, stats, prices: { rates }, clock }: Services,
-  { config, prices, listing, seller, receipts }: Shop,
-  ways: {
-    readonly job: JobRoute;
-    /** Absent: `/mpp` does not exist. */
-    readonly mppJob: JobRoute | undefined;
-    /** Absent: `/mcp` does not exist. */
-    readonly mcp: McpRoute | undefined;
-    readonly dryRun: DryRunRoute;
-    readonly signIn: SignIn;
+export function shopRoutes(
+  services: Services,
+  shop: Shop,
+  from: {
+    readonly additions: readonly ShopAddition[];
     readonly callbackKeys: Pick<CallbackKeys, "published"> | undefined;
   },
 ): RouteTable {
-  const { job, mppJob, mcp, dryRun, signIn, callbackKeys } = ways;
-  const { acceptedTokens, publicUrl } = config;
+  const { additions, callbackKeys } = from;
+  const {
+    store,
+    tokens,
+    limits,
+    callEvents,
+    stats,
+    signIn,
+    prices: { rates },
+    clock,
+  } = services;
+  const { config, prices, listing, seller, receipts } = shop;
+  const { acceptedTokens, publicUrl, maxBodyBytes } = config;
   const ofCalls = { calls: store, tokens, signIn, limits };
   const call = new CallRoute({ ...ofCalls, events: callEvents, receipts });
   const payerCalls = new PayerCallsRoute({ ...ofCalls, payments: store, publicUrl });
@@ -40,11 +48,21 @@ export function x402Routes(
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
     ...SHOP_FILES,
     ["/x402/calls", { GET: (request) => payerCalls.answer(request) }],
-    ...(mcp ? [["/mcp", mcp.handlers] as const] : []),
     ...new CatalogueRoutes({ listing, seller }).all,
-    ...(receipts ? [receipts.didRoute] : []),
     ...(callbackKeys ? [callbackKeysRoute(callbackKeys)] : []),
+    ...additions.flatMap((addition) => [...(addition.routes?.(shop) ?? [])]),
   ]);
+  const x402 = additions.reduce<Door>(
+    (door, addition) => addition.door?.(door) ?? door,
+    new X402Door({ ...shop, pages: new PaymentPages({ listing, seller }) }),
+  );
+  const routeThrough = (door: Door) => new JobRoute({ ...services, ...shop, door, publicUrl });
+  const jobs = new Map(
+    [[X402, x402] as const, ...additions.flatMap(({ doors = {} }) => Object.entries(doors))].map(
+      ([name, door]) => [name, routeThrough(door)],
+    ),
+  );
+  const dryRun = new DryRunRoute({ ...services, ...shop, door: x402, maxBodyBytes });
 
   return (path) => {
     const jobPath = parseJobPath(path);
@@ -64,7 +82,7 @@ export function x402Routes(
 
   function jobRoute(jobPath: JobPath): MethodHandlers | undefined {
     const { protocol, tail } = jobPath;
-    const paid = protocol === "x402" ? job : mppJob;
+    const paid = jobs.get(protocol);
     if (paid === undefined) return undefined;
     const route = `/${protocol}/jobs/{service}/{job}${tail}`;
     switch (tail) {
@@ -76,9 +94,7 @@ export function x402Routes(
           refusalDetails: (code, request) => paid.refusalDetails(code, request),
         };
       case "/auth-dry-run":
-        return protocol === "x402"
-          ? { route, POST: (request) => dryRun.answer(request, jobPath) }
-          : undefined;
+        return protocol === X402 ? { route, POST: (request) => dryRun.answer(request, jobPath) } : undefined;
       case "/price":
         return { route, GET: (request) => showPrice(request, jobPath) };
     }

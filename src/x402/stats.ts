@@ -16,9 +16,6 @@ const COUNTER_NAMES = [
   "payment_replayed",
   "settlement_failed",
   "settlement_unknown",
-  "mpp_accepted",
-  "mpp_challenge_issued",
-  "mpp_verification_failed",
 ] as const;
 
 export type CounterName = (typeof COUNTER_NAMES)[number];
@@ -63,17 +60,27 @@ const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = 
 
 /** Counts what this process did with paid requests since it started. */
 export class X402Stats {
-  readonly #counts = new Map<CounterName, number>(COUNTER_NAMES.map((name) => [name, 0]));
+  readonly #counts = new Map<string, number>(COUNTER_NAMES.map((name) => [name, 0]));
 
   count(name: CounterName): void {
-    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
+    this.#add(name);
   }
 
   countRefusal(code: ErrorCode): void {
     for (const name of COUNTERS_OF_REFUSAL[code] ?? []) this.count(name);
   }
 
-  counters(): Record<CounterName, number> {
-    return Object.fromEntries(this.#counts) as Record<CounterName, number>;
+  /** Adds counters. @returns what counts under their names */
+  addCounters<Name extends string>(names: readonly Name[]): (name: Name) => void {
+    for (const name of names) this.#counts.set(name, this.#counts.get(name) ?? 0);
+    return (name) => this.#add(name);
+  }
+
+  counters(): Record<string, number> {
+    return Object.fromEntries(this.#counts);
+  }
+
+  #add(name: string): void {
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
   }
 }

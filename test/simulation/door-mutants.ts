@@ -1,6 +1,6 @@
 import type { WorldMutant } from "./bundle-gateway.ts";
 
-const MPP_DOOR = "x402/doors/mpp/mpp-door.ts";
+const MPP_DOOR = "parts/mpp/mpp-door.ts";
 
 /** Removed guards of the doors beside x402. */
 export const DOOR_MUTANTS: readonly WorldMutant[] = [

@@ -1,10 +1,10 @@
 import { onTestFinished } from "vitest";
+import { X402Gateway } from "../../src/api/x402.ts";
 import type { X402Config } from "../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import type { HttpServer } from "../../src/http/server.ts";
 import type { Store } from "../../src/store/store.ts";
-import { X402Gateway } from "../../src/x402/gateway.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { type Log, startLog } from "../helpers/log.ts";

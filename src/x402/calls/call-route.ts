@@ -4,10 +4,10 @@ import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
-import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 import { carriesSignIn } from "../sign-in/sign-in-message.ts";
 import type { CallPath } from "../wire/paths.ts";
+import type { Signer } from "../wire/signer.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 import { describeCall, resultResponse } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
@@ -17,7 +17,7 @@ interface Parts {
   readonly events: CallEvents;
   readonly tokens: AccessTokens;
   readonly limits: Pick<ClientLimits, "countWrongToken">;
-  readonly receipts: ReceiptSigner | undefined;
+  readonly receipts: Signer | undefined;
   readonly signIn: SignIn;
 }
 

@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
+import type { Signer } from "../wire/signer.ts";
 import { describeCall } from "./call-answer.ts";
 import { tooManyWaits, type WaitPlaces } from "./wait-places.ts";
 import { type CallWatch, isFinished } from "./watch.ts";
@@ -36,7 +36,7 @@ export class CallEvents {
    * @param receipts signs the event of success
    * @throws GatewayError `too_many_waits`
    */
-  stream(request: HttpRequest, call: CallState, receipts?: ReceiptSigner): HttpResponse | StreamingResponse {
+  stream(request: HttpRequest, call: CallState, receipts?: Signer): HttpResponse | StreamingResponse {
     const [lastEventId] = request.headerValues("last-event-id");
     if (isFinished(call) && lastEventId === eventId(call)) {
       return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
@@ -66,7 +66,7 @@ export class CallEvents {
     {
       lastEventId,
       receipts,
-    }: { readonly lastEventId: string | undefined; readonly receipts: ReceiptSigner | undefined },
+    }: { readonly lastEventId: string | undefined; readonly receipts: Signer | undefined },
   ): AsyncGenerator<string> {
     let seen = lastEventId;
     let quietSince = this.#clock();

@@ -6,13 +6,10 @@ const MAX_NAMED = 100;
 /** Longest description of one job. */
 const MAX_DESCRIPTION = 200;
 
-const OVER_MPP =
-  "MPP clients (`mppx`) pay one of the challenges in `WWW-Authenticate: Payment`, which the 402 has too.\n\n";
-
 /** Renders `GET /llms.txt`: Markdown for agents (llmstxt.org). */
 export function* llmsText(
   jobs: readonly ListedJob[],
-  { publicUrl, serviceName, sellsBy }: Seller,
+  { publicUrl, serviceName, ways }: Seller,
 ): Iterable<string> {
   yield `# ${serviceName}
 
@@ -26,7 +23,7 @@ export function* llmsText(
 3. The answer is 202 with \`call_id\`, \`access_token\` and \`links\`. \`GET\` \`links.result\` with \`Authorization: Bearer <access_token>\`
    until it is 200. Or send \`Prefer: wait=30\` with the payment: then the answer is the result itself if it is there in time.
 
-${sellsBy.mpp ? OVER_MPP : ""}${sellsBy.mcp ? `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.\n\n` : ""}Keep the payment when an answer is lost, and send the very same request again: it is charged once. A payer who lost the
+${ways.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an answer is lost, and send the very same request again: it is charged once. A payer who lost the
 \`access_token\` signs the challenge of \`GET ${publicUrl}/x402/calls\` (\`sign-in-with-x\`) and lists his calls. A refusal has \`error\`,
 \`code\`, \`charged\` and \`retryable\`. Only the 402 is binding; prices here may be a minute old.
 

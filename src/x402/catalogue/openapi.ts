@@ -1,24 +1,26 @@
 import { decimalText } from "../../core/amounts.ts";
 import { version } from "../../node/version.ts";
-import { EVM } from "../doors/mpp/methods.ts";
 import { embeddedSchema, inputExample } from "../jobs/job-input.ts";
 import type { ListedJob } from "../jobs/listing.ts";
-import { jobTitle, optionText, type Seller } from "../jobs/seller.ts";
+import { jobTitle, optionText, type SalesWay, type Seller } from "../jobs/seller.ts";
 import { schemeOf } from "../wire/offer.ts";
 import { mediaSchema } from "./media-schema.ts";
 
+/** Name of the protocol, and of its payment method. */
+const X402 = "x402";
 /** Most categories that the discovery draft allows a service. */
 const MAX_CATEGORIES = 5;
 
 /** Renders `GET /openapi.json`: one operation for each job, and the list of a payer's calls. */
 export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
-  const { publicUrl, serviceName, sellsBy } = seller;
+  const { publicUrl, serviceName, ways } = seller;
+  const protocols = ["x402", ...ways.flatMap(({ protocol }) => protocol ?? [])];
   const head = {
     openapi: "3.1.0",
     info: {
       title: serviceName,
       version,
-      description: `Jobs for sale over x402${sellsBy.mpp ? " and MPP" : ""}. Each POST sells one run of a job; the 402 has the offers.`,
+      description: `Jobs for sale over ${protocols.join(" and ")}. Each POST sells one run of a job; the 402 has the offers.`,
     },
     "x-service-info": {
       categories: [...new Set(jobs.flatMap(({ tags = [] }) => tags))].slice(0, MAX_CATEGORIES),
@@ -90,13 +92,13 @@ function requestBody(job: ListedJob, input: ListedJob["input"]) {
 /** Price and protocols as discovery libraries read them, and the ways to pay as the discovery draft has them. */
 function paymentInfo(job: ListedJob, seller: Seller) {
   const offers = paymentOffers(job, seller);
-  const protocols = offers.map(({ method, scheme, intent, currency = "" }) =>
-    method === "x402" ? { x402: { scheme } } : { mpp: { method, intent, currency } },
+  const protocols = offers.map(({ protocol, method, scheme, intent, currency = "" }) =>
+    protocol === X402 ? { x402: { scheme } } : { [protocol]: { method, intent, currency } },
   );
   const isByUse = offers.every(({ scheme }) => scheme === "upto");
   const price = job.price && discoveryPrice(job.price, isByUse);
   const different = [...new Map(protocols.map((one) => [JSON.stringify(one), one])).values()];
-  return { price, protocols: different, offers };
+  return { price, protocols: different, offers: offers.map(({ protocol: _, ...offer }) => offer) };
 }
 
 /** A price that its use decides is a range up to the ceiling. */
@@ -107,15 +109,27 @@ function discoveryPrice({ priceWei, currency }: NonNullable<ListedJob["price"]>,
 }
 
 /** Each offer has an amount of null while it is not known. */
-function paymentOffers({ offers, charge = ["fixed"] }: ListedJob, { sellsBy }: Seller) {
+function paymentOffers({ offers, charge = ["fixed"] }: ListedJob, { ways }: Seller) {
   if (offers.length === 0)
     return charge.map((kind) => ({
-      ...{ intent: "charge", method: "x402", scheme: kind === "used" ? "upto" : "exact", amount: null },
+      ...{
+        protocol: X402,
+        intent: "charge",
+        method: X402,
+        scheme: kind === "used" ? "upto" : "exact",
+        amount: null,
+      },
       currency: undefined,
     }));
   return offers.flatMap((offer) => {
-    const methods = sellsBy.mpp && EVM.takes(offer) ? ["x402", EVM.name] : ["x402"];
-    return methods.map((method) => ({
+    const others = ways.flatMap(({ protocol, methodFor }) => {
+      const method = methodFor?.(offer);
+      return protocol === undefined || method === undefined
+        ? []
+        : { protocol: protocol.toLowerCase(), method };
+    });
+    return [{ protocol: X402, method: X402 }, ...others].map(({ protocol, method }) => ({
+      protocol,
       intent: "charge",
       method,
       scheme: schemeOf(offer),
@@ -242,7 +256,12 @@ const LIST_CALLS = {
 
 const header = (description: string) => ({ description, schema: { type: "string" } });
 
-const components = ({ sellsBy: { mpp } }: Seller) => ({
+function headersOf(ways: readonly SalesWay[], answer: "accepted" | "paymentRequired"): object {
+  const headers = ways.flatMap((way) => Object.entries(way.headers?.[answer] ?? {}));
+  return Object.fromEntries(headers.map(([name, description]) => [name, header(description)]));
+}
+
+const components = ({ ways }: Seller) => ({
   parameters: {
     Payment: {
       name: "PAYMENT-SIGNATURE",
@@ -263,7 +282,7 @@ const components = ({ sellsBy: { mpp } }: Seller) => ({
     Accepted: {
       description: "Paid. The job is stored and will run.",
       headers: {
-        ...(mpp && { "Payment-Receipt": header("Receipt of MPP, JSON in base64url") }),
+        ...headersOf(ways, "accepted"),
         "PAYMENT-RESPONSE": header("Settlement, JSON in base64"),
         Location: header("State of the call"),
       },
@@ -285,7 +304,7 @@ const components = ({ sellsBy: { mpp } }: Seller) => ({
     PaymentRequired: {
       description: "Payment required. Sign one of the offers and send the request again.",
       headers: {
-        ...(mpp && { "WWW-Authenticate": header("Challenges of MPP for this body") }),
+        ...headersOf(ways, "paymentRequired"),
         "PAYMENT-REQUIRED": header("Offers (x402 version 2), JSON in base64"),
       },
       content: { "application/json": { schema: REFUSAL } },

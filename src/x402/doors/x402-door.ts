@@ -8,11 +8,10 @@ import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { PaymentPages } from "../pages/shop-pages.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
-import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import type { Offer } from "../wire/offer.ts";
-import { OFFER_RECEIPT, type SignedOffers } from "../wire/offer-receipt.ts";
 import { carriesPayment, paymentVersion, readPayment } from "../wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
+import type { Signer } from "../wire/signer.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
 import type { Door } from "./door.ts";
 
@@ -20,18 +19,18 @@ import type { Door } from "./door.ts";
 export class X402Door implements Door {
   readonly #descriptions: JobDescriptions;
   readonly #pages: PaymentPages;
-  readonly #receipts: ReceiptSigner | undefined;
+  readonly #receipts: Signer | undefined;
   /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
   readonly #paymentRequired = new WeakMap<
     readonly Offer[],
-    { readonly answer: HttpResponse; readonly signed: SignedOffers | undefined }
+    { readonly answer: HttpResponse; readonly signed: object | undefined }
   >();
 
   /** @param parts `receipts` absent: offers are not signed */
   constructor(parts: {
     readonly descriptions: JobDescriptions;
     readonly pages: PaymentPages;
-    readonly receipts?: ReceiptSigner | undefined;
+    readonly receipts?: Signer | undefined;
   }) {
     this.#descriptions = parts.descriptions;
     this.#pages = parts.pages;
@@ -69,14 +68,13 @@ export class X402Door implements Door {
     };
   }
 
-  #paymentRequiredResponse(
-    refusal: PaymentRefusal,
-    job: JobKey,
-    signed: SignedOffers | undefined,
-  ): HttpResponse {
+  #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey, signed: object | undefined): HttpResponse {
     const details = { ...chargedNothing(refusal.code), ...refusal.details };
     const description = this.#descriptions.withOffers(job, refusal.offers);
-    const extensions = { ...description.extensions, ...(signed && { [OFFER_RECEIPT]: signed }) };
+    const extensions = {
+      ...description.extensions,
+      ...(signed && this.#receipts && { [this.#receipts.extension]: signed }),
+    };
     return paymentRequiredResponse(refusal, { ...description, extensions }, details);
   }
 }

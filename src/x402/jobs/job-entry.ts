@@ -1,11 +1,10 @@
 import { priceFields, settlementOption } from "../prices/price-route.ts";
-import { jobUrl } from "../wire/paths.ts";
 import { inputExample, inputSchema } from "./job-input.ts";
 import type { ListedJob } from "./listing.ts";
 import type { Seller } from "./seller.ts";
 
 /** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
-export function jobEntry(job: ListedJob, { publicUrl, sellsBy }: Seller) {
+export function jobEntry(job: ListedJob, { publicUrl, ways }: Seller) {
   const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
   const { input, output, maxRunSecs, onFailure } = job;
   return {
@@ -31,6 +30,6 @@ export function jobEntry(job: ListedJob, { publicUrl, sellsBy }: Seller) {
       decimals: offer.decimals,
     })),
     x402_endpoint: job.url,
-    mpp_endpoint: sellsBy.mpp ? jobUrl(publicUrl, job, "mpp") : undefined,
+    ...Object.assign({}, ...ways.map((way) => way.entryFields?.(job))),
   };
 }

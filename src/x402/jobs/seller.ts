@@ -1,6 +1,8 @@
 import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
+import type { JobKey } from "../../core/job-call.ts";
 import { priceText } from "../../core/price.ts";
+import type { Offer } from "../wire/offer.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";
 
 /** Longest service name that x402 clients take. */
@@ -12,13 +14,30 @@ export interface Seller {
   readonly publicUrl: string;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
-  /** Further protocols that jobs are sold over: payment over MPP, and tools of MCP. */
-  readonly sellsBy: { readonly mpp: boolean; readonly mcp: boolean };
+  /** Further ways to buy the jobs. */
+  readonly ways: readonly SalesWay[];
 }
 
-export function sellerOf(config: Pick<X402Config, "publicUrl" | "serviceName" | "mpp" | "mcp">): Seller {
-  const { publicUrl, serviceName = new URL(publicUrl).hostname.slice(0, MAX_NAME), mpp, mcp } = config;
-  return { publicUrl, serviceName, sellsBy: { mpp: mpp !== undefined, mcp: mcp !== undefined } };
+/** A way to buy jobs beside x402 over HTTP, as documents about the jobs describe it. */
+export interface SalesWay {
+  /** Markdown for agents. */
+  readonly guide: string;
+  /** Name of its own payment protocol. */
+  readonly protocol?: string;
+  /** Returns further fields of a job's entry in the lists of jobs. */
+  entryFields?(job: JobKey): Readonly<Record<string, string>>;
+  /** Returns the payment method that can pay an offer; undefined if none can. */
+  methodFor?(offer: Offer): string | undefined;
+  /** Headers of its answers, with their descriptions. */
+  readonly headers?: Readonly<Record<"accepted" | "paymentRequired", Readonly<Record<string, string>>>>;
+}
+
+export function sellerOf(
+  config: Pick<X402Config, "publicUrl" | "serviceName">,
+  ways: readonly SalesWay[] = [],
+): Seller {
+  const { publicUrl, serviceName = new URL(publicUrl).hostname.slice(0, MAX_NAME) } = config;
+  return { publicUrl, serviceName, ways };
 }
 
 /** Returns what people call a job. */

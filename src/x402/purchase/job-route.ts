@@ -7,21 +7,21 @@ import { ClientGone } from "../../http/uploads.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
 import type { Door } from "../doors/door.ts";
-import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import { callPath } from "../wire/paths.ts";
+import type { Signer } from "../wire/signer.ts";
 import type { Checkout, UnpaidRequest } from "./checkout.ts";
 import { acceptedAnswer, chargedNothing, purchaseRefusalOf, resultAnswer } from "./payment-answer.ts";
 import type { AcceptedPayment } from "./purchase.ts";
-import type { Refusals } from "./refused-payments.ts";
+import type { Refusals } from "./refusals.ts";
 
 interface Parts {
   readonly door: Door;
   readonly checkout: Checkout;
   readonly waits: ResultWaits;
   readonly tokens: AccessTokens;
-  readonly receipts: ReceiptSigner | undefined;
+  readonly receipts: Signer | undefined;
   readonly publicUrl: string;
-  readonly refusals: Refusals;
+  readonly refusals: Pick<Refusals, "count" | "add">;
   readonly logger: Logger;
 }
 

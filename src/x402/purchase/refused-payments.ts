@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { ErrorCode, GatewayError } from "../../core/errors.ts";
+import type { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { JobRequest } from "../../http/request.ts";
@@ -35,13 +35,6 @@ export interface RefusedRequest {
   readonly request: JobRequest;
   readonly job: JobKey;
   readonly door: PaymentReader;
-}
-
-/** Receives the refusals of all doors. */
-export interface Refusals {
-  count(code: ErrorCode, job: JobKey): void;
-  /** Counts the refusal, and keeps it for the operator if the request carried a payment. */
-  add(refusal: GatewayError, refused: RefusedRequest): void;
 }
 
 /**

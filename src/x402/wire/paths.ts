@@ -3,12 +3,13 @@ import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
 
-const JOB_PATH = /^\/(x402|mpp)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
+const JOB_PATH = /^\/([a-z0-9-]+)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
 const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
 const MAX_U32 = 2 ** 32 - 1;
 
 export interface JobPath extends JobKey {
-  readonly protocol: "x402" | "mpp";
+  /** First segment of the path. */
+  readonly protocol: string;
   readonly tail: "" | "/price" | "/auth-dry-run";
 }
 
@@ -19,12 +20,12 @@ export interface JobPath extends JobKey {
 export function parseJobPath(path: string): JobPath | undefined {
   const match = JOB_PATH.exec(path);
   if (match === null) return undefined;
-  const [, protocol, service = "", job, tail = ""] = match;
+  const [, protocol = "", service = "", job, tail = ""] = match;
   const serviceId = BigInt(service);
   const jobIndex = Number(job);
   if (serviceId > MAX_U64 || jobIndex > MAX_U32) return undefined;
   return {
-    protocol: protocol as JobPath["protocol"],
+    protocol,
     serviceId,
     jobIndex,
     tail: tail as JobPath["tail"],

@@ -8,6 +8,8 @@ import { errorResponse, type HttpResponse } from "../../../src/http/response.ts"
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
+import { Mcp } from "../../../src/parts/mcp/mcp.ts";
+import { Mpp } from "../../../src/parts/mpp/mpp.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -160,6 +162,7 @@ export class Replica {
     const keys = await callbackKeys();
     const gateway: X402Gateway = new X402Gateway({
       ...{ config, ...shared, ...sold, localFacilitator, callbackKeys: keys },
+      parts: async (services) => [new Mpp(services), new Mcp(services)],
     });
     const parts = { store, gateway, keys, events, logger };
     await startDelivery(this.#simulation, this.#shop, parts);

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { GatewayError } from "../../../core/errors.ts";
-import { isNestedDeeper } from "../../../core/objects.ts";
-import type { JobRequest } from "../../../http/request.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { isNestedDeeper } from "../../core/objects.ts";
+import type { JobRequest } from "../../http/request.ts";
 import type { Challenge } from "./challenges.ts";
 
 /** Answer to a challenge, before its method has read the payload. */

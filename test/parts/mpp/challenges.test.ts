@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type Challenge, Challenges } from "../../../../src/x402/doors/mpp/challenges.ts";
+import { type Challenge, Challenges } from "../../../src/parts/mpp/challenges.ts";
 
 const START = Date.parse("2026-01-01T00:00:00.500Z");
 let now = START;

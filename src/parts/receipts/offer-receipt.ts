@@ -1,5 +1,5 @@
 import type { TypedDataDomain } from "viem";
-import { type Offer, toRequirements } from "./offer.ts";
+import { type Offer, toRequirements } from "../../x402/wire/offer.ts";
 
 /** x402's extension for offers and receipts that the seller signs, here as EIP-712 typed data. */
 export const OFFER_RECEIPT = "offer-receipt";

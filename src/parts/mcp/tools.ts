@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import type { JobInput } from "../../../config/config.ts";
-import { isJsonType } from "../../../core/body-schema.ts";
-import type { JobResult } from "../../../store/contract/work-queue.ts";
-import { embeddedSchema, inputSchema } from "../../jobs/job-input.ts";
-import type { ListedJob } from "../../jobs/listing.ts";
-import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../jobs/seller.ts";
+import type { JobInput } from "../../config/config.ts";
+import { isJsonType } from "../../core/body-schema.ts";
+import type { JobResult } from "../../store/contract/work-queue.ts";
+import { embeddedSchema, inputSchema } from "../../x402/jobs/job-input.ts";
+import type { ListedJob } from "../../x402/jobs/listing.ts";
+import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../x402/jobs/seller.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
 
 export function toolName({

@@ -1,6 +1,6 @@
 import { beforeAll, expect, it } from "vitest";
-import { AccessTokens } from "../../../../src/x402/calls/access-tokens.ts";
-import { Sessions } from "../../../../src/x402/doors/mcp/sessions.ts";
+import { Sessions } from "../../../src/parts/mcp/sessions.ts";
+import { AccessTokens } from "../../../src/x402/calls/access-tokens.ts";
 
 const tokensOf = async (secret: string) => {
   const tokens = new AccessTokens({ keepSecret: async () => secret });
@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 it("A session is found only from the origin that began it, and never once a part of its ID is changed", async () => {
   const { id } = sessions.begin("https://a.example", true);
-  expect(sessions.find(id, "https://a.example")).toEqual({ id, paysByMpp: true });
+  expect(sessions.find(id, "https://a.example")).toEqual({ id, expectsErrors: true });
   for (const origin of [undefined, "", "https://b.example", "https://a.example\n", "https://a.example:444"])
     expect([origin, sessions.find(id, origin)]).toEqual([origin, undefined]);
   expect(sessions.find(sessions.begin(undefined, false).id, "https://a.example")).toBeUndefined();

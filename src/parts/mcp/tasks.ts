@@ -1,4 +1,4 @@
-import type { CallState } from "../../../store/contract/call-lookup.ts";
+import type { CallState } from "../../store/contract/call-lookup.ts";
 
 const POLL_INTERVAL_MS = 1_000;
 const TOTAL = 100;

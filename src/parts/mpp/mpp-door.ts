@@ -1,27 +1,31 @@
 import { createHash } from "node:crypto";
 import { STATUS_CODES } from "node:http";
 import type { PaymentPayload } from "@x402/core/types";
-import type { AcceptedToken } from "../../../config/config.ts";
-import { type ErrorCode, GatewayError } from "../../../core/errors.ts";
-import type { JobKey } from "../../../core/job-call.ts";
-import type { HttpRequest } from "../../../http/request.ts";
-import { type HttpResponse, jsonResponse } from "../../../http/response.ts";
-import type { ToldSettlement, UnpaidRequest } from "../../purchase/checkout.ts";
-import { chargedNothing } from "../../purchase/payment-answer.ts";
-import type { X402Stats } from "../../stats.ts";
-import type { Offer } from "../../wire/offer.ts";
-import { type SignedPayment, toSignedPayment } from "../../wire/payment-header.ts";
-import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
-import type { Door } from "../door.ts";
+import type { AcceptedToken } from "../../config/config.ts";
+import { type ErrorCode, GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { type HttpResponse, jsonResponse } from "../../http/response.ts";
+import type { Door } from "../../x402/doors/door.ts";
+import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
+import { chargedNothing } from "../../x402/purchase/payment-answer.ts";
+import type { Offer } from "../../x402/wire/offer.ts";
+import { type SignedPayment, toSignedPayment } from "../../x402/wire/payment-header.ts";
+import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";
 import { type Credential, carriesCredential, readCredential, readIdempotencyKey } from "./credential.ts";
 import type { MppMethod } from "./methods.ts";
+
+/** Counters of MPP in `GET /x402/stats`. */
+export const MPP_COUNTERS = ["mpp_accepted", "mpp_challenge_issued", "mpp_verification_failed"] as const;
+
+export type MppCounter = (typeof MPP_COUNTERS)[number];
 
 interface Parts {
   readonly method: MppMethod;
   readonly challenges: Challenges;
   readonly tokens: readonly AcceptedToken[];
-  readonly stats: X402Stats;
+  readonly count: (counter: MppCounter) => void;
 }
 
 const PROBLEMS = "https://paymentauth.org/problems/";
@@ -81,7 +85,7 @@ export class MppDoor implements Door {
   }
 
   countAccepted({ replayed }: ToldSettlement): void {
-    if (!replayed) this.#parts.stats.count("mpp_accepted");
+    if (!replayed) this.#parts.count("mpp_accepted");
   }
 
   receiptOf({ settlement, takenAt }: ToldSettlement) {
@@ -97,7 +101,7 @@ export class MppDoor implements Door {
 
   refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
     const isUnverified = problemOf(refusal) !== undefined;
-    if (isUnverified && this.carriesPayment(request)) this.#parts.stats.count("mpp_verification_failed");
+    if (isUnverified && this.carriesPayment(request)) this.#parts.count("mpp_verification_failed");
     const challenges = refusal instanceof PaymentRefusal ? this.challengesFor(refusal) : [];
     return this.#respond(refusal, job, challenges);
   }
@@ -110,7 +114,7 @@ export class MppDoor implements Door {
     readonly offers: readonly Offer[];
     readonly body: Uint8Array | undefined;
   }): Challenge[] {
-    const { method, challenges, tokens, stats } = this.#parts;
+    const { method, challenges, tokens, count } = this.#parts;
     const digest = method.bindsBody && body !== undefined ? digestOf(body) : undefined;
     const made = offers.filter(method.takes).map((offer) => {
       const { network, asset } = offer.token;
@@ -118,7 +122,7 @@ export class MppDoor implements Door {
       const asked = method.ask(offer, token?.decimals);
       return challenges.make({ method: method.name, ...asked, digest, maxSecs: offer.ttlSecs });
     });
-    if (made.length > 0) stats.count("mpp_challenge_issued");
+    if (made.length > 0) count("mpp_challenge_issued");
     return made;
   }
 

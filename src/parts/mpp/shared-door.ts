@@ -2,12 +2,12 @@ import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
-import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
-import type { SignedPayment } from "../wire/payment-header.ts";
-import { PaymentRefusal } from "../wire/payment-required.ts";
-import type { Door } from "./door.ts";
-import { type Challenge, challengeHeader } from "./mpp/challenges.ts";
-import type { MppDoor } from "./mpp/mpp-door.ts";
+import type { Door } from "../../x402/doors/door.ts";
+import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
+import type { SignedPayment } from "../../x402/wire/payment-header.ts";
+import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
+import { type Challenge, challengeHeader } from "./challenges.ts";
+import type { MppDoor } from "./mpp-door.ts";
 
 /** The paid route with both protocols: each answers its own payments, and every 402 has the offers of both. */
 export class SharedDoor implements Door {

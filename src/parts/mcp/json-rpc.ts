@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { isNestedDeeper } from "../../../core/objects.ts";
+import { isNestedDeeper } from "../../core/objects.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -18,10 +18,6 @@ export const RPC = {
   methodNotFound: -32601,
   invalidParams: -32602,
   internalError: -32603,
-  /** MPP: pay one of the challenges. */
-  paymentRequired: -32042,
-  /** MPP: the credential was refused. */
-  paymentRefused: -32043,
   refused: -32000,
 } as const;
 

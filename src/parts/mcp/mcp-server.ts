@@ -1,60 +1,33 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "pino";
-import { type GatewayError, refusalOf } from "../../../core/errors.ts";
-import type { JobKey } from "../../../core/job-call.ts";
-import type { HttpRequest } from "../../../http/request.ts";
-import { version } from "../../../node/version.ts";
-import type { CallLookup, CallState } from "../../../store/contract/call-lookup.ts";
-import type { AccessTokens } from "../../calls/access-tokens.ts";
-import { tooManyWaits, type WaitPlaces } from "../../calls/wait-places.ts";
-import { type CallWatch, isFinished } from "../../calls/watch.ts";
-import type { JobDescriptions } from "../../jobs/job-descriptions.ts";
-import type { ListedJob, Listing } from "../../jobs/listing.ts";
-import type { Seller } from "../../jobs/seller.ts";
-import type { Checkout, UnpaidRequest } from "../../purchase/checkout.ts";
-import type { ClientLimits } from "../../purchase/client-limits.ts";
-import { chargedNothing, purchaseRefusalOf } from "../../purchase/payment-answer.ts";
-import type { AcceptedPayment } from "../../purchase/purchase.ts";
-import type { Refusals } from "../../purchase/refused-payments.ts";
-import type { ReceiptSigner } from "../../receipts/receipt-signer.ts";
-import { type Offer, toRequirements } from "../../wire/offer.ts";
-import { OFFER_RECEIPT } from "../../wire/offer-receipt.ts";
-import { callPath } from "../../wire/paths.ts";
-import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
-import { type MppDoor, problemOf } from "../mpp/mpp-door.ts";
+import { type GatewayError, refusalOf } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { version } from "../../node/version.ts";
+import type { CallState } from "../../store/contract/call-lookup.ts";
+import { tooManyWaits } from "../../x402/calls/wait-places.ts";
+import { isFinished } from "../../x402/calls/watch.ts";
+import type { MessageError, Meta } from "../../x402/doors/message-door.ts";
+import type { ListedJob } from "../../x402/jobs/listing.ts";
+import type { UnpaidRequest } from "../../x402/purchase/checkout.ts";
+import { chargedNothing, purchaseRefusalOf } from "../../x402/purchase/payment-answer.ts";
+import type { AcceptedPayment } from "../../x402/purchase/purchase.ts";
+import type { Services } from "../../x402/services.ts";
+import type { Shop } from "../../x402/shop.ts";
+import { toRequirements } from "../../x402/wire/offer.ts";
+import { callPath } from "../../x402/wire/paths.ts";
+import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
 import { PARAMS, paramsAs } from "./params.ts";
 import type { Session } from "./sessions.ts";
 import { progressAfter, stillRunning, type ToldProgress, taskOf, text } from "./tasks.ts";
-import { plainChallenge, ToolPayment, toolRequest } from "./tool-payment.ts";
+import { ToolPayment, toolRequest } from "./tool-payment.ts";
 import { contentOf, inputOf, toolName, toTool } from "./tools.ts";
 
 /** Newest first. */
 export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-interface Parts {
-  readonly listing: Listing;
-  readonly checkout: Checkout;
-  readonly descriptions: JobDescriptions;
-  readonly calls: CallLookup;
-  readonly watch: CallWatch;
-  readonly places: WaitPlaces;
-  readonly tokens: AccessTokens;
-  readonly limits: ClientLimits;
-  /** Absent: MPP is not configured. */
-  readonly mpp: MppDoor | undefined;
-  readonly seller: Seller;
-  readonly receipts: ReceiptSigner | undefined;
-  readonly refusals: Refusals;
-  /** Longest wait for a result, and the longest for a task's result or one with progress. */
-  readonly waits: { readonly toolMs: number; readonly longToolMs: number };
-  readonly logger: Logger;
-}
-
 /** A job under the name by which it is called. It may be for sale no longer. */
 type Tool = JobKey & Pick<ListedJob, "name">;
-
-type Meta = Readonly<Record<string, unknown>>;
 
 /** The HTTP request that carries a message, and the way back for its progress. */
 interface Context {
@@ -67,10 +40,12 @@ const TOOLS_PER_PAGE = 100;
 
 /** The jobs for sale as tools of the Model Context Protocol. */
 export class McpServer {
-  readonly #parts: Parts;
+  readonly #services: Services;
+  readonly #shop: Shop;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(services: Services, shop: Shop) {
+    this.#services = services;
+    this.#shop = shop;
   }
 
   /** Returns the response to a request. Never rejects: HTTP has begun to answer, perhaps. */
@@ -92,7 +67,7 @@ export class McpServer {
   /** Logs the error that a refusal answers, unless it is the refusal itself. */
   #logged(refusal: GatewayError, error: unknown, { method }: RpcMessage, { request }: Context): GatewayError {
     if (refusal !== error)
-      this.#parts.logger.error({ err: error, request: request.id, method }, "request failed unexpectedly");
+      this.#services.logger.error({ err: error, request: request.id, method }, "request failed unexpectedly");
     return refusal;
   }
 
@@ -117,7 +92,7 @@ export class McpServer {
   }
 
   #initialize({ params }: RpcMessage): object {
-    const { mpp, seller } = this.#parts;
+    const { messageDoor, seller } = this.#shop;
     const { protocolVersion } = paramsAs(PARAMS.initialize, params);
     const wanted = PROTOCOL_VERSIONS.find((known) => known === protocolVersion);
     return {
@@ -126,7 +101,7 @@ export class McpServer {
       capabilities: {
         tools: {},
         tasks: { requests: { tools: { call: {} } } },
-        ...(mpp && { experimental: { payment: { methods: { evm: { intents: ["charge"] } } } } }),
+        ...(messageDoor && { experimental: { payment: { methods: messageDoor.methods } } }),
       },
       instructions: `Each tool is a job that costs money. A call without a payment returns its offers; pay one in _meta.`,
     };
@@ -134,7 +109,7 @@ export class McpServer {
 
   async #listTools({ params }: RpcMessage): Promise<object> {
     const start = Number(paramsAs(PARAMS.listTools, params).cursor ?? 0);
-    const jobs = await this.#parts.listing.jobs();
+    const jobs = await this.#shop.listing.jobs();
     const end = start + TOOLS_PER_PAGE;
     return {
       tools: jobs.slice(start, end).map(toTool),
@@ -143,10 +118,11 @@ export class McpServer {
   }
 
   async #callTool(message: RpcMessage, context: Context): Promise<object> {
-    const { listing, checkout, mpp, waits, places, tokens, calls } = this.#parts;
+    const { listing, checkout, messageDoor } = this.#shop;
+    const { periods, places, tokens, store: calls } = this.#services;
     const { name, arguments: args = {}, task } = paramsAs(PARAMS.callTool, message.params);
     const listed = (await listing.jobs()).find((job) => toolName(job) === name);
-    const payment = new ToolPayment(message.meta, mpp);
+    const payment = new ToolPayment(message.meta, messageDoor);
     let tool: Tool | undefined = listed;
     let bought: AcceptedPayment;
     try {
@@ -162,12 +138,12 @@ export class McpServer {
     } catch (error) {
       if (error instanceof RpcError || tool === undefined) throw error;
       const refusal = this.#logged(purchaseRefusalOf(error), error, message, context);
-      this.#parts.refusals.add(refusal, { request: context.request, job: tool, door: payment });
+      this.#shop.refusals.add(refusal, { request: context.request, job: tool, door: payment });
       return this.#refuse(tool, payment, refusal);
     }
     const { callId } = bought;
     const { payer } = bought.payment;
-    const meta = this.#boughtMeta(bought, payment);
+    const meta = this.#boughtMeta(bought, payment, message.meta);
     const taskId = `${callId}.${tokens.tokenOf(bought.payment)}`;
     // The job is paid for: an error from here on must not look like a refusal.
     const unlessFailed = <Found>(found: Promise<Found>) =>
@@ -176,31 +152,24 @@ export class McpServer {
       return { task: taskOf(taskId, await unlessFailed(calls.findCall(callId))), _meta: meta };
     const leave = places.take({ callId, payer, session: context.session?.id });
     if (leave === undefined) return stillRunning(taskId, meta);
-    const waiting = { ...context, message, meta, maxMs: waits.toolMs };
+    const waiting = { ...context, message, meta, maxMs: periods.toolMs };
     return (await unlessFailed(this.#wait(callId, waiting).finally(leave))) ?? stillRunning(taskId, meta);
   }
 
   #askToPay(job: Tool, unpaid: UnpaidRequest, { session }: Context): Promise<object> {
-    this.#parts.refusals.count("payment_required", job);
+    this.#shop.refusals.count("payment_required", job);
     const refusal = paymentRequired(unpaid.offers);
-    const data = this.#mppData(unpaid, "payment-required", refusal.message);
-    if (data !== undefined && session?.paysByMpp)
-      throw new RpcError(RPC.paymentRequired, "Payment Required", data);
-    return this.#offersResult(job, refusal, data);
+    const demand = this.#shop.messageDoor?.askToPay(unpaid, refusal);
+    if (demand && session?.expectsErrors) throw rpcErrorOf(demand.error);
+    return this.#offersResult(job, refusal, demand?.meta);
   }
 
   #refuse(job: Tool, payment: ToolPayment, refusal: GatewayError): object | Promise<object> {
     const { code, message, details } = refusal;
-    if (payment.isByMpp && code === "invalid_payment")
-      throw new RpcError(RPC.invalidParams, message, { code, ...chargedNothing(code) });
-    if (refusal instanceof PaymentRefusal) {
-      const data = this.#mppData(refusal, problemOf(refusal) ?? "verification-failed", message);
-      if (payment.isByMpp) {
-        const number = code === "malformed_credential" ? RPC.invalidParams : RPC.paymentRefused;
-        throw new RpcError(number, message, { ...data, code, ...chargedNothing(code) });
-      }
-      return this.#offersResult(job, refusal, data);
-    }
+    const error = payment.door?.refuse(refusal);
+    if (error) throw rpcErrorOf(error);
+    if (refusal instanceof PaymentRefusal)
+      return this.#offersResult(job, refusal, this.#shop.messageDoor?.askToPay(refusal, refusal)?.meta);
     const { problem: _, ...more } = details;
     const { serviceId, jobIndex } = job;
     const ids = refusal.status === 403 ? { service_id: Number(serviceId), job_index: jobIndex } : {};
@@ -208,23 +177,23 @@ export class McpServer {
     return { isError: true, structuredContent: told, content: [text(JSON.stringify(told))] };
   }
 
-  /** The answer to a call that must be paid: x402's, with the challenges of MPP beside it. */
-  async #offersResult(job: Tool, refusal: PaymentRefusal, mppData: object | undefined): Promise<object> {
+  /** The answer to a call that must be paid: x402's, with what the other door for messages demands beside it. */
+  async #offersResult(job: Tool, refusal: PaymentRefusal, demand: Meta | undefined): Promise<object> {
     const { code, message, offers, settled } = refusal;
-    const { descriptions, receipts } = this.#parts;
+    const { descriptions, receipts } = this.#shop;
     const { resource, extensions } = descriptions.withOffers(job, offers);
-    const signed = await receipts?.signOffers(offers);
+    const signed = receipts && { [receipts.extension]: await receipts.signOffers(offers) };
     const required = {
       x402Version: 2,
       error: message,
       resource: { ...resource, url: `mcp://tool/${toolName(job)}` },
       accepts: offers.map(toRequirements),
-      extensions: { ...extensions, ...(signed && { [OFFER_RECEIPT]: signed }) },
+      extensions: { ...extensions, ...signed },
       code,
       ...chargedNothing(code),
     };
     const meta = {
-      ...(mppData && { "org.paymentauth/payment-required": mppData }),
+      ...demand,
       ...(settled && { "x402/payment-response": settled.settlement }),
     };
     return {
@@ -235,31 +204,11 @@ export class McpServer {
     };
   }
 
-  #mppData(
-    asked: { readonly offers: readonly Offer[]; readonly body: Uint8Array | undefined },
-    type: string,
-    detail: string,
-  ): object | undefined {
-    const challenges = this.#parts.mpp?.challengesFor(asked).map(plainChallenge) ?? [];
-    if (challenges.length === 0) return undefined;
-    const problem = {
-      type: `https://paymentauth.org/problems/${type}`,
-      title: "Payment Required",
-      status: 402,
-      detail,
-    };
-    return { httpStatus: 402, challenges, problem };
-  }
-
-  #boughtMeta(bought: AcceptedPayment, { isByMpp, challengeId }: ToolPayment): Meta {
-    const { tokens, seller, mpp } = this.#parts;
-    const path = callPath(seller.publicUrl, bought.callId);
-    const receipt = isByMpp && mpp ? { ...mpp.receiptOf(bought), challengeId } : undefined;
-    if (receipt !== undefined) mpp?.countAccepted(bought);
+  #boughtMeta(bought: AcceptedPayment, { door }: ToolPayment, sent: Meta): Meta {
+    const { tokens } = this.#services;
+    const path = callPath(this.#shop.seller.publicUrl, bought.callId);
     return {
-      ...(receipt === undefined
-        ? { "x402/payment-response": bought.settlement }
-        : { "org.paymentauth/receipt": receipt }),
+      ...(door ? door.acceptedMeta(sent, bought) : { "x402/payment-response": bought.settlement }),
       "jobgate/call": {
         call_id: bought.callId,
         receipt: bought.receipt,
@@ -274,14 +223,15 @@ export class McpServer {
     callId: number,
     of: Context & { readonly message: RpcMessage; readonly meta: Meta; readonly maxMs: number },
   ): Promise<object | undefined> {
-    const { watch, calls, waits, receipts } = this.#parts;
+    const { watch, store: calls, periods } = this.#services;
+    const { receipts } = this.#shop;
     const { progressToken } = of.message.meta;
     const showsProgress = of.notify !== undefined && progressToken !== undefined;
     const over = new AbortController();
     const end = () => over.abort();
     of.request.closed.addEventListener("abort", end);
     // Progress shows the client that it goes on.
-    const maxMs = showsProgress ? waits.longToolMs : of.maxMs;
+    const maxMs = showsProgress ? periods.longToolMs : of.maxMs;
     void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
     let told: ToldProgress | undefined;
     try {
@@ -311,14 +261,14 @@ export class McpServer {
 
   async #taskResult(message: RpcMessage, context: Context): Promise<object> {
     const { taskId, call } = await this.#findTask(message, context);
-    const { waits, places } = this.#parts;
+    const { periods, places } = this.#services;
     const { callId, payment, state } = call;
     const waiter = { callId, payer: payment.payer, session: context.session?.id };
     const hasEnded = state === "failed" || isFinished(call);
     const leave = hasEnded ? () => {} : places.take(waiter);
     if (leave === undefined) throw tooManyWaits();
     const meta = { "io.modelcontextprotocol/related-task": { taskId } };
-    const waiting = { ...context, message, meta, maxMs: waits.longToolMs };
+    const waiting = { ...context, message, meta, maxMs: periods.longToolMs };
     const outcome = await this.#wait(callId, waiting).finally(leave);
     if (outcome !== undefined) return outcome;
     throw new RpcError(RPC.refused, "The task is still running: ask for its result again.", {
@@ -331,7 +281,7 @@ export class McpServer {
     { params }: RpcMessage,
     { request }: Context,
   ): Promise<{ taskId: string; call: CallState }> {
-    const { calls, tokens, limits } = this.#parts;
+    const { store: calls, tokens, limits } = this.#services;
     const { taskId } = paramsAs(PARAMS.task, params);
     const [, id, token = ""] = /^([1-9][0-9]{0,15})\.([\w-]{43})$/.exec(taskId) ?? [];
     const call = id === undefined ? undefined : await calls.findCall(Number(id));
@@ -347,4 +297,8 @@ export class McpServer {
 function retryAfter(headers: GatewayError["headers"]): { retry_after_secs?: number } {
   const secs = headers["retry-after"];
   return secs === undefined ? {} : { retry_after_secs: Number(secs) };
+}
+
+function rpcErrorOf({ code, message, data }: MessageError): RpcError {
+  return new RpcError(code, message, data);
 }

@@ -6,7 +6,10 @@ import type { ReceiptsConfig } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import type { Offer } from "../wire/offer.ts";
+import type { Offer } from "../../x402/wire/offer.ts";
+import { jobUrl } from "../../x402/wire/paths.ts";
+import type { Signer } from "../../x402/wire/signer.ts";
+import { didRoute } from "./did-document.ts";
 import {
   OFFER_DOMAIN,
   OFFER_RECEIPT,
@@ -20,9 +23,7 @@ import {
   type Signed,
   type SignedOffers,
   type SignedReceipt,
-} from "../wire/offer-receipt.ts";
-import { jobUrl } from "../wire/paths.ts";
-import { didRoute } from "./did-document.ts";
+} from "./offer-receipt.ts";
 
 /** Most bytes of the offers as JSON. They go out in a header with `bazaar`, and come back in the payment's. */
 const MAX_BYTES = 2_560;
@@ -30,7 +31,8 @@ const MAX_BYTES = 2_560;
 const MAX_REMEMBERED = 1_000;
 
 /** Signs offers, and receipts of delivered calls. Neither changes what can be paid. */
-export class ReceiptSigner {
+export class ReceiptSigner implements Signer {
+  readonly extension = OFFER_RECEIPT;
   readonly #account: LocalAccount;
   readonly #publicUrl: string;
   readonly #clock: Clock;

@@ -3,9 +3,9 @@ import { parsePaymentPayload } from "@x402/core/schemas";
 import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { concat, keccak256, stringToBytes } from "viem";
 import * as z from "zod";
-import { type JobKey, jobKeyText } from "../../../core/job-call.ts";
-import type { Offer } from "../../wire/offer.ts";
-import { v1NetworkName } from "../../wire/v1-networks.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Offer } from "../../x402/wire/offer.ts";
+import { v1NetworkName } from "../../x402/wire/v1-networks.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
 

@@ -8,10 +8,10 @@ import pino from "pino";
 import { publicKeyToAddress } from "viem/accounts";
 import { expect, onTestFinished, test } from "vitest";
 import { HttpServer } from "../../../src/http/server.ts";
+import type { SignedOffers } from "../../../src/parts/receipts/offer-receipt.ts";
+import { ReceiptSigner } from "../../../src/parts/receipts/receipt-signer.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
-import { ReceiptSigner } from "../../../src/x402/receipts/receipt-signer.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
-import type { SignedOffers } from "../../../src/x402/wire/offer-receipt.ts";
 import { accounts } from "../../helpers/accounts.ts";
 
 const START_SECS = 1_800_000_000;

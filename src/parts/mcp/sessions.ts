@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { boundedCache } from "../../../core/bounded-cache.ts";
-import { equalInConstantTime } from "../../../core/constant-time.ts";
-import type { AccessTokens } from "../../calls/access-tokens.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
+import { equalInConstantTime } from "../../core/constant-time.ts";
+import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
 
 /** Sessions remembered as ended. */
 const MAX_ENDED = 10_000;
@@ -9,8 +9,8 @@ const MAX_ENDED = 10_000;
 /** Data that a session's client sent when it began. */
 export interface Session {
   readonly id: string;
-  /** The client pays over MPP, and expects challenges as errors. */
-  readonly paysByMpp: boolean;
+  /** The client announced the capability `payment`: it pays in another protocol than x402, and expects demands as errors. */
+  readonly expectsErrors: boolean;
 }
 
 /** Sessions. Each is encoded in its id, so it goes on after a restart and at another replica. */
@@ -22,9 +22,9 @@ export class Sessions {
     this.#tokens = tokens;
   }
 
-  begin(origin: string | undefined, paysByMpp: boolean): Session {
-    const text = `${randomBytes(16).toString("base64url")}.${paysByMpp ? "mpp" : "x402"}`;
-    return { id: `${text}.${this.#seal(text, origin)}`, paysByMpp };
+  begin(origin: string | undefined, expectsErrors: boolean): Session {
+    const text = `${randomBytes(16).toString("base64url")}.${expectsErrors ? "mpp" : "x402"}`;
+    return { id: `${text}.${this.#seal(text, origin)}`, expectsErrors };
   }
 
   /** Returns the session with an id; undefined if it has ended, or was begun by another origin. */
@@ -32,7 +32,7 @@ export class Sessions {
     // The whole text, or what follows the seal would make other IDs of the same session.
     const [, text = "", kind, seal = ""] = /^([\w-]+\.(mpp|x402))\.([\w-]+)$/.exec(id) ?? [];
     if (!equalInConstantTime(seal, this.#seal(text, origin))) return undefined;
-    return this.#ended.get(id) ? undefined : { id, paysByMpp: kind === "mpp" };
+    return this.#ended.get(id) ? undefined : { id, expectsErrors: kind === "mpp" };
   }
 
   end({ id }: Session): void {

@@ -2,20 +2,15 @@ import { decodePaymentSignatureHeader } from "@x402/core/http";
 import { parsePaymentPayload } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
 import * as z from "zod";
-import { GatewayError } from "../../../core/errors.ts";
-import { isNestedDeeper, isObject } from "../../../core/objects.ts";
-import type { HttpRequest, JobRequest } from "../../../http/request.ts";
-import type { PaymentReader } from "../../purchase/checkout.ts";
-import { type SignedPayment, toSignedPayment } from "../../wire/payment-header.ts";
-import { type Challenge, canonical } from "../mpp/challenges.ts";
-import { parseCredential } from "../mpp/credential.ts";
-import type { MppDoor } from "../mpp/mpp-door.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { isNestedDeeper } from "../../core/objects.ts";
+import type { HttpRequest, JobRequest } from "../../http/request.ts";
+import type { MessageDoor, Meta } from "../../x402/doors/message-door.ts";
+import type { PaymentReader } from "../../x402/purchase/checkout.ts";
+import { type SignedPayment, toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { paramsAs } from "./params.ts";
 
-type Meta = Readonly<Record<string, unknown>>;
-
 const X402 = "x402/payment";
-const MPP = "org.paymentauth/credential";
 /** Headers of the purchase, such as those of a caller or a quote. */
 const HEADERS = "jobgate/headers";
 const MAX_NESTING = 32;
@@ -52,51 +47,28 @@ export function toolRequest(
   };
 }
 
-/** The payment of a tool call, in the `_meta` of either protocol. */
+/** The payment of a tool call in its `_meta`: over x402, or through another door for messages. */
 export class ToolPayment implements PaymentReader {
   readonly #meta: Meta;
-  readonly #mpp: MppDoor | undefined;
-  /** Id of the challenge that is paid. */
-  readonly challengeId: string | undefined;
+  /** The other door, if the payment comes through it. */
+  readonly door: MessageDoor | undefined;
 
-  constructor(meta: Meta, mpp: MppDoor | undefined) {
+  constructor(meta: Meta, door: MessageDoor | undefined) {
     this.#meta = meta;
-    this.#mpp = mpp;
-    const { challenge } = (meta[MPP] ?? {}) as { readonly challenge?: { readonly id?: unknown } };
-    this.challengeId = typeof challenge?.id === "string" ? challenge.id : undefined;
-  }
-
-  get isByMpp(): boolean {
-    return this.#mpp !== undefined && this.#meta[MPP] !== undefined;
+    this.door = door?.carriesPayment(meta) ? door : undefined;
   }
 
   carriesPayment(): boolean {
-    return this.isByMpp || this.#meta[X402] !== undefined;
+    return this.door !== undefined || this.#meta[X402] !== undefined;
   }
 
   readPayment(): SignedPayment | undefined {
-    if (!this.carriesPayment()) return undefined;
-    if (this.isByMpp && this.#meta[X402] !== undefined)
-      throw invalid("_meta holds an x402 payment and an MPP credential: send one of them.");
-    return this.isByMpp ? this.#readCredential() : readX402(this.#meta[X402]);
+    const paid = this.#meta[X402];
+    if (this.door === undefined) return paid === undefined ? undefined : readX402(paid);
+    if (paid !== undefined)
+      throw invalid(`_meta holds an x402 payment and ${this.door.payment}: send one of them.`);
+    return this.door.readPayment(this.#meta);
   }
-
-  #readCredential(): SignedPayment | undefined {
-    const sent = this.#meta[MPP];
-    const credential: { readonly challenge?: { readonly request?: unknown } } = isObject(sent) ? sent : {};
-    const request = credential.challenge?.request;
-    // Over JSON-RPC a challenge holds its request as plain JSON.
-    const challenge =
-      typeof request === "object" && !isNestedDeeper(request, MAX_NESTING)
-        ? { ...credential.challenge, request: canonical(request) }
-        : credential.challenge;
-    return this.#mpp?.toPayment(parseCredential({ ...credential, challenge }));
-  }
-}
-
-/** Returns a challenge in the form of JSON-RPC. */
-export function plainChallenge({ request, ...challenge }: Challenge): object {
-  return { ...challenge, request: JSON.parse(Buffer.from(request, "base64url").toString()) };
 }
 
 function readX402(value: unknown): SignedPayment {

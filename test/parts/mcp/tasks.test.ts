@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { CallState } from "../../../../src/store/contract/call-lookup.ts";
-import { progressAfter, type ToldProgress } from "../../../../src/x402/doors/mcp/tasks.ts";
+import { progressAfter, type ToldProgress } from "../../../src/parts/mcp/tasks.ts";
+import type { CallState } from "../../../src/store/contract/call-lookup.ts";
 
 /** Values that a client is told while the runner reports these. */
 function toldOf(reports: readonly (readonly [percent: number, text: string])[]): number[] {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { GatewayError, UnknownOutcomeError } from "../../../../src/core/errors.ts";
-import { startPaidParts } from "../../../e2e/paid-parts.ts";
-import { sendRpc } from "../../../helpers/mcp.ts";
-import { startBeforeAll } from "../../../helpers/start-before-all.ts";
-import { startAnotherGateway, type TestGateway } from "../../gateway-harness.ts";
+import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
+import { startPaidParts } from "../../e2e/paid-parts.ts";
+import { sendRpc } from "../../helpers/mcp.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { startAnotherGateway, type TestGateway } from "../../x402/gateway-harness.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const startShop = () =>

@@ -1,6 +1,6 @@
-import type { HttpRequest } from "../../../http/request.ts";
-import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../../http/response.ts";
-import type { MethodHandlers } from "../../../http/routes.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
+import type { MethodHandlers } from "../../http/routes.ts";
 import { parseMessage, RPC, RpcError, type RpcMessage, rpcError } from "./json-rpc.ts";
 import { type McpServer, PROTOCOL_VERSIONS } from "./mcp-server.ts";
 import { PARAMS, paramsAs } from "./params.ts";

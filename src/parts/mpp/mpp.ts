@@ -1,0 +1,55 @@
+import type { X402Config } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { SalesWay } from "../../x402/jobs/seller.ts";
+import type { ShopAddition, X402Part } from "../../x402/part.ts";
+import type { Services } from "../../x402/services.ts";
+import { jobUrl } from "../../x402/wire/paths.ts";
+import { Challenges } from "./challenges.ts";
+import { MessageDoor } from "./message-door.ts";
+import { BLUEPRINT, EVM, type MppMethod } from "./methods.ts";
+import { MPP_COUNTERS, type MppCounter, MppDoor } from "./mpp-door.ts";
+import { SharedDoor } from "./shared-door.ts";
+
+/** Prefix of the routes for clients of the Blueprint SDK. */
+const ROUTES = "mpp";
+
+/** MPP at each configuration. Its challenges outlive a reload. */
+export class Mpp implements X402Part {
+  readonly #clock: Clock;
+  readonly #count: (counter: MppCounter) => void;
+  #challenges: Challenges | undefined;
+
+  constructor({ clock, stats }: Services) {
+    this.#clock = clock;
+    this.#count = stats.addCounters(MPP_COUNTERS);
+  }
+
+  open({ mpp: config, acceptedTokens: tokens, publicUrl }: X402Config): ShopAddition | undefined {
+    if (config === undefined) return undefined;
+    if (this.#challenges === undefined) this.#challenges = new Challenges({ config, clock: this.#clock });
+    else this.#challenges.reload(config);
+    const challenges = this.#challenges;
+    const doorBy = (method: MppMethod) => new MppDoor({ method, challenges, tokens, count: this.#count });
+    const mpp = doorBy(EVM);
+    return {
+      door: (x402) => new SharedDoor({ x402, mpp }),
+      doors: { [ROUTES]: doorBy(BLUEPRINT) },
+      messageDoor: new MessageDoor(mpp),
+      way: wayOf(publicUrl),
+    };
+  }
+}
+
+function wayOf(publicUrl: string): SalesWay {
+  return {
+    protocol: "MPP",
+    guide:
+      "MPP clients (`mppx`) pay one of the challenges in `WWW-Authenticate: Payment`, which the 402 has too.",
+    entryFields: (job) => ({ mpp_endpoint: jobUrl(publicUrl, job, ROUTES) }),
+    methodFor: (offer) => (EVM.takes(offer) ? EVM.name : undefined),
+    headers: {
+      accepted: { "Payment-Receipt": "Receipt of MPP, JSON in base64url" },
+      paymentRequired: { "WWW-Authenticate": "Challenges of MPP for this body" },
+    },
+  };
+}

@@ -1,0 +1,43 @@
+import type { GatewayError } from "../../core/errors.ts";
+import type { ToldSettlement } from "../purchase/checkout.ts";
+import type { Offer } from "../wire/offer.ts";
+import type { SignedPayment } from "../wire/payment-header.ts";
+
+/** `_meta` of a message. */
+export type Meta = Readonly<Record<string, unknown>>;
+
+/** Error of JSON-RPC. */
+export interface MessageError {
+  readonly code: number;
+  readonly message: string;
+  readonly data: object;
+}
+
+/** What a client can pay, and for which body. */
+export interface Asked {
+  readonly offers: readonly Offer[];
+  readonly body: Uint8Array | undefined;
+}
+
+/** A payment protocol beside x402 whose payments and receipts travel in the `_meta` of JSON-RPC messages. */
+export interface MessageDoor {
+  /** Name of a payment, with its article. */
+  readonly payment: string;
+  /** Payment methods, as a server announces them. */
+  readonly methods: object;
+  carriesPayment(meta: Meta): boolean;
+  /** @throws GatewayError `invalid_payment`, `malformed_credential` */
+  readPayment(meta: Meta): SignedPayment;
+  /**
+   * Returns how to pay: `_meta` of an answer with x402's offers, and the error for clients that announced this protocol.
+   * Returns undefined if it cannot pay any of the offers.
+   */
+  askToPay(
+    asked: Asked,
+    refusal: GatewayError,
+  ): { readonly meta: Meta; readonly error: MessageError } | undefined;
+  /** Returns the error that answers a refused payment; undefined if its refusal is the same in every protocol. */
+  refuse(refusal: GatewayError): MessageError | undefined;
+  /** Returns `_meta` of the answer to an accepted payment. */
+  acceptedMeta(meta: Meta, told: ToldSettlement): Meta;
+}

@@ -1,0 +1,98 @@
+import type { X402Config } from "../config/config.ts";
+import { CallbackGuard } from "../core/callbacks.ts";
+import type { RouteTable } from "../http/routes.ts";
+import { bazaarExtension } from "./catalogue/bazaar.ts";
+import type { X402GatewayOptions } from "./gateway-options.ts";
+import { JobDescriptions } from "./jobs/job-descriptions.ts";
+import { sellerOf } from "./jobs/seller.ts";
+import type { X402Part } from "./part.ts";
+import { X402Producer } from "./producer.ts";
+import { AdoptedPayments } from "./purchase/adopted-payments.ts";
+import { Checkout } from "./purchase/checkout.ts";
+import { EarlierPayments } from "./purchase/earlier-payments.ts";
+import { ExtensionEchoes } from "./purchase/extension-echoes.ts";
+import { InputChecks } from "./purchase/input-checks.ts";
+import { Purchase } from "./purchase/purchase.ts";
+import { Refusals } from "./purchase/refusals.ts";
+import { Verification } from "./purchase/verification.ts";
+import { shopRoutes } from "./routes.ts";
+import type { Services } from "./services.ts";
+import type { Shop } from "./shop.ts";
+import { IdentifierRule } from "./wire/payment-identifier.ts";
+
+/** A shop with the way to it. */
+export interface OpenShop extends Shop {
+  readonly routes: RouteTable;
+}
+
+/**
+ * Opens the shop of a configuration, which the services apply from then on.
+ * @param of `before` is the shop that it replaces: what its 402s declared stays valid while its offers are open
+ */
+export async function openShop(
+  services: Services,
+  of: {
+    readonly config: X402Config;
+    readonly before: Shop | undefined;
+    readonly parts: readonly X402Part[];
+    readonly callbackKeys: X402GatewayOptions["callbackKeys"];
+  },
+): Promise<OpenShop> {
+  const { config, before, parts, callbackKeys } = of;
+  const { jobs = [], acceptedTokens: tokens, maxBodyBytes } = config;
+  const { store, payments, callerAuth, bodies, limits, stats, clock } = services;
+  const { facilitators, evidence, funds, settlement, inProgress } = payments;
+  const opened = await Promise.all(parts.map(async (part) => part.open(config)));
+  const additions = opened.filter((addition) => addition !== undefined);
+  const inputs = await InputChecks.compile(jobs, { bodies, limits });
+  await services.reload(config);
+
+  const { book: prices, listing, quotePayment } = services.prices.at(config);
+  const identifiers = new IdentifierRule(jobs);
+  const ways = additions.flatMap(({ way }) => way ?? []);
+  const seller = sellerOf(config, ways);
+  const descriptions = new JobDescriptions({
+    jobs,
+    seller,
+    declares: [
+      bazaarExtension,
+      ...additions.flatMap(({ declares }) => declares ?? []),
+      (job) => ({ extensions: identifiers.declaration(job) }),
+    ],
+    extensionsOf: (network) => facilitators.extensionsOf(network),
+  });
+  const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, clock });
+  if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
+  const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
+  const purchase = new Purchase({
+    callerAuth,
+    store,
+    verification,
+    settlement,
+    inProgress,
+    identifiers,
+    adopted: new AdoptedPayments({ ledger: store, verification }),
+    earlier: new EarlierPayments({ journal: store, tokens }),
+    producer: new X402Producer(config),
+    stats,
+    echoes,
+    undecidedLimits: config,
+  });
+  const callbacks = callbackKeys && config.callbacks ? new CallbackGuard(config.callbacks) : undefined;
+  const checkout = new Checkout({ prices, inputs, callbacks, purchase, limits, maxBodyBytes });
+  const shop: Shop = {
+    config,
+    seller,
+    prices,
+    quotePayment,
+    listing,
+    descriptions,
+    echoes,
+    verification,
+    checkout,
+    refusals: new Refusals({ ...services, listing }),
+    receipts: additions.find(({ receipts }) => receipts)?.receipts,
+    messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,
+  };
+  return { ...shop, routes: shopRoutes(services, shop, { additions, callbackKeys }) };
+}

@@ -1,0 +1,39 @@
+import type { X402Config } from "../config/config.ts";
+import type { MethodHandlers } from "../http/routes.ts";
+import type { Door } from "./doors/door.ts";
+import type { MessageDoor } from "./doors/message-door.ts";
+import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
+import type { SalesWay } from "./jobs/seller.ts";
+import type { Services } from "./services.ts";
+import type { Shop } from "./shop.ts";
+import type { Signer } from "./wire/signer.ts";
+
+/** What a part does in the gateway that sells jobs. It outlives a configuration. */
+export interface X402Part {
+  /**
+   * Returns what the part adds at a configuration, at the start and at each reload; undefined if the configuration does not
+   * ask for it.
+   */
+  open(config: X402Config): ShopAddition | undefined | Promise<ShopAddition | undefined>;
+}
+
+/** Makes what the parts do in the gateway. */
+export type LoadX402Parts = (services: Services) => Promise<readonly X402Part[]>;
+
+/** What a part adds to the shop of one configuration. */
+export interface ShopAddition {
+  /** Declares extensions in the 402s of each job. */
+  readonly declares?: DeclareExtensions;
+  /** Signs offers and receipts. */
+  readonly receipts?: Signer;
+  /** Takes payments on the jobs' own routes beside x402, through a door that it puts before x402's. */
+  door?(x402: Door): Door;
+  /** Further doors to the jobs: each sells at `/{name}/jobs/{service}/{job}`. */
+  readonly doors?: Readonly<Record<string, Door>>;
+  /** Takes payments in JSON-RPC messages beside x402. */
+  readonly messageDoor?: MessageDoor;
+  /** Describes how jobs are bought by this part. */
+  readonly way?: SalesWay;
+  /** Routes of the part, by path. */
+  routes?(shop: Shop): Iterable<readonly [path: string, handlers: MethodHandlers]>;
+}
