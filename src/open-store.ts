@@ -29,6 +29,24 @@ export async function openStore(
   return (await kindOfStore(url)).open({ ...options, signal, url, ...connection });
 }
 
+/**
+ * Opens the store and closes it. A file that does not exist is not made: only its folder is looked at.
+ * @throws Error when it cannot be opened
+ */
+export async function tryStore(store: Omit<StoreConfig, "retention">, logger: Logger): Promise<void> {
+  if (store.url.startsWith(SQLITE)) {
+    const { isNewFile, obstacleAt } = await import("./store/sqlite/open-database.ts");
+    const path = store.url.slice(SQLITE.length);
+    if (isNewFile(path)) {
+      const obstacle = obstacleAt(path);
+      if (obstacle !== undefined) throw new Error(obstacle);
+      return;
+    }
+  }
+  const opened = await openStore(store, logger);
+  await opened.close();
+}
+
 /** Looks at the store beside the process that serves it. @throws Error when there is none */
 export async function inspectStore(place: Pick<StoreConfig, "url" | "tls" | "ca">): Promise<StoreInspection> {
   const { url } = place;

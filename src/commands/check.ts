@@ -101,13 +101,12 @@ async function partProblems(config: Config): Promise<PeerProblem[]> {
 }
 
 async function storeProblems({ store }: Config): Promise<PeerProblem[]> {
-  const [{ openStore }, { StoreInUseError }] = await Promise.all([
+  const [{ tryStore }, { StoreInUseError }] = await Promise.all([
     import("../open-store.ts"),
     import("../store/store.ts"),
   ]);
   try {
-    const opened = await openStore({ ...store, connectTimeoutMs: 0 }, pino({ level: "silent" }));
-    await opened.close();
+    await tryStore({ ...store, connectTimeoutMs: 0 }, pino({ level: "silent" }));
     return [];
   } catch (error) {
     // The gateway that runs on the file has opened it.

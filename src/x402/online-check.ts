@@ -1,6 +1,7 @@
 import { readChainId } from "../chain/chain-client.ts";
-import { asHex, asNumber, Rpc, RpcError, RpcUnanswered } from "../chain/rpc.ts";
+import { asHex, asNumber, Rpc, RpcError } from "../chain/rpc.ts";
 import type { AcceptedToken, JobPolicy, PeerProblem, X402Config } from "../config/config.ts";
+import { unreachableText } from "../node/unreachable.ts";
 import { checkFacilitators, type FacilitatorFindings } from "./facilitators/online-check.ts";
 import { hasPermit2 } from "./settlement/permit2.ts";
 
@@ -52,7 +53,7 @@ async function tokenProblems(
       return [{ path: [...path, "transfer_method"], message }];
     }
   } catch (error) {
-    return [{ path: [...path, "rpc_url"], message: unanswered(error) }];
+    return [{ path: [...path, "rpc_url"], message: unanswered(token.rpcUrl, error) }];
   }
   // Wrong decimals would charge a power of ten too much or too little. A token need not implement decimals().
   const decimals = await rpc
@@ -73,7 +74,8 @@ async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["pat
     const message = "has no contract on this chain; expected the one to ask";
     return [{ path: [...path, "chain_contract"], message }];
   } catch (error) {
-    return [{ path: [...path, "chain_rpc_url"], message: unanswered(error) }];
+    const message = unanswered(restriction.chainRpcUrl, error);
+    return [{ path: [...path, "chain_rpc_url"], message }];
   }
 }
 
@@ -81,8 +83,8 @@ async function hasContract(rpc: Rpc, address: string): Promise<boolean> {
   return asHex(await rpc.call("eth_getCode", [address, "latest"])) !== "0x";
 }
 
-function unanswered(error: unknown): string {
-  const isOfRpc = error instanceof RpcError || error instanceof RpcUnanswered;
-  const reason = isOfRpc ? ` (${error.message})` : "";
-  return `does not answer as a chain's RPC${reason}; expected an Ethereum JSON-RPC endpoint`;
+function unanswered(rpcUrl: string, error: unknown): string {
+  const reason =
+    error instanceof RpcError ? `${new URL(rpcUrl).host}: ${error.message}` : unreachableText(rpcUrl, error);
+  return `does not answer as a chain's RPC (${reason}); expected an Ethereum JSON-RPC endpoint`;
 }

@@ -1,4 +1,6 @@
+import { readdir } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
+import { testFolder } from "../helpers/test-folder.ts";
 import { runHereWith } from "./operator-commands.ts";
 
 const GOOD = 'service_id = 1\n[operator]\ntoken = "env:TOKEN"\n[webhooks]\n';
@@ -106,6 +108,14 @@ describe("jobgate check", () => {
     });
   });
 
+  test("--online leaves no store behind in a folder where nothing was served", async () => {
+    const folder = await testFolder();
+    const toml = `[store]\nurl = "sqlite:${folder}/jobgate.db"\n[webhooks]\n`;
+    const { code, stdout } = await runHereWith(["check", "--online"], { files: { "jobgate.toml": toml } });
+    expect(code, stdout).toBe(0);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
   test("--online reports an unreachable facilitator, rate source, pricing engine and store, with their lines", async () => {
     const toml = `[store]
 url = "sqlite:/nonexistent/folder/jobgate.db"
@@ -118,7 +128,7 @@ asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
 symbol = "USDC"
 decimals = 6
 pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-rate_source.http = { url = "http://127.0.0.1:1/?key=hunter2", pointer = "/rate", max_age_secs = 60 }
+rate_source.http = { url = "http://127.0.0.1:2/?key=hunter2", pointer = "/rate", max_age_secs = 60 }
 transfer_method = "eip3009"
 eip3009_name = "USDC"
 eip3009_version = "2"
@@ -128,15 +138,19 @@ url = "http://127.0.0.1:1"
 `;
     const { code, stdout } = await runHereWith(["check", "--online"], { files: { "jobgate.toml": toml } });
     expect(code).toBe(1);
-    expect(stdout).toContain("jobgate.toml:5: x402.facilitator_url: does not answer");
     expect(stdout).toContain(
-      "jobgate.toml:16: x402.accepted_tokens[0].rpc_url: does not answer as a chain's RPC",
+      "jobgate.toml:5: x402.facilitator_url: does not answer; expected an x402 facilitator (127.0.0.1:1: ECONNREFUSED)",
     );
     expect(stdout).toContain(
-      "jobgate.toml:12: x402.accepted_tokens[0].rate_source.http.url: gives no rate: it does not answer",
+      "jobgate.toml:16: x402.accepted_tokens[0].rpc_url: does not answer as a chain's RPC (127.0.0.1:1: ECONNREFUSED); expected",
     );
-    expect(stdout).toContain("jobgate.toml:18: pricing_engine.url: does not answer");
-    expect(stdout).toContain("jobgate.toml:2: store.url: cannot be opened");
+    expect(stdout).toContain(
+      "jobgate.toml:12: x402.accepted_tokens[0].rate_source.http.url: gives no rate: it does not answer (127.0.0.1:2: ECONNREFUSED)",
+    );
+    expect(stdout).toContain("jobgate.toml:18: pricing_engine.url: does not answer (127.0.0.1:1)");
+    expect(stdout).toContain(
+      "jobgate.toml:2: store.url: cannot be opened: there is no folder /nonexistent/folder",
+    );
     expect(stdout).not.toContain("hunter2");
   });
 });

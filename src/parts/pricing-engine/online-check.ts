@@ -18,7 +18,7 @@ export async function findEngineProblems(
   jobs: readonly JobKey[],
 ): Promise<PeerProblem[]> {
   if (!(await isEngineReachable(url, TIMEOUT_MS)))
-    return [problem("url", "does not answer; expected a gRPC server")];
+    return [problem("url", `does not answer (${new URL(url).host}); expected a gRPC server`)];
   if (signing === undefined) return [];
   const logger = pino({ level: "silent" });
   const client = new EngineClient(url);

@@ -94,7 +94,7 @@ function problemOf(error: unknown): RateProblem {
   if (error instanceof RpcUnanswered) {
     const { status } = error;
     const what = status === undefined ? "does not answer" : `answers with status ${status}`;
-    return new RateProblem("rpc_url", `its RPC ${what}`);
+    return new RateProblem("rpc_url", `its RPC ${what}`, error);
   }
   if (error instanceof RpcError) {
     // It may hold text of the contract.

@@ -36,7 +36,7 @@ export function createHttpRate(source: {
   return async () => {
     const asOf = clock();
     const body = await get().catch((error: unknown) => {
-      throw error instanceof RateProblem ? error : new RateProblem("url", noAnswer(error, timeoutMs));
+      throw error instanceof RateProblem ? error : new RateProblem("url", noAnswer(error, timeoutMs), error);
     });
     const value = valueAt(parseJson(body), pointer);
     if (value === undefined) throw new RateProblem("pointer", "its answer has nothing at the pointer");

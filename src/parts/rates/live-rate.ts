@@ -1,5 +1,6 @@
 import type { PeerProblem } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
+import { unreachableText } from "../../node/unreachable.ts";
 import type { LiveRateSource } from "../../x402/prices/token-rates.ts";
 import { createChainlinkRate } from "./chainlink-rate.ts";
 import { createHttpRate } from "./http-rate.ts";
@@ -86,7 +87,7 @@ export class LiveRate {
 
 /**
  * Queries a token's source once, for `jobgate check --online`.
- * @returns the problem at a key path below the token's; the message holds no URL
+ * @returns the problem at a key path below the token's; of a URL the message has the host
  */
 export async function findRateProblem(source: LiveRateSource): Promise<PeerProblem | undefined> {
   try {
@@ -94,7 +95,10 @@ export async function findRateProblem(source: LiveRateSource): Promise<PeerProbl
     return undefined;
   } catch (error) {
     if (!(error instanceof RateProblem)) throw error;
-    return { path: ["rate_source", source.kind, error.key], message: `gives no rate: ${error.message}` };
+    const { key, message, cause } = error;
+    const url = source.kind === "chainlink" ? source.rpcUrl : source.url;
+    const where = cause === undefined ? "" : ` (${unreachableText(url, cause)})`;
+    return { path: ["rate_source", source.kind, key], message: `gives no rate: ${message}${where}` };
   }
 }
 

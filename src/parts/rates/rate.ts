@@ -11,8 +11,9 @@ export class RateProblem extends Error {
   /** Configuration key to look at. */
   readonly key: "rpc_url" | "feed" | "url" | "pointer" | "max_age_secs";
 
-  constructor(key: RateProblem["key"], message: string) {
-    super(message);
+  /** @param cause why the server gave no answer, if it gave none */
+  constructor(key: RateProblem["key"], message: string, cause?: unknown) {
+    super(message, cause === undefined ? {} : { cause });
     this.key = key;
   }
 }

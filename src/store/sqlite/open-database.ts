@@ -1,4 +1,4 @@
-import { accessSync, closeSync, constants, openSync, readSync, rmSync, statSync } from "node:fs";
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
 import { FILE_VERSIONS_OFFSET } from "./database-header.ts";
@@ -83,6 +83,11 @@ export function openFile(path: string): Database {
   } catch (cause) {
     throw new Error(`${path} cannot be opened: ${obstacleAt(path) ?? reasonOf(cause)}`, { cause });
   }
+}
+
+/** Returns true if nothing was served at a path yet: neither the database nor its owner file is there. */
+export function isNewFile(path: string): boolean {
+  return !existsSync(path) && !existsSync(`${path}-owner`);
 }
 
 /** Returns why no file can be opened there, which the drivers do not say. */

@@ -8,6 +8,7 @@ import type {
   X402Config,
 } from "../../config/config.ts";
 import { decimalText } from "../../core/amounts.ts";
+import { unreachableText } from "../../node/unreachable.ts";
 import type { PaymentKind, Supported } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
@@ -57,7 +58,8 @@ async function checkRemote(
   try {
     supported = await new RemoteFacilitator({ ...config, timeoutMs }).supported();
   } catch (error) {
-    const { message } = error as Error;
+    const { message: problem, cause } = error as Error;
+    const message = cause === undefined ? problem : `${problem} (${unreachableText(config.url, cause)})`;
     return { notes: [], networks: () => [], problems: [{ path: [...path, "url"], message }] };
   }
   return {
@@ -99,9 +101,9 @@ async function checkLocal(
           notes: [`local: ${SCHEMES.join(", ")} on ${network}; ${accounts.join(", ")}`],
           problems: [],
         };
-      } catch {
+      } catch (error) {
         return problem(
-          `has an RPC for ${network} that does not answer; expected an Ethereum JSON-RPC endpoint`,
+          `has an RPC for ${network} that does not answer (${unreachableText(rpcUrl, error)}); expected an Ethereum JSON-RPC endpoint`,
         );
       }
     }),

@@ -47,7 +47,7 @@ test("A wrong or stale feed, or an unreachable RPC, is reported at the key to co
   });
   expect(await findRateProblem(chainlink({ rpcUrl: "http://127.0.0.1:1" }))).toEqual({
     path: ["rate_source", "chainlink", "rpc_url"],
-    message: "gives no rate: its RPC does not answer",
+    message: "gives no rate: its RPC does not answer (127.0.0.1:1: ECONNREFUSED)",
   });
   await feed.setRound(3200_00000000n, Date.now() - 7_200_000);
   const stale = await findRateProblem(chainlink());
@@ -56,9 +56,9 @@ test("A wrong or stale feed, or an unreachable RPC, is reported at the key to co
 });
 
 test("A URL without an answer, or a pointer to nothing, is reported at the key to correct", async () => {
-  expect(await findRateProblem(http({ url: "http://127.0.0.1:1" }))).toEqual({
+  expect(await findRateProblem(http({ url: "http://127.0.0.1:2" }))).toEqual({
     path: ["rate_source", "http", "url"],
-    message: "gives no rate: it does not answer",
+    message: "gives no rate: it does not answer (127.0.0.1:2: ECONNREFUSED)",
   });
   expect(await findRateProblem(http({ pointer: "/rate" }))).toEqual({
     path: ["rate_source", "http", "pointer"],
@@ -67,7 +67,7 @@ test("A URL without an answer, or a pointer to nothing, is reported at the key t
 });
 
 test("The part queries each live source, and names the token of a source that gives no rate", async () => {
-  const silent = `{ http = { url = "http://127.0.0.1:1", pointer = "/rate", max_age_secs = 60 } }`;
+  const silent = `{ http = { url = "http://127.0.0.1:2", pointer = "/rate", max_age_secs = 60 } }`;
   const live = TOKEN.replace(/rate_per_native_unit = .*/, `rate_source = ${silent}`).replace(
     /asset = .*/,
     `asset = "${feed.address}"`,
@@ -77,7 +77,7 @@ test("The part queries each live source, and names the token of a source that gi
   expect(await part.findProblems?.(loaded.config)).toEqual([
     {
       path: ["x402", "accepted_tokens", 1, "rate_source", "http", "url"],
-      message: "gives no rate: it does not answer",
+      message: "gives no rate: it does not answer (127.0.0.1:2: ECONNREFUSED)",
     },
   ]);
 });
