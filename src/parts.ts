@@ -19,6 +19,7 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/retention/part.ts"),
   () => import("./parts/books/part.ts"),
   () => import("./parts/receipts/part.ts"),
+  () => import("./parts/sign-in/part.ts"),
   () => import("./parts/mpp/part.ts"),
   () => import("./parts/mcp/part.ts"),
 ];

@@ -49,8 +49,8 @@ export async function openShop(
 
   const { book: prices, listing, quotePayment } = services.prices.at(config);
   const identifiers = new IdentifierRule(jobs);
-  const ways = additions.flatMap(({ way }) => way ?? []);
-  const seller = sellerOf(config, ways);
+  const features = additions.flatMap(({ feature }) => feature ?? []);
+  const seller = sellerOf(config, features);
   const descriptions = new JobDescriptions({
     jobs,
     seller,
@@ -92,6 +92,7 @@ export async function openShop(
     checkout,
     refusals: new Refusals({ ...services, listing }),
     receipts: additions.find(({ receipts }) => receipts)?.receipts,
+    payerProof: additions.find(({ payerProof }) => payerProof)?.payerProof,
     messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,
   };
   return { ...shop, routes: shopRoutes(services, shop, { additions, callbackKeys }) };

@@ -1,9 +1,10 @@
 import type { X402Config } from "../config/config.ts";
 import type { MethodHandlers } from "../http/routes.ts";
+import type { PayerProof } from "./calls/payer-proof.ts";
 import type { Door } from "./doors/door.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
-import type { SalesWay } from "./jobs/seller.ts";
+import type { Feature } from "./jobs/seller.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { Signer } from "./wire/signer.ts";
@@ -26,14 +27,16 @@ export interface ShopAddition {
   readonly declares?: DeclareExtensions;
   /** Signs offers and receipts. */
   readonly receipts?: Signer;
+  /** Recognises payers who do not have the access token of their call. */
+  readonly payerProof?: PayerProof;
   /** Takes payments on the jobs' own routes beside x402, through a door that it puts before x402's. */
   door?(x402: Door): Door;
   /** Further doors to the jobs: each sells at `/{name}/jobs/{service}/{job}`. */
   readonly doors?: Readonly<Record<string, Door>>;
   /** Takes payments in JSON-RPC messages beside x402. */
   readonly messageDoor?: MessageDoor;
-  /** Describes how jobs are bought by this part. */
-  readonly way?: SalesWay;
+  /** Describes what the part lets clients do. */
+  readonly feature?: Feature;
   /** Routes of the part, by path. */
   routes?(shop: Shop): Iterable<readonly [path: string, handlers: MethodHandlers]>;
 }

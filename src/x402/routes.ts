@@ -3,7 +3,6 @@ import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import { CallRoute } from "./calls/call-route.ts";
-import { PayerCallsRoute } from "./calls/payer-calls-route.ts";
 import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
 import type { Door } from "./doors/door.ts";
 import { X402Door } from "./doors/x402-door.ts";
@@ -28,26 +27,15 @@ export function shopRoutes(
   },
 ): RouteTable {
   const { additions, callbackKeys } = from;
-  const {
-    store,
-    tokens,
-    limits,
-    callEvents,
-    stats,
-    signIn,
-    prices: { rates },
-    clock,
-  } = services;
-  const { config, prices, listing, seller, receipts } = shop;
+  const { store, callEvents, stats, clock } = services;
+  const { rates } = services.prices;
+  const { config, prices, listing, seller } = shop;
   const { acceptedTokens, publicUrl, maxBodyBytes } = config;
-  const ofCalls = { calls: store, tokens, signIn, limits };
-  const call = new CallRoute({ ...ofCalls, events: callEvents, receipts });
-  const payerCalls = new PayerCallsRoute({ ...ofCalls, payments: store, publicUrl });
+  const call = new CallRoute({ ...services, ...shop, calls: store, events: callEvents });
   const fixed = new Map<string, MethodHandlers>([
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
     ...SHOP_FILES,
-    ["/x402/calls", { GET: (request) => payerCalls.answer(request) }],
     ...new CatalogueRoutes({ listing, seller }).all,
     ...(callbackKeys ? [callbackKeysRoute(callbackKeys)] : []),
     ...additions.flatMap((addition) => [...(addition.routes?.(shop) ?? [])]),

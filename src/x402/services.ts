@@ -18,8 +18,6 @@ import { Prices } from "./prices/prices.ts";
 import { BodyChecks } from "./purchase/body-checks.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
 import { RefusedPayments } from "./purchase/refused-payments.ts";
-import { AccountContracts } from "./sign-in/account-contracts.ts";
-import { SignIn } from "./sign-in/sign-in.ts";
 import { X402Stats } from "./stats.ts";
 
 /** What lives as long as the gateway that sells jobs, whatever its configuration is. */
@@ -42,7 +40,6 @@ export class Services implements BackgroundService {
   readonly limits: ClientLimits;
   readonly bodies: BodyChecks;
   readonly refused: RefusedPayments;
-  readonly signIn: SignIn;
 
   constructor(options: X402GatewayOptions, periods: Partial<X402Periods>) {
     const { config, store, logger, events, clock = systemClock, telemetry = NO_TELEMETRY } = options;
@@ -67,8 +64,6 @@ export class Services implements BackgroundService {
     this.limits = new ClientLimits(config);
     this.bodies = new BodyChecks(elapsed);
     this.refused = new RefusedPayments({ log: store, telemetry, clock, logger });
-    const contracts = new AccountContracts({ timeoutMs: rpcTimeoutMs, telemetry });
-    this.signIn = new SignIn({ ...this, nonces: store, contracts, publicUrl: config.publicUrl });
   }
 
   async start(): Promise<void> {
@@ -87,6 +82,5 @@ export class Services implements BackgroundService {
     this.payments.reload(config);
     await this.prices.rates.watch(config.acceptedTokens);
     this.limits.reload(config);
-    this.signIn.reload(config);
   }
 }

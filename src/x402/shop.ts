@@ -1,4 +1,5 @@
 import type { X402Config } from "../config/config.ts";
+import type { PayerProof } from "./calls/payer-proof.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
 import type { JobDescriptions } from "./jobs/job-descriptions.ts";
 import type { Listing } from "./jobs/listing.ts";
@@ -26,5 +27,6 @@ export interface Shop {
   readonly checkout: Checkout;
   readonly refusals: Refusals;
   readonly receipts: Signer | undefined;
+  readonly payerProof: PayerProof | undefined;
   readonly messageDoor: MessageDoor | undefined;
 }

@@ -20,7 +20,7 @@ export class Mcp implements X402Part {
     const { allowedOrigins } = config;
     const sessions = this.#sessions;
     return {
-      way: { guide: `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.` },
+      feature: { guide: `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.` },
       routes: (shop) => {
         const server = new McpServer(this.#services, shop);
         const route = new McpRoute({ server, sessions, allowedOrigins, publicUrl, maxBodyBytes });

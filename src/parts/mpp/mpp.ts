@@ -1,6 +1,6 @@
 import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { SalesWay } from "../../x402/jobs/seller.ts";
+import type { Feature } from "../../x402/jobs/seller.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
 import { jobUrl } from "../../x402/wire/paths.ts";
@@ -35,12 +35,12 @@ export class Mpp implements X402Part {
       door: (x402) => new SharedDoor({ x402, mpp }),
       doors: { [ROUTES]: doorBy(BLUEPRINT) },
       messageDoor: new MessageDoor(mpp),
-      way: wayOf(publicUrl),
+      feature: featureOf(publicUrl),
     };
   }
 }
 
-function wayOf(publicUrl: string): SalesWay {
+function featureOf(publicUrl: string): Feature {
   return {
     protocol: "MPP",
     guide:

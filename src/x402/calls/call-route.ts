@@ -4,13 +4,12 @@ import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
-import type { SignIn } from "../sign-in/sign-in.ts";
-import { carriesSignIn } from "../sign-in/sign-in-message.ts";
 import type { CallPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 import { describeCall, resultResponse } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
+import type { PayerProof } from "./payer-proof.ts";
 
 interface Parts {
   readonly calls: CallLookup;
@@ -18,12 +17,12 @@ interface Parts {
   readonly tokens: AccessTokens;
   readonly limits: Pick<ClientLimits, "countWrongToken">;
   readonly receipts: Signer | undefined;
-  readonly signIn: SignIn;
+  readonly payerProof: PayerProof | undefined;
 }
 
 /**
  * `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token,
- * and to its payer who signs in.
+ * and to its payer who proves to be that.
  */
 export class CallRoute {
   readonly #parts: Parts;
@@ -46,7 +45,7 @@ export class CallRoute {
 
   /**
    * @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` with another call's;
-   * those of {@link SignIn.payerOf}; `call_expired`
+   * those of {@link PayerProof.payerOf}; `call_expired`
    */
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
     const isBuyer = await this.#proof(request);
@@ -66,17 +65,18 @@ export class CallRoute {
 
   /** Returns whether a payment is that of whoever asks. */
   async #proof(request: HttpRequest): Promise<(payment: PaymentKey) => boolean> {
-    const { tokens, signIn } = this.#parts;
+    const { tokens, payerProof } = this.#parts;
     const token = bearerToken(request);
     if (token !== undefined) return (payment) => tokens.isTokenOf(token, payment);
-    if (!carriesSignIn(request)) {
+    if (payerProof?.isIn(request) !== true) {
+      const advice = payerProof === undefined ? "" : `; ${payerProof.advice}`;
       throw new GatewayError(
         "unauthorized",
-        "Send the access_token of the 202 answer as Authorization: Bearer <access_token>; a payer who lost it finds it at /x402/calls.",
+        `Send the access_token of the 202 answer as Authorization: Bearer <access_token>${advice}.`,
         { headers: { "www-authenticate": "Bearer" } },
       );
     }
-    const { payer, network } = await signIn.payerOf(request);
+    const { payer, network } = await payerProof.payerOf(request);
     return (payment) => payment.payer === payer && payment.network === network;
   }
 

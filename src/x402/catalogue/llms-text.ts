@@ -9,7 +9,7 @@ const MAX_DESCRIPTION = 200;
 /** Renders `GET /llms.txt`: Markdown for agents (llmstxt.org). */
 export function* llmsText(
   jobs: readonly ListedJob[],
-  { publicUrl, serviceName, ways }: Seller,
+  { publicUrl, serviceName, features }: Seller,
 ): Iterable<string> {
   yield `# ${serviceName}
 
@@ -23,8 +23,7 @@ export function* llmsText(
 3. The answer is 202 with \`call_id\`, \`access_token\` and \`links\`. \`GET\` \`links.result\` with \`Authorization: Bearer <access_token>\`
    until it is 200. Or send \`Prefer: wait=30\` with the payment: then the answer is the result itself if it is there in time.
 
-${ways.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an answer is lost, and send the very same request again: it is charged once. A payer who lost the
-\`access_token\` signs the challenge of \`GET ${publicUrl}/x402/calls\` (\`sign-in-with-x\`) and lists his calls. A refusal has \`error\`,
+${features.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an answer is lost, and send the very same request again: it is charged once. A refusal has \`error\`,
 \`code\`, \`charged\` and \`retryable\`. Only the 402 is binding; prices here may be a minute old.
 
 ## Reference

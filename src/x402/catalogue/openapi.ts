@@ -2,19 +2,20 @@ import { decimalText } from "../../core/amounts.ts";
 import { version } from "../../node/version.ts";
 import { embeddedSchema, inputExample } from "../jobs/job-input.ts";
 import type { ListedJob } from "../jobs/listing.ts";
-import { jobTitle, optionText, type SalesWay, type Seller } from "../jobs/seller.ts";
+import { type Feature, jobTitle, optionText, type Seller } from "../jobs/seller.ts";
 import { schemeOf } from "../wire/offer.ts";
 import { mediaSchema } from "./media-schema.ts";
 
 /** Name of the protocol, and of its payment method. */
 const X402 = "x402";
+const NONE = { paths: {} };
 /** Most categories that the discovery draft allows a service. */
 const MAX_CATEGORIES = 5;
 
-/** Renders `GET /openapi.json`: one operation for each job, and the list of a payer's calls. */
+/** Renders `GET /openapi.json`: one operation for each job, and those of the shop's features. */
 export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
-  const { publicUrl, serviceName, ways } = seller;
-  const protocols = ["x402", ...ways.flatMap(({ protocol }) => protocol ?? [])];
+  const { publicUrl, serviceName, features } = seller;
+  const protocols = ["x402", ...features.flatMap(({ protocol }) => protocol ?? [])];
   const head = {
     openapi: "3.1.0",
     info: {
@@ -33,11 +34,19 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
     servers: [{ url: publicUrl }],
   };
   yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
+  let comma = "";
   for (const job of jobs) {
-    yield `${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job, seller) })},`;
+    yield `${comma}${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job, seller) })}`;
+    comma = ",";
   }
-  yield `"/x402/calls":${JSON.stringify({ get: LIST_CALLS })}},"components":`;
-  yield `${JSON.stringify(components(seller)).slice(0, -1)},"schemas":${JSON.stringify(SCHEMAS).slice(0, -1)}`;
+  for (const { openApi: { paths } = NONE } of features) {
+    for (const [path, operations] of Object.entries(paths)) {
+      yield `${comma}${JSON.stringify(path)}:${JSON.stringify(operations)}`;
+      comma = ",";
+    }
+  }
+  const schemas = Object.assign({}, SCHEMAS, ...features.map(({ openApi }) => openApi?.schemas));
+  yield `},"components":${JSON.stringify(components(seller)).slice(0, -1)},"schemas":${JSON.stringify(schemas).slice(0, -1)}`;
   for (const job of jobs) {
     if (job.input?.schema === undefined) continue;
     const name = operationId(job);
@@ -89,7 +98,7 @@ function requestBody(job: ListedJob, input: ListedJob["input"]) {
   };
 }
 
-/** Price and protocols as discovery libraries read them, and the ways to pay as the discovery draft has them. */
+/** Price and protocols as discovery libraries read them, and the features to pay as the discovery draft has them. */
 function paymentInfo(job: ListedJob, seller: Seller) {
   const offers = paymentOffers(job, seller);
   const protocols = offers.map(({ protocol, method, scheme, intent, currency = "" }) =>
@@ -109,7 +118,7 @@ function discoveryPrice({ priceWei, currency }: NonNullable<ListedJob["price"]>,
 }
 
 /** Each offer has an amount of null while it is not known. */
-function paymentOffers({ offers, charge = ["fixed"] }: ListedJob, { ways }: Seller) {
+function paymentOffers({ offers, charge = ["fixed"] }: ListedJob, { features }: Seller) {
   if (offers.length === 0)
     return charge.map((kind) => ({
       ...{
@@ -122,7 +131,7 @@ function paymentOffers({ offers, charge = ["fixed"] }: ListedJob, { ways }: Sell
       currency: undefined,
     }));
   return offers.flatMap((offer) => {
-    const others = ways.flatMap(({ protocol, methodFor }) => {
+    const others = features.flatMap(({ protocol, methodFor }) => {
       const method = methodFor?.(offer);
       return protocol === undefined || method === undefined
         ? []
@@ -163,105 +172,24 @@ const REFUSAL = {
 
 const text = { type: "string" };
 
-const LINKS = { type: "object", properties: { self: text, result: text, events: text } };
-
 /** Schemas besides those of inputs, whose names begin with a small letter. */
 const SCHEMAS = {
   CallId: { type: "integer", minimum: 1 },
-  Call: {
-    type: "object",
-    properties: {
-      call_id: { $ref: "#/components/schemas/CallId" },
-      state: { enum: ["queued", "running", "succeeded", "failed"] },
-      reason: { ...text, description: "Why it failed" },
-      service_id: { type: "integer" },
-      job_index: { type: "integer" },
-      enqueued_at: { ...text, format: "date-time" },
-      finished_at: { ...text, format: "date-time" },
-      payment: {
-        type: "object",
-        properties: {
-          network: { ...text, description: "CAIP-2" },
-          ...{ asset: text, symbol: text, transaction: text },
-          amount: { ...text, description: "Base units" },
-        },
-        required: ["network", "asset", "symbol", "amount"],
-      },
-      charge: { type: "object", description: "Charge of a call that is paid by use" },
-      refund: { type: "object" },
-      access_token: { ...text, description: "Bearer token of the links" },
-      links: LINKS,
-    },
-    required: [
-      ...["call_id", "state", "service_id", "job_index", "enqueued_at", "payment", "access_token", "links"],
-    ],
-  },
+  Links: { type: "object", properties: { self: text, result: text, events: text } },
+  Refusal: REFUSAL,
 };
 
-const refusedBy = (status: number) => ({ [status]: { $ref: "#/components/responses/Refused" } });
-
-/** `GET /x402/calls`. It costs nothing, though it is answered 402: x402's clients sign in then. */
-const LIST_CALLS = {
-  operationId: "list_calls",
-  summary: "List your own calls",
-  description: "Lists the calls that an account paid for, newest first, to the account itself.",
-  parameters: [
-    {
-      name: "SIGN-IN-WITH-X",
-      in: "header",
-      description: "Signed challenge (CAIP-122), JSON in base64. Without it the answer is 402.",
-      schema: text,
-    },
-    {
-      name: "before",
-      in: "query",
-      description: "That of `next` on the page before",
-      schema: { type: "integer", minimum: 1 },
-    },
-  ],
-  responses: {
-    200: {
-      description: "One page of calls; it can be short, or empty, although more follow.",
-      content: {
-        "application/json": {
-          schema: {
-            type: "object",
-            properties: {
-              calls: { type: "array", items: { $ref: "#/components/schemas/Call" } },
-              next: { ...text, description: "Path of the next page; absent on the last" },
-            },
-            required: ["calls"],
-          },
-        },
-      },
-    },
-    402: {
-      description: "Sign in: sign the challenge. There is nothing to pay.",
-      headers: {
-        "PAYMENT-REQUIRED": {
-          description: "JSON in base64, with the challenge in extensions['sign-in-with-x']",
-          schema: text,
-        },
-      },
-      content: { "application/json": { schema: REFUSAL } },
-    },
-    ...refusedBy(400),
-    ...refusedBy(403),
-    ...refusedBy(409),
-    ...refusedBy(429),
-    ...refusedBy(503),
-    default: { $ref: "#/components/responses/Refused" },
-  },
-};
+const links = { $ref: "#/components/schemas/Links" };
+const refusal = { $ref: "#/components/schemas/Refusal" };
 
 const header = (description: string) => ({ description, schema: { type: "string" } });
 
-function headersOf(ways: readonly SalesWay[], answer: "accepted" | "paymentRequired"): object {
-  const headers = ways.flatMap((way) => Object.entries(way.headers?.[answer] ?? {}));
+function headersOf(features: readonly Feature[], answer: "accepted" | "paymentRequired"): object {
+  const headers = features.flatMap((feature) => Object.entries(feature.headers?.[answer] ?? {}));
   return Object.fromEntries(headers.map(([name, description]) => [name, header(description)]));
 }
 
-const components = ({ ways }: Seller) => ({
+const components = ({ features }: Seller) => ({
   parameters: {
     Payment: {
       name: "PAYMENT-SIGNATURE",
@@ -282,7 +210,7 @@ const components = ({ ways }: Seller) => ({
     Accepted: {
       description: "Paid. The job is stored and will run.",
       headers: {
-        ...headersOf(ways, "accepted"),
+        ...headersOf(features, "accepted"),
         "PAYMENT-RESPONSE": header("Settlement, JSON in base64"),
         Location: header("State of the call"),
       },
@@ -294,7 +222,7 @@ const components = ({ ways }: Seller) => ({
               status: { const: "accepted" },
               call_id: { $ref: "#/components/schemas/CallId" },
               access_token: { type: "string", description: "Bearer token of the call's routes" },
-              links: LINKS,
+              links,
             },
             required: ["status", "call_id", "access_token", "links"],
           },
@@ -304,14 +232,14 @@ const components = ({ ways }: Seller) => ({
     PaymentRequired: {
       description: "Payment required. Sign one of the offers and send the request again.",
       headers: {
-        ...headersOf(ways, "paymentRequired"),
+        ...headersOf(features, "paymentRequired"),
         "PAYMENT-REQUIRED": header("Offers (x402 version 2), JSON in base64"),
       },
-      content: { "application/json": { schema: REFUSAL } },
+      content: { "application/json": { schema: refusal } },
     },
     Refused: {
       description: "Refused. Nothing was charged unless `charged` says otherwise.",
-      content: { "application/json": { schema: REFUSAL } },
+      content: { "application/json": { schema: refusal } },
     },
   },
 });

@@ -4,7 +4,7 @@ import type { ListedJob } from "./listing.ts";
 import type { Seller } from "./seller.ts";
 
 /** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
-export function jobEntry(job: ListedJob, { publicUrl, ways }: Seller) {
+export function jobEntry(job: ListedJob, { publicUrl, features }: Seller) {
   const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
   const { input, output, maxRunSecs, onFailure } = job;
   return {
@@ -30,6 +30,6 @@ export function jobEntry(job: ListedJob, { publicUrl, ways }: Seller) {
       decimals: offer.decimals,
     })),
     x402_endpoint: job.url,
-    ...Object.assign({}, ...ways.map((way) => way.entryFields?.(job))),
+    ...Object.assign({}, ...features.map((feature) => feature.entryFields?.(job))),
   };
 }

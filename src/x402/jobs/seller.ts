@@ -14,12 +14,12 @@ export interface Seller {
   readonly publicUrl: string;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
-  /** Further ways to buy the jobs. */
-  readonly ways: readonly SalesWay[];
+  /** What clients can do besides buying over x402. */
+  readonly features: readonly Feature[];
 }
 
-/** A way to buy jobs beside x402 over HTTP, as documents about the jobs describe it. */
-export interface SalesWay {
+/** What clients can do besides buying over x402, as documents about the jobs describe it. */
+export interface Feature {
   /** Markdown for agents. */
   readonly guide: string;
   /** Name of its own payment protocol. */
@@ -28,16 +28,18 @@ export interface SalesWay {
   entryFields?(job: JobKey): Readonly<Record<string, string>>;
   /** Returns the payment method that can pay an offer; undefined if none can. */
   methodFor?(offer: Offer): string | undefined;
+  /** Its own routes in OpenAPI, and the schemas that they name. */
+  readonly openApi?: Readonly<Record<"paths" | "schemas", Readonly<Record<string, object>>>>;
   /** Headers of its answers, with their descriptions. */
   readonly headers?: Readonly<Record<"accepted" | "paymentRequired", Readonly<Record<string, string>>>>;
 }
 
 export function sellerOf(
   config: Pick<X402Config, "publicUrl" | "serviceName">,
-  ways: readonly SalesWay[] = [],
+  features: readonly Feature[] = [],
 ): Seller {
   const { publicUrl, serviceName = new URL(publicUrl).hostname.slice(0, MAX_NAME) } = config;
-  return { publicUrl, serviceName, ways };
+  return { publicUrl, serviceName, features };
 }
 
 /** Returns what people call a job. */

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
-import type { AccessTokens } from "../calls/access-tokens.ts";
+import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
 import type { SignInChallenge } from "./sign-in-message.ts";
 
 /** Time for which a challenge can be signed. */
@@ -17,7 +17,7 @@ const HALF = 32;
 export class SignInChallenges {
   readonly #tokens: Pick<AccessTokens, "seal">;
   readonly #clock: Clock;
-  #publicUrl: URL;
+  readonly #publicUrl: URL;
 
   constructor(parts: {
     readonly tokens: Pick<AccessTokens, "seal">;
@@ -27,10 +27,6 @@ export class SignInChallenges {
     this.#tokens = parts.tokens;
     this.#clock = parts.clock;
     this.#publicUrl = new URL(parts.publicUrl);
-  }
-
-  reload(publicUrl: string): void {
-    this.#publicUrl = new URL(publicUrl);
   }
 
   make(): SignInChallenge {

@@ -2,27 +2,17 @@ import { encodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequired } from "@x402/core/types";
 import { hashMessage, isErc6492Signature, parseErc6492Signature } from "viem";
 import { recoverSigner } from "../../chain/account-signature.ts";
-import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { NonceLedger } from "../../store/contract/call-lookup.ts";
-import type { AccessTokens } from "../calls/access-tokens.ts";
-import type { ClientLimits } from "../purchase/client-limits.ts";
+import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
+import type { PayerProof, ProvenPayer } from "../../x402/calls/payer-proof.ts";
+import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import type { AccountContracts } from "./account-contracts.ts";
 import { SignInChallenges } from "./sign-in-challenges.ts";
-import { readSignIn, SIGN_IN, type SignInMessage, signInText } from "./sign-in-message.ts";
-
-/**
- * A payer who signed in. It holds for one network: on another, the contract at his address may be somebody else's.
- */
-export interface SignedInPayer {
-  /** Lower case. */
-  readonly payer: string;
-  /** CAIP-2. */
-  readonly network: string;
-}
+import { carriesSignIn, readSignIn, SIGN_IN, type SignInMessage, signInText } from "./sign-in-message.ts";
 
 /** Time for which a used nonce is remembered after its challenge has expired, for replicas whose clocks are slow. */
 const MARGIN_SECS = 600;
@@ -38,30 +28,29 @@ interface Parts {
   readonly nonces: NonceLedger;
   readonly contracts: AccountContracts;
   readonly limits: Pick<ClientLimits, "countUnpaid" | "countWrongToken">;
+  /** CAIP-2 networks whose accounts can sign in. */
+  readonly networks: readonly string[];
+  readonly publicUrl: string;
   readonly clock: Clock;
 }
 
 /** Lets payers prove who they are by signing a challenge, once for each request. */
-export class SignIn {
+export class SignIn implements PayerProof {
+  readonly advice = "a payer who lost it finds it at /x402/calls";
   readonly #parts: Parts;
   readonly #challenges: SignInChallenges;
-  #networks: readonly string[] = [];
 
-  constructor({ publicUrl, ...parts }: Parts & Pick<X402Config, "publicUrl">) {
+  constructor(parts: Parts) {
     this.#parts = parts;
-    this.#challenges = new SignInChallenges({ ...parts, publicUrl });
+    this.#challenges = new SignInChallenges(parts);
   }
 
-  reload({ publicUrl, acceptedTokens }: Pick<X402Config, "publicUrl" | "acceptedTokens">): void {
-    this.#challenges.reload(publicUrl);
-    this.#parts.contracts.watch(acceptedTokens);
-    this.#networks = [...new Set(acceptedTokens.map(({ network }) => network))];
-  }
+  readonly isIn = carriesSignIn;
 
   /** Returns the 402 with a new challenge. x402 clients look for it there, and pay nothing: there is no offer. */
   challenge(): HttpResponse {
     const info = this.#challenges.make();
-    const supportedChains = this.#networks.map((chainId) => ({ chainId, type: "eip191" }));
+    const supportedChains = this.#parts.networks.map((chainId) => ({ chainId, type: "eip191" }));
     const required: PaymentRequired = {
       x402Version: 2,
       error: `Sign in as the payer: sign the challenge, and send it in the header ${SIGN_IN.toUpperCase()}.`,
@@ -79,7 +68,7 @@ export class SignIn {
    * @throws GatewayError `invalid_signature`, `signature_mismatch`, `signature_expired`, `signature_replay`,
    * `permission_check_failed`, `rate_limited`
    */
-  async payerOf(request: HttpRequest): Promise<SignedInPayer> {
+  async payerOf(request: HttpRequest): Promise<ProvenPayer> {
     const { limits, contracts } = this.#parts;
     limits.countUnpaid(request);
     const message = this.#readOwn(request);

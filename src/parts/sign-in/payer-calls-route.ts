@@ -5,12 +5,12 @@ import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { OperatorLists } from "../../store/contract/operator-lists.ts";
-import type { ClientLimits } from "../purchase/client-limits.ts";
-import type { SignedInPayer, SignIn } from "../sign-in/sign-in.ts";
-import { carriesSignIn } from "../sign-in/sign-in-message.ts";
-import { callPath } from "../wire/paths.ts";
-import type { AccessTokens } from "./access-tokens.ts";
-import { describeCall } from "./call-answer.ts";
+import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
+import { describeCall } from "../../x402/calls/call-answer.ts";
+import type { ProvenPayer } from "../../x402/calls/payer-proof.ts";
+import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
+import { callPath } from "../../x402/wire/paths.ts";
+import type { SignIn } from "./sign-in.ts";
 
 /** Payments that one page looks at. */
 const PAGE = 50;
@@ -37,7 +37,7 @@ export class PayerCallsRoute {
   async answer(request: HttpRequest): Promise<HttpResponse> {
     const { payments, signIn, limits } = this.#parts;
     const before = beforeOf(request);
-    if (!carriesSignIn(request)) {
+    if (!signIn.isIn(request)) {
       limits.countUnpaid(request);
       return signIn.challenge();
     }
@@ -51,7 +51,7 @@ export class PayerCallsRoute {
   /** Returns undefined for a call of another network, and one that is not paid for. */
   async #describe(
     { callId, key, symbol, amount, transferMethod, createdAt }: PaymentRecord,
-    { payer, network }: SignedInPayer,
+    { payer, network }: ProvenPayer,
   ): Promise<object | undefined> {
     if (key.payer !== payer || key.network !== network) return undefined;
     const call = await this.#parts.calls.findCall(callId);

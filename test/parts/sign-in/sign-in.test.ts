@@ -19,8 +19,8 @@ import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { ALLOWED_FACTORY, deployWallet } from "../../helpers/wallets.ts";
 import { paidCall, paymentIntent } from "../../store/store-fixtures.ts";
-import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
-import { USDC } from "../payments.ts";
+import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../../x402/gateway-harness.ts";
+import { USDC } from "../../x402/payments.ts";
 
 /** A network without an RPC, and one with the RPC of another chain. */
 const [SILENT, WRONG] = ["eip155:10", "eip155:8453"] as const;

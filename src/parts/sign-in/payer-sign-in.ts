@@ -1,0 +1,36 @@
+import type { X402Config } from "../../config/config.ts";
+import type { ShopAddition, X402Part } from "../../x402/part.ts";
+import type { Services } from "../../x402/services.ts";
+import { AccountContracts } from "./account-contracts.ts";
+import { OPEN_API } from "./open-api.ts";
+import { PayerCallsRoute } from "./payer-calls-route.ts";
+import { SignIn } from "./sign-in.ts";
+
+/** The payers' sign-in at each configuration. Its connections to chains outlive a reload. */
+export class PayerSignIn implements X402Part {
+  readonly #services: Services;
+  readonly #contracts: AccountContracts;
+
+  constructor(services: Services) {
+    const { telemetry, periods } = services;
+    this.#services = services;
+    this.#contracts = new AccountContracts({ timeoutMs: periods.rpcTimeoutMs, telemetry });
+  }
+
+  open({ publicUrl, acceptedTokens }: X402Config): ShopAddition {
+    const { tokens, store, limits, clock } = this.#services;
+    this.#contracts.watch(acceptedTokens);
+    const networks = [...new Set(acceptedTokens.map(({ network }) => network))];
+    const contracts = this.#contracts;
+    const signIn = new SignIn({ tokens, nonces: store, contracts, networks, limits, publicUrl, clock });
+    const calls = new PayerCallsRoute({ payments: store, calls: store, tokens, signIn, limits, publicUrl });
+    return {
+      payerProof: signIn,
+      feature: {
+        guide: `A payer who lost the \`access_token\` signs the challenge of \`GET ${publicUrl}/x402/calls\` (\`sign-in-with-x\`) and lists its calls.`,
+        openApi: OPEN_API,
+      },
+      routes: () => [["/x402/calls", { GET: (request) => calls.answer(request) }]],
+    };
+  }
+}
