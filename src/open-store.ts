@@ -13,7 +13,7 @@ const SQLITE = "sqlite:";
  * kind that is not used is not loaded.
  */
 export async function openStore(
-  { url, maxPending, ...connection }: Omit<StoreConfig, "retention">,
+  { url, maxPending, ...connection }: StoreConfig,
   logger: Logger,
   hooks: Pick<StoreOptions, "onBatch" | "onCommitted" | "tracing"> & {
     /** Ends the wait for a server that is not reachable yet. */

@@ -1,6 +1,6 @@
 /** `jobgate/config`: reads a configuration file for the parts that a program embeds. */
 
-export type { Config, OperatorConfig, PricingEngineConfig } from "../config/config.ts";
+export type { Config, OperatorConfig } from "../config/config.ts";
 export type { LoadConfigResult } from "../config/load-config.ts";
 export { type Mistake, mistakeText } from "../config/mistakes.ts";
 export { afterReload, changesThatNeedRestart } from "../config/reload.ts";

@@ -96,7 +96,7 @@ function checkTable(schema: z.ZodObject, value: unknown, place: Place): Record<s
     const hint =
       suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
     // A part that was deleted from this build may have had the table.
-    const isOfNoPart = suggestion === undefined && [item].flat().some(isTable);
+    const isOfNoPart = [item].flat().some(isTable);
     const found = isOfNoPart ? `is not a known key: this build has no table ${key}` : "is not a known key";
     place.at(key).report(`${found}; ${hint}`, suggestion);
   }

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { BindAddress } from "../core/network-address.ts";
 import type { Checked, Complete } from "./check-shape.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { ConfigTables } from "./schema.ts";
@@ -15,6 +16,13 @@ export interface TableContext {
   readonly folder: string;
 }
 
+/** An address that a part listens on. */
+export interface TableListener {
+  /** Table of the file that has its `bind_address`. */
+  readonly table: string;
+  readonly bindAddress: BindAddress | undefined;
+}
+
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
 
 interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
@@ -27,6 +35,8 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   complete(keys: Complete<Output<Keys>>, read: Awaited<Read>): Own;
   /** Returns what is in use after a reload. Absent: a change needs a restart. */
   afterReload?(running: Own, next: Own): Own;
+  /** Returns the address that the part listens on. */
+  listener?(keys: Checked<Output<Keys>>): TableListener | undefined;
   /** Says in a few words what the table has, if it has something: `push targets: 2`. */
   summary?(own: Own): string | undefined;
   /** Returns what operators see of the table, without secrets. */
@@ -54,7 +64,16 @@ export class ConfigTable<Own = unknown> {
 
   /** Paths of the keys, as the file spells them. */
   get paths(): readonly string[] {
-    return Object.keys(this.keys).map((key) => [...this.parent, key].map(fileKey).join("."));
+    return this.givenPaths(this.keys);
+  }
+
+  /** Returns the paths of keys that {@link takeFrom} returned. */
+  givenPaths(keys: object): readonly string[] {
+    return Object.keys(keys).map((key) => this.#pathOf(key));
+  }
+
+  #pathOf(key: string): string {
+    return [...this.parent, key].map(fileKey).join(".");
   }
 
   /** Returns the table in a configuration; undefined if the configuration has no table that has the keys. */
@@ -82,6 +101,11 @@ export class ConfigTable<Own = unknown> {
   async check(keys: object, context: Omit<TableContext, "place">): Promise<unknown> {
     const place = context.mistakes.at(...this.parent.map(fileKey));
     return this.#declaration.check?.(keys as never, { ...context, place });
+  }
+
+  /** Returns the address that the part listens on with keys that {@link takeFrom} returned. */
+  listener(keys: object): TableListener | undefined {
+    return this.#declaration.listener?.(keys as never);
   }
 
   /** @param read what {@link check} returned */

@@ -15,12 +15,8 @@ export type StoreConfig = Config["store"];
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
 
-export type PricingEngineConfig = Complete<ReturnType<typeof toPricingEngineConfig>>;
-/** EIP-712 domain and signer of the operator's quotes. */
-export type QuoteSigning = Complete<ReturnType<typeof toSigning>>;
 export type {
   FacilitatorConfig,
-  FacilitatorServiceConfig,
   LocalFacilitatorConfig,
   RemoteFacilitatorConfig,
 } from "./facilitators.ts";
@@ -65,7 +61,7 @@ export function toConfig(
   tables: CompleteTables,
   { tls, ...files }: FileContents & { readonly tls: TlsFiles },
 ) {
-  const { store, operator, x402, jobs, jobPricing, webhooks, pricingEngine, mcp } = tables;
+  const { store, operator, x402, jobs, jobPricing, webhooks, mcp } = tables;
   const ownServiceId = serviceIdOf(tables);
   return defined({
     store: defined({ ...store, ca: store.ca && required(tls.storeCa) }),
@@ -75,7 +71,6 @@ export function toConfig(
     serviceId: ownServiceId,
     x402: x402 && toX402Config(x402, { pricing: jobPricing, jobs, serviceId: ownServiceId, files, mcp }),
     webhooks: webhooks && toWebhooksConfig(webhooks),
-    pricingEngine: pricingEngine && toPricingEngineConfig(pricingEngine),
   });
 }
 
@@ -105,22 +100,5 @@ export function toOperator({ token, ...operator }: Pick<CompleteTables, "operato
     ...operator,
     /** Any of them is accepted; empty if none is needed. */
     tokens: secretList(token),
-  };
-}
-
-type EngineTable = NonNullable<CompleteTables["pricingEngine"]>;
-
-function toPricingEngineConfig(engine: EngineTable) {
-  const { url, bindAddress, proofOfWorkBits } = engine;
-  /** Absent: quotes cannot be checked, so they cannot be paid. */
-  const signing = engine.chainId === undefined ? undefined : toSigning(engine);
-  return defined({ url, bindAddress, proofOfWorkBits, signing });
-}
-
-function toSigning({ chainId, verifyingContract, operatorAddress }: EngineTable) {
-  return {
-    chainId: required(chainId),
-    verifyingContract: required(verifyingContract),
-    operatorAddress: required(operatorAddress),
   };
 }

@@ -4,16 +4,14 @@ import type { PrivateKey } from "../core/private-keys.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
   decimalAmount,
-  headerSecret,
   headerValue,
-  label,
   network,
   parseNetwork,
   privateKey,
   text,
   trueOrFalse,
 } from "./value-types.ts";
-import { baseUrl, headerName, httpUrl, tcpAddress } from "./web-types.ts";
+import { baseUrl, headerName, httpUrl } from "./web-types.ts";
 
 /** Ways to prove to a remote facilitator who asks. */
 const auth = z.object({
@@ -71,23 +69,9 @@ export const receiptsSchema = z.object({
   signer: signer.describe('a table such as { private_key = "file:/run/secrets/receipts" }'),
 });
 
-/** `[x402.facilitator_service]`: the local facilitator, for other sellers. */
-export const facilitatorServiceSchema = z.object({
-  bindAddress: tcpAddress(),
-  tokens: z
-    .array(
-      z
-        .union([headerSecret(), z.object({ name: label(), token: headerSecret() })])
-        .describe('a token, or a table { name = "…", token = "…" }'),
-    )
-    .min(1)
-    .describe("an array of tokens, one for each seller"),
-});
-
 export type SignerTable = Checked<z.output<typeof signer>>;
 export type FacilitatorTable = Checked<z.output<typeof facilitatorSchema>>;
 type FacilitatorOutput = Complete<z.output<typeof facilitatorSchema>>;
-type ServiceOutput = Complete<z.output<typeof facilitatorServiceSchema>>;
 
 export type FacilitatorConfig = RemoteFacilitatorConfig | LocalFacilitatorConfig;
 
@@ -116,8 +100,6 @@ export interface LocalFacilitatorConfig {
 export interface Signer {
   readonly privateKey: PrivateKey;
 }
-
-export type FacilitatorServiceConfig = Complete<ReturnType<typeof toFacilitatorService>>;
 
 /** 10 gwei. */
 const DEFAULT_MAX_FEE_PER_GAS_WEI = 10n ** 10n;
@@ -171,14 +153,5 @@ export function toRefunds(
     signer: required(signer),
     maxFeePerGasWei: maxFeePerGasGwei ?? DEFAULT_MAX_FEE_PER_GAS_WEI,
     minBalanceWei: minBalance ?? DEFAULT_MIN_BALANCE_WEI,
-  };
-}
-
-export function toFacilitatorService({ bindAddress, tokens }: ServiceOutput) {
-  return {
-    bindAddress,
-    tokens: tokens.map((item, i) =>
-      typeof item === "string" ? { name: `tokens[${i}]`, token: item } : item,
-    ),
   };
 }

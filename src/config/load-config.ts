@@ -11,7 +11,6 @@ import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
-import { checkPricingEngine } from "./rules/pricing-engine.ts";
 import { checkStore } from "./rules/store.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
@@ -59,7 +58,8 @@ export async function loadConfigWith(
     const keys = checked && table.takeFrom(checked);
     return keys === undefined ? [] : { table, keys };
   });
-  const shaped = checked && (serviceId === undefined ? checked : { ...checked, serviceId });
+  const given = new Set(ofParts.flatMap(({ table, keys }) => table.givenPaths(keys)));
+  const shaped = checked && { ...checked, ...(serviceId !== undefined && { serviceId }), ofParts: given };
   const tables = shaped && fillTokens(shaped, mistakes);
   const folder = dirname(options.path);
   if (tables !== undefined) checkStore(tables, mistakes);
@@ -72,12 +72,12 @@ export async function loadConfigWith(
     tls: await readTlsFiles(tables, mistakes),
   };
   if (tables !== undefined) {
-    checkListeners(tables, mistakes);
+    const listeners = ofParts.flatMap(({ table, keys }) => table.listener(keys) ?? []);
+    checkListeners(tables, listeners, mistakes);
     checkX402(tables, mistakes);
     checkJobs(tables, mistakes);
     checkPrices(tables, mistakes);
     checkWebhooks(tables, mistakes);
-    checkPricingEngine(tables, mistakes);
     warnOfMissingServiceId(tables, mistakes);
   }
   const parts = await Promise.all(

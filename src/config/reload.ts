@@ -27,8 +27,8 @@ export function afterReload(running: Config, next: Config): Config {
 }
 
 function x402AfterReload(running: X402Config, next: X402Config): X402Config {
-  const { bindAddress, facilitatorTimeoutMs, priceSource, facilitatorService: service, refunds } = running;
-  const { facilitatorService: nextService, refunds: _, ...reloaded } = next;
+  const { bindAddress, facilitatorTimeoutMs, priceSource, refunds } = running;
+  const { refunds: _, ...reloaded } = next;
   const isSameList = isDeepStrictEqual(
     running.facilitators.map(withoutSecrets),
     next.facilitators.map(withoutSecrets),
@@ -39,7 +39,6 @@ function x402AfterReload(running: X402Config, next: X402Config): X402Config {
     facilitatorTimeoutMs,
     priceSource,
     facilitators: isSameList ? next.facilitators : running.facilitators,
-    ...(service && { facilitatorService: { ...service, tokens: (nextService ?? service).tokens } }),
     ...(refunds ? { refunds } : next.jobs && { jobs: next.jobs.map(withoutPromise) }),
     // The prices of a file are checked for its own price source only.
     jobPricing: next.priceSource === priceSource ? next.jobPricing : running.jobPricing,

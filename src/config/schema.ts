@@ -1,18 +1,8 @@
 import * as z from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
-import {
-  address,
-  bearerTokens,
-  days,
-  integer,
-  oneOf,
-  seconds,
-  text,
-  trueOrFalse,
-  u64,
-} from "./value-types.ts";
-import { baseUrl, bindAddress, storeUrl, tcpAddress, webOrigin } from "./web-types.ts";
+import { bearerTokens, integer, oneOf, seconds, text, trueOrFalse, u64 } from "./value-types.ts";
+import { bindAddress, storeUrl, webOrigin } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
 import { jobPricingSchema, x402Schema } from "./x402.ts";
 
@@ -23,16 +13,6 @@ import { jobPricingSchema, x402Schema } from "./x402.ts";
  */
 
 const pemFile = () => text("the path of a PEM file");
-
-/** Ages, since the end, from which the store forgets. Absent: kept. */
-const retention = z.object({
-  /** Results, and how paid calls ended: until then their clients can ask for them. */
-  resultsDays: days().default(30),
-  /** Finished JobCalls in the operator's lists. */
-  callsDays: days().default(90),
-  paymentsDays: days().optional(),
-  deadLettersDays: days().optional(),
-});
 
 const store = z.object({
   /** `sqlite:PATH` or `postgres://…`. A relative path is relative to the working directory. */
@@ -47,7 +27,6 @@ const store = z.object({
   tls: oneOf(["disable", "require", "verify-full"]).optional(),
   /** PEM file with the authorities to trust for Postgres, instead of the well-known ones. */
   ca: pemFile().optional(),
-  retention: retention.prefault({}),
 });
 
 const runnerTls = z.object({
@@ -75,18 +54,6 @@ const operator = z.object({
   token: bearerTokens().optional(),
 });
 
-const pricingEngine = z.object({
-  /** Without a trailing slash. */
-  url: baseUrl(),
-  bindAddress: tcpAddress().prefault("127.0.0.1:8404"),
-  /** EIP-712 domain of the operator's quotes, and their signer: all three keys, or none. */
-  chainId: integer(1, Number.MAX_SAFE_INTEGER).optional(),
-  verifyingContract: address().optional(),
-  operatorAddress: address().optional(),
-  /** Leading zero bits of the proofs of work that the engine asks for. */
-  proofOfWorkBits: integer(0, 28).default(20),
-});
-
 /** The jobs of `[x402]` as tools of an MCP server. */
 const mcp = z.object({
   enabled: trueOrFalse().default(false),
@@ -109,12 +76,14 @@ export const configSchema = z.object({
   jobPricing: jobPricingSchema.default({}),
   /** Absent: the gateway does not listen. */
   webhooks: webhooksSchema.optional(),
-  pricingEngine: pricingEngine.optional(),
   mcp: mcp.optional(),
 });
 
 /** A file after its values are checked one by one, without those that are wrong. */
-export type ConfigTables = Checked<z.output<typeof configSchema>>;
+export type ConfigTables = Checked<z.output<typeof configSchema>> & {
+  /** Keys of parts that the file has, by their paths: `x402.refunds`. */
+  readonly ofParts: ReadonlySet<string>;
+};
 
 export type CompleteTables = Complete<z.output<typeof configSchema>>;
 

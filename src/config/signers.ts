@@ -10,7 +10,7 @@ import type { ConfigTables } from "./schema.ts";
  * @returns signers by the index of the facilitator's entry
  */
 export async function readSigners(
-  { x402 }: ConfigTables,
+  { x402 }: Pick<ConfigTables, "x402">,
   folder: string,
   mistakes: MistakeList,
 ): Promise<ReadonlyMap<number, readonly Signer[]>> {
@@ -36,7 +36,7 @@ export async function readSigners(
 
 /** Reads the key of `[x402.refunds]`. It must be no settler's: each gives nonces of its own. */
 export async function readRefundSigner(
-  { x402 }: ConfigTables,
+  { x402 }: Pick<ConfigTables, "x402">,
   folder: string,
   settlers: ReadonlyMap<number, readonly Signer[]>,
   mistakes: MistakeList,
@@ -52,7 +52,7 @@ export async function readRefundSigner(
 
 /** Reads the key of `[x402.receipts]`. It signs no transactions, so it may be anyone's: best that of `pay_to`. */
 export async function readReceiptSigner(
-  { x402 }: ConfigTables,
+  { x402 }: Pick<ConfigTables, "x402">,
   folder: string,
   mistakes: MistakeList,
 ): Promise<Signer | undefined> {

@@ -6,12 +6,10 @@ import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
   type FacilitatorConfig,
   facilitatorSchema,
-  facilitatorServiceSchema,
   receiptsSchema,
   refundsSchema,
   type Signer,
   toFacilitator,
-  toFacilitatorService,
   toRefunds,
   toRemoteFacilitator,
 } from "./facilitators.ts";
@@ -174,7 +172,6 @@ export const x402Schema = z.object({
     .min(1)
     .describe("an array of tables, one for each facilitator")
     .optional(),
-  facilitatorService: facilitatorServiceSchema.optional(),
   refunds: refundsSchema.optional(),
   receipts: receiptsSchema.optional(),
   callbacks: buyerCallbacks.prefault({}),
@@ -222,7 +219,6 @@ export function toX402Config(
     mpp,
     facilitatorUrl,
     facilitators,
-    facilitatorService,
     refunds,
     receipts,
     callbacks,
@@ -248,7 +244,6 @@ export function toX402Config(
     mcp: of.mcp?.enabled ? { allowedOrigins: of.mcp.allowedOrigins } : undefined,
     /** Ordered as they are asked; at least one. */
     facilitators: toFacilitators(facilitatorUrl, facilitators, signers),
-    facilitatorService: facilitatorService && toFacilitatorService(facilitatorService),
     refunds: refunds && toRefunds(refunds, refundSigner),
     /** Absent: offers and receipts are not signed. */
     receipts: receipts && { signer: required(receiptSigner) },

@@ -1,3 +1,4 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type {
   AcceptedToken,
@@ -7,8 +8,6 @@ import type {
   JobPolicy,
   MinCharge,
   MppConfig,
-  PricingEngineConfig,
-  QuoteSigning,
   RateSource,
   RefundsConfig,
   RunnerConfig,
@@ -20,41 +19,41 @@ import { decimalText } from "../core/amounts.ts";
 import { addressText, ipRangeText } from "../core/network-address.ts";
 import { priceText } from "../core/price.ts";
 import { accountOf } from "../core/private-keys.ts";
+import type { ConfigurationSchema } from "../gen/jobgate/v1/configuration_pb.ts";
 
 /** Makes the configuration that the operator sees. It shows only the values named here, so new secrets stay hidden. */
-export function toConfiguration(config: Config) {
-  const { serviceId, store, runner, parts } = config;
-  const { operator, x402, webhooks, pricingEngine } = config;
+export function toConfiguration(config: Config): MessageInitShape<typeof ConfigurationSchema> {
+  return [...config.parts].reduce<Record<string, unknown>>(
+    (shown, [table, own]) => merged(shown, table.show(own)),
+    ofCore(config),
+  );
+}
+
+function ofCore(config: Config) {
+  const { serviceId, store, runner } = config;
+  const { operator, x402, webhooks } = config;
   return {
     serviceId,
     store: toStore(store),
     runner: toRunner(runner),
-    ...Object.assign({}, ...[...parts].map(([table, own]) => table.show(own))),
     operator: { bindAddress: addressText(operator.bindAddress), hasToken: operator.tokens.length > 0 },
     ...(x402 ? { x402: toX402(x402) } : {}),
     ...(webhooks ? { webhooks: toWebhooks(webhooks) } : {}),
-    ...(pricingEngine ? { pricingEngine: toPricingEngine(pricingEngine) } : {}),
   };
 }
 
-function toStore({ url, maxPending, retention, poolSize = 0, tls }: Config["store"]) {
-  const { resultsDays, callsDays, paymentsDays, deadLettersDays } = retention;
-  return {
-    url: storeText(url),
-    maxPending: BigInt(maxPending),
-    poolSize,
-    tls: tls ?? "",
-    retention: {
-      results: durationFromDays(resultsDays),
-      calls: durationFromDays(callsDays),
-      ...(paymentsDays === undefined ? {} : { payments: durationFromDays(paymentsDays) }),
-      ...(deadLettersDays === undefined ? {} : { deadLetters: durationFromDays(deadLettersDays) }),
-    },
-  };
+/** Adds what parts show to the tables that they are in. */
+function merged(shown: Record<string, unknown>, ofPart: object): Record<string, unknown> {
+  const added = Object.entries(ofPart).map(([key, value]: [string, unknown]) => {
+    const own = shown[key];
+    const isInTable = typeof own === "object" && own !== null && !Array.isArray(own);
+    return [key, isInTable ? merged(own as Record<string, unknown>, value as object) : value];
+  });
+  return { ...shown, ...Object.fromEntries(added) };
 }
 
-function durationFromDays(days: number) {
-  return durationFromMs(Math.round(days * 86_400_000));
+function toStore({ url, maxPending, poolSize = 0, tls }: Config["store"]) {
+  return { url: storeText(url), maxPending: BigInt(maxPending), poolSize, tls: tls ?? "" };
 }
 
 function toRunner(runner: RunnerConfig) {
@@ -94,7 +93,6 @@ function toX402(x402: X402Config) {
     corsOrigins: [...x402.corsOrigins],
     trustedProxies: (x402.trustedProxies ?? []).map(ipRangeText),
     facilitators: x402.facilitators.map(toFacilitator),
-    facilitatorService: x402.facilitatorService ? addressText(x402.facilitatorService.bindAddress) : "",
     receiptsSigner: x402.receipts ? accountOf(x402.receipts.signer.privateKey) : "",
     ...(x402.mpp ? { mpp: toMpp(x402.mpp) } : {}),
     ...(x402.mcp ? { mcp: { allowedOrigins: [...x402.mcp.allowedOrigins] } } : {}),
@@ -102,7 +100,6 @@ function toX402(x402: X402Config) {
     ...(x402.callbacks ? { callbacks: toBuyerCallbacks(x402.callbacks) } : {}),
     serviceName: x402.serviceName ?? "",
     forwardHeaders: [...(x402.forwardHeaders ?? [])],
-    facilitatorServiceSellers: (x402.facilitatorService?.tokens ?? []).map(({ name }) => name),
     jobs: (x402.jobs ?? []).map(toJob),
   };
 }
@@ -238,20 +235,6 @@ function toEndpoint(endpoint: WebhookEndpoint) {
     allowCidrs: (endpoint.allowCidrs ?? []).map(ipRangeText),
     forwardHeaders: [...(endpoint.forwardHeaders ?? [])],
   };
-}
-
-function toPricingEngine({ url, bindAddress, proofOfWorkBits, signing }: PricingEngineConfig) {
-  return {
-    url: originOf(url),
-    bindAddress: addressText(bindAddress),
-    proofOfWorkBits,
-    checksQuotes: signing !== undefined,
-    ...(signing && toSigning(signing)),
-  };
-}
-
-function toSigning({ chainId, verifyingContract, operatorAddress }: QuoteSigning) {
-  return { chainId: BigInt(chainId), verifyingContract, operatorAddress };
 }
 
 /** Scheme, host and port of a URL; user, path and query may each hold a key. Empty if there is no URL. */

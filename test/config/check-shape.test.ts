@@ -31,7 +31,7 @@ testMistakes([
     promise: "A misspelt table is a mistake that suggests the table",
     toml: "[stoer] #!\nmax_pending = 1",
     keyPath: "stoer",
-    message: /^is not a known key; did you mean store\?$/,
+    message: /^is not a known key: this build has no table stoer; did you mean store\?$/,
     suggestion: "store",
   },
   {

@@ -8,7 +8,6 @@ test("An empty file has the defaults and no gateway", async () => {
     store: {
       url: "sqlite:jobgate.db",
       maxPending: 100_000,
-      retention: { resultsDays: 30, callsDays: 90 },
     },
     runner: {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8403 },

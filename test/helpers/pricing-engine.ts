@@ -11,7 +11,6 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { bytesToHex, hexToBytes, numberToBytes } from "viem";
-import type { QuoteSigning } from "../../src/config/config.ts";
 import { jobKeyText } from "../../src/core/job-call.ts";
 import {
   GetJobPriceRequestSchema,
@@ -21,6 +20,7 @@ import {
   GetPriceResponseSchema,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { close, listen } from "../../src/grpc/server.ts";
+import type { QuoteSigning } from "../../src/parts/pricing-engine/config.ts";
 import { RAW_ENGINE_METHODS } from "../../src/parts/pricing-engine/engine-channel.ts";
 import { jobQuoteTypedData } from "../../src/parts/pricing-engine/job-quote.ts";
 import type { Challenge } from "../../src/parts/pricing-engine/proof-of-work.ts";

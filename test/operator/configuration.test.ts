@@ -172,7 +172,6 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     "webhooks.endpoints.auth.secrets.secret",
     "webhooks.endpoints.challenge.verify",
     "x402.acceptedTokens.rate.pointer",
-    "x402.facilitatorService.tokens.token",
     "x402.facilitators.cdp.keyId",
     "x402.facilitators.cdp.keySecret",
     "x402.facilitators.headers.X-Api-Key",

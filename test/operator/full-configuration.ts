@@ -9,7 +9,10 @@ import type {
 } from "../../src/config/config.ts";
 import type { ConfigTable } from "../../src/config/config-table.ts";
 import { callbacksTable } from "../../src/parts/callbacks/config.ts";
+import { serviceTable } from "../../src/parts/facilitator-service/config.ts";
+import { engineTable, type PricingEngineConfig } from "../../src/parts/pricing-engine/config.ts";
 import { type PushTargetConfig, pushTable } from "../../src/parts/push/config.ts";
+import { retentionTable } from "../../src/parts/retention/config.ts";
 
 export const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const tcp = (port: number) => ({ kind: "tcp", host: "127.0.0.1", port }) as const;
@@ -114,6 +117,13 @@ const PUSH: Filled<PushTargetConfig>[] = [
   { url: secretUrl(), jobIds: [3n], concurrency: 4, timeoutMs: 1_500, secrets: [secret(), secret()] },
 ];
 
+const ENGINE: Filled<PricingEngineConfig> = {
+  url: secretUrl("http"),
+  bindAddress: tcp(8404),
+  proofOfWorkBits: 20,
+  signing: { chainId: 1, verifyingContract: ADDRESS, operatorAddress: ADDRESS },
+};
+
 const CALLBACKS = {
   endpoints: [
     { url: secretUrl(), events: ["dead_letter"], secrets: [secret()] },
@@ -132,7 +142,6 @@ export const FULL: Filled<Config> = {
     connectTimeoutMs: 60_000,
     tls: "require",
     ca: secret(),
-    retention: { resultsDays: 30, callsDays: 90, paymentsDays: 0.5, deadLettersDays: 7 },
   },
   runner: {
     bindAddress: { kind: "unix", path: "/run/jobgate/runner.sock" },
@@ -147,6 +156,9 @@ export const FULL: Filled<Config> = {
   parts: new Map<ConfigTable, unknown>([
     [pushTable, PUSH],
     [callbacksTable, CALLBACKS],
+    [engineTable, ENGINE],
+    [retentionTable, { resultsDays: 30, callsDays: 90, paymentsDays: 0.5, deadLettersDays: 7 }],
+    [serviceTable, { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] }],
   ]),
   operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
   x402: {
@@ -181,7 +193,6 @@ export const FULL: Filled<Config> = {
     callbacks: { ports: [443, 8443], allowedAddresses: [RANGE] },
     serviceName: "Shop",
     forwardHeaders: ["x-all"],
-    facilitatorService: { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] },
     facilitatorTimeoutMs: 30_000,
     quoteTtlSecs: 300,
     maxBodyBytes: 1_048_576,
@@ -225,11 +236,5 @@ export const FULL: Filled<Config> = {
       },
       ENDPOINT,
     ],
-  },
-  pricingEngine: {
-    url: secretUrl("http"),
-    bindAddress: tcp(8404),
-    proofOfWorkBits: 20,
-    signing: { chainId: 1, verifyingContract: ADDRESS, operatorAddress: ADDRESS },
   },
 };

@@ -79,7 +79,7 @@ export async function startOperator(
   };
   const configuration: Config = options.configuration ?? {
     serviceId: 1n,
-    store: { url: `sqlite:${opened.path}`, maxPending, retention: { resultsDays: 30, callsDays: 90 } },
+    store: { url: `sqlite:${opened.path}`, maxPending },
     runner: runnerConfig,
     parts: new Map(),
     operator: { bindAddress: loopback, tokens: [] },

@@ -40,26 +40,6 @@ export function checkFacilitators(x402: X402Table, place: Place): void {
         `is ${networkName(network)}, which none of x402.facilitators settles on; expected it in the networks or rpc_urls of one`,
       );
   }
-  checkService(x402, place.at("facilitator_service"), listPlace);
-}
-
-function checkService(
-  { facilitators = [], facilitatorService }: X402Table,
-  place: Place,
-  listPlace: Place,
-): void {
-  if (facilitatorService === undefined) return;
-  if (!listPlace.hasMistake && !facilitators.some((table) => table?.local === true)) {
-    place.report("has nothing to serve; expected a local facilitator in x402.facilitators");
-  }
-  const seen = new Set<string>();
-  for (const [i, item] of (facilitatorService.tokens ?? []).entries()) {
-    const token = typeof item === "string" ? item : item?.token;
-    if (token === undefined) continue;
-    if (seen.has(token))
-      place.at("tokens", i).report("is the token of another seller; expected one for each");
-    seen.add(token);
-  }
 }
 
 const LOCAL_KEYS = ["signer", "rpcUrls", "maxFeePerGasGwei", "minBalance"] as const;

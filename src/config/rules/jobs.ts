@@ -60,7 +60,7 @@ function policyPlaces({ x402 }: ConfigTables, mistakes: MistakeList): Map<string
 function checkPriceKeys(
   { price, priceWei, mode }: JobTable,
   { place, mapped }: { readonly place: Place; readonly mapped: Place | undefined },
-  { x402, pricingEngine }: ConfigTables,
+  { x402, ofParts }: ConfigTables,
   mistakes: MistakeList,
 ): void {
   const own = (["price", "price_wei"] as const).filter(
@@ -72,7 +72,7 @@ function checkPriceKeys(
   } else if (first !== undefined && mapped !== undefined) {
     place.at(first).report(`is set beside ${mapped.text}; expected only one of them`);
   }
-  if (price === "engine" && pricingEngine === undefined) {
+  if (price === "engine" && !ofParts.has("pricing_engine")) {
     mistakes
       .at("pricing_engine")
       .reportMissing(`is missing; expected the table, since ${place.at("price").text} is "engine"`);

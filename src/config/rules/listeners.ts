@@ -1,18 +1,21 @@
 import { type BindAddress, isLoopbackHost, isSameAddress } from "../../core/network-address.ts";
+import type { TableListener } from "../config-table.ts";
 import type { MistakeList } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 
 /** Checks which listeners can share an address, and which need a token. */
-export function checkListeners(tables: ConfigTables, mistakes: MistakeList): void {
-  const { runner, operator, x402, webhooks, pricingEngine } = tables;
+export function checkListeners(
+  { runner, operator, x402, webhooks }: ConfigTables,
+  ofParts: readonly TableListener[],
+  mistakes: MistakeList,
+): void {
   // HTTP/1.1 listeners can share a socket, unless their paths could be anyone's. gRPC needs HTTP/2 from the first byte.
   const listeners = [
     ["runner", runner?.bindAddress, "grpc"],
     ["operator", operator?.bindAddress, "http"],
     ["x402", x402?.bindAddress, "http"],
     ["webhooks", webhooks?.bindAddress, "http"],
-    ["pricing_engine", pricingEngine?.bindAddress, "grpc"],
-    ["x402.facilitator_service", x402?.facilitatorService?.bindAddress, "facilitator"],
+    ...ofParts.map(({ table, bindAddress }) => [table, bindAddress, "of a part"] as const),
   ] as const;
   for (const [i, [table, address, protocol]] of listeners.entries()) {
     for (const [other, otherAddress, otherProtocol] of listeners.slice(0, i)) {

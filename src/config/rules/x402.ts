@@ -12,10 +12,7 @@ import { checkRate } from "./rate-sources.ts";
 import { checkCredentials } from "./urls.ts";
 
 /** Checks the keys of `[x402]`, its tokens and its policies against each other. */
-export function checkX402(
-  { serviceId, x402, pricingEngine, mcp }: ConfigTables,
-  mistakes: MistakeList,
-): void {
+export function checkX402({ serviceId, x402, mcp, ofParts }: ConfigTables, mistakes: MistakeList): void {
   if (x402 === undefined) {
     if (mcp !== undefined) mistakes.at("mcp").warn("is not used, because there is no [x402]");
     return;
@@ -23,7 +20,7 @@ export function checkX402(
   const place = mistakes.at("x402");
   checkFacilitators(x402, place);
   checkPublicUrl(x402, place.at("public_url"));
-  if (x402.priceSource === "engine" && pricingEngine === undefined) {
+  if (x402.priceSource === "engine" && !ofParts.has("pricing_engine")) {
     mistakes
       .at("pricing_engine")
       .reportMissing('is missing; expected the table, since x402.price_source is "engine"');

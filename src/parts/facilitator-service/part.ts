@@ -1,9 +1,11 @@
 import type { Part } from "../../part.ts";
+import { serviceTable } from "./config.ts";
 
 /** Verifies and settles for other sellers. */
 export const part: Part = {
-  async load({ x402 }) {
-    const config = x402?.facilitatorService;
+  table: serviceTable,
+  async load(whole) {
+    const config = serviceTable.in(whole);
     if (config === undefined) return undefined;
     const { FacilitatorService } = await import("./service.ts");
     return ({ localFacilitator: facilitator, serverAt, logger, telemetry }) => {
@@ -18,7 +20,7 @@ export const part: Part = {
           service,
         },
         open: () => service.start(),
-        reload: ({ x402: next }) => next?.facilitatorService && service.reload(next.facilitatorService),
+        reload: (next) => service.reload(serviceTable.in(next) ?? config),
         close: () => service.stop(),
       };
     };

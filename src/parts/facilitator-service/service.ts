@@ -4,7 +4,6 @@ import {
   parsePaymentPayload,
 } from "@x402/core/schemas";
 import type { Logger } from "pino";
-import type { FacilitatorServiceConfig } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
@@ -21,6 +20,7 @@ import type {
   SettlementAnswer,
   Verification,
 } from "../../x402/facilitators/facilitator.ts";
+import type { FacilitatorServiceConfig } from "./config.ts";
 
 /** Requirements can hold a job's schema, beside a payment of at most 32 KiB. */
 const MAX_BODY_BYTES = 256 * 1024;

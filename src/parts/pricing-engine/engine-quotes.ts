@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { bytesToHex, hexToBytes } from "viem";
-import type { QuoteSigning } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import {
@@ -11,6 +10,7 @@ import {
   GetJobPriceResponseSchema,
 } from "../../gen/pricing_engine/pricing_pb.ts";
 import type { JobQuote } from "../../x402/prices/quotes.ts";
+import type { QuoteSigning } from "./config.ts";
 import type { EngineAnswer, EngineClient } from "./engine-client.ts";
 import { readJobQuote } from "./job-quote.ts";
 import type { Proof, ProofMaker } from "./proof-maker.ts";

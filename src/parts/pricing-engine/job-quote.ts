@@ -1,8 +1,8 @@
 import { bytesToBigInt, bytesToHex, hashTypedData } from "viem";
 import { recoverSigner } from "../../chain/account-signature.ts";
-import type { QuoteSigning } from "../../config/config.ts";
 import type { GetJobPriceResponse, JobQuoteDetails } from "../../gen/pricing_engine/pricing_pb.ts";
 import type { JobQuote, JobQuoteTerms } from "../../x402/prices/quotes.ts";
+import type { QuoteSigning } from "./config.ts";
 
 /** The EIP-712 domain in which quotes are signed. */
 type QuoteDomain = Pick<QuoteSigning, "chainId" | "verifyingContract">;

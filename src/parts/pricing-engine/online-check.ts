@@ -1,7 +1,8 @@
 import { pino } from "pino";
-import type { PeerProblem, PricingEngineConfig, QuoteSigning, X402Config } from "../../config/config.ts";
+import type { PeerProblem, X402Config } from "../../config/config.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import type { PricingEngineConfig, QuoteSigning } from "./config.ts";
 import { isEngineReachable } from "./engine-channel.ts";
 import { EngineClient } from "./engine-client.ts";
 import { EngineQuotes, type QuoteAnswer } from "./engine-quotes.ts";

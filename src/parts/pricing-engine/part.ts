@@ -1,9 +1,12 @@
 import type { JobPolicy } from "../../config/config.ts";
 import type { Part } from "../../part.ts";
+import { engineTable } from "./config.ts";
 
 /** Prices and quotes of the operator's pricing engine, and the engine's own service for clients. */
 export const part: Part = {
-  async load({ pricingEngine: config }) {
+  table: engineTable,
+  async load(whole) {
+    const config = engineTable.in(whole);
     if (config === undefined) return undefined;
     const [{ PricingEngine }, { PricingServer }] = await Promise.all([
       import("./pricing-engine.ts"),
@@ -42,10 +45,11 @@ export const part: Part = {
     };
   },
 
-  async findProblems({ pricingEngine, serviceId, x402 }) {
-    if (pricingEngine === undefined) return [];
+  async findProblems(config) {
+    const engine = engineTable.in(config);
+    if (engine === undefined) return [];
     const { findEngineProblems, jobsToAskFor } = await import("./online-check.ts");
-    return findEngineProblems(pricingEngine, jobsToAskFor(serviceId, x402));
+    return findEngineProblems(engine, jobsToAskFor(config.serviceId, config.x402));
   },
 };
 

@@ -1,8 +1,8 @@
 import type { Logger } from "pino";
-import type { PricingEngineConfig } from "../../config/config.ts";
 import { type Clock, monotonicClock, systemClock } from "../../core/clock.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { PriceSource } from "../../x402/prices/price-source.ts";
+import type { PricingEngineConfig } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
 import { EnginePrices } from "./engine-prices.ts";
 import { EngineQuotes } from "./engine-quotes.ts";

@@ -1,6 +1,5 @@
 import type { Server } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import type { PricingEngineConfig } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
@@ -9,6 +8,7 @@ import { ServerHealth } from "../../grpc/health.ts";
 import { addReflection } from "../../grpc/reflection.ts";
 import { close, createGrpcServer } from "../../grpc/server.ts";
 import type { FindQuotePayment } from "../../x402/prices/quotes.ts";
+import type { PricingEngineConfig } from "./config.ts";
 import { MAX_MESSAGE_BYTES, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { EngineService } from "./engine-service.ts";

@@ -1,12 +1,12 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
-import type { QuoteSigning } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { within } from "../../core/waiting.ts";
 import { type GetJobPriceResponse, GetJobPriceResponseSchema } from "../../gen/pricing_engine/pricing_pb.ts";
 import { RateLimit } from "../../http/rate-limit.ts";
 import type { FindQuotePayment, ReceivedQuote } from "../../x402/prices/quotes.ts";
+import type { QuoteSigning } from "./config.ts";
 import { readJobQuote, readUncheckedTerms } from "./job-quote.ts";
 
 /** Longest time that an answer waits for its payment options. */

@@ -1,11 +1,14 @@
 import { systemClock } from "../../core/clock.ts";
 import type { Part } from "../../part.ts";
-import { Pruner } from "./pruner.ts";
+import { retentionTable } from "./config.ts";
 
 /** Forgets what is older than `[store.retention]` says. */
 export const part: Part = {
-  load:
-    () =>
-    ({ store, config, logger }) =>
-      new Pruner({ store, retention: config.store.retention, clock: systemClock, logger }),
+  table: retentionTable,
+  async load(config) {
+    const retention = retentionTable.in(config);
+    if (retention === undefined) return undefined;
+    const { Pruner } = await import("./pruner.ts");
+    return ({ store, logger }) => new Pruner({ store, retention, clock: systemClock, logger });
+  },
 };

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { StoreConfig } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CallFilter } from "../../store/contract/operator-lists.ts";
 import type { PrunedKind, PruneOutcome, Retention } from "../../store/contract/retention.ts";
 import type { Store } from "../../store/store.ts";
+import type { RetentionConfig } from "./config.ts";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -20,7 +20,7 @@ const DEAD_LETTERS_AT_ONCE = 100;
 
 interface Parts {
   readonly store: Retention & Pick<Store, "listCalls" | "dropDeadLetter">;
-  readonly retention: StoreConfig["retention"];
+  readonly retention: RetentionConfig;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -48,7 +48,6 @@ test("Connection keys are part of a Postgres store only", async () => {
   expect(postgres.ok && postgres.config.store).toEqual({
     url: "postgres://jobgate:hunter2@db.example/jobgate",
     maxPending: 100_000,
-    retention: { resultsDays: 30, callsDays: 90 },
     poolSize: 5,
     tls: "require",
   });
@@ -56,6 +55,5 @@ test("Connection keys are part of a Postgres store only", async () => {
   expect(sqlite.ok && sqlite.config.store).toEqual({
     url: "sqlite:jobgate.db",
     maxPending: 100_000,
-    retention: { resultsDays: 30, callsDays: 90 },
   });
 });

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { QuoteSigning } from "../../../src/config/config.ts";
+import type { QuoteSigning } from "../../../src/parts/pricing-engine/config.ts";
 import { findEngineProblems, jobsToAskFor } from "../../../src/parts/pricing-engine/online-check.ts";
 import { startPricingEngine } from "../../helpers/pricing-engine.ts";
 

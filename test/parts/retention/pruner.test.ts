@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
-import type { StoreConfig } from "../../../src/config/config.ts";
+import type { RetentionConfig } from "../../../src/parts/retention/config.ts";
 import { Pruner } from "../../../src/parts/retention/pruner.ts";
 import { isBalanced } from "../../../src/store/rules/payments.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
@@ -17,7 +17,7 @@ import {
 const DAY_MS = 86_400_000;
 
 /** A store with a clock, a pruner of it, and three calls that ended: two paid ones, of which one is a dead letter. */
-async function given(retention: StoreConfig["retention"]) {
+async function given(retention: RetentionConfig) {
   let now = START_MS;
   const clock = () => now;
   const opened = await openTestStore({ encodeJobCall: encodeTestCall, clock });

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { loadFiles, TOKEN, X402 } from "../config-folder.ts";
-import { header, testMistakes } from "../mistake-cases.ts";
+import { engineTable } from "../../../src/parts/pricing-engine/config.ts";
+import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
+import { header, testMistakes } from "../../config/mistake-cases.ts";
 
 const ENGINE = '[pricing_engine]\nurl = "http://10.0.0.7:50051"\n';
 const SIGNING = `chain_id = 8453
@@ -69,7 +70,7 @@ test("An engine whose quotes cannot be checked is a warning", async () => {
   expect(warnings).toEqual([
     "pricing_engine has no chain_id, verifying_contract, operator_address, so quotes cannot be checked, and so cannot be paid",
   ]);
-  expect(result.ok && result.config.pricingEngine).toEqual({
+  expect(result.ok && engineTable.in(result.config)).toEqual({
     url: "http://10.0.0.7:50051",
     bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8404 },
     proofOfWorkBits: 20,
@@ -79,7 +80,7 @@ test("An engine whose quotes cannot be checked is a warning", async () => {
 test("An engine over http is accepted", async () => {
   const result = await loadFiles(`${ENGINE}${SIGNING}proof_of_work_bits = 12\n`);
   expect(result.ok && result.warnings).toEqual([]);
-  expect(result.ok && result.config.pricingEngine).toMatchObject({
+  expect(result.ok && engineTable.in(result.config)).toMatchObject({
     proofOfWorkBits: 12,
     signing: {
       chainId: 8453,

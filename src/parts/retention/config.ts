@@ -1,0 +1,37 @@
+import * as z from "zod";
+import type { Complete } from "../../config/check-shape.ts";
+import { ConfigTable } from "../../config/config-table.ts";
+import { days } from "../../config/value-types.ts";
+
+/** Ages, since the end, from which the store forgets. Absent: kept. */
+const ages = z.object({
+  /** Results, and how paid calls ended: until then their clients can ask for them. */
+  resultsDays: days().default(30),
+  /** Finished JobCalls in the operator's lists. */
+  callsDays: days().default(90),
+  paymentsDays: days().optional(),
+  deadLettersDays: days().optional(),
+});
+
+export type RetentionConfig = Complete<z.output<typeof ages>>;
+
+/** `[store.retention]` */
+export const retentionTable = ConfigTable.of({
+  in: ["store"],
+  keys: { retention: ages.prefault({}) },
+  complete: ({ retention }): RetentionConfig => retention,
+  show: ({ resultsDays, callsDays, paymentsDays, deadLettersDays }) => ({
+    store: {
+      retention: {
+        results: duration(resultsDays),
+        calls: duration(callsDays),
+        ...(paymentsDays === undefined ? {} : { payments: duration(paymentsDays) }),
+        ...(deadLettersDays === undefined ? {} : { deadLetters: duration(deadLettersDays) }),
+      },
+    },
+  }),
+});
+
+function duration(days: number) {
+  return { seconds: BigInt(Math.round(days * 86_400)), nanos: 0 };
+}
