@@ -4,6 +4,8 @@
  * (config | log | node), core.
  */
 const CORE = "^src/core/";
+/** What browsers run. */
+const PAGES = "^src/(page|parts/[^/]+/view)/";
 /** The configuration's types, which every part may name. */
 const CONFIG_TYPES = "^src/config/config\\.ts$";
 
@@ -95,7 +97,7 @@ module.exports = {
     {
       name: "telemetry-and-operator-see-only-the-interface",
       severity: "error",
-      from: { path: "^src/(parts/telemetry|operator)/" },
+      from: { path: "^src/(parts/(telemetry|operator)|operator)/" },
       to: { path: "^src/store/", pathNot: "^src/store/(store\\.ts$|contract/|rules/)" },
     },
     {
@@ -136,9 +138,8 @@ module.exports = {
       from: {
         path: "^src/",
         pathNot: [
-          "^src/(delivery|operator|parts/pricing-engine|runner|grpc|gen)/",
+          "^src/(delivery|operator|parts/(pricing-engine|operator|page/view)|runner|grpc|gen)/",
           "^src/parts/[^/]+/operator\\.ts$",
-          "^src/page/operator/",
           "^src/commands/operator-client\\.ts$",
         ],
       },
@@ -148,17 +149,17 @@ module.exports = {
       name: "the-page-runs-in-a-browser",
       comment: "it imports itself, the generated API and libraries that browsers run, and nothing imports it",
       severity: "error",
-      from: { path: "^src/page/" },
+      from: { path: PAGES },
       to: {
-        pathNot: ["^src/(page|gen)/", "node_modules/(@bufbuild|@connectrpc|@tanstack|preact|uplot)/"],
+        pathNot: [PAGES, "^src/gen/", "node_modules/(@bufbuild|@connectrpc|@tanstack|preact|uplot)/"],
         dependencyTypesNot: ["type-only"],
       },
     },
     {
       name: "nobody-imports-the-page",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/page/" },
-      to: { path: "^src/page/" },
+      from: { path: "^src/", pathNot: PAGES },
+      to: { path: PAGES },
     },
     {
       name: "viem-stays-in-x402-chain-and-parts",

@@ -1,4 +1,4 @@
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { type BuildOptions, buildSync } from "esbuild";
 
@@ -65,6 +65,7 @@ function bundleProgram(folder: string): void {
 function bundlePages(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   for (const part of ["shared", "shop"]) cpSync(`src/page/${part}`, join(folder, part), { recursive: true });
+  if (!existsSync("src/parts/page/view")) return;
   const operator = join(folder, "operator");
   const { metafile } = buildSync({
     absWorkingDir: ROOT,
@@ -75,11 +76,11 @@ function bundlePages(folder: string): void {
     jsxImportSource: "preact",
     minify: true,
     logLevel: "error",
-    entryPoints: ["src/page/operator/page.tsx", "src/page/operator/page.css"],
+    entryPoints: ["src/parts/page/view/page.tsx", "src/parts/page/view/page.css"],
     outdir: operator,
     metafile: true,
   });
-  cpSync("src/page/operator/index.html", join(operator, "index.html"));
+  cpSync("src/parts/page/view/index.html", join(operator, "index.html"));
   writeFileSync(join(operator, "LICENSES.txt"), licensesOf(Object.keys(metafile.inputs)));
 }
 

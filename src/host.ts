@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Config } from "./config/config.ts";
 import { afterReload } from "./config/reload.ts";
+import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
 import type { EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
@@ -10,7 +11,6 @@ import { decodeJobCall } from "./delivery/job-call-codec.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
 import { listenProblem } from "./node/listen-error.ts";
-import { OperatorServer } from "./operator/server.ts";
 import type { Builder, Host, Listener, OfferedTelemetry, Running } from "./part.ts";
 import type { Store } from "./store/store.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
@@ -26,7 +26,6 @@ export class Gateway {
   readonly #x402: X402Gateway | undefined;
   readonly #webhooks: WebhookGateway | undefined;
   readonly #runner: RunnerServer;
-  readonly #operator: OperatorServer;
   /** The configuration in use, reloads included. */
   #config: Config;
 
@@ -69,7 +68,11 @@ export class Gateway {
       get localFacilitator() {
         return additions("localFacilitator")[0];
       },
+      get listeners() {
+        return listeners();
+      },
       additions,
+      jobs: async () => (await this.#x402?.jobs()) ?? [],
       runners: () => this.#runner.runners(),
       rates: () => this.#x402?.rates() ?? [],
       store,
@@ -81,6 +84,7 @@ export class Gateway {
       quotePayment: (quote) => this.#x402?.quotePayment(quote) ?? Promise.resolve(undefined),
     };
     const current = () => this.#config;
+    const listeners = () => this.listeners;
     for (const build of base.parts) parts.push(build(host));
     this.#parts = parts;
 
@@ -115,32 +119,13 @@ export class Gateway {
         intake: store,
         logger,
       });
-    this.#operator = new OperatorServer({
-      server: servers.at(config.operator.bindAddress),
-      tokens: () => this.#config.operator.tokens,
-      sources: {
-        store,
-        events,
-        listeners: () => this.listeners,
-        rates: host.rates,
-        runners: host.runners,
-        jobs: async () => (await this.#x402?.jobs()) ?? [],
-        additions: () => additions("operator"),
-        counters: telemetry.counters,
-        configuration: () => this.#config,
-        clock: systemClock,
-      },
-      logger,
-    });
   }
 
-  /** Starts the parts, then the listeners of the core, then the listeners of the parts. */
+  /** Starts the parts, then opens every listener. */
   async start(): Promise<void> {
     try {
       for (const part of this.#parts) await part.start?.();
-      for (const [service, listener] of this.#core()) await open(listener, () => service.start());
-      for (const { listener, open: openPart } of this.#parts)
-        if (listener && openPart) await open(listener, openPart);
+      for (const [listener, start] of this.#listeners()) await open(listener, start);
     } catch (error) {
       await this.stop();
       throw error;
@@ -149,11 +134,7 @@ export class Gateway {
 
   /** Every listener with the address that it is bound to: `host:port`, or `unix:path`. */
   get listeners(): { readonly name: string; readonly address: string }[] {
-    const all = [
-      ...this.#core().map(([, listener]) => listener),
-      ...this.#parts.flatMap(({ listener }) => listener ?? []),
-    ];
-    return all.map(({ name, service: { address } }) => ({ name, address }));
+    return this.#listeners().map(([{ name, service }]) => ({ name, address: service.address }));
   }
 
   /**
@@ -172,32 +153,43 @@ export class Gateway {
 
   /** Drains: takes no new requests, answers those in progress, and gives runners time to finish. Loses nothing. */
   async stop(): Promise<void> {
-    // A socket closes only once its streams have ended, and a gateway may share the operator's socket.
-    this.#operator.endStreams();
     await Promise.all(this.#parts.map(async (part) => part.close?.()));
     await Promise.all([this.#x402?.stop(), this.#webhooks?.stop()]);
     await this.#runner.stop();
     for (const part of [...this.#parts].reverse()) await part.stop?.();
-    await this.#operator.stop();
     await this.#store.close();
     await this.#telemetry?.stop();
   }
 
-  /** The services of the core, in the order in which they start. */
-  #core() {
-    const { runner, operator, x402, webhooks } = this.#config;
-    const services = [
-      ["runner", this.#runner, runner],
-      ["operator", this.#operator, operator],
+  /** The listeners and how they start, in their order. */
+  #listeners() {
+    const { runner, x402, webhooks } = this.#config;
+    const core = [
       ["x402", this.#x402, x402],
       ["webhooks", this.#webhooks, webhooks],
     ] as const;
-    return services.flatMap(([name, service, config]) => {
-      if (service === undefined || config === undefined) return [];
-      const listener: Listener = { name, table: name, bindAddress: config.bindAddress, service };
-      return [[service, listener] as const];
-    });
+    const ofParts = this.#parts.flatMap(({ listener, open }) =>
+      listener && open ? [[listener, open] as const] : [],
+    );
+    return [
+      toListener("runner", this.#runner, runner),
+      ...ofParts.filter(([{ isFirst }]) => isFirst),
+      ...core.flatMap(([name, service, config]) =>
+        service && config ? [toListener(name, service, config)] : [],
+      ),
+      ...ofParts.filter(([{ isFirst }]) => !isFirst),
+    ];
   }
+}
+
+/** A service of the core as a listener, and how it starts. */
+function toListener(
+  name: string,
+  service: BackgroundService & Listener["service"],
+  { bindAddress }: { readonly bindAddress: BindAddress },
+) {
+  const listener: Listener = { name, table: name, bindAddress, service };
+  return [listener, () => service.start()] as const;
 }
 
 /** @throws Error that names the table of an address that is in use */

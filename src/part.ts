@@ -14,6 +14,7 @@ import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
 import type { LocalFacilitator } from "./x402/gateway-options.ts";
+import type { ListedJob } from "./x402/jobs/listing.ts";
 import type { X402Part } from "./x402/part.ts";
 import type { PriceSource } from "./x402/prices/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
@@ -80,6 +81,10 @@ export interface Host {
   readonly telemetry: Telemetry;
   /** Returns what the parts add to a seam, in the order of `parts.ts`. */
   additions<Seam extends keyof Running>(seam: Seam): readonly NonNullable<Running[Seam]>[];
+  /** Every address that this process listens on. */
+  readonly listeners: readonly { readonly name: string; readonly address: string }[];
+  /** The paid jobs for sale. */
+  jobs(): Promise<readonly ListedJob[]>;
   /** Every open stream of a runner, longest connected first. */
   runners(): readonly RunnerReport[];
   /** The current rate of every accepted token. */
@@ -94,7 +99,7 @@ export interface Host {
 export interface Running {
   /** Starts the background work of the part, before any listener opens. */
   start?(): Promise<void>;
-  /** Opens the listener of the part, once the listeners of the core are open. */
+  /** Opens the listener of the part, once the listeners before it are open. */
   open?(): Promise<void>;
   reload?(config: Config): void | Promise<void>;
   /** Stops accepting requests, before the core stops; resolves once the requests in progress are answered. */
@@ -118,6 +123,8 @@ export interface Listener {
   /** Table of the configuration that has its `bind_address`. */
   readonly table: string;
   readonly bindAddress: BindAddress;
+  /** True to open it before the listeners that sell and take webhooks; the others of parts open after those. */
+  readonly isFirst?: true;
   /** `address` is `host:port` or `unix:path`, once started. */
   readonly service: { readonly address: string };
 }

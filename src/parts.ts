@@ -8,6 +8,8 @@ import type { Services } from "./x402/services.ts";
 /** The parts of this build, in the order in which they are built. To delete a part, delete its line and its folder. */
 const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/telemetry/part.ts"),
+  () => import("./parts/operator/part.ts"),
+  () => import("./parts/page/part.ts"),
   () => import("./parts/postgres/part.ts"),
   () => import("./parts/pricing-engine/part.ts"),
   () => import("./parts/rates/part.ts"),

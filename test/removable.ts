@@ -85,7 +85,7 @@ const run = (cwd: string, program: string, ...args: string[]): Promise<Ended> =>
 async function serveProblem(folder: string): Promise<string | undefined> {
   const child = spawn("node", ["dist/main.js", "serve", "-c", "core.toml"], { cwd: folder });
   const isReady = new Promise<boolean>((resolve) => {
-    child.stdout.on("data", (chunk: Buffer) => chunk.includes("operator listening on") && resolve(true));
+    child.stdout.on("data", (chunk: Buffer) => chunk.includes("runner listening on") && resolve(true));
   });
   const end = ended(child);
   const waited = await Promise.race([isReady, end, sleep(SERVE_TIMEOUT_MS, false, { ref: false })]);

@@ -11,6 +11,8 @@ export interface OperatorAddition {
   readonly methods?: OperatorMethods;
   /** Routes that need the access of the API. */
   readonly routes?: RouteTable;
+  /** Routes that need no token. */
+  readonly files?: RouteTable;
   /** Reads what the part adds to the answer of GetCall. */
   callDetails?(callId: number): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
 }

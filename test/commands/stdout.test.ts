@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from "vitest";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "../operator/harness.ts";
+import { startOperator, TOKEN } from "../parts/operator/harness.ts";
 import { paidCall, paymentIntent } from "../store/store-fixtures.ts";
 
 const jobgate = startBeforeAll(() => startOperator({ token: TOKEN }));

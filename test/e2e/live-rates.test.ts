@@ -9,7 +9,7 @@ import { deployPriceFeed, type PriceFeed } from "../helpers/price-feed.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
-import { callJson } from "../operator/harness.ts";
+import { callJson } from "../parts/operator/harness.ts";
 import { watchLedger } from "./ledger.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";

@@ -2,7 +2,6 @@ import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "../../operator/harness.ts";
 import {
   ACCOUNT,
   NETWORK,
@@ -11,6 +10,7 @@ import {
   paymentIntent,
   signedTransaction,
 } from "../../store/store-fixtures.ts";
+import { startOperator, TOKEN } from "../operator/harness.ts";
 
 const HEADER =
   "time,kind,network,token,asset,transaction,block,base_units,amount,account,counterparty,call_id,service_id,job_index,price,currency,rate";

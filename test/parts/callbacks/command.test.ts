@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Callback } from "../../../src/store/contract/callback-ledger.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "../../operator/harness.ts";
+import { startOperator, TOKEN } from "../operator/harness.ts";
 
 const OPS = "https://ops.example.com/hook";
 const SLOW = "https://slow.example.com/hook";

@@ -1,0 +1,94 @@
+import { isIP } from "node:net";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
+import { isAnyInConstantTime } from "../../core/constant-time.ts";
+import { bearerToken, type HttpRequest } from "../../http/request.ts";
+import { type HttpResponse, jsonResponse } from "../../http/response.ts";
+import type { RouteHandler, RouteTable } from "../../http/routes.ts";
+
+/** Returns the bearer tokens in use, any of which gives access; none if the listener needs none. */
+export type OperatorTokens = () => readonly string[];
+
+/** Wraps a handler: a request without access is refused before it is read. */
+export function guarded(tokens: OperatorTokens, handler: RouteHandler): RouteHandler {
+  return async (request) => {
+    try {
+      checkAccess(request, tokens());
+      return await handler(request);
+    } catch (error) {
+      if (error instanceof ConnectError) return refusalResponse(error);
+      throw error;
+    }
+  };
+}
+
+/** Wraps every handler of a table. */
+export function guardedTable(tokens: OperatorTokens, table: RouteTable): RouteTable {
+  return (path) => {
+    const handlers = table(path);
+    if (handlers === undefined) return undefined;
+    const { GET, HEAD, POST, DELETE, ...about } = handlers;
+    const each = Object.entries({ GET, HEAD, POST, DELETE }).flatMap(([method, handler]) =>
+      handler === undefined ? [] : [[method, guarded(tokens, handler)] as const],
+    );
+    return { ...about, ...Object.fromEntries(each) };
+  };
+}
+
+/**
+ * Checks where a request comes from, and its token.
+ *
+ * A browser sends requests that any page asks for, so pages of other sites are refused by Origin and Sec-Fetch-Site,
+ * which a page cannot change. Without a token, DNS rebinding remains: a site points a name of its own at this machine,
+ * and its page calls what the browser takes for the page's own server. So without a token only IP addresses and
+ * localhost are accepted as hosts. With a token any name is safe, because the browser does not send it there.
+ * @throws ConnectError PERMISSION_DENIED for another site's page or for a host name without a token; UNAUTHENTICATED
+ *   without the token; INVALID_ARGUMENT for an invalid Host header
+ */
+function checkAccess(request: HttpRequest, tokens: readonly string[]): void {
+  const { host = "" } = request.headers;
+  if (!URL.canParse(`http://${host}`))
+    throw new ConnectError("The Host header is missing or invalid.", Code.InvalidArgument);
+  if (isFromAnotherSite(request, tokens.length === 0 ? ["http:"] : ["http:", "https:"]))
+    throw new ConnectError("Pages of other sites may not use this API.", Code.PermissionDenied);
+  if (tokens.length === 0) {
+    if (isAddress(host)) return;
+    throw new ConnectError(
+      "Without operator.token in the configuration, this answers only at an IP address or localhost.",
+      Code.PermissionDenied,
+    );
+  }
+  const sent = bearerToken(request);
+  if (sent === undefined || !isAnyInConstantTime(sent, tokens)) {
+    throw new ConnectError(
+      "The operator's token is required: Authorization: Bearer <token>.",
+      Code.Unauthenticated,
+    );
+  }
+}
+
+/** Makes the answer to a refused request. gRPC-Web clients take the code from the HTTP status. */
+function refusalResponse(error: ConnectError): HttpResponse {
+  const headers = error.code === Code.Unauthenticated ? { "www-authenticate": "Bearer" } : {};
+  return jsonResponse(codeToHttpStatus(error.code), errorToJson(error, undefined), headers);
+}
+
+/**
+ * Returns true for a request that a page of another site made. Browsers add Origin to every POST; a page belongs to
+ * this listener if its origin is the address that it called. Other programs send neither header.
+ * @param schemes includes https if a TLS proxy may stand before this listener
+ */
+function isFromAnotherSite({ headers }: HttpRequest, schemes: readonly string[]): boolean {
+  const { origin, host = "", "sec-fetch-site": fetchSite } = headers;
+  if (fetchSite !== undefined && fetchSite !== "same-origin" && fetchSite !== "none") return true;
+  return origin !== undefined && !schemes.some((scheme) => origin === `${scheme}//${host}`);
+}
+
+/** Returns true if `host[:port]` is an IP address or `localhost`, which no foreign DNS record can redefine. */
+function isAddress(host: string): boolean {
+  const name = host
+    .replace(/:\d+$/, "")
+    .replace(/^\[(.*)\]$/, "$1")
+    .toLowerCase();
+  return name === "localhost" || name.endsWith(".localhost") || isIP(name) !== 0;
+}

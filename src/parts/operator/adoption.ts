@@ -1,0 +1,72 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { Logger } from "pino";
+import { amountText } from "../../core/amounts.ts";
+import type { AdoptPaymentRequest } from "../../gen/jobgate/v1/operator_pb.ts";
+import { invalid, readSignature } from "../../operator/requests.ts";
+import type { ChainPayment } from "../../x402/settlement/paid-transaction.ts";
+import type { OperatorSources } from "./sources.ts";
+
+type Sources = Pick<OperatorSources, "store" | "configuration" | "jobs">;
+
+/** Adopts the payments that a transaction made, and that the journal lacks. */
+export async function adoptPayment(request: AdoptPaymentRequest, sources: Sources, logger: Logger) {
+  const signature = readSignature(request);
+  const transaction = request.transaction.toLowerCase();
+  if (!/^0x[0-9a-f]{64}$/.test(transaction))
+    throw invalid("transaction: expected the hash of a transaction: 0x and 64 hex digits.");
+  const paid = await read(sources, transaction);
+  const offers = (await sources.jobs()).flatMap((job) => job.offers.map((offer) => ({ job, offer })));
+  const payments = [];
+  const known: number[] = [];
+  for (const { token, ...payment } of paid) {
+    const outcome = await sources.store.adoptPayment({ ...payment, ...signature });
+    if (outcome.kind === "payment_known") {
+      known.push(outcome.callId);
+      continue;
+    }
+    const { key, amount } = payment;
+    if (outcome.changed)
+      logger.warn({ payment: key, transaction, ...signature }, "payment adopted by the operator");
+    const sold = offers.filter(({ offer }) => isPrice(offer, token, amount));
+    payments.push({
+      ...key,
+      amount,
+      amountText: amountText(amount, token.symbol, token.decimals),
+      symbol: token.symbol,
+      payTo: payment.payTo,
+      transaction,
+      jobs: sold.map(({ job }) => ({ serviceId: job.serviceId, jobIndex: job.jobIndex })),
+      adoptedBefore: !outcome.changed,
+    });
+  }
+  if (payments.length === 0)
+    throw new ConnectError(
+      `The transaction's payments are in the journal, as ${known.join(", ")}: they cannot be adopted.`,
+      Code.FailedPrecondition,
+    );
+  return { payments, journalled: known.map(BigInt) };
+}
+
+async function read({ configuration }: Sources, transaction: string): Promise<ChainPayment[]> {
+  // Loaded when it is needed: a jobgate without [x402] does without the libraries of chains.
+  const { NotPaid, readPaidTransaction } = await import("../../x402/settlement/paid-transaction.ts");
+  try {
+    return await readPaidTransaction(configuration().x402?.acceptedTokens ?? [], transaction);
+  } catch (error) {
+    if (error instanceof NotPaid) throw new ConnectError(error.message, Code.FailedPrecondition);
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ConnectError(`The token's rpc_url does not show the transaction: ${reason}`, Code.Unavailable);
+  }
+}
+
+type ListedOffer = Awaited<ReturnType<OperatorSources["jobs"]>>[number]["offers"][number];
+
+function isPrice(
+  { token: sold, amount: price, byUse }: ListedOffer,
+  token: ChainPayment["token"],
+  amount: string,
+) {
+  const isSameToken =
+    sold.network === token.network && sold.asset.toLowerCase() === token.asset.toLowerCase();
+  return isSameToken && price === amount && byUse === undefined;
+}

@@ -1,0 +1,114 @@
+import type { Command } from "commander";
+import {
+  callOperator,
+  durationFromMs,
+  type GetActivityResponse,
+  type GetInfoResponse,
+  type GetRevenueResponse,
+  type GetTotalsResponse,
+  jsonLine,
+  type ListRunnersResponse,
+  type Timestamp,
+  timestampMs,
+} from "../../../commands/operator-client.ts";
+import { addOperatorCommand, jsonOption } from "../../../commands/options.ts";
+import { counted, durationText, fields, type PrintOptions, programName } from "../../../commands/output.ts";
+import { REFUND_STATES } from "../../../operator/messages.ts";
+
+export function addStatusCommand(program: Command): void {
+  addOperatorCommand(program, {
+    name: "status",
+    description: "Show in one screen how a running jobgate does, and what needs you.",
+    example: "status",
+    takes: [jsonOption()],
+  }).action(status);
+}
+
+const DAY_MS = 86_400_000;
+/** Bucket in which a whole day of revenue lies. */
+const ONE_BUCKET = durationFromMs(10_000 * DAY_MS);
+
+async function status(options: PrintOptions): Promise<void> {
+  const answers = await callOperator(options, (client) =>
+    Promise.all([
+      client.getInfo({}),
+      client.getTotals({}),
+      client.listRunners({}),
+      client.getActivity({ bucket: durationFromMs(DAY_MS) }),
+      client.getRevenue({ bucket: ONE_BUCKET }),
+    ]),
+  );
+  if (options.json) for (const answer of answers) console.log(jsonLine(answer));
+  else console.log(statusText(...answers, Date.now()));
+}
+
+function statusText(
+  { version, startedAt, listeners, store }: GetInfoResponse,
+  totals: GetTotalsResponse,
+  { runners }: ListRunnersResponse,
+  { activity }: GetActivityResponse,
+  { revenue }: GetRevenueResponse,
+  now: number,
+): string {
+  const { payments, calls, paidCalls, oldestReadyAt } = totals;
+  const since = (time: Timestamp | undefined) => (time === undefined ? 0 : now - timestampMs(time));
+  const inFlight = runners.reduce((sum, runner) => sum + runner.inFlight, 0);
+  const oldest = oldestReadyAt === undefined ? "" : `, the oldest for ${durationText(since(oldestReadyAt))}`;
+  const did = (kind: "accepted" | "acked" | "retried" | "deadLettered" | "refused") =>
+    activity.reduce((sum, bucket) => sum + bucket[kind], 0n);
+  const runs = since(startedAt);
+  const [needs = "nothing", ...more] = problems(store, totals, runners.length);
+  return fields([
+    ["jobgate", `${version}, up for ${durationText(runs)}`],
+    ["needs you", needs],
+    ...more.map((problem): [string, string] => ["", problem]),
+    ["places", `${store?.pending ?? 0n} of ${store?.maxPending ?? 0n} taken`],
+    ["queue", `${calls?.ready ?? 0n} waiting${oldest}; ${calls?.leased ?? 0n} running`],
+    ["runners", `${runners.length} connected, ${counted(inFlight, "job")} in flight`],
+    [
+      runs < DAY_MS ? "since start" : "last 24 h",
+      [
+        `${counted(did("accepted"), "job")} accepted, ${did("acked")} done, ${did("retried")} retried`,
+        `${counted(did("deadLettered"), "dead letter")}, ${counted(did("refused"), "request")} refused`,
+      ].join(", "),
+    ],
+    [
+      "earned in 24 h",
+      revenue
+        .map(({ amountText, payments }) => `${amountText} in ${counted(payments, "payment")}`)
+        .join(", ") || "nothing",
+    ],
+    [
+      "paid jobs",
+      `${payments?.settled ?? 0n} in all, ${paidCalls?.done ?? 0n} done; ${counted(payments?.intent ?? 0n, "payment")} being settled`,
+    ],
+    ...listeners.map(({ name, address }): [string, string] => [`${name} listener`, address]),
+  ]);
+}
+
+/** Returns what an operator has to look at, the worst first, with the command that shows it. */
+function problems(
+  store: GetInfoResponse["store"],
+  { balanced, payments, calls, refunds }: GetTotalsResponse,
+  runners: number,
+): string[] {
+  const jobgate = programName();
+  const found: string[] = [];
+  if (!balanced) found.push("THE JOURNAL DOES NOT BALANCE: this is a fault in jobgate; please report it");
+  if (store?.writable !== true) found.push(`THE STORE IS NOT WRITABLE: ${store?.reason ?? "unknown"}`);
+  if (store?.full === true) found.push("the queue is full: requests are refused until runners catch up");
+  const [unresolved, dead] = [payments?.unresolved ?? 0n, calls?.dead ?? 0n];
+  if (unresolved > 0n)
+    found.push(`${counted(unresolved, "unresolved payment")}: ${jobgate} payments list --state unresolved`);
+  for (const name of ["owed", "refund_failed"] as const) {
+    const sums = refunds.filter(({ state }) => state === REFUND_STATES[name]);
+    const count = sums.reduce((sum, { refunds }) => sum + refunds, 0n);
+    const text = name === "owed" ? "owed" : "failed";
+    if (count > 0n)
+      found.push(`${counted(count, "refund")} ${text}: ${jobgate} refunds list --state ${name}`);
+  }
+  if (dead > 0n) found.push(`${counted(dead, "dead letter")}: ${jobgate} dead-letters groups`);
+  if (runners === 0 && (calls?.ready ?? 0n) > 0n)
+    found.push(`jobs wait, but no runner is connected: ${jobgate} jobs list --state ready`);
+  return found;
+}

@@ -1,0 +1,25 @@
+import { type HttpResponse, jsonResponse, textResponse } from "../../http/response.ts";
+import { healthHandlers, type RouteTable } from "../../http/routes.ts";
+import type { StoreStatus } from "../../store/store.ts";
+
+/**
+ * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
+ * while its store is not writable or once it is stopping. A full queue is ready: runners still empty it.
+ */
+export function healthRoutes(status: () => StoreStatus, isStopping: () => boolean): RouteTable {
+  const readiness = () => (isStopping() ? notReady("jobgate is shutting down") : storeReadiness(status()));
+  const routes = new Map([
+    ["/healthz", healthHandlers(() => textResponse(200, "ok"))],
+    ["/readyz", healthHandlers(readiness)],
+  ]);
+  return (path) => routes.get(path);
+}
+
+function storeReadiness({ writable, full, reason }: StoreStatus): HttpResponse {
+  if (writable) return jsonResponse(200, { ready: true, queue_full: full });
+  return notReady(reason ?? "the store is not writable");
+}
+
+function notReady(reason: string): HttpResponse {
+  return jsonResponse(503, { ready: false, reason });
+}

@@ -1,0 +1,30 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { ERROR_KINDS } from "../../core/errors.ts";
+import type { ListRefusedPaymentsRequest } from "../../gen/jobgate/v1/operator_pb.ts";
+import { invalid, readPage, readPayer } from "../../operator/requests.ts";
+import type { ListedRefusedPayment, RefusedPaymentLog } from "../../store/contract/refused-payments.ts";
+
+/** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
+export async function listRefusedPayments(
+  request: ListRefusedPaymentsRequest,
+  log: Pick<RefusedPaymentLog, "listRefusedPayments">,
+) {
+  const { serviceId, jobIndex, code, requestId } = request;
+  if (code !== "" && !Object.hasOwn(ERROR_KINDS, code))
+    throw invalid(
+      `code: "${code}" is not an error code; expected one of ${Object.keys(ERROR_KINDS).join(", ")}.`,
+    );
+  const filter = {
+    ...{ serviceId, jobIndex, payer: readPayer(request) },
+    ...(code !== "" && { code }),
+    ...(requestId !== "" && { requestId }),
+  };
+  const { items, nextPageToken } = await readPage(request, async (range) => ({
+    items: await log.listRefusedPayments({ ...filter, ...range }),
+  }));
+  return { refusedPayments: items.map(toRefusedPayment), nextPageToken };
+}
+
+function toRefusedPayment({ id, at, payment, ...refused }: ListedRefusedPayment) {
+  return { ...refused, ...payment, id: BigInt(id), refusedAt: timestampFromMs(at) };
+}

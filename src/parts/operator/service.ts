@@ -1,0 +1,273 @@
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import type { Logger } from "pino";
+import { defined } from "../../core/objects.ts";
+import type { PaymentRecord } from "../../core/payment.ts";
+import { decodeJobCall, decodeMetadata } from "../../delivery/job-call-codec.ts";
+import type {
+  AdoptPaymentRequest,
+  ClosePaymentRequest,
+  DropDeadLettersRequest,
+  GetActivityRequest,
+  GetCallRequest,
+  GetDeadLetterRequest,
+  GetPaymentRequest,
+  GetRevenueRequest,
+  ListCallsRequest,
+  ListDeadLettersRequest,
+  ListPaymentsRequest,
+  ListRefusedPaymentsRequest,
+  RetryDeadLettersRequest,
+  TailRequest,
+} from "../../gen/jobgate/v1/operator_pb.ts";
+import { version } from "../../node/version.ts";
+import {
+  asDeadLetter,
+  type DecimalsOf,
+  decimalsIn,
+  toCall,
+  toDeadLetter,
+  toDeadLetterGroups,
+  toEvent,
+  toPayment,
+  toRate,
+  toRefund,
+  toRevenue,
+  toRunner,
+  toTotals,
+} from "../../operator/messages.ts";
+import type { OperatorMethods } from "../../operator/methods.ts";
+import {
+  isCallId,
+  notFound,
+  readCallFilter,
+  readClosing,
+  readDeadLetterFilter,
+  readPage,
+  readPaymentFilter,
+  readRevenuePeriod,
+} from "../../operator/requests.ts";
+import type { Refund } from "../../store/contract/refund-ledger.ts";
+import { Activity } from "./activity.ts";
+import { adoptPayment } from "./adoption.ts";
+import { toConfiguration } from "./configuration.ts";
+import { changeDeadLetters } from "./dead-letters.ts";
+import { toEndpoints } from "./endpoints.ts";
+import { listRefusedPayments } from "./refused-payments.ts";
+import type { OperatorSources } from "./sources.ts";
+import { Tail } from "./tail.ts";
+import { timelineOf } from "./timeline.ts";
+
+/** Most groups of dead letters in one answer. */
+const MAX_GROUPS = 500;
+
+/** The methods of `jobgate.v1.OperatorService` that parts do not add. */
+export class OperatorApi implements OperatorMethods {
+  readonly #sources: OperatorSources;
+  readonly #logger: Logger;
+  readonly #tail: Tail;
+  readonly #activity: Activity;
+  readonly #startedAt: number;
+
+  readonly #decimalsOf: DecimalsOf;
+
+  constructor(sources: OperatorSources, logger: Logger) {
+    this.#sources = sources;
+    this.#logger = logger;
+    this.#decimalsOf = decimalsIn(sources.configuration);
+    this.#tail = new Tail(sources.events, this.#decimalsOf);
+    this.#activity = new Activity(sources.counters, sources.clock);
+    this.#startedAt = sources.clock();
+  }
+
+  stop(): void {
+    this.#activity.stop();
+  }
+
+  getInfo() {
+    const { listeners, store, configuration, clock } = this.#sources;
+    const { pending, ...status } = store.status();
+    return {
+      version,
+      startedAt: timestampFromMs(this.#startedAt),
+      uptime: durationFromMs(clock() - this.#startedAt),
+      listeners: [...listeners()],
+      store: {
+        ...status,
+        pending: BigInt(pending),
+        maxPending: BigInt(configuration().store.maxPending),
+      },
+    };
+  }
+
+  async getTotals() {
+    return toTotals(await this.#sources.store.totals(), this.#decimalsOf);
+  }
+
+  async listCalls(request: ListCallsRequest) {
+    const filter = readCallFilter(request);
+    const { items, nextPageToken } = await readPage(request, (range) =>
+      this.#sources.store.listCalls({ ...filter, ...range }),
+    );
+    return { calls: items.map((call) => toCall(call, this.#decimalsOf)), nextPageToken };
+  }
+
+  async getCall({ callId }: GetCallRequest) {
+    const call = isCallId(callId) ? await this.#sources.store.findCallDetails(Number(callId)) : undefined;
+    const payment = call?.origin === "webhook" ? undefined : await this.#findPayment(callId);
+    const refund = payment && (await this.#findRefund(callId));
+    if (call === undefined) {
+      if (payment === undefined) throw notFound("call", callId);
+      throw new ConnectError(
+        `Call ${callId} was never queued: its payment ${payment.state}. GetPayment shows it.`,
+        Code.NotFound,
+      );
+    }
+    const details = this.#sources.additions().flatMap((one) => one.callDetails?.(call.callId) ?? []);
+    return {
+      call: toCall(call, this.#decimalsOf),
+      timeline: timelineOf(call, payment, refund).map((event) => toEvent(event, this.#decimalsOf)),
+      metadata: call.head === undefined ? {} : decodeMetadata(call.head),
+      ...(payment && {
+        payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
+      }),
+      ...(refund === undefined ? {} : { refund: toRefund(refund, this.#decimalsOf) }),
+      ...Object.assign({}, ...(await Promise.all(details))),
+    };
+  }
+
+  async listPayments(request: ListPaymentsRequest) {
+    const filter = readPaymentFilter(request);
+    if (request.callId !== 0n) {
+      const record = await this.#findPayment(request.callId);
+      return { payments: record === undefined ? [] : [toPayment(record, this.#decimalsOf)] };
+    }
+    const { items, nextPageToken } = await readPage(request, (range) =>
+      this.#sources.store.listPayments({ ...filter, ...range }),
+    );
+    return { payments: items.map((record) => toPayment(record, this.#decimalsOf)), nextPageToken };
+  }
+
+  async getPayment({ callId }: GetPaymentRequest) {
+    const record = await this.#findPayment(callId);
+    if (record === undefined) throw notFound("payment", callId);
+    const { price, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
+    const priceFields = price.startsWith("$") ? { price } : { priceWei: price };
+    const details = { ...priceFields, bodyHash, transferMethod, x402Version, receipt, settlement };
+    return { payment: toPayment(record, this.#decimalsOf), ...details };
+  }
+
+  async closePayment(request: ClosePaymentRequest) {
+    const closing = readClosing(request);
+    const found = await this.#findPayment(request.callId);
+    const outcome = found && (await this.#sources.store.closePayment(found.key, closing));
+    if (outcome?.record === undefined) throw notFound("payment", request.callId);
+    const { kind, record } = outcome;
+    if (kind === "closed") {
+      const { callId, key: payment } = record;
+      this.#logger.warn({ callId, payment, closed: record.closed }, "payment closed by the operator");
+      return { payment: toPayment(record, this.#decimalsOf) };
+    }
+    const why =
+      record.state === "intent"
+        ? "is undecided, and jobgate can still decide it until its authorization has ended"
+        : `is ${record.state}`;
+    throw new ConnectError(
+      `Payment ${record.callId} ${why}: it cannot be closed as ${closing.as === "paid" ? "paid" : "not paid"}.`,
+      Code.FailedPrecondition,
+    );
+  }
+
+  adoptPayment(request: AdoptPaymentRequest) {
+    return adoptPayment(request, this.#sources, this.#logger);
+  }
+
+  listRefusedPayments(request: ListRefusedPaymentsRequest) {
+    return listRefusedPayments(request, this.#sources.store);
+  }
+
+  async listDeadLetterGroups() {
+    return toDeadLetterGroups(await this.#sources.store.listDeadLetterGroups(MAX_GROUPS));
+  }
+
+  async listDeadLetters(request: ListDeadLettersRequest) {
+    const filter = readDeadLetterFilter(request);
+    const { items, nextPageToken } = await readPage(request, (range) =>
+      this.#sources.store.listCalls({ ...filter, ...range }),
+    );
+    return { deadLetters: items.map((call) => toDeadLetter(asDeadLetter(call))), nextPageToken };
+  }
+
+  async getDeadLetter({ callId }: GetDeadLetterRequest) {
+    const { store } = this.#sources;
+    const letter = isCallId(callId) ? await store.findDeadLetter(Number(callId)) : undefined;
+    if (letter === undefined) throw notFound("dead letter", callId);
+    const { metadata, body } = decodeJobCall(letter.encoded);
+    return { deadLetter: toDeadLetter(letter), metadata, body };
+  }
+
+  async retryDeadLetters(request: RetryDeadLettersRequest, { signal }: HandlerContext) {
+    const { store, configuration } = this.#sources;
+    return changeDeadLetters(request, {
+      store,
+      change: (callId) => store.retryDeadLetter(callId),
+      // Half of the places are for requests.
+      hasRoom: () => store.status().pending < configuration().store.maxPending / 2,
+      signal,
+    });
+  }
+
+  async dropDeadLetters(request: DropDeadLettersRequest, { signal }: HandlerContext) {
+    const { store } = this.#sources;
+    return changeDeadLetters(request, {
+      store,
+      change: async (callId) => ((await store.dropDeadLetter(callId)) ? "dropped" : "not_found"),
+      hasRoom: () => true,
+      signal,
+    });
+  }
+
+  listRates() {
+    return { rates: this.#sources.rates().map(toRate) };
+  }
+
+  async getRevenue(request: GetRevenueRequest) {
+    const { store, clock } = this.#sources;
+    const revenue = await store.revenue(readRevenuePeriod(request, clock()));
+    return { revenue: revenue.map((revenue) => toRevenue(revenue, this.#decimalsOf)) };
+  }
+
+  listRunners() {
+    return { runners: this.#sources.runners().map(toRunner) };
+  }
+
+  async listEndpoints() {
+    const { jobs, configuration, counters } = this.#sources;
+    return { endpoints: toEndpoints(await jobs(), configuration(), counters) };
+  }
+
+  getActivity(request: GetActivityRequest) {
+    return this.#activity.answer(request);
+  }
+
+  getConfiguration() {
+    return { configuration: toConfiguration(this.#sources.configuration()) };
+  }
+
+  tail({ history }: TailRequest, { signal }: HandlerContext) {
+    return this.#tail.read(signal, history);
+  }
+
+  async #findRefund(callId: bigint): Promise<Refund | undefined> {
+    const [refund] = await this.#sources.store.listRefunds({ limit: 1, before: Number(callId) + 1 });
+    return refund?.callId === Number(callId) ? refund : undefined;
+  }
+
+  /** Reads the journal page of one entry that starts at the call ID. */
+  async #findPayment(callId: bigint): Promise<PaymentRecord | undefined> {
+    if (!isCallId(callId)) return undefined;
+    const { items } = await this.#sources.store.listPayments({ limit: 1, before: Number(callId) + 1 });
+    const [record] = items;
+    return record?.callId === Number(callId) ? record : undefined;
+  }
+}

@@ -1,0 +1,122 @@
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { EventHub, GatewayEvent } from "../../core/events.ts";
+import { type TailResponse, TailResponseSchema } from "../../gen/jobgate/v1/operator_pb.ts";
+import { type DecimalsOf, toEvent } from "../../operator/messages.ts";
+
+/** Most events buffered for one slow reader. An event is a few hundred bytes. */
+const MAX_BUFFERED = 1_000;
+/** Events that are kept for later readers. */
+const MAX_HISTORY = 500;
+/** Most readers at once. */
+const MAX_READERS = 32;
+/** Longest silence on a stream: an idle connection may be lost without either end noticing. */
+const MAX_SILENCE_MS = 20_000;
+
+/** Streams events to operators. Each reader has a bounded buffer; when it is full, new events are dropped and counted. */
+export class Tail {
+  readonly #events: EventHub;
+  readonly #decimalsOf: DecimalsOf;
+  readonly #maxSilenceMs: number;
+  /** Ring of the latest events; the oldest is at `#next`. */
+  readonly #recent: GatewayEvent[] = [];
+  #next = 0;
+  #readers = 0;
+
+  constructor(events: EventHub, decimalsOf: DecimalsOf, maxSilenceMs = MAX_SILENCE_MS) {
+    this.#events = events;
+    this.#decimalsOf = decimalsOf;
+    this.#maxSilenceMs = maxSilenceMs;
+    events.subscribe((event) => {
+      this.#recent[this.#next] = event;
+      this.#next = (this.#next + 1) % MAX_HISTORY;
+    });
+  }
+
+  /**
+   * Yields earlier events and an empty message at once, then each event, and an empty message after every silence.
+   * @param signal ends the stream with its reason
+   * @param history number of earlier events
+   */
+  async *read(signal: AbortSignal, history = 0): AsyncGenerator<TailResponse> {
+    if (this.#readers >= MAX_READERS) {
+      throw new ConnectError(
+        `Too many readers: at most ${MAX_READERS} can tail at once.`,
+        Code.ResourceExhausted,
+      );
+    }
+    this.#readers++;
+    const buffer = new EventBuffer(this.#decimalsOf);
+    const unsubscribe = this.#events.subscribe((event) => buffer.add(event));
+    const wake = () => buffer.wake();
+    signal.addEventListener("abort", wake);
+    try {
+      const earlier = [...this.#recent.slice(this.#next), ...this.#recent.slice(0, this.#next)];
+      for (const event of earlier.slice(Math.max(0, earlier.length - history)))
+        yield create(TailResponseSchema, { event: toEvent(event, this.#decimalsOf) });
+      yield create(TailResponseSchema);
+      while (!signal.aborted) {
+        yield* buffer.take();
+        if (!signal.aborted && !(await buffer.filled(this.#maxSilenceMs))) yield create(TailResponseSchema);
+      }
+      // jobgate is stopping, or the reader has gone and does not see this.
+      throw signal.reason;
+    } finally {
+      unsubscribe();
+      signal.removeEventListener("abort", wake);
+      this.#readers--;
+    }
+  }
+}
+
+/** The events that one reader has not received yet. */
+class EventBuffer {
+  readonly #decimalsOf: DecimalsOf;
+  /** Each with the number of events dropped just before it. */
+  #buffered: { readonly event: GatewayEvent; readonly missed: number }[] = [];
+  #missed = 0;
+  #wake = (): void => {};
+
+  constructor(decimalsOf: DecimalsOf) {
+    this.#decimalsOf = decimalsOf;
+  }
+
+  add(event: GatewayEvent): void {
+    if (this.#buffered.length >= MAX_BUFFERED) {
+      this.#missed++;
+      return;
+    }
+    this.#buffered.push({ event, missed: this.#missed });
+    this.#missed = 0;
+    this.#wake();
+  }
+
+  *take(): Generator<TailResponse> {
+    const taken = this.#buffered;
+    this.#buffered = [];
+    for (const { event, missed } of taken)
+      yield create(TailResponseSchema, { event: toEvent(event, this.#decimalsOf), missed: BigInt(missed) });
+    // The reader has caught up: report the dropped events now, since the next event may be far off.
+    if (this.#buffered.length === 0 && this.#missed > 0) {
+      const missed = BigInt(this.#missed);
+      this.#missed = 0;
+      yield create(TailResponseSchema, { missed });
+    }
+  }
+
+  /** Waits for an event or for {@link wake}. @returns false if neither came in time */
+  filled(timeoutMs: number): Promise<boolean> {
+    if (this.#buffered.length > 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs, false);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
+
+  wake(): void {
+    this.#wake();
+  }
+}

@@ -1,0 +1,221 @@
+import type { DeadLetter, DeadLetterGroup } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { DeadLetterStatus } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { plural } from "../../../page/shared/format.js";
+import { type Action, client, useAction, useAnswer } from "./client.ts";
+import { Hint, Problem, Table, useConfirm } from "./controls.tsx";
+import { Ago, CallLink, JobLink, jobFilters, jobText, readJob, SECOND_MS } from "./format.tsx";
+import { Pager, readEntries } from "./lists.tsx";
+import { type Filters, href } from "./route.ts";
+
+/** Dead letters in groups by job and reason, or those of one group. */
+export function DeadLetters({ filters }: { filters: Filters }) {
+  return filters.reason === undefined && filters.job === undefined ? <Groups /> : <Group filters={filters} />;
+}
+
+type GroupName = Pick<DeadLetterGroup, "origin" | "serviceId" | "jobId" | "reason">;
+/** Dead letters that an action concerns. */
+type Target = { readonly callId: bigint } | { readonly group: GroupName; readonly count: number };
+
+function Groups() {
+  const { data } = useAnswer(["dead-letters"], 15 * SECOND_MS, (options) =>
+    client.listDeadLetterGroups({}, options),
+  );
+  const { act, problem, dialog } = useDeadLetterActions();
+  const left = data === undefined ? 0 : Number(data.totalGroups) - data.groups.length;
+  return (
+    <section class="panel" aria-label="Dead letters">
+      <Problem text={problem} />
+      <Table
+        caption="Dead letters by job and reason"
+        items={data?.groups}
+        keyOf={({ origin, serviceId, jobId, reason }) => `${origin} ${serviceId}/${jobId} ${reason}`}
+        empty={<Hint>There are no dead letters. A job whose attempts all fail comes here.</Hint>}
+        columns={[
+          {
+            label: "Dead letters",
+            class: "number",
+            cell: (group) => (
+              <a
+                class="figure small"
+                href={href("dead-letters", { ...jobFilters(group), reason: group.reason })}
+              >
+                {String(group.count)}
+              </a>
+            ),
+          },
+          { label: "Job", class: "nowrap", cell: (group) => <JobLink {...group} /> },
+          { label: "Reason", class: "wide", cell: ({ reason }) => reason },
+          { label: "Oldest", class: "nowrap", cell: ({ oldestDeadAt }) => <Ago time={oldestDeadAt} /> },
+          { label: "Newest", class: "nowrap", cell: ({ newestDeadAt }) => <Ago time={newestDeadAt} /> },
+          {
+            label: "Actions",
+            class: "actions",
+            cell: (group) => <Buttons act={act} target={{ group, count: Number(group.count) }} />,
+          },
+        ]}
+      />
+      {left > 0 && <p class="muted">{plural(left, "smaller group")} not shown.</p>}
+      {dialog}
+    </section>
+  );
+}
+
+function Group({ filters }: { filters: Filters }) {
+  const { origin = "", reason = "", before } = filters;
+  const { serviceId = 0n, jobId = 0n } = readJob(filters.job);
+  const group = { origin, serviceId, jobId, reason };
+  const { data: entries } = useAnswer(["dead-letters", JSON.stringify(filters)], 15 * SECOND_MS, (options) =>
+    readEntries<DeadLetter>(before, async (page) => {
+      const { deadLetters, nextPageToken } = await client.listDeadLetters({ ...page, ...group }, options);
+      return { items: deadLetters, nextPageToken };
+    }),
+  );
+  const { act, problem, dialog } = useDeadLetterActions();
+  const count = entries?.items.length ?? 0;
+  return (
+    <section class="panel" aria-labelledby="group">
+      <p>
+        <a href={href("dead-letters")}>← All groups</a>
+      </p>
+      <div class="panel-head">
+        <h2 id="group">
+          {jobText(group)}: {reason}
+        </h2>
+        {count > 1 && <Buttons act={act} target={{ group, count: entries?.nextPageToken ? 0 : count }} />}
+      </div>
+      <Problem text={problem} />
+      <Table
+        caption="Dead letters"
+        items={entries?.items}
+        keyOf={({ callId }) => String(callId)}
+        empty={<Hint>There are no dead letters with this job and reason any more.</Hint>}
+        columns={[
+          { label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> },
+          { label: "Attempts", class: "number", cell: ({ attempts }) => attempts },
+          { label: "Accepted", class: "nowrap", cell: ({ enqueuedAt }) => <Ago time={enqueuedAt} /> },
+          { label: "Died", class: "nowrap", cell: ({ deadAt }) => <Ago time={deadAt} /> },
+          {
+            label: "Actions",
+            class: "actions",
+            cell: ({ callId }) => <Buttons act={act} target={{ callId }} />,
+          },
+        ]}
+      />
+      <Pager path="dead-letters" filters={filters} entries={entries} />
+      {dialog}
+    </section>
+  );
+}
+
+/** Retries or drops the dead letter of a call's page. */
+export function DeadLetterActions({ callId }: { callId: bigint }) {
+  const { act, problem, dialog } = useDeadLetterActions();
+  return (
+    <span class="actions">
+      <Problem text={problem} />
+      <Buttons act={act} target={{ callId }} />
+      {dialog}
+    </span>
+  );
+}
+
+type Act = (kind: "retry" | "drop", target: Target) => void;
+
+function Buttons({ act, target }: { act: Act; target: Target }) {
+  const [all, what] =
+    "callId" in target
+      ? ["", `call ${target.callId}`]
+      : [" all", `all of ${jobText(target.group)}: ${target.group.reason}`];
+  return (
+    <>
+      <button type="button" aria-label={`Retry ${what}`} onClick={() => act("retry", target)}>
+        Retry{all}
+      </button>
+      <button type="button" class="danger" aria-label={`Drop ${what}`} onClick={() => act("drop", target)}>
+        Drop{all}
+      </button>
+    </>
+  );
+}
+
+const NO_WAY_BACK =
+  "No runner gets it any more, and this cannot be undone. If it was paid, its client sees that it failed.";
+
+/** Retries at once, and asks before it drops, or retries many. */
+function useDeadLetterActions() {
+  const { run, problem } = useAction();
+  const [ask, dialog] = useConfirm();
+  const act: Act = (kind, target) => {
+    const onAgree = () => void perform(run, kind, target);
+    if ("callId" in target) {
+      if (kind === "retry") return onAgree();
+      return ask({
+        title: `Drop call ${target.callId}?`,
+        text: NO_WAY_BACK,
+        action: "Drop it",
+        isDangerous: true,
+        onAgree,
+      });
+    }
+    const { count, group } = target;
+    const letters = count === 0 ? "all of these dead letters" : plural(count, "dead letter");
+    const where = `${jobText(group)}: ${group.reason}`;
+    ask(
+      kind === "retry"
+        ? {
+            title: `Retry ${letters}?`,
+            text: `${where}. They go back to the queue with their attempts forgiven.`,
+            action: "Retry all",
+            onAgree,
+          }
+        : {
+            title: `Drop ${letters}?`,
+            text: `${where}. ${NO_WAY_BACK}`,
+            action: "Drop all",
+            isDangerous: true,
+            onAgree,
+          },
+    );
+  };
+  return { act, problem, dialog };
+}
+
+async function perform(run: Action["run"], kind: "retry" | "drop", target: Target): Promise<void> {
+  const button = document.activeElement;
+  await run(async () => {
+    const count = await actOn(kind, target);
+    // The button goes with its row: the next row gets the focus, unless the operator moved it elsewhere.
+    if (document.activeElement === button) {
+      const row = button?.closest("tr");
+      const next = (row?.nextElementSibling ?? row?.previousElementSibling)?.querySelector<HTMLElement>("a");
+      (next ?? document.querySelector("h1"))?.focus();
+    }
+    return `${plural(count, "dead letter")} ${kind === "retry" ? "back in the queue" : "dropped"}.`;
+  });
+}
+
+/** @returns the number of dead letters that were retried or dropped */
+async function actOn(kind: "retry" | "drop", target: Target): Promise<number> {
+  const call = kind === "retry" ? client.retryDeadLetters : client.dropDeadLetters;
+  if ("callId" in target) {
+    const { statuses } = await call({ callIds: [target.callId] });
+    if (statuses[0] === DeadLetterStatus.DONE) return 1;
+    throw new Error(
+      statuses[0] === DeadLetterStatus.REFUND_BEGUN
+        ? "It is not retried: its buyer is or may be paid back. A refund that failed can be declined first."
+        : "This dead letter had been dealt with already.",
+    );
+  }
+  let total = 0;
+  let pageToken = "";
+  do {
+    const { count, nextPageToken } = await call({ group: target.group, pageToken });
+    total += Number(count);
+    if (count === 0n && nextPageToken !== "")
+      throw new Error(
+        `${total} are back in the queue, which is full: retry the others once runners have emptied it.`,
+      );
+    pageToken = nextPageToken;
+  } while (pageToken !== "");
+  return total;
+}

@@ -1,0 +1,148 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { type Event, PaymentState, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { countText } from "../../../page/shared/format.js";
+import { type JobKey, SECOND_MS } from "./format.tsx";
+import { refundState } from "./refunds.tsx";
+
+/** An event in words. */
+interface EventText {
+  /** Stage that colours the state. */
+  readonly stage: "waiting" | "running" | "done" | "dead" | "unsure";
+  readonly state: string;
+  readonly detail: string;
+  /** Progress that the runner reported. */
+  readonly percent?: number;
+}
+
+/** Stage and name of each outcome of a payment. */
+const OUTCOMES: Readonly<Record<number, readonly [EventText["stage"], string]>> = {
+  [PaymentState.SETTLED]: ["waiting", "paid"],
+  [PaymentState.FAILED]: ["dead", "not paid"],
+  [PaymentState.SETTLING]: ["running", "being charged"],
+  [PaymentState.RELEASED]: ["done", "not charged"],
+};
+
+export function describeEvent({ what }: Event): EventText {
+  const detail = "";
+  switch (what.case) {
+    case "accepted":
+      return { stage: "waiting", state: "waits", detail };
+    case "delivered": {
+      const { attempt, subscriber } = what.value;
+      const again = attempt > 1 ? `, attempt ${attempt}` : "";
+      return { stage: "running", state: "running", detail: `${subscriber}${again}` };
+    }
+    case "progressed": {
+      const { percent, text } = what.value;
+      return { stage: "running", state: "running", detail: `${percent} % ${text}`, percent };
+    }
+    case "acked": {
+      const { resultBytes } = what.value;
+      const result = resultBytes === 0n ? "" : `result of ${countText(resultBytes)} bytes`;
+      return { stage: "done", state: "done", detail: result };
+    }
+    case "retried":
+      return { stage: "waiting", state: "again", detail: what.value.reason };
+    case "deadLettered":
+      return { stage: "dead", state: "dead", detail: what.value.reason };
+    case "dropped":
+      return { stage: "dead", state: "dropped", detail };
+    case "paymentBegun":
+      return { stage: "waiting", state: "checked", detail };
+    case "paymentDecided": {
+      const { state, reason } = what.value;
+      const [stage, name] = OUTCOMES[state] ?? ["unsure", "unresolved"];
+      return { stage, state: name, detail: reason };
+    }
+    case "refundChanged": {
+      const { state, reason } = what.value;
+      const { stage = "unsure", name = "?" } = refundState(state) ?? {};
+      return { stage, state: `refund ${name.toLowerCase()}`, detail: reason };
+    }
+    case undefined:
+      return { stage: "waiting", state: "?", detail };
+  }
+}
+
+/** Amount of an event about a payment or a refund. */
+export function amountOf({ what }: Event): string {
+  return what.value !== undefined && "amountText" in what.value ? what.value.amountText : "";
+}
+
+/** Text to announce for events that need attention. */
+export function announcementOf({ callId, what }: Event): string | undefined {
+  if (what.case === "deadLettered") return `Call ${callId} is a dead letter: ${what.value.reason}.`;
+  if (what.case === "refundChanged" && what.value.state === RefundState.REFUND_FAILED)
+    return `The refund of ${what.value.amountText} for call ${callId} failed.`;
+  if (what.case !== "paymentDecided") return undefined;
+  const { state, amountText } = what.value;
+  if (state === PaymentState.SETTLED) return `Payment of ${amountText} for call ${callId}.`;
+  if (state === PaymentState.UNRESOLVED)
+    return `The payment of ${amountText} for call ${callId} needs a look.`;
+  return undefined;
+}
+
+/** A JobCall, or its payment, as its events describe it. */
+export interface FlowingCall extends EventText {
+  readonly callId: bigint;
+  readonly job: JobKey | undefined;
+  readonly amount: string;
+  readonly at: Event["at"];
+  /** True once an event later than payment and acceptance was seen. */
+  readonly isDealt: boolean;
+  /** True once a charge was decided: it is paid by use, after the work. */
+  readonly isCharged: boolean;
+}
+
+function isCharge({ what }: Event): boolean {
+  if (what.case !== "paymentDecided") return false;
+  return what.value.state === PaymentState.SETTLING || what.value.state === PaymentState.RELEASED;
+}
+
+const MAX_CALLS = 40;
+const RATE_WINDOW_MS = 10_000;
+
+/** JobCalls that flow through this process, from its events. */
+export class Flow {
+  readonly #calls = new Map<bigint, FlowingCall>();
+  #recent: { readonly at: number; readonly kind: "accepted" | "acked" }[] = [];
+  /** Number of events that arrived too fast for this page. */
+  missed = 0;
+
+  /** Newest first. */
+  get calls(): FlowingCall[] {
+    return [...this.#calls.values()].reverse();
+  }
+
+  add(event: Event): void {
+    const { callId, at, what } = event;
+    if ((what.case === "accepted" || what.case === "acked") && at)
+      this.#recent.push({ at: timestampMs(at), kind: what.case });
+    const known = this.#calls.get(callId);
+    const isCharged = known?.isCharged === true || isCharge(event);
+    const isBeginning = what.case === "accepted" || (what.case === "paymentDecided" && !isCharged);
+    // Events milliseconds apart may arrive out of order: a line never returns to its beginning. A dead letter stays one.
+    const isOver = isBeginning ? known?.isDealt : what.case === "paymentDecided" && known?.stage === "dead";
+    const state =
+      isOver && known !== undefined ? known : { ...describeEvent(event), at, isDealt: !isBeginning };
+    const stage = isCharged && state.state === "paid" ? "done" : state.stage;
+    const job = what.case === "accepted" ? what.value : known?.job;
+    this.#calls.set(callId, {
+      ...state,
+      stage,
+      isCharged,
+      callId,
+      job,
+      amount: amountOf(event) || (known?.amount ?? ""),
+    });
+    const [oldest] = this.#calls.keys();
+    if (this.#calls.size > MAX_CALLS && oldest !== undefined) this.#calls.delete(oldest);
+  }
+
+  perSecond(kind: "accepted" | "acked"): string {
+    const now = Date.now();
+    this.#recent = this.#recent.filter(({ at }) => at > now - RATE_WINDOW_MS);
+    const count = this.#recent.filter((one) => one.kind === kind).length;
+    return (count / (RATE_WINDOW_MS / SECOND_MS)).toFixed(1);
+  }
+}

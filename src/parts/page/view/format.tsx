@@ -1,0 +1,103 @@
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { momentText, spanText } from "../../../page/shared/format.js";
+import { href } from "./route.ts";
+
+export const SECOND_MS = 1_000;
+export const MINUTE_MS = 60 * SECOND_MS;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+
+/** Time since a moment, kept current; its title has the exact moment. */
+export function Ago({ time, suffix = " ago" }: { time: Timestamp | undefined; suffix?: string }) {
+  const at = time === undefined ? undefined : timestampMs(time);
+  const now = useNow();
+  if (at === undefined) return <>–</>;
+  return (
+    <time dateTime={new Date(at).toISOString()} title={momentText(at)}>
+      {spanText(now - at)}
+      {suffix}
+    </time>
+  );
+}
+
+const clocks = new Set<(now: number) => void>();
+setInterval(() => {
+  if (!document.hidden) for (const tick of clocks) tick(Date.now());
+}, SECOND_MS);
+
+/** Returns the time, and again each second. */
+function useNow(): number {
+  const [now, tick] = useState(Date.now);
+  useEffect(() => {
+    clocks.add(tick);
+    return () => void clocks.delete(tick);
+  }, []);
+  return now;
+}
+
+/** Names a job: its endpoint's kind, service and job. */
+export interface JobKey {
+  readonly origin: string;
+  readonly serviceId: bigint;
+  readonly jobId: bigint;
+}
+
+export function jobText({ origin, serviceId, jobId }: JobKey): string {
+  return origin === "x402" ? `paid job ${serviceId}/${jobId}` : `webhook job ${jobId}`;
+}
+
+/** Filters that select the JobCalls of a job. */
+export function jobFilters({ origin, serviceId, jobId }: JobKey) {
+  return { origin, job: `${serviceId}/${jobId}` };
+}
+
+/** Reads `1/30` of the address: service and job. */
+export function readJob(text = ""): { readonly serviceId?: bigint; readonly jobId?: bigint } {
+  const [, serviceId, jobId] = /^(\d{1,19})\/(\d{1,19})$/.exec(text) ?? [];
+  return serviceId && jobId ? { serviceId: BigInt(serviceId), jobId: BigInt(jobId) } : {};
+}
+
+export function JobLink(job: JobKey) {
+  return <a href={href("jobs", jobFilters(job))}>{jobText(job)}</a>;
+}
+
+export function CallLink({ callId }: { callId: bigint }) {
+  return (
+    <a class="mono" href={href(`calls/${callId}`)}>
+      #{String(callId)}
+    </a>
+  );
+}
+
+/** Shortened address or hash, and all of it as title. */
+export function Hex({ children: hex }: { children: string }) {
+  return (
+    <span class="mono nowrap" title={hex}>
+      {hex.length > 14 ? `${hex.slice(0, 8)}…${hex.slice(-4)}` : hex}
+    </span>
+  );
+}
+
+export function Badge({ stage, children }: { stage: string; children: ComponentChildren }) {
+  return (
+    <span class="badge" data-stage={stage}>
+      {children}
+    </span>
+  );
+}
+
+/** Names and values, one pair a line. */
+export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,160 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { CallOptions } from "@connectrpc/connect";
+import {
+  type ListPaymentsRequestSchema,
+  type Payment,
+  PaymentState,
+} from "../../../gen/jobgate/v1/operator_pb.ts";
+import { client, useAnswer, useTotals } from "./client.ts";
+import { Ago, Badge, CallLink, Hex, JobLink, MINUTE_MS, SECOND_MS } from "./format.tsx";
+import { NoJobs } from "./jobs.tsx";
+import {
+  type Entries,
+  FilterBar,
+  Listing,
+  PAGE_SIZE,
+  readEntries,
+  readFilters,
+  StateLinks,
+} from "./lists.tsx";
+import { RefusedPayments } from "./refused-payments.tsx";
+import type { Filters } from "./route.ts";
+
+/** Age at which an undecided payment needs a look: usually it takes seconds. */
+const UNDECIDED_TOO_LONG_MS = 5 * MINUTE_MS;
+
+/** States in the address, their names, and the stage that colours them. */
+const PAYMENT_STATES = {
+  intent: { state: PaymentState.INTENT, name: "Being decided", stage: "running" },
+  authorized: { state: PaymentState.AUTHORIZED, name: "Authorized", stage: "waiting" },
+  settling: { state: PaymentState.SETTLING, name: "Being charged", stage: "running" },
+  settled: { state: PaymentState.SETTLED, name: "Settled", stage: "done" },
+  failed: { state: PaymentState.FAILED, name: "Not paid", stage: "dead" },
+  released: { state: PaymentState.RELEASED, name: "Not charged", stage: "done" },
+  unresolved: { state: PaymentState.UNRESOLVED, name: "Unresolved", stage: "unsure" },
+} as const;
+
+export function PaymentBadge({ state, transaction }: Pick<Payment, "state" | "transaction">) {
+  const isUncharged = state === PaymentState.FAILED || state === PaymentState.RELEASED;
+  if (isUncharged && transaction !== "") return <Badge stage="unsure">Paid elsewhere</Badge>;
+  const known = Object.values(PAYMENT_STATES).find((one) => one.state === state);
+  return <Badge stage={known?.stage ?? "unsure"}>{known?.name ?? "?"}</Badge>;
+}
+
+/** Asks for payments that are unresolved, or undecided for too long; the oldest of those may be left out. */
+export function usePaymentsToLookAt() {
+  return useAnswer(["payments", "look"], 15 * SECOND_MS, async (options): Promise<Entries<Payment>> => {
+    const until = timestampFromMs(Date.now() - UNDECIDED_TOO_LONG_MS);
+    const [unresolved, undecided] = await Promise.all([
+      list({ state: PaymentState.UNRESOLVED }, options),
+      list({ state: PaymentState.INTENT, until }, options),
+    ]);
+    // A payment may become unresolved between the two answers.
+    const known = new Set(unresolved.items.map(({ callId }) => callId));
+    const old = undecided.items.filter(({ callId }) => !known.has(callId));
+    const nextPageToken = unresolved.nextPageToken || undecided.nextPageToken;
+    return { items: [...unresolved.items, ...old], nextPageToken };
+  });
+}
+
+function list(
+  filter: MessageInitShape<typeof ListPaymentsRequestSchema>,
+  options: CallOptions,
+  before?: string,
+): Promise<Entries<Payment>> {
+  return readEntries(before, async (page) => {
+    const { payments, nextPageToken } = await client.listPayments({ ...filter, ...page }, options);
+    return { items: payments, nextPageToken };
+  });
+}
+
+/** The payment journal. */
+export function Payments({ filters }: { filters: Filters }) {
+  const { data: totals } = useTotals();
+  const look = usePaymentsToLookAt();
+  const states = [
+    { value: "", name: "All" },
+    { value: "look", name: "To look at", count: BigInt(look.data?.items.length ?? 0) },
+    ...Object.entries(PAYMENT_STATES).map(([value, { name }]) => ({
+      value,
+      name,
+      count: totals?.payments?.[value as keyof typeof PAYMENT_STATES],
+    })),
+    { value: "refused", name: "Refused" },
+  ];
+  return (
+    <>
+      <StateLinks path="payments" filters={filters} states={states} />
+      {filters.state === "refused" ? (
+        <RefusedPayments filters={filters} />
+      ) : filters.state === "look" ? (
+        <>
+          <p class="muted">
+            Unresolved, or undecided for more than five minutes. The newest {PAGE_SIZE} of each.
+          </p>
+          <PaymentList filters={filters} answer={look} />
+        </>
+      ) : (
+        <Journal filters={filters} />
+      )}
+    </>
+  );
+}
+
+function Journal({ filters }: { filters: Filters }) {
+  const { state = "", before } = filters;
+  const answer = useAnswer(["payments", JSON.stringify(filters)], 10 * SECOND_MS, (options) => {
+    const { jobId, ...rest } = readFilters(filters);
+    const stateFilter =
+      PAYMENT_STATES[state as keyof typeof PAYMENT_STATES]?.state ?? PaymentState.UNSPECIFIED;
+    const job = jobId === undefined ? {} : { jobIndex: Number(jobId) };
+    return list({ ...rest, ...job, state: stateFilter }, options, before);
+  });
+  return (
+    <>
+      <FilterBar path="payments" filters={filters} origin="x402" />
+      <PaymentList filters={filters} answer={answer} />
+    </>
+  );
+}
+
+function PaymentList(options: {
+  readonly filters: Filters;
+  readonly answer: { readonly data: Entries<Payment> | undefined; readonly error: Error | null };
+}) {
+  return (
+    <Listing
+      {...options}
+      path="payments"
+      caption="Payments"
+      noneYet={<NoJobs origin="x402" />}
+      columns={[
+        { label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> },
+        { label: "State", cell: (payment) => <PaymentBadge {...payment} /> },
+        { label: "Amount", class: "number", cell: (payment) => <Amount {...payment} /> },
+        {
+          label: "Job",
+          class: "nowrap",
+          cell: ({ serviceId, jobIndex }) => (
+            <JobLink origin="x402" serviceId={serviceId} jobId={BigInt(jobIndex)} />
+          ),
+        },
+        { label: "Payer", cell: ({ payer }) => <Hex>{payer}</Hex> },
+        { label: "Network", class: "nowrap", cell: ({ network }) => network },
+        { label: "Transaction", cell: ({ transaction }) => <Hex>{transaction}</Hex> },
+        { label: "Begun", class: "nowrap", cell: ({ createdAt }) => <Ago time={createdAt} /> },
+        { label: "Reason", class: "wide", cell: ({ reason }) => reason },
+      ]}
+    />
+  );
+}
+
+/** Amount in whole tokens, with base units as title. */
+export function Amount({ amountText, amount, asset, network }: Payment) {
+  return (
+    <span class="amount" title={`${amount} base units of ${asset} on ${network}`}>
+      {amountText}
+    </span>
+  );
+}

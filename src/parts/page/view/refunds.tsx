@@ -1,0 +1,197 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { type GetTotalsResponse, type Refund, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { momentText } from "../../../page/shared/format.js";
+import { client, useAction, useAnswer, useTotals } from "./client.ts";
+import { Hint, Problem, useConfirm } from "./controls.tsx";
+import { Ago, Badge, CallLink, Facts, Hex, SECOND_MS } from "./format.tsx";
+import { Listing, readEntries, StateLinks } from "./lists.tsx";
+import type { Filters } from "./route.ts";
+
+/** States in the address, their names, and the stage that colours them. */
+const REFUND_STATES = {
+  owed: { state: RefundState.OWED, name: "Owed", stage: "unsure" },
+  sending: { state: RefundState.SENDING, name: "Being sent", stage: "running" },
+  refunded: { state: RefundState.REFUNDED, name: "Sent", stage: "done" },
+  refund_failed: { state: RefundState.REFUND_FAILED, name: "Failed", stage: "dead" },
+  declined: { state: RefundState.DECLINED, name: "Declined", stage: "dead" },
+} as const;
+
+/** Finds the name and the stage of a state. */
+export function refundState(state: RefundState) {
+  return Object.values(REFUND_STATES).find((one) => one.state === state);
+}
+
+/** Counts the refunds of all tokens in one state. */
+export function refundsIn(totals: GetTotalsResponse | undefined, state: RefundState): bigint {
+  const sums = totals?.refunds.filter((sum) => sum.state === state) ?? [];
+  return sums.reduce((count, { refunds }) => count + refunds, 0n);
+}
+
+/** Money to give back for failed jobs. */
+export function Refunds({ filters }: { filters: Filters }) {
+  const { state = "", before } = filters;
+  const { data: totals } = useTotals();
+  const answer = useAnswer(["refunds", JSON.stringify(filters)], 10 * SECOND_MS, (options) =>
+    readEntries<Refund>(before, async (page) => {
+      const stateFilter =
+        REFUND_STATES[state as keyof typeof REFUND_STATES]?.state ?? RefundState.UNSPECIFIED;
+      const { refunds, nextPageToken } = await client.listRefunds({ ...page, state: stateFilter }, options);
+      return { items: refunds, nextPageToken };
+    }),
+  );
+  const { decide, problem, dialog } = useDecision();
+  const states = [
+    { value: "", name: "All" },
+    ...Object.entries(REFUND_STATES).map(([value, { name, state }]) => ({
+      value,
+      name,
+      count: refundsIn(totals, state),
+    })),
+  ];
+  return (
+    <>
+      <StateLinks path="refunds" filters={filters} states={states} />
+      <Problem text={problem} />
+      <Listing
+        path="refunds"
+        caption="Refunds"
+        filters={filters}
+        answer={answer}
+        noneYet={
+          <Hint>
+            No job that is paid back if it fails has failed. A job promises that with <code>on_failure</code>.
+          </Hint>
+        }
+        columns={[
+          { label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> },
+          { label: "State", cell: (refund) => <RefundBadge {...refund} /> },
+          { label: "Amount", class: "number", cell: (refund) => <RefundAmount {...refund} /> },
+          { label: "To", cell: ({ payer }) => <Hex>{payer}</Hex> },
+          { label: "Network", class: "nowrap", cell: ({ network }) => network },
+          { label: "Transaction", cell: ({ transaction }) => <Hex>{transaction}</Hex> },
+          { label: "Owed since", class: "nowrap", cell: ({ createdAt }) => <Ago time={createdAt} /> },
+          { label: "Reason", class: "wide", cell: (refund) => whyOf(refund) },
+          { label: "Actions", class: "actions", cell: (refund) => <Buttons {...{ refund, decide }} /> },
+        ]}
+      />
+      {dialog}
+    </>
+  );
+}
+
+/** Refund on the page of its call. */
+export function RefundPanel({ refund }: { refund: Refund }) {
+  const { decide, problem, dialog } = useDecision();
+  const { payer, network, asset, transaction, createdAt, updatedAt } = refund;
+  return (
+    <section class="panel" aria-labelledby="refund">
+      <div class="panel-head">
+        <h2 id="refund">
+          Refund <RefundBadge {...refund} />
+        </h2>
+        <span class="actions">
+          <Buttons refund={refund} decide={decide} />
+        </span>
+      </div>
+      <Problem text={problem} />
+      {whyOf(refund) && <p class="muted">{whyOf(refund)}</p>}
+      <Facts
+        facts={[
+          ["Amount", <RefundAmount {...refund} />],
+          ["To", <span class="mono">{payer}</span>],
+          ["Token", <span class="mono">{`${asset} on ${network}`}</span>],
+          ["Transaction", <span class="mono">{transaction || "–"}</span>],
+          ["Owed since", <Ago time={createdAt} />],
+          ["Last change", updatedAt ? momentText(timestampMs(updatedAt)) : "–"],
+        ]}
+      />
+      {dialog}
+    </section>
+  );
+}
+
+function RefundBadge({ state, asks }: Refund) {
+  const { stage = "unsure", name = "?" } = refundState(state) ?? {};
+  return (
+    <Badge stage={stage}>
+      {name}
+      {asks && ", asks you"}
+    </Badge>
+  );
+}
+
+function RefundAmount({ amountText, amount, asset, network }: Refund) {
+  return (
+    <span class="amount" title={`${amount} base units of ${asset} on ${network}`}>
+      {amountText}
+    </span>
+  );
+}
+
+/** Returns who decided what, and why it waits or failed. */
+function whyOf({ decision, reason }: Refund): string {
+  const decided =
+    decision && `${decision.approved ? "approved" : "declined"} by ${decision.by}: ${decision.note}`;
+  return [decided, reason].filter(Boolean).join("; ");
+}
+
+type Decide = (kind: "approve" | "decline", refund: Refund) => void;
+
+/** Buttons for the decisions that the state allows. */
+function Buttons({ refund, decide }: { refund: Refund; decide: Decide }) {
+  const { callId, state, asks } = refund;
+  const isFailed = state === RefundState.REFUND_FAILED;
+  return (
+    <>
+      {(asks || isFailed || state === RefundState.DECLINED) && (
+        <button
+          type="button"
+          aria-label={`Send the refund of call ${callId}`}
+          onClick={() => decide("approve", refund)}
+        >
+          Send
+        </button>
+      )}
+      {(state === RefundState.OWED || isFailed) && (
+        <button
+          type="button"
+          class="danger"
+          aria-label={`Decline the refund of call ${callId}`}
+          onClick={() => decide("decline", refund)}
+        >
+          Decline
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Asks who decides and why, and then decides. */
+function useDecision() {
+  const { run, problem } = useAction();
+  const [ask, dialog] = useConfirm();
+  const decide: Decide = (kind, { callId, amountText, payer }) =>
+    ask({
+      ...(kind === "approve"
+        ? {
+            title: `Send ${amountText} back?`,
+            text: `${payer} gets it for call ${callId}. Once it is sent, this cannot be undone.`,
+            action: "Send it back",
+          }
+        : {
+            title: `Keep ${amountText}?`,
+            text: `The buyer of call ${callId} is not paid back, and can see that.`,
+            action: "Keep it",
+            isDangerous: true,
+          }),
+      isSigned: true,
+      onAgree: (signature) =>
+        void run(async () => {
+          const request = { callId, ...signature };
+          if (kind === "approve") await client.approveRefund(request);
+          else await client.declineRefund(request);
+          return `The refund of call ${callId} is ${kind === "approve" ? "approved" : "declined"}.`;
+        }),
+    });
+  return { decide, problem, dialog };
+}

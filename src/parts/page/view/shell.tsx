@@ -1,0 +1,269 @@
+import { Code } from "@connectrpc/connect";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { announce, announceEvent } from "../../../page/shared/announce.js";
+import { countText } from "../../../page/shared/format.js";
+import { CallPage } from "./call.tsx";
+import { Callbacks } from "./callbacks.tsx";
+import { errorText, hasCode, isUnreachable, queries, session, useInfo, useTotals } from "./client.ts";
+import { ThemeButton } from "./controls.tsx";
+import { DeadLetters } from "./dead-letters.tsx";
+import { Endpoints } from "./endpoints.tsx";
+import { announcementOf, Flow } from "./events.ts";
+import { Ago } from "./format.tsx";
+import { Jobs } from "./jobs.tsx";
+import { Overview } from "./overview.tsx";
+import { Payments } from "./payments.tsx";
+import { Refunds } from "./refunds.tsx";
+import { type Filters, href, useRoute } from "./route.ts";
+import { Settings } from "./settings.tsx";
+import { followTail } from "./tail.ts";
+
+const VIEWS = {
+  "": "Overview",
+  jobs: "Jobs",
+  payments: "Payments",
+  refunds: "Refunds",
+  "dead-letters": "Dead letters",
+  callbacks: "Callbacks",
+  endpoints: "Endpoints",
+  settings: "Settings",
+} as const;
+
+/** The page around each view: navigation, connection and what went wrong. `onEnd` logs out, and says why. */
+export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
+  const {
+    path: [view = "", item = ""],
+    filters,
+  } = useRoute();
+  const { data: info } = useInfo();
+  const { data: totals } = useTotals();
+  const [token] = useState(session.token);
+  const wasIn = useRef(false);
+  wasIn.current ||= info !== undefined;
+  const onRefused = () => {
+    if (wasIn.current) onEnd("jobgate does not take this token any more.");
+    else onEnd(token === undefined ? "" : "That is not the token. Try again.");
+  };
+  const [flow] = useState(() => new Flow());
+  const isStreaming = useEvents(flow, onRefused);
+  const failures = useFailures(onRefused);
+  const problems = [...new Set(failures.map(errorText))].join(" ");
+  const main = useRef<HTMLElement>(null);
+  const title = view === "calls" ? `Call ${item}` : (VIEWS[view as keyof typeof VIEWS] ?? "Not found");
+  const shown = useRef(title);
+  useEffect(() => {
+    document.title = `${title} · jobgate`;
+    // A link led to another view, which comes next for keyboards and screen readers.
+    if (shown.current !== title) main.current?.focus();
+    shown.current = title;
+  }, [title]);
+
+  if (info === undefined) {
+    return (
+      <main>
+        {problems !== "" && (
+          <p class="notice" role="status">
+            {problems} Trying again …
+          </p>
+        )}
+      </main>
+    );
+  }
+  const dead = totals?.calls?.dead ?? 0n;
+  return (
+    <div class="shell" data-stale={failures.length > 0}>
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
+      <header class="side">
+        <p class="brand">
+          <img src="/page/shared/icon.svg" alt="" width="24" height="24" /> jobgate{" "}
+          <span class="muted">{info.version}</span>
+        </p>
+        <nav aria-label="Views">
+          {Object.entries(VIEWS).map(([path, name]) => (
+            <a key={path} href={href(path)} aria-current={path === view ? "page" : undefined}>
+              {name}
+              {path === "dead-letters" && dead > 0n && <span class="count bad">{countText(dead)}</span>}
+            </a>
+          ))}
+        </nav>
+        <div class="tools">
+          <ThemeButton />
+          {token !== undefined && (
+            <button type="button" onClick={() => onEnd("")}>
+              Log out
+            </button>
+          )}
+        </div>
+      </header>
+      <main id="main" ref={main} tabIndex={-1}>
+        <div class="view-head">
+          <h1 tabIndex={-1}>{title}</h1>
+          <p class="pills">
+            <Connection failures={failures} isStreaming={isStreaming} />
+            {info.store && <StorePill {...info.store} />}
+            <span class="muted">
+              up <Ago time={info.startedAt} suffix="" />
+            </span>
+          </p>
+        </div>
+        <p id="problem" class="notice problem" role="alert" hidden={problems === ""}>
+          {problems && `${problems} What is shown may be out of date.`}
+        </p>
+        {contentOf(view, item, filters, flow)}
+      </main>
+    </div>
+  );
+}
+
+function contentOf(view: string, item: string, filters: Filters, flow: Flow) {
+  switch (view) {
+    case "":
+      return <Overview flow={flow} filters={filters} />;
+    case "jobs":
+      return <Jobs filters={filters} />;
+    case "calls":
+      return <CallPage key={item} callId={item} />;
+    case "payments":
+      return <Payments filters={filters} />;
+    case "refunds":
+      return <Refunds filters={filters} />;
+    case "dead-letters":
+      return <DeadLetters filters={filters} />;
+    case "callbacks":
+      return <Callbacks filters={filters} />;
+    case "endpoints":
+      return <Endpoints />;
+    case "settings":
+      return <Settings />;
+    default:
+      return <p class="panel">There is no such view.</p>;
+  }
+}
+
+function Connection({ failures, isStreaming }: { failures: readonly Error[]; isStreaming: boolean }) {
+  const [tone, text] = failures.some(isUnreachable)
+    ? ["bad", "Not reachable"]
+    : failures.length > 0
+      ? ["bad", "Failing"]
+      : isStreaming
+        ? ["good", "Live"]
+        : ["warn", "Polling"];
+  const before = useRef(tone);
+  useEffect(() => {
+    // Failures are announced by their line, an ARIA alert.
+    if (before.current === "bad" && tone !== "bad") announce(`${text}.`);
+    before.current = tone;
+  }, [tone]);
+  return <Pill tone={tone}>{text}</Pill>;
+}
+
+function StorePill({ writable, full, reason }: { writable: boolean; full: boolean; reason: string }) {
+  if (!writable) return <Pill tone="bad">Store not writable: {reason}</Pill>;
+  return full ? <Pill tone="warn">Queue full</Pill> : <Pill tone="good">Store writable</Pill>;
+}
+
+function Pill({ tone, children }: { tone: string | undefined; children: ComponentChildren }) {
+  return (
+    <span class="pill" data-tone={tone}>
+      {children}
+    </span>
+  );
+}
+
+/** Errors of the questions that failed when last asked, unless nobody asks them any more. */
+function useFailures(onRefused: () => void): readonly Error[] {
+  const [failures, setFailures] = useState<ReadonlyMap<string, Error>>(new Map());
+  useEffect(
+    () =>
+      queries.getQueryCache().subscribe(({ type, query, ...event }) => {
+        const action = "action" in event ? event.action : undefined;
+        if (action?.type === "error") {
+          const { error } = action;
+          if (hasCode(error, Code.Unauthenticated)) return onRefused();
+          // The list that is asked for says what is wrong with its filters.
+          if (hasCode(error, Code.InvalidArgument)) return;
+          setFailures((known) => new Map(known).set(query.queryHash, error));
+        } else if (
+          action?.type === "success" ||
+          type === "removed" ||
+          (type === "observerRemoved" && !query.isActive())
+        ) {
+          setFailures((known) => {
+            if (!known.has(query.queryHash)) return known;
+            const left = new Map(known);
+            left.delete(query.queryHash);
+            return left;
+          });
+        }
+      }),
+    [],
+  );
+  return [...failures.values()];
+}
+
+/** Shortest time between two questions because of events. */
+const REFRESH_MS = 300;
+/** Share of the time that questions take at most: slow ones are asked less often. */
+const MAX_SHARE = 1 / 10;
+
+/** Feeds the flow with events, asks again what they change, and returns true while they arrive. */
+function useEvents(flow: Flow, onRefused: () => void): boolean {
+  const [isStreaming, setStreaming] = useState(false);
+  useEffect(() => {
+    const closed = new AbortController();
+    const refresh = refresher();
+    void followTail({
+      signal: closed.signal,
+      onOpen: setStreaming,
+      onError: (error) => hasCode(error, Code.Unauthenticated) && onRefused(),
+      onMessage({ event, missed }, isPast) {
+        if (event !== undefined) flow.add(event);
+        flow.missed += Number(missed);
+        if (event === undefined || isPast) return;
+        const text = announcementOf(event);
+        if (text !== undefined) announceEvent(text);
+        refresh(["totals", "calls", "call", ...(TOPICS[event.what.case ?? ""] ?? [])]);
+      },
+    });
+    return () => closed.abort();
+  }, []);
+  return isStreaming;
+}
+
+/** First parts of the keys of the questions whose answers an event changes, besides those that each one changes. */
+const TOPICS: Readonly<Record<string, readonly string[]>> = {
+  delivered: ["runners"],
+  acked: ["runners"],
+  paymentDecided: ["payments", "revenue"],
+  deadLettered: ["dead-letters", "runners"],
+  dropped: ["dead-letters"],
+  retried: ["dead-letters", "runners"],
+  refundChanged: ["refunds"],
+};
+
+/** Returns a function that asks questions again, soon and together. */
+function refresher(): (topics: readonly string[]) => void {
+  const due = new Set<string>();
+  let isDue = false;
+  async function ask(): Promise<void> {
+    const startedAt = performance.now();
+    const topics = new Set(due);
+    due.clear();
+    await queries.invalidateQueries({ predicate: ({ queryKey: [topic] }) => topics.has(String(topic)) });
+    const tookMs = performance.now() - startedAt;
+    setTimeout(next, Math.max(REFRESH_MS, tookMs / MAX_SHARE));
+  }
+  function next(): void {
+    isDue = due.size > 0;
+    if (isDue) void ask();
+  }
+  return (topics) => {
+    for (const topic of topics) due.add(topic);
+    if (isDue) return;
+    isDue = true;
+    setTimeout(ask, REFRESH_MS);
+  };
+}
