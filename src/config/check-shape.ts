@@ -1,8 +1,9 @@
 import * as z from "zod";
+import { closestWord } from "../core/closest-word.ts";
 import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
-import { closestWord, describeWrong, expected, kindOf } from "./wrong-value.ts";
+import { describeWrong, expected, kindOf } from "./wrong-value.ts";
 
 /** The valid part of a value. Wrong parts are left out, so that the rules can check the rest. */
 export type Checked<T> = T extends string | number | bigint | boolean | BindAddress

@@ -1,8 +1,8 @@
+import { closestWord } from "../core/closest-word.ts";
 import { chargesOf } from "./jobs.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { ConfigTables } from "./schema.ts";
 import { networkName, TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts";
-import { closestWord } from "./wrong-value.ts";
 import type { TokenTable, X402Table } from "./x402.ts";
 
 /**

@@ -1,10 +1,11 @@
 import * as z from "zod";
 import { parseEvmAddress } from "../core/addresses.ts";
 import { MAX_U64 } from "../core/amounts.ts";
+import { closestWord } from "../core/closest-word.ts";
 import { parseDollars, type UsdPrice } from "../core/price.ts";
 import { parsePrivateKey } from "../core/private-keys.ts";
 import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";
-import { closestWord, kind, SHOWN } from "./wrong-value.ts";
+import { kind, SHOWN } from "./wrong-value.ts";
 
 /*
  * Kinds of value that keys hold. Each says what it accepts, and what a mistake may say about a wrong value. URLs, paths

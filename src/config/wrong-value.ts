@@ -1,4 +1,3 @@
-import { closestMatch } from "leven";
 import * as z from "zod";
 import { isTable } from "./config-files.ts";
 
@@ -50,14 +49,6 @@ export function describeWrong(
     hint: near === undefined ? hint : `${hint}; did you mean ${spelled(near, value)}?`,
     suggestion: near === undefined ? undefined : String(near),
   };
-}
-
-/** Returns the word that a misspelt word is most like, letter case aside. */
-export function closestWord(word: string, known: readonly string[]): string | undefined {
-  const lower = known.map((one) => one.toLowerCase());
-  const maxDistance = Math.ceil(word.length / 3);
-  const closest = closestMatch(word.toLowerCase(), lower, { maxDistance });
-  return closest === undefined ? undefined : known[lower.indexOf(closest)];
 }
 
 /** Names the kind of a TOML value. */

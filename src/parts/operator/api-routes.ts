@@ -4,6 +4,7 @@ import { type DescMessage, fromBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type ServiceImpl } from "@connectrpc/connect";
 import type { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "pino";
+import { closestWord } from "../../core/closest-word.ts";
 import { GatewayError, refusalOf } from "../../core/errors.ts";
 import { OperatorService } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { HttpRequest } from "../../http/request.ts";
@@ -14,6 +15,9 @@ import { guarded, type OperatorTokens } from "./access.ts";
 
 /** Largest request; the longest one has 1000 call IDs. */
 const MAX_REQUEST_BYTES = 64 * 1024;
+
+/** Most characters of an unknown method's name that its refusal repeats. */
+const MAX_NAME_LENGTH = 64;
 
 /**
  * The operator's API over Connect, gRPC-Web and plain JSON. All three take only content types that a page of another
@@ -54,7 +58,23 @@ export function apiRoutes(api: {
     return [`/${OperatorService.typeName}/${name}`, { POST }];
   });
   const byPath = new Map(handlers);
-  return (path) => byPath.get(path);
+  return (path) => byPath.get(path) ?? unknownMethod(path, tokens);
+}
+
+/** Refuses a method that the API does not have, in the shape of its other refusals. */
+function unknownMethod(path: string, tokens: OperatorTokens): MethodHandlers | undefined {
+  const prefix = `/${OperatorService.typeName}/`;
+  if (!path.startsWith(prefix)) return undefined;
+  const POST = guarded(tokens, async () => {
+    const name = path.slice(prefix.length).slice(0, MAX_NAME_LENGTH);
+    const near = closestWord(
+      name,
+      OperatorService.methods.map((method) => method.name),
+    );
+    const hint = near === undefined ? "" : `; did you mean ${near}?`;
+    throw new ConnectError(`${OperatorService.typeName} has no method ${name}${hint}`, Code.Unimplemented);
+  });
+  return { POST };
 }
 
 /** Returns true for a unary Connect request in binary. */

@@ -1,4 +1,5 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { closestWord } from "../../core/closest-word.ts";
 import { ERROR_KINDS } from "../../core/errors.ts";
 import type { ListRefusedPaymentsRequest } from "../../gen/jobgate/v1/operator_pb.ts";
 import { invalid, readPage, readPayer } from "../../operator/requests.ts";
@@ -10,10 +11,12 @@ export async function listRefusedPayments(
   log: Pick<RefusedPaymentLog, "listRefusedPayments">,
 ) {
   const { serviceId, jobIndex, code, requestId } = request;
-  if (code !== "" && !Object.hasOwn(ERROR_KINDS, code))
-    throw invalid(
-      `code: "${code}" is not an error code; expected one of ${Object.keys(ERROR_KINDS).join(", ")}.`,
-    );
+  if (code !== "" && !Object.hasOwn(ERROR_KINDS, code)) {
+    const known = Object.keys(ERROR_KINDS);
+    const near = closestWord(code, known);
+    const expected = near === undefined ? `expected one of ${known.join(", ")}.` : `did you mean "${near}"?`;
+    throw invalid(`code: "${code}" is not an error code; ${expected}`);
+  }
   const filter = {
     ...{ serviceId, jobIndex, payer: readPayer(request) },
     ...(code !== "" && { code }),

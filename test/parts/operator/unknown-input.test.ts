@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { startOperator } from "./harness.ts";
+import { callJson, startOperator } from "./harness.ts";
 
 test.each([
   ["ListPayments", { state: "PAYMENT_STATE_SETLED" }, "PAYMENT_STATE_SETLED"],
@@ -23,4 +23,28 @@ test.each([
   const answer = await response.text();
   expect(answer).toContain('"code":"invalid_argument"');
   expect(answer).toContain(named);
+});
+
+test("A misspelt method is refused as the API refuses, with the name that was meant", async () => {
+  const operator = await startOperator();
+  onTestFinished(() => operator.stop());
+  expect(await callJson(operator.url, "ListPayment")).toEqual({
+    status: 501,
+    answer: {
+      code: "unimplemented",
+      message: "jobgate.v1.OperatorService has no method ListPayment; did you mean ListPayments?",
+    },
+  });
+  expect((await callJson(operator.url, "")).status).toBe(501);
+});
+
+test("An error code that is far from every known code is refused with all of them", async () => {
+  const operator = await startOperator();
+  onTestFinished(() => operator.stop());
+  const messageFor = async (code: string) =>
+    (await callJson(operator.url, "ListRefusedPayments", { code })).answer.message;
+  expect(await messageFor("payment_invald")).toBe(
+    'code: "payment_invald" is not an error code; did you mean "payment_invalid"?',
+  );
+  expect(await messageFor("zzz")).toMatch(/^code: "zzz" is not an error code; expected one of .*queue_full/);
 });
