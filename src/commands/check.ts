@@ -7,7 +7,7 @@ import { defined } from "../core/objects.ts";
 import { type ConfigSelection, loadFromOptions, Refusal } from "./input.ts";
 import { addCommand, configOption, jsonOption, option, serviceIdOption } from "./options.ts";
 
-export function addCheckCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "check",
     description: "List every mistake in the configuration; exit 1 if there is one.",

@@ -4,29 +4,31 @@ import { Refusal } from "./input.ts";
 import { readFlagTwins } from "./options.ts";
 import { OutputClosed } from "./stdout.ts";
 
-/** The modules of each command, in the order of the help. */
-const COMMANDS: readonly (readonly [name: string, load: () => Promise<(program: Command) => void>])[] = [
-  ["init", async () => (await import("../parts/init/init.ts")).addInitCommand],
-  ["serve", async () => (await import("./serve.ts")).addServeCommand],
-  ["run-each", async () => (await import("../parts/run-each/run-each.ts")).addRunEachCommand],
-  ["dev", async () => (await import("../parts/dev/dev.ts")).addDevCommand],
-  ["pay", async () => (await import("../parts/pay/pay.ts")).addPayCommand],
-  ["check", async () => (await import("./check.ts")).addCheckCommand],
-  ["sign-caller", async () => (await import("./sign-caller.ts")).addSignCallerCommand],
-  ["sign-webhook", async () => (await import("./sign-webhook.ts")).addSignWebhookCommand],
-  ["status", async () => (await import("../parts/operator/commands/status.ts")).addStatusCommand],
-  ["jobs", async () => (await import("../parts/operator/commands/jobs.ts")).addJobsCommand],
-  ["payments", async () => (await import("../parts/operator/commands/payments.ts")).addPaymentsCommand],
-  ["payments", async () => (await import("../parts/books/export-command.ts")).addExportCommand],
-  ["refunds", async () => (await import("../parts/refunds/command.ts")).addRefundsCommand],
-  ["callbacks", async () => (await import("../parts/callbacks/command.ts")).addCallbacksCommand],
-  ["store", async () => (await import("./store.ts")).addStoreCommand],
-  [
-    "dead-letters",
-    async () => (await import("../parts/operator/commands/dead-letters.ts")).addDeadLettersCommand,
-  ],
-  ["tail", async () => (await import("../parts/tail/tail.ts")).addTailCommand],
-  ["completion", async () => (await import("../parts/completion/completion.ts")).addCompletionCommand],
+interface CommandModule {
+  /** Adds the command. Another module of the same name adds to it. */
+  addTo(program: Command): void;
+}
+
+/** The modules of each command, in the order of the help. To delete a command, delete its lines and its files. */
+const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandModule>])[] = [
+  ["init", () => import("../parts/init/init.ts")],
+  ["serve", () => import("./serve.ts")],
+  ["run-each", () => import("../parts/run-each/run-each.ts")],
+  ["dev", () => import("../parts/dev/dev.ts")],
+  ["pay", () => import("../parts/pay/pay.ts")],
+  ["check", () => import("./check.ts")],
+  ["sign-caller", () => import("../parts/sign-caller/command.ts")],
+  ["sign-webhook", () => import("../parts/sign-webhook/command.ts")],
+  ["status", () => import("../parts/operator/commands/status.ts")],
+  ["jobs", () => import("../parts/operator/commands/jobs.ts")],
+  ["payments", () => import("../parts/operator/commands/payments.ts")],
+  ["payments", () => import("../parts/books/command.ts")],
+  ["refunds", () => import("../parts/refunds/command.ts")],
+  ["callbacks", () => import("../parts/callbacks/command.ts")],
+  ["store", () => import("./store.ts")],
+  ["dead-letters", () => import("../parts/operator/commands/dead-letters.ts")],
+  ["tail", () => import("../parts/tail/tail.ts")],
+  ["completion", () => import("../parts/completion/completion.ts")],
 ];
 
 /** Exit codes of every command. */
@@ -68,6 +70,6 @@ async function makeProgram(name = ""): Promise<Command> {
     .hook("preAction", (_program, command) => readFlagTwins(command));
   const named = name === "completion" ? [] : COMMANDS.filter(([command]) => command === name);
   const modules = named.length === 0 ? COMMANDS : named;
-  for (const add of await Promise.all(modules.map(([, load]) => load()))) add(program);
+  for (const module of await Promise.all(modules.map(([, load]) => load()))) module.addTo(program);
   return program;
 }

@@ -8,7 +8,7 @@ import { type Log, type LogFormat, openLog } from "../log/log.ts";
 import { type ConfigSelection, Refusal, readConfig } from "./input.ts";
 import { addCommand, configOption, logFormatOption, logLevelOption, serviceIdOption } from "./options.ts";
 
-export function addServeCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "serve",
     description: "Run the gateways until SIGTERM or SIGINT, then drain. SIGHUP reloads the configuration.",

@@ -8,7 +8,7 @@ interface StoreSelection {
   readonly config: string;
 }
 
-export function addStoreCommand(program: Command): void {
+export function addTo(program: Command): void {
   const store = addCommand(program, {
     name: "store",
     description: "Look at the store, or copy it, also while jobgate runs.",

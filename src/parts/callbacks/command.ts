@@ -19,7 +19,7 @@ import type { CallbackState } from "../../store/contract/callback-ledger.ts";
 /** Each URL has 10 s to answer. */
 const TEST_TIMEOUT_MS = 30_000;
 
-export function addCallbacksCommand(program: Command): void {
+export function addTo(program: Command): void {
   const callbacks = addCommand(program, {
     name: "callbacks",
     description: "List the callbacks of a running jobgate; try one again, or send a test.",

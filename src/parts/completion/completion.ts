@@ -4,7 +4,7 @@ import { addCommand } from "../../commands/options.ts";
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];
 
-export function addCompletionCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "completion",
     description: "Print a script with which a shell completes commands, options and their values.",

@@ -47,7 +47,7 @@ interface DevOptions {
   readonly logFormat: LogFormat;
 }
 
-export function addDevCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "dev",
     description:

@@ -37,7 +37,7 @@ interface InitOptions {
   readonly force?: boolean;
 }
 
-export function addInitCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "init",
     description: "Write a configuration to start from. Asks what the options leave open.",

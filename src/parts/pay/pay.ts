@@ -16,7 +16,7 @@ import { type CallMoney, chargeText, howToNameJob, readMoney, refundLines } from
 const KEY_VARIABLE = "JOBGATE_PAYER_KEY";
 const MAX_TIMEOUT_SECS = 86_400;
 
-export function addPayCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "pay",
     description: "Buy one run of a job over x402, and print its result.",

@@ -27,7 +27,7 @@ import { defined } from "../../core/objects.ts";
 import type { RefundState } from "../../core/payment.ts";
 import { REFUND_STATES } from "../../operator/messages.ts";
 
-export function addRefundsCommand(program: Command): void {
+export function addTo(program: Command): void {
   const refunds = addCommand(program, {
     name: "refunds",
     description: "List the refunds of failed jobs of a running jobgate; approve or decline them.",

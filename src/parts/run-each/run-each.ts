@@ -25,7 +25,7 @@ const MAX_SUBSCRIBER_LENGTH = 128;
 /** Longest timeout of a Node timer. */
 const MAX_TIMEOUT_SECS = 2_147_483;
 
-export function addRunEachCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "run-each",
     description:

@@ -12,7 +12,7 @@ const KINDS = [
 ];
 const MAX_HISTORY = 500;
 
-export function addTailCommand(program: Command): void {
+export function addTo(program: Command): void {
   addOperatorCommand(program, {
     name: "tail",
     description: "Print the events of a running jobgate as they happen. Runners still get every JobCall.",

@@ -37,7 +37,7 @@ import {
 } from "../../../commands/output.ts";
 import { defined } from "../../../core/objects.ts";
 
-export function addDeadLettersCommand(program: Command): void {
+export function addTo(program: Command): void {
   const deadLetters = addCommand(program, {
     name: "dead-letters",
     description: "List the dead letters of a running jobgate; retry or drop them.",

@@ -36,7 +36,7 @@ import { defined } from "../../../core/objects.ts";
 import { CALL_STATES } from "../../../operator/messages.ts";
 import type { ListedState } from "../../../store/contract/operator-lists.ts";
 
-export function addJobsCommand(program: Command): void {
+export function addTo(program: Command): void {
   const jobs = addCommand(program, {
     name: "jobs",
     description: "Show the JobCalls of a running jobgate, finished ones too.",

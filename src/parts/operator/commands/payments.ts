@@ -42,7 +42,7 @@ import { closingText, type PaymentState } from "../../../core/payment.ts";
 import { PAYMENT_STATES } from "../../../operator/messages.ts";
 import { addMissingCommand } from "./missing-payments.ts";
 
-export function addPaymentsCommand(program: Command): void {
+export function addTo(program: Command): void {
   const payments = commandGroup(program, {
     name: "payments",
     description: "Show the payment journal of a running jobgate; decide what it cannot.",

@@ -15,7 +15,7 @@ import { addOperatorCommand, jsonOption } from "../../../commands/options.ts";
 import { counted, durationText, fields, type PrintOptions, programName } from "../../../commands/output.ts";
 import { REFUND_STATES } from "../../../operator/messages.ts";
 
-export function addStatusCommand(program: Command): void {
+export function addTo(program: Command): void {
   addOperatorCommand(program, {
     name: "status",
     description: "Show in one screen how a running jobgate does, and what needs you.",

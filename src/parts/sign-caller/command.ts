@@ -1,15 +1,22 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
-import { systemClock } from "../core/clock.ts";
-import { type PrivateKey, parsePrivateKey } from "../core/private-keys.ts";
-import { signCaller } from "../x402/callers/sign-caller.ts";
-import { keyVariable, Refusal, readBody, readKey } from "./input.ts";
-import { addCommand, bodyOption, matching, option, parseInteger, parseServiceId } from "./options.ts";
+import { keyVariable, Refusal, readBody, readKey } from "../../commands/input.ts";
+import {
+  addCommand,
+  bodyOption,
+  matching,
+  option,
+  parseInteger,
+  parseServiceId,
+} from "../../commands/options.ts";
+import { systemClock } from "../../core/clock.ts";
+import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
+import { signCaller } from "../../x402/callers/sign-caller.ts";
 
 const DEFAULT_LIFETIME_SECS = 600;
 const MAX_JOB_INDEX = 2 ** 32 - 1;
 
-export function addSignCallerCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "sign-caller",
     description: "Print the headers that authenticate the caller of a restricted job.",

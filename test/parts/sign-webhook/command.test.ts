@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { runHereWith } from "./operator-commands.ts";
+import { runHereWith } from "../../commands/operator-commands.ts";
 
 const endpoint = (name: string, keys: string) =>
   `[[webhooks.endpoints]]\npath = "/hooks/${name}"\njob_id = 1\n${keys}\n`;

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
-import type { WebhookEndpoint } from "../config/config.ts";
-import { defined } from "../core/objects.ts";
-import { CannotSign, SigningKeyMissing } from "../webhooks/auth/auth-scheme.ts";
-import { signWebhook, webhookPath } from "../webhooks/auth/schemes.ts";
-import { keyVariable, Refusal, readBody, readConfig, readKey } from "./input.ts";
-import { addCommand, bodyOption, configOption, option } from "./options.ts";
+import { keyVariable, Refusal, readBody, readConfig, readKey } from "../../commands/input.ts";
+import { addCommand, bodyOption, configOption, option } from "../../commands/options.ts";
+import type { WebhookEndpoint } from "../../config/config.ts";
+import { defined } from "../../core/objects.ts";
+import { CannotSign, SigningKeyMissing } from "../../webhooks/auth/auth-scheme.ts";
+import { signWebhook, webhookPath } from "../../webhooks/auth/schemes.ts";
 
 interface SignWebhookOptions {
   readonly config: string;
@@ -15,7 +15,7 @@ interface SignWebhookOptions {
   readonly key?: string;
 }
 
-export function addSignWebhookCommand(program: Command): void {
+export function addTo(program: Command): void {
   addCommand(program, {
     name: "sign-webhook",
     description:

@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { runProgram } from "../../src/commands/program.ts";
-import { accounts } from "../helpers/accounts.ts";
-import { runJobgate } from "./run-jobgate.ts";
+import { runProgram } from "../../../src/commands/program.ts";
+import { runJobgate } from "../../commands/run-jobgate.ts";
+import { accounts } from "../../helpers/accounts.ts";
 
 const { address, privateKey } = accounts.deployer;
 

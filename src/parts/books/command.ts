@@ -12,7 +12,7 @@ import { MAX_PAGE_SIZE } from "../../commands/output.ts";
 import { writeOutput } from "../../commands/stdout.ts";
 import { fromMovementKind } from "./operator.ts";
 
-export function addExportCommand(program: Command): void {
+export function addTo(program: Command): void {
   const payments = commandGroup(program, {
     name: "payments",
     description: "Show the books of a running jobgate.",
