@@ -133,12 +133,12 @@ module.exports = {
       to: { path: "node_modules/(prom-client|@opentelemetry)/" },
     },
     {
-      name: "grpc-stays-in-delivery-operator-pricing-engine-and-the-runner-library",
+      name: "grpc-stays-in-delivery-operator-two-parts-and-the-runner-library",
       severity: "error",
       from: {
         path: "^src/",
         pathNot: [
-          "^src/(delivery|operator|parts/(pricing-engine|operator|page/view)|runner|grpc|gen)/",
+          "^src/(delivery|operator|parts/(pricing-engine|work-stream|operator|page/view)|runner|grpc|gen)/",
           "^src/parts/[^/]+/operator\\.ts$",
           "^src/commands/operator-client\\.ts$",
         ],

@@ -49,18 +49,20 @@ export class Gateway {
     this.#config = config;
     this.#telemetry = base.telemetry;
     this.#store = store;
+    const parts: Running[] = [];
+    const additions: Host["additions"] = (seam) =>
+      parts.map((part) => part[seam]).filter((added) => added !== undefined);
     this.#runner = new RunnerServer({
       config: config.runner,
       workQueue: store,
       status: () => store.status(),
       observer: new DeliveryTelemetry(telemetry, decodeJobCall, systemClock),
+      streams: () => Object.assign({}, ...additions("runnerStreams")),
       check:
         config.x402 && ((callId) => this.#x402?.charges.findShortfall(callId) ?? Promise.resolve(undefined)),
       logger,
     });
 
-    const parts: Running[] = [];
-    const additions: Host["additions"] = (seam) => parts.flatMap((part) => part[seam] ?? []);
     const host: Host = {
       get config() {
         return current();

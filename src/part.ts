@@ -7,6 +7,7 @@ import type { GaugeSample } from "./core/instruments.ts";
 import type { BindAddress } from "./core/network-address.ts";
 import type { Telemetry } from "./core/telemetry.ts";
 import type { Dispatcher } from "./delivery/dispatcher.ts";
+import type { RunnerStreams } from "./delivery/runner-service.ts";
 import type { RunnerReport } from "./delivery/subscription.ts";
 import type { HttpServer } from "./http/server.ts";
 import type { OperatorAddition } from "./operator/methods.ts";
@@ -109,6 +110,8 @@ export interface Running {
   readonly listener?: Listener;
   /** Prices of the pricing engine. `prices` is undefined while its quotes cannot be checked. */
   readonly engine?: { readonly prices: PriceSource | undefined };
+  /** Methods of the runners' gRPC service. */
+  readonly runnerStreams?: RunnerStreams;
   readonly liveRates?: RateWatcher;
   readonly localFacilitator?: LocalFacilitator;
   readonly callbackKeys?: Pick<CallbackKeys, "published">;

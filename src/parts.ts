@@ -16,6 +16,7 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/local-facilitator/part.ts"),
   () => import("./parts/facilitator-service/part.ts"),
   () => import("./parts/refunds/part.ts"),
+  () => import("./parts/work-stream/part.ts"),
   () => import("./parts/push/part.ts"),
   () => import("./parts/callbacks/part.ts"),
   () => import("./parts/retention/part.ts"),

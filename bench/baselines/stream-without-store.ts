@@ -1,13 +1,13 @@
 import { create } from "@bufbuild/protobuf";
 import { ServerCredentials, status } from "@grpc/grpc-js";
-import { GatewayMessages } from "../../src/delivery/gateway-messages.ts";
 import { encodeDelivery, encodeJobCall } from "../../src/delivery/job-call-codec.ts";
-import { decodeAcks, encodeStatuses } from "../../src/delivery/work-codec.ts";
 import { AckResponseSchema, LeaseStatus, RunnerService } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { type CallHandler, DirectService, type StreamHandler, unary } from "../../src/grpc/direct-service.ts";
 import { addDirectService, createGrpcServer, listen } from "../../src/grpc/server.ts";
 import { HttpClient } from "../../src/parts/outbound/http-client.ts";
 import { toCloudEvent } from "../../src/parts/push/cloud-event.ts";
+import { GatewayMessages } from "../../src/parts/work-stream/gateway-messages.ts";
+import { decodeAcks, encodeStatuses } from "../../src/parts/work-stream/work-codec.ts";
 import type { ClaimedCall } from "../../src/store/contract/work-queue.ts";
 import { PUSHED_PATH } from "../pushed-runner.ts";
 import { serveBaseline } from "./serve.ts";

@@ -16,7 +16,7 @@ import { Authentication, ServerCertificates } from "./credentials.ts";
 import { type DeliveryCheck, type DeliveryObserver, Dispatcher } from "./dispatcher.ts";
 import { LeaseRequests } from "./lease-requests.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
-import { RunnerServiceHandlers } from "./runner-service.ts";
+import { RunnerServiceHandlers, type RunnerStreams } from "./runner-service.ts";
 import type { RunnerReport } from "./subscription.ts";
 
 /** Time that calls in progress have to be answered once no lease is out any more. */
@@ -33,6 +33,7 @@ export class RunnerServer implements BackgroundService {
   readonly dispatcher: Dispatcher;
   readonly #config: RunnerConfig;
   readonly #status: () => StoreStatus;
+  readonly #streams: () => RunnerStreams;
   readonly #logger: Logger;
   readonly #keepalive: typeof DEFAULT_KEEPALIVE;
   readonly #backoff: RetryBackoff;
@@ -59,11 +60,14 @@ export class RunnerServer implements BackgroundService {
     readonly observer?: DeliveryObserver;
     /** Asked before each delivery of a JobCall that is paid by use. Default: all go out. */
     readonly check?: DeliveryCheck | undefined;
+    /** Methods beside Subscribe, Ack, Nack and Extend, looked up at the start. Default: none. */
+    readonly streams?: () => RunnerStreams;
     readonly keepalive?: typeof DEFAULT_KEEPALIVE;
   }) {
     const { config, workQueue, logger, observer } = options;
     this.#config = config;
     this.#status = options.status;
+    this.#streams = options.streams ?? (() => ({}));
     this.#logger = logger;
     this.#keepalive = options.keepalive ?? DEFAULT_KEEPALIVE;
     this.#backoff = { baseMs: config.retryBaseMs, maxMs: config.retryMaxMs };
@@ -100,7 +104,12 @@ export class RunnerServer implements BackgroundService {
       interceptors: [authentication.interceptor],
     });
     const leaseRequests = new LeaseRequests({ dispatcher, leaseMs, maxAttempts, backoff });
-    const handlers = new RunnerServiceHandlers({ dispatcher, leaseRequests, logger });
+    const handlers = new RunnerServiceHandlers({
+      dispatcher,
+      leaseRequests,
+      streams: this.#streams(),
+      logger,
+    });
     addDirectService(
       server,
       new DirectService({
@@ -143,8 +152,8 @@ export class RunnerServer implements BackgroundService {
   }
 
   /**
-   * Does the first part of {@link stop}: claims no more work, and ends streams with UNAVAILABLE: Subscribe at once, and
-   * Work with its last lease. Ack, Nack and Extend are still answered.
+   * Does the first part of {@link stop}: claims no more work, and ends streams with UNAVAILABLE: Subscribe at once, and a
+   * stream that carries outcomes with its last lease. Ack, Nack and Extend are still answered.
    */
   endStreams(): void {
     this.#stopping = true;

@@ -17,25 +17,44 @@ import {
 } from "../gen/jobgate/v1/runner_pb.ts";
 import { type CallHandler, type StreamHandler, unary } from "../grpc/direct-service.ts";
 import type { GrpcCall, GrpcStatus } from "../grpc/grpc-call.ts";
+import type { MessageListener } from "../grpc/message-reader.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { encodeDelivery } from "./job-call-codec.ts";
 import type { LeaseRequests } from "./lease-requests.ts";
 import { openStream, shuttingDown } from "./open-stream.ts";
 import { InvalidRequestError, readSubscribe } from "./runner-requests.ts";
 import type { CallSink } from "./subscription.ts";
-import { WorkStream } from "./work-stream.ts";
+
+/**
+ * Methods of RunnerService that take a stream of messages, by the method's name in lowerCamelCase. Each serves one call:
+ * returns what receives the call's messages.
+ */
+export type RunnerStreams = Readonly<Record<string, (options: RunnerStreamOptions) => MessageListener>>;
+
+/** What a stream of a runner is served with. */
+export interface RunnerStreamOptions {
+  readonly call: GrpcCall;
+  readonly dispatcher: Dispatcher;
+  readonly leaseRequests: LeaseRequests;
+  /** Returns the status for the error of a request, and logs it if it is jobgate's own. */
+  readonly statusOf: (error: unknown) => GrpcStatus;
+  readonly logger: Logger;
+}
 
 /** Serves `jobgate.v1.RunnerService`. */
 export class RunnerServiceHandlers {
   readonly #dispatcher: Dispatcher;
   readonly #leaseRequests: LeaseRequests;
+  readonly #streams: RunnerStreams;
   readonly #logger: Logger;
 
   constructor(options: {
     readonly dispatcher: Dispatcher;
     readonly leaseRequests: LeaseRequests;
+    readonly streams: RunnerStreams;
     readonly logger: Logger;
   }) {
+    this.#streams = options.streams;
     this.#dispatcher = options.dispatcher;
     this.#leaseRequests = options.leaseRequests;
     this.#logger = options.logger;
@@ -55,7 +74,18 @@ export class RunnerServiceHandlers {
 
   /** Returns the handlers of methods that take a stream of messages, by the method's name. */
   streamsByMethod(): Readonly<Record<string, StreamHandler>> {
-    return { work: (call) => this.#work(call) };
+    const handlers = Object.entries(this.#streams).map(([name, serve]): [string, StreamHandler] => [
+      name,
+      (call) =>
+        serve({
+          call,
+          dispatcher: this.#dispatcher,
+          leaseRequests: this.#leaseRequests,
+          statusOf: (error) => this.#grpcStatus(error, call),
+          logger: this.#logger,
+        }),
+    ]);
+    return Object.fromEntries(handlers);
   }
 
   async #ack({ acks }: AckRequest): Promise<AckResponse> {
@@ -85,16 +115,6 @@ export class RunnerServiceHandlers {
     } catch (error) {
       call.end(this.#grpcStatus(error, call));
     }
-  }
-
-  #work(call: GrpcCall): WorkStream {
-    return new WorkStream({
-      call,
-      dispatcher: this.#dispatcher,
-      leaseRequests: this.#leaseRequests,
-      statusOf: (error) => this.#grpcStatus(error, call),
-      logger: this.#logger,
-    });
   }
 
   #grpcStatus(error: unknown, { peer }: GrpcCall): GrpcStatus {

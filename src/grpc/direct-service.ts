@@ -34,7 +34,7 @@ export class DirectService {
     readonly service: DescService;
     /** Handlers of methods that take one message, by the method's name in lowerCamelCase. */
     readonly handlers: Readonly<Record<string, CallHandler>>;
-    /** Handlers of the other methods. */
+    /** Handlers of the other methods. A method without a handler is UNIMPLEMENTED. */
     readonly streamHandlers?: Readonly<Record<string, StreamHandler>>;
     /** Largest message of a request. */
     readonly maxRequestBytes: number;
@@ -48,8 +48,8 @@ export class DirectService {
       const handler = handlers[method.localName];
       const streamHandler =
         handler === undefined ? streamHandlers[method.localName] : readingOneMessage(method, handler);
-      if (streamHandler === undefined) throw new Error(`${service.typeName}.${method.name} has no handler`);
-      this.#methods.set(`/${service.typeName}/${method.name}`, streamHandler);
+      if (streamHandler !== undefined)
+        this.#methods.set(`/${service.typeName}/${method.name}`, streamHandler);
     }
   }
 

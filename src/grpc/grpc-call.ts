@@ -1,9 +1,13 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import { type StatusObject, status } from "@grpc/grpc-js";
+import { status } from "@grpc/grpc-js";
 import { FRAME_HEADER_BYTES, type MessageListener, MessageReader } from "./message-reader.ts";
 
 /** How a call ends. */
-export type GrpcStatus = Pick<StatusObject, "code" | "details">;
+export interface GrpcStatus {
+  /** One of grpc-js's `status`, whose types an embedding program need not have. */
+  readonly code: number;
+  readonly details: string;
+}
 
 /** Most bytes that a call writes ahead of its reader before `write` returns false. */
 const MAX_UNSENT_BYTES = 64 * 1024;

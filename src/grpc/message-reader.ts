@@ -21,7 +21,7 @@ export class MessageReader {
   readonly #encoding: string | undefined;
   readonly #maxMessageBytes: number;
   readonly #listener: MessageListener;
-  readonly #refuse: (code: status, details: string) => void;
+  readonly #refuse: (code: number, details: string) => void;
   /** Holds what is received and not read yet, from `#start` to `#end`. */
   #buffer: Buffer = EMPTY;
   #start = 0;
@@ -43,7 +43,7 @@ export class MessageReader {
       readonly maxMessageBytes: number;
       readonly listener: MessageListener;
       /** Called with the status that the call must end with. */
-      readonly refuse: (code: status, details: string) => void;
+      readonly refuse: (code: number, details: string) => void;
     },
   ) {
     this.#stream = stream;

@@ -26,7 +26,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("The package exports what docs/embedding.md names", async () => {
   const script = `
-    const imported = await Promise.all(["config", "store", "webhooks", "x402", "local-facilitator", "rates", "delivery", "runner"].map((name) => import("jobgate/" + name)));
+    const imported = await Promise.all(["config", "store", "webhooks", "x402", "local-facilitator", "rates", "delivery", "work-stream", "runner"].map((name) => import("jobgate/" + name)));
     console.log(Object.keys(Object.assign({}, ...imported)).sort().join(" "));`;
   const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: ROOT });
   expect(stdout.trim().split(" ")).toEqual([
@@ -49,6 +49,7 @@ test("The package exports what docs/embedding.md names", async () => {
     "mistakeText",
     "openStore",
     "run",
+    "workStream",
   ]);
 });
 
@@ -143,12 +144,13 @@ rate_per_native_unit = "3200"
     import { openStore } from "jobgate/store";
     import { RunnerServer } from "jobgate/delivery";
     import { run } from "jobgate/runner";
+    import { workStream } from "jobgate/work-stream";
     import { pino } from "pino";
     import { createIntake } from "./producers.mjs";
     const { config } = await loadConfig({ path: "jobgate.toml", toml: ${JSON.stringify(toml)}, env: {} });
     const logger = pino({ level: "silent" });
     const store = await openStore(config.store, logger);
-    const server = new RunnerServer({ config: config.runner, workQueue: store, status: () => store.status(), logger });
+    const server = new RunnerServer({ config: config.runner, workQueue: store, status: () => store.status(), streams: () => workStream, logger });
     await server.start();
     const intake = createIntake(config, store);
     await intake.acceptEvent(Buffer.from("event"));

@@ -5,10 +5,10 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { type FileDescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { startDelivery } from "../delivery/harness.ts";
 import { copySources, createVenv, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { until } from "../helpers/until.ts";
+import { startWorkDelivery } from "../parts/work-stream/harness.ts";
 
 const LIBRARY = join(ROOT, "clients/python");
 /** Copy of the library in which it is installed. */
@@ -62,7 +62,7 @@ test("A Python runner trusts its CA file's authorities, no others, and presents 
   onTestFinished(() => certificates.stop());
   const pem = (name: string) => readFileSync(certificates.file(name), "utf8");
   const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
-  const { accept, address, store } = await startDelivery({ tls, tokens: ["secret"] });
+  const { accept, address, store } = await startWorkDelivery({ tls, tokens: ["secret"] });
   const acks = vi.spyOn(store, "ack");
   const start = (authority: string, own: readonly string[] = []) => {
     const files = [authority, ...own].map((name) => certificates.file(name));

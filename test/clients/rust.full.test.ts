@@ -4,10 +4,10 @@ import type { DescMessage } from "@bufbuild/protobuf";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { file_jobgate_v1_runner as proto } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { startDelivery } from "../delivery/harness.ts";
 import { copySources, ROOT, replaceIn, WORKSHOP } from "../e2e/workshop.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { until } from "../helpers/until.ts";
+import { startWorkDelivery } from "../parts/work-stream/harness.ts";
 import { CARGO_TARGET, cargo } from "./cargo.ts";
 
 test("The crate's own tests pass, and its code is formatted", async () => {
@@ -42,7 +42,7 @@ test("A Rust runner trusts the authorities in SSL_CERT_FILE, and no others", asy
     ["server.pem", "server.key"].map((name) => readFile(certificates.file(name), "utf8")),
   );
   const tls = { cert: cert ?? "", key: key ?? "" };
-  const { accept, address, store } = await startDelivery({ tls, tokens: ["secret"] });
+  const { accept, address, store } = await startWorkDelivery({ tls, tokens: ["secret"] });
   const acks = vi.spyOn(store, "ack");
   const start = (authority: string) => {
     const names = { JOBGATE_RUNNER: `https://${address}`, JOBGATE_RUNNER_TOKEN: "secret" };

@@ -54,8 +54,10 @@ export interface Delivery {
 
 type ServerOptions = ConstructorParameters<typeof RunnerServer>[0];
 
-type DeliveryOptions = Partial<RunnerConfig> &
-  Partial<Pick<ServerOptions, "status" | "keepalive" | "observer" | "check">> & { readonly store?: Store };
+export type DeliveryOptions = Partial<RunnerConfig> &
+  Partial<Pick<ServerOptions, "status" | "keepalive" | "observer" | "check" | "streams">> & {
+    readonly store?: Store;
+  };
 
 /** Starts a runner server on a real store, for one test. */
 export async function startDelivery({
@@ -64,6 +66,7 @@ export async function startDelivery({
   keepalive,
   observer,
   check,
+  streams,
   ...config
 }: DeliveryOptions = {}): Promise<Delivery> {
   const store = given ?? (await openStoreForTest());
@@ -85,6 +88,7 @@ export async function startDelivery({
     ...(keepalive && { keepalive }),
     ...(observer && { observer }),
     check,
+    ...(streams && { streams }),
   });
   await server.start();
   onTestFinished(() => server.stop());

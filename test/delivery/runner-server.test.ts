@@ -287,3 +287,15 @@ describe("Shutdown", () => {
     await expect(connectRunner(address).subscribe()).rejects.toMatchObject({ code: status.UNAVAILABLE });
   });
 });
+
+test("A method that no part of the build serves is UNIMPLEMENTED", async () => {
+  const { connect } = await startDelivery();
+  const stream = await connect()
+    .work()
+    .catch((error: unknown) => error);
+  expect(String(stream)).toContain(
+    "UNIMPLEMENTED: The server does not implement the method /jobgate.v1.RunnerService/Work",
+  );
+  const subscribed = await connect().subscribe();
+  subscribed.cancel();
+});

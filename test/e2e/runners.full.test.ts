@@ -5,11 +5,12 @@ import pLimit from "p-limit";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { openStoreForTest, startDelivery } from "../delivery/harness.ts";
+import { openStoreForTest } from "../delivery/harness.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { until } from "../helpers/until.ts";
+import { startWorkDelivery } from "../parts/work-stream/harness.ts";
 import { installRunner, LIBRARIES, RUNNERS, type RunnerCommand } from "./example-runners.ts";
 import { ROOT } from "./workshop.ts";
 
@@ -207,7 +208,7 @@ test.for(
   async ({ prepare, aheadMs }) => {
     const runner = await prepare();
     const store = await openStoreForTest({ clock: () => Date.now() + aheadMs });
-    const { address, accept } = await startDelivery({ store, tokens: [TOKEN], leaseMs: 2_000 });
+    const { address, accept } = await startWorkDelivery({ store, tokens: [TOKEN], leaseMs: 2_000 });
     const acks = vi.spyOn(store, "ack");
     const callId = await accept({ body: Buffer.from("sleep:5000") });
     const log: Log = { deliveries: [], lines: [] };
@@ -228,7 +229,7 @@ test.for(Object.entries(LIBRARIES))(
     expect(documented?.trimEnd().split("\n").length).toBeLessThanOrEqual(MAX_LINES);
 
     const runner = await installRunner(language, await testFolder());
-    const { address, store, accept } = await startDelivery({ tokens: [TOKEN] });
+    const { address, store, accept } = await startWorkDelivery({ tokens: [TOKEN] });
     const acks = vi.spyOn(store, "ack");
     const callId = await accept({ body: Buffer.from("hello") });
     const log: Log = { deliveries: [], lines: [] };

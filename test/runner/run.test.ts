@@ -2,16 +2,17 @@ import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { Fail, type Handler, type Job, json, Retry, RunnerError } from "../../src/runner/job.ts";
 import type { RunOptions } from "../../src/runner/run.ts";
-import { openStoreForTest, startDelivery } from "../delivery/harness.ts";
+import { openStoreForTest } from "../delivery/harness.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { until } from "../helpers/until.ts";
+import { startWorkDelivery } from "../parts/work-stream/harness.ts";
 import { startRun } from "./start-run.ts";
 
 const MIB = 1024 * 1024;
 
 /** Starts a runner listener on a real store, and records how JobCalls are finished. */
-async function startWatched(config: Parameters<typeof startDelivery>[0] = {}) {
-  const delivery = await startDelivery(config);
+async function startWatched(config: Parameters<typeof startWorkDelivery>[0] = {}) {
+  const delivery = await startWorkDelivery(config);
   const { store } = delivery;
   const ack = vi.spyOn(store, "ack");
   const retry = vi.spyOn(store, "retry");

@@ -7,10 +7,10 @@ import { runProgram } from "../../../src/commands/program.ts";
 import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
 import type { Claimed } from "../../../src/store/contract/work-queue.ts";
 import { runJobgate } from "../../commands/run-jobgate.ts";
-import { startDelivery } from "../../delivery/harness.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 import { until } from "../../helpers/until.ts";
+import { startWorkDelivery } from "../work-stream/harness.ts";
 
 /** Arguments that run the body of each JobCall as a script, with one argument that a shell would expand. */
 const SCRIPTS = ["--", "sh", "-s", "$(date)"];
@@ -35,8 +35,8 @@ async function startRunEach(address: string, args: readonly string[], env: Recor
 }
 
 /** Starts a runner listener on a real store and records calls to the store. */
-async function startWatched(config: Parameters<typeof startDelivery>[0] = {}) {
-  const delivery = await startDelivery(config);
+async function startWatched(config: Parameters<typeof startWorkDelivery>[0] = {}) {
+  const delivery = await startWorkDelivery(config);
   const { store } = delivery;
   const spies = {
     claims: vi.spyOn(store, "claim"),

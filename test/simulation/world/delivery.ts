@@ -6,6 +6,7 @@ import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { RunnerServer } from "../../../src/delivery/runner-server.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { PushRunners } from "../../../src/parts/push/push-runners.ts";
+import { workStream } from "../../../src/parts/work-stream/work-stream.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { X402Gateway } from "../../../src/x402/gateway.ts";
 import { CALLBACK_ENDPOINT, CALLBACK_KEY, resolverOf } from "./callback-hosts.ts";
@@ -48,6 +49,7 @@ export async function startDelivery(
   const server = new RunnerServer({
     ...{ config: CONFIG, workQueue: store, logger, status: () => store.status() },
     check: (callId) => gateway.charges.findShortfall(callId),
+    streams: () => workStream,
   });
   await server.start();
   const { dispatcher } = server;

@@ -2,8 +2,9 @@ import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { AckMode, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import { named, openStoreForTest, type RunnerMessageInit } from "../../delivery/harness.ts";
 import { until } from "../../helpers/until.ts";
-import { named, openStoreForTest, type RunnerMessageInit, startDelivery } from "../harness.ts";
+import { startWorkDelivery } from "./harness.ts";
 
 const { DONE, INVALID_ARGUMENT, LEASE_LOST, NOT_FOUND } = LeaseStatus;
 const retryAfter = (seconds: bigint) => ({ case: "retry", value: { delay: { seconds } } }) as const;
@@ -11,7 +12,7 @@ const RETRY_NOW = retryAfter(0n);
 const UNIT = { amount: { case: "units", value: "1" } } as const;
 
 test("JobCalls of one turn come in one message, and one message finishes them", async () => {
-  const { store, accept, connect } = await startDelivery();
+  const { store, accept, connect } = await startWorkDelivery();
   for (let index = 0; index < 20; index++) await accept({ body: Buffer.from(`job ${index}`) });
   const stream = await connect().work();
   await until(() => stream.calls.length === 20);
@@ -26,7 +27,7 @@ test("JobCalls of one turn come in one message, and one message finishes them", 
 });
 
 test("One message may ack, nack and extend, and each lease has its own status", async () => {
-  const { store, accept, connect } = await startDelivery();
+  const { store, accept, connect } = await startWorkDelivery();
   for (let index = 0; index < 4; index++) await accept();
   const stream = await connect().work({ maxInFlight: 4 });
   const [acked, failed, retried, extended] = await Promise.all([1, 2, 3, 4].map(() => stream.next()));
@@ -62,7 +63,7 @@ test.each<[string, RunnerMessageInit, string]>([
   ["extend with progress of 101 %", { extends: [{ progress: { percent: 101 } }] }, "progress.percent"],
   ["extend with a charge for a webhook", { extends: [{ chargeSoFar: UNIT }] }, "not paid by use"],
 ])("An %s changes nothing, and the other parts of its message take effect", async (_, bad, problem) => {
-  const { accept, connect } = await startDelivery();
+  const { accept, connect } = await startWorkDelivery();
   await accept();
   await accept();
   const stream = await connect().work();
@@ -87,7 +88,7 @@ test.each<[string, RunnerMessageInit]>([
   ["a lease of no length", { lease: { seconds: 0n } }],
   ["more than 10,000 leases", { extends: Array.from({ length: 10_000 }, () => ({})) }],
 ])("A message with %s changes nothing, and the stream goes on", async (_, bad) => {
-  const { accept, connect } = await startDelivery();
+  const { accept, connect } = await startWorkDelivery();
   await accept();
   const stream = await connect().work();
   const acks = [named(await stream.next())];
@@ -108,7 +109,7 @@ test.each([
   const [, error, logged] = row;
   const store = await openStoreForTest();
   let isAway = true;
-  const { accept, connect, errors } = await startDelivery({
+  const { accept, connect, errors } = await startWorkDelivery({
     store: {
       ...store,
       ack: (lease, result) => (isAway ? Promise.reject(error) : store.ack(lease, result)),
@@ -124,7 +125,7 @@ test.each([
 });
 
 test("max_in_flight changes on an open stream, and 0 pauses it", async () => {
-  const { server, accept, connect } = await startDelivery();
+  const { server, accept, connect } = await startWorkDelivery();
   const stream = await connect().work({ maxInFlight: 5 }, { maxInFlight: 0 });
   const other = await connect().work({ maxInFlight: 1 });
   for (let index = 0; index < 20; index++) await accept();
@@ -144,7 +145,7 @@ test("max_in_flight changes on an open stream, and 0 pauses it", async () => {
 });
 
 test("A message holds at most 256 JobCalls and 1 MiB", async () => {
-  const { accept, connect } = await startDelivery();
+  const { accept, connect } = await startWorkDelivery();
   const sizes = [...Array<number>(300).fill(10), ...Array<number>(5).fill(400 * 1024), 1_200 * 1024, 10];
   for (const size of sizes) await accept({ body: Buffer.alloc(size) });
   const stream = await connect().work({ maxInFlight: 1_000 });
@@ -158,7 +159,7 @@ test("A message holds at most 256 JobCalls and 1 MiB", async () => {
 });
 
 test("A runner that half-closes gets its statuses, OK, and its unfinished JobCalls go to the next", async () => {
-  const { accept, connect } = await startDelivery();
+  const { accept, connect } = await startWorkDelivery();
   await accept();
   await accept();
   const leaving = await connect().work();
@@ -172,7 +173,7 @@ test("A runner that half-closes gets its statuses, OK, and its unfinished JobCal
 });
 
 test("A JobCall on its way to a runner that paused and half-closed costs it no attempt", async () => {
-  const { store, accept, connect } = await startDelivery({ maxAttempts: 1 });
+  const { store, accept, connect } = await startWorkDelivery({ maxAttempts: 1 });
   await accept();
   const leaving = await connect().work();
   const { callId } = await leaving.next();
@@ -185,7 +186,7 @@ test("A JobCall on its way to a runner that paused and half-closed costs it no a
 });
 
 test("Leases of a stream are finished over unary calls and other streams", async () => {
-  const { accept, connect } = await startDelivery();
+  const { accept, connect } = await startWorkDelivery();
   await accept();
   await accept();
   const runner = connect();
@@ -198,7 +199,7 @@ test("Leases of a stream are finished over unary calls and other streams", async
 });
 
 test("With ACK_MODE_ON_SEND a JobCall is done once written", async () => {
-  const { store, accept, connect } = await startDelivery();
+  const { store, accept, connect } = await startWorkDelivery();
   const stream = await connect().work({ ackMode: AckMode.ON_SEND });
   for (let index = 0; index < 5; index++) await accept();
   await until(() => stream.calls.length === 5);
@@ -207,7 +208,7 @@ test("With ACK_MODE_ON_SEND a JobCall is done once written", async () => {
 });
 
 test("At shutdown a stream stays open until its last lease is finished", async () => {
-  const { server, accept, connect } = await startDelivery({ drainMs: 60_000 });
+  const { server, accept, connect } = await startWorkDelivery({ drainMs: 60_000 });
   await accept();
   await accept();
   const stream = await connect().work();
@@ -224,7 +225,7 @@ test("At shutdown a stream stays open until its last lease is finished", async (
 });
 
 test("A shutdown ends a stream after drain_secs, and gives back its JobCalls without counting the attempt", async () => {
-  const { store, server, accept, connect } = await startDelivery({ drainMs: 50, maxAttempts: 1 });
+  const { store, server, accept, connect } = await startWorkDelivery({ drainMs: 50, maxAttempts: 1 });
   await accept();
   const stream = await connect().work();
   await stream.next();
@@ -234,7 +235,7 @@ test("A shutdown ends a stream after drain_secs, and gives back its JobCalls wit
 });
 
 test("A stream that is refused or breaks the protocol ends with its status", async () => {
-  const { connect } = await startDelivery({ tokens: ["secret"] });
+  const { connect } = await startWorkDelivery({ tokens: ["secret"] });
   const unknown = connect().work();
   await expect(unknown).rejects.toThrow("The runner's token is required");
   const runner = connect({ token: "secret" });

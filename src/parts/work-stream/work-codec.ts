@@ -1,6 +1,6 @@
-import { varintBytes, writeU64, writeVarint } from "./job-call-codec.ts";
-import type { LeaseStatuses } from "./lease-requests.ts";
-import type { LeaseAck } from "./runner-requests.ts";
+import { varintBytes, writeU64, writeVarint } from "../../delivery/job-call-codec.ts";
+import type { LeaseStatuses } from "../../delivery/lease-requests.ts";
+import type { LeaseAck } from "../../delivery/runner-requests.ts";
 
 /*
  * The messages of Work that come with every job are read and written by hand: protobuf-es, which reads the schema each

@@ -1,21 +1,27 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
+import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import { type LeaseMessage, type LeaseRequests, leaseCount } from "../../delivery/lease-requests.ts";
+import { openStream, shuttingDown } from "../../delivery/open-stream.ts";
+import {
+  InvalidRequestError,
+  RUNNER_LIMITS,
+  readMaxInFlight,
+  readSubscribe,
+} from "../../delivery/runner-requests.ts";
+import type { RunnerStreamOptions, RunnerStreams } from "../../delivery/runner-service.ts";
+import type { CallSink, Subscription } from "../../delivery/subscription.ts";
 import {
   GatewayMessageSchema,
   type RunnerMessage,
   RunnerMessageSchema,
   type StatusesSchema,
-} from "../gen/jobgate/v1/runner_pb.ts";
-import type { GrpcCall, GrpcStatus } from "../grpc/grpc-call.ts";
-import type { MessageListener } from "../grpc/message-reader.ts";
-import type { ClaimedCall } from "../store/contract/work-queue.ts";
-import type { Dispatcher } from "./dispatcher.ts";
+} from "../../gen/jobgate/v1/runner_pb.ts";
+import type { GrpcCall, GrpcStatus } from "../../grpc/grpc-call.ts";
+import type { MessageListener } from "../../grpc/message-reader.ts";
+import type { ClaimedCall } from "../../store/contract/work-queue.ts";
 import { GatewayMessages } from "./gateway-messages.ts";
-import { type LeaseMessage, type LeaseRequests, leaseCount } from "./lease-requests.ts";
-import { openStream, shuttingDown } from "./open-stream.ts";
-import { InvalidRequestError, RUNNER_LIMITS, readMaxInFlight, readSubscribe } from "./runner-requests.ts";
-import type { CallSink, Subscription } from "./subscription.ts";
 import { decodeAcks, encodeStatuses } from "./work-codec.ts";
 
 /**
@@ -29,7 +35,7 @@ const MAX_UNANSWERED_BYTES = RUNNER_LIMITS.requestBytes;
 type WorkMessage = LeaseMessage & Pick<RunnerMessage, "sequence">;
 
 /** One call of Work: carries JobCalls to a runner, and its outcomes and their statuses. */
-export class WorkStream implements CallSink, MessageListener {
+class WorkStream implements CallSink, MessageListener {
   readonly carriesOutcomes = true;
   readonly #call: GrpcCall;
   readonly #dispatcher: Dispatcher;
@@ -47,14 +53,7 @@ export class WorkStream implements CallSink, MessageListener {
   /** Set once the stream only waits for answers that are still due. */
   #ending: GrpcStatus | undefined;
 
-  constructor(options: {
-    readonly call: GrpcCall;
-    readonly dispatcher: Dispatcher;
-    readonly leaseRequests: LeaseRequests;
-    /** Returns the status for the error of a request, and logs it if it is jobgate's own. */
-    readonly statusOf: (error: unknown) => GrpcStatus;
-    readonly logger: Logger;
-  }) {
+  constructor(options: RunnerStreamOptions) {
     this.#call = options.call;
     this.#dispatcher = options.dispatcher;
     this.#leaseRequests = options.leaseRequests;
@@ -172,6 +171,9 @@ export class WorkStream implements CallSink, MessageListener {
     this.#call.end(ending);
   }
 }
+
+/** Serves Work. */
+export const workStream: RunnerStreams = { work: (options) => new WorkStream(options) };
 
 /** Encodes a GatewayMessage of any one Statuses. */
 function encodeAny(statuses: MessageInitShape<typeof StatusesSchema>): Uint8Array {

@@ -5,8 +5,9 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { LeaseStatus, RunnerMessageSchema } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import { named, type RunnerMessageInit } from "../../delivery/harness.ts";
 import { until } from "../../helpers/until.ts";
-import { named, type RunnerMessageInit, startDelivery } from "../harness.ts";
+import { startWorkDelivery } from "./harness.ts";
 
 const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
 
@@ -59,7 +60,7 @@ test.each<[string, Buffer, status]>([
   ["announces more than 16 MiB", tooLarge, status.RESOURCE_EXHAUSTED],
   ["is a compressed bomb", framed(bomb, true), status.RESOURCE_EXHAUSTED],
 ])("A stream whose first message %s ends at once", async (_, bytes, code) => {
-  const { address } = await startDelivery();
+  const { address } = await startWorkDelivery();
   const { stream, ended } = openRaw(address);
   stream.resume().write(bytes);
   expect(await ended).toBe(code);
@@ -71,7 +72,7 @@ test.each<[string, Buffer, status]>([
   ["a message of more than 16 MiB", tooLarge, status.RESOURCE_EXHAUSTED],
   ["a compressed bomb", framed(bomb, true), status.RESOURCE_EXHAUSTED],
 ])("An open stream that sends %s ends, and its work goes to the next", async (_, bytes, code) => {
-  const { address, accept, connect } = await startDelivery();
+  const { address, accept, connect } = await startWorkDelivery();
   await accept();
   const { stream, ended } = openRaw(address);
   stream.write(subscribe);
@@ -83,14 +84,14 @@ test.each<[string, Buffer, status]>([
 });
 
 test("A call without a message is refused", async () => {
-  const { address } = await startDelivery();
+  const { address } = await startWorkDelivery();
   const { stream, ended } = openRaw(address);
   stream.resume().end();
   expect(await ended).toBe(status.INVALID_ARGUMENT);
 });
 
 test("A message cut by a lost connection changes nothing", async () => {
-  const { address, accept, connect } = await startDelivery();
+  const { address, accept, connect } = await startWorkDelivery();
   const callId = BigInt(await accept());
   const holder = await connect().work();
   const acks = [named(await holder.next())];
@@ -105,7 +106,7 @@ test("A message cut by a lost connection changes nothing", async () => {
 });
 
 test("Another's lease token harms nothing", async () => {
-  const { accept, connect } = await startDelivery();
+  const { accept, connect } = await startWorkDelivery();
   await accept();
   await accept();
   const holder = await connect().work();
@@ -123,7 +124,7 @@ test("Another's lease token harms nothing", async () => {
 });
 
 test("An ack that comes again takes effect once, and a sequence used again is answered again", async () => {
-  const { store, accept, connect } = await startDelivery();
+  const { store, accept, connect } = await startWorkDelivery();
   await accept();
   const stream = await connect().work();
   const acks = [named(await stream.next())];
@@ -138,7 +139,7 @@ test("An ack that comes again takes effect once, and a sequence used again is an
 });
 
 test("Each of 2,000 tiny messages is answered once", async () => {
-  const { connect } = await startDelivery();
+  const { connect } = await startWorkDelivery();
   const stream = await connect().work();
   const sequences = Array.from({ length: 2_000 }, (_, index) => BigInt(index));
   for (const sequence of sequences) stream.send({ sequence, acks: [{ callId: 0n }] });
@@ -149,7 +150,7 @@ test("Each of 2,000 tiny messages is answered once", async () => {
 });
 
 test("A runner that acks without end and reads nothing is read no more, until it reads", async () => {
-  const { address } = await startDelivery();
+  const { address } = await startWorkDelivery();
   const { session, stream, ended } = openRaw(address);
   stream.write(subscribe);
   await once(stream, "response");
@@ -177,7 +178,7 @@ test("A runner that acks without end and reads nothing is read no more, until it
 });
 
 test("Leases that a killed jobgate gave out are finished and renewed in the first message", async () => {
-  const { store, accept, connect } = await startDelivery();
+  const { store, accept, connect } = await startWorkDelivery();
   for (let index = 0; index < 3; index++) await accept();
   // As left behind by a killed jobgate: the calls are on no stream of this one.
   const { calls } = await store.claim({
@@ -204,7 +205,7 @@ test("Leases that a killed jobgate gave out are finished and renewed in the firs
 });
 
 test("A JobCall is done or goes to the next when its stream breaks right after the ack", async () => {
-  const { store, accept, connect } = await startDelivery({ retryBaseMs: 1, retryMaxMs: 1 });
+  const { store, accept, connect } = await startWorkDelivery({ retryBaseMs: 1, retryMaxMs: 1 });
   for (let round = 0; round < 5; round++) {
     await accept();
     const stream = await connect().work();
@@ -221,7 +222,7 @@ test("A JobCall is done or goes to the next when its stream breaks right after t
 });
 
 test("JobCalls lost with their stream come back alone, one after the other", async () => {
-  const { server, accept, connect } = await startDelivery({ retryBaseMs: 1, retryMaxMs: 1 });
+  const { server, accept, connect } = await startWorkDelivery({ retryBaseMs: 1, retryMaxMs: 1 });
   const lost: bigint[] = [];
   for (let index = 0; index < 3; index++) lost.push(BigInt(await accept()));
   const crashed = await connect().work();
@@ -239,7 +240,7 @@ test("JobCalls lost with their stream come back alone, one after the other", asy
 });
 
 test("A busy stream runs empty for a JobCall lost with its stream, although another is paused", async () => {
-  const { store, accept, connect } = await startDelivery({ retryBaseMs: 1, retryMaxMs: 1 });
+  const { store, accept, connect } = await startWorkDelivery({ retryBaseMs: 1, retryMaxMs: 1 });
   const lost = BigInt(await accept());
   const crashed = await connect().work({ maxInFlight: 1 });
   await crashed.next();

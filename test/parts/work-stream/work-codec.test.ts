@@ -1,14 +1,14 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { decodeAcks, encodeStatuses } from "../../src/delivery/work-codec.ts";
 import {
   GatewayMessageSchema,
   LeaseStatus,
   type RunnerMessage,
   RunnerMessageSchema,
-} from "../../src/gen/jobgate/v1/runner_pb.ts";
-import { anyCharacter } from "../helpers/any-character.ts";
+} from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import { decodeAcks, encodeStatuses } from "../../../src/parts/work-stream/work-codec.ts";
+import { anyCharacter } from "../../helpers/any-character.ts";
 
 const u64 = fc.oneof(fc.bigInt({ min: 0n, max: 300n }), fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }));
 const text = fc.oneof(

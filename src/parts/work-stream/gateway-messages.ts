@@ -1,6 +1,6 @@
-import type { GrpcCall } from "../grpc/grpc-call.ts";
-import type { ClaimedCall } from "../store/contract/work-queue.ts";
-import { encodeDelivery, lengthDelimited } from "./job-call-codec.ts";
+import { encodeDelivery, lengthDelimited } from "../../delivery/job-call-codec.ts";
+import type { GrpcCall } from "../../grpc/grpc-call.ts";
+import type { ClaimedCall } from "../../store/contract/work-queue.ts";
 
 /** Bounds on one GatewayMessage; a JobCall of more bytes comes alone. */
 const MAX_JOB_CALLS = 256;

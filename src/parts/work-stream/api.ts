@@ -1,0 +1,3 @@
+/** `jobgate/work-stream`: the method Work of a `RunnerServer`. */
+
+export { workStream } from "./work-stream.ts";
