@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Lease, RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
+import type { Lease, ReleaseOptions, RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
 
 /** Requests to the store that no runner waits for. They must be answered before the store may close. */
 export class BackgroundRequests {
@@ -27,12 +27,12 @@ export class BackgroundRequests {
     this.#onDelayed = options.onDelayed;
   }
 
-  /** Gives a JobCall back. @param options `excused` when its runner has not begun it; `reason` as in {@link ReleaseOptions} */
+  /** Gives a JobCall back. @param options `excused` when its runner has not begun it; the others as in {@link ReleaseOptions} */
   release(
     { callId, leaseToken, suspect }: Lease & { readonly suspect: boolean },
-    { excused, reason }: { readonly excused: boolean; readonly reason?: string },
+    { excused, reason, wasAlone }: Pick<ReleaseOptions, "excused" | "reason" | "wasAlone">,
   ): void {
-    const options = { excused, suspect, reason, ...this.#retry };
+    const options = { excused, suspect, reason, wasAlone, ...this.#retry };
     const released = this.#workQueue.release({ callId, leaseToken }, options);
     this.#send(
       released.then(() => (excused ? this.#onReady({ suspects: suspect }) : this.#onDelayed())),

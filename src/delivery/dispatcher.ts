@@ -188,7 +188,7 @@ export class Dispatcher {
   }
 
   /** Gives back a JobCall that did not reach its runner, or that may have crashed it. */
-  giveBack(lease: Lease, options: { readonly excused: boolean; readonly reason?: string }): void {
+  giveBack(lease: Lease, options: Parameters<BackgroundRequests["release"]>[1]): void {
     const out = this.#leases.find(lease);
     if (out !== undefined) this.#letGo(out, options);
   }

@@ -163,6 +163,7 @@ export class PushTarget implements CallSink {
       case "lost":
         return dispatcher.giveBack(lease, {
           excused: false,
+          wasAlone: true,
           reason: CLOSED_CODES.has(outcome.reason)
             ? `connection closed by ${this.#host} before a whole answer`
             : `connection to ${this.#host} failed before a whole answer: ${outcome.reason}`,

@@ -43,7 +43,7 @@ export interface WorkQueue {
 
   /**
    * Gives a JobCall back because its stream ended: due again after the backoff, as a suspect. Once `maxAttempts` are used
-   * up it becomes a dead letter when its lease would have run out.
+   * up it becomes a dead letter when its lease would have run out, or at once if its connection carried it alone.
    * `excused` releases are due again at once and do not count towards `maxAttempts` (the gateway went away, not the
    * runner), but the next delivery still has a higher attempt number.
    */
@@ -145,6 +145,8 @@ export interface ReleaseOptions {
   readonly suspect?: boolean | undefined;
   /** Why its delivery ended. Default: its stream did. */
   readonly reason?: string | undefined;
+  /** Its connection carried no other JobCall: with its attempts used up it becomes a dead letter at once. Default: false. */
+  readonly wasAlone?: boolean | undefined;
   readonly maxAttempts: number;
   readonly backoff: RetryBackoff;
 }

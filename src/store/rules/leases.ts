@@ -108,21 +108,23 @@ export function afterRetry(
 }
 
 /**
- * A runner that crashes on start ends many streams in a short time. So a JobCall that has used up its attempts becomes a
- * dead letter no sooner than its lease would have run out.
+ * A runner that crashes on start ends many streams in a short time. So a JobCall of a stream that has used up its attempts
+ * becomes a dead letter no sooner than its lease would have run out.
  * @param random in [0, 1), for the jitter of the backoff
  */
 export function afterRelease(
   call: AttemptColumns & Pick<LeaseColumns, "visible_at">,
-  { excused, suspect, maxAttempts, backoff }: ReleaseOptions,
+  { excused, suspect, reason, wasAlone, maxAttempts, backoff }: ReleaseOptions,
   now: number,
   random: number,
 ): GivenBack {
   const { attempts, forgiven } = call;
   if (excused && !suspect) return { state: "ready", forgiven: forgiven + 1 };
   if (excused) return { state: "delayed", forgiven: forgiven + 1, visibleAt: now, suspect: true };
-  if (isUsedUp(call, maxAttempts))
+  if (isUsedUp(call, maxAttempts)) {
+    if (wasAlone) return { state: "dead", reason: usedUpReason(reason) };
     return { state: "delayed", forgiven, visibleAt: call.visible_at ?? now, suspect: false };
+  }
   const visibleAt = now + retryDelayMs(backoff, attempts - forgiven, random);
   return { state: "delayed", forgiven, visibleAt, suspect: true };
 }

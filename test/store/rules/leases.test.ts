@@ -78,6 +78,16 @@ test("A JobCall lost with its stream waits for the backoff, and once used up for
   });
 });
 
+test("A used up JobCall whose connection carried no other is a dead letter at once", () => {
+  const call = { attempts: 3, forgiven: 1, visible_at: 900 };
+  const lost = { excused: false, wasAlone: true, backoff, reason: "connection closed" };
+  expect(afterRelease(call, { ...lost, maxAttempts: 3 }, 50, 0.5)).toMatchObject({ state: "delayed" });
+  expect(afterRelease(call, { ...lost, maxAttempts: 2 }, 50, 0.5)).toEqual({
+    state: "dead",
+    reason: "max_attempts: connection closed",
+  });
+});
+
 test("The bound of the delay doubles with each attempt, up to its maximum", () => {
   const bounds = [1, 2, 3, 9, 10, 2000].map((attempt) => retryDelayMs(backoff, attempt, 0.999_999_999));
   expect(bounds).toEqual([999, 1999, 3999, 255_999, 299_999, 299_999]);
