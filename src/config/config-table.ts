@@ -1,6 +1,8 @@
 import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
+import type { PrivateKey } from "../core/private-keys.ts";
 import type { Checked, Complete } from "./check-shape.ts";
+import type { Job } from "./jobs.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { ConfigTables } from "./schema.ts";
 
@@ -14,6 +16,8 @@ export interface TableContext {
   readonly mistakes: MistakeList;
   /** Folder that paths in the file start from. */
   readonly folder: string;
+  /** Keys that x402.facilitators settles with. */
+  readonly settlers: ReadonlySet<PrivateKey>;
 }
 
 /** An address that a part listens on. */
@@ -21,6 +25,11 @@ export interface TableListener {
   /** Table of the file that has its `bind_address`. */
   readonly table: string;
   readonly bindAddress: BindAddress | undefined;
+}
+
+/** What a part may show beside its own table. */
+interface ShownBeside {
+  readonly x402?: { readonly jobs?: readonly Job[] };
 }
 
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
@@ -40,7 +49,7 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Says in a few words what the table has, if it has something: `push targets: 2`. */
   summary?(own: Own): string | undefined;
   /** Returns what operators see of the table, without secrets. */
-  show?(own: Own): object;
+  show?(own: Own, whole: ShownBeside): object;
 }
 
 /** A table of the configuration, or keys of a table, that a part brings. */
@@ -122,8 +131,8 @@ export class ConfigTable<Own = unknown> {
     return own === undefined ? undefined : this.#declaration.summary?.(own as Own);
   }
 
-  show(own: unknown): object {
-    return own === undefined ? {} : (this.#declaration.show?.(own as Own) ?? {});
+  show(own: unknown, whole: ShownBeside): object {
+    return own === undefined ? {} : (this.#declaration.show?.(own as Own, whole) ?? {});
   }
 }
 

@@ -1,7 +1,7 @@
 import { defined } from "../core/objects.ts";
 import { type Complete, required } from "./check-shape.ts";
 import type { PartTables } from "./config-table.ts";
-import type { CompleteTables } from "./schema.ts";
+import type { CompleteTables, ConfigTables } from "./schema.ts";
 import { secretList } from "./value-types.ts";
 import { toWebhooksConfig } from "./webhooks.ts";
 import { type FileContents, toX402Config } from "./x402.ts";
@@ -36,7 +36,6 @@ export type {
   MppConfig,
   RateSource,
   ReceiptsConfig,
-  RefundsConfig,
   X402Config,
   X402Limits,
 } from "./x402.ts";
@@ -58,7 +57,7 @@ export interface TlsFiles {
 
 /** Completes the tables of a file without mistakes. */
 export function toConfig(
-  tables: CompleteTables,
+  tables: CompleteTables & Pick<ConfigTables, "ofParts">,
   { tls, ...files }: FileContents & { readonly tls: TlsFiles },
 ) {
   const { store, operator, x402, jobs, jobPricing, webhooks, mcp } = tables;
@@ -69,7 +68,16 @@ export function toConfig(
     operator: toOperator(operator),
     /** u64 */
     serviceId: ownServiceId,
-    x402: x402 && toX402Config(x402, { pricing: jobPricing, jobs, serviceId: ownServiceId, files, mcp }),
+    x402:
+      x402 &&
+      toX402Config(x402, {
+        pricing: jobPricing,
+        jobs,
+        serviceId: ownServiceId,
+        files,
+        mcp,
+        paysBack: tables.ofParts.has("x402.refunds"),
+      }),
     webhooks: webhooks && toWebhooksConfig(webhooks),
   });
 }

@@ -28,7 +28,7 @@ const auth = z.object({
 });
 
 /** Key that signs transactions: given itself, or in an encrypted file. */
-const signer = z.object({
+export const signer = z.object({
   privateKey: privateKey().optional(),
   /** Path of a keystore (Web3 Secret Storage, version 3), relative to the configuration file. */
   keystore: text("the path of a keystore file").optional(),
@@ -52,15 +52,6 @@ export const facilitatorSchema = z.object({
   /** Gwei in the file. Yields wei. */
   maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").optional(),
   /** Native units in the file. Yields wei. */
-  minBalance: decimalAmount(18, "an amount of the native token").optional(),
-});
-
-/** `[x402.refunds]`: the account that pays failed jobs back. */
-export const refundsSchema = z.object({
-  signer: signer.describe('a table such as { private_key = "file:/run/secrets/refunds" }'),
-  /** Gwei in the file. Yields wei. */
-  maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").optional(),
-  /** Native units in the file, below which jobgate warns. Yields wei. */
   minBalance: decimalAmount(18, "an amount of the native token").optional(),
 });
 
@@ -143,15 +134,4 @@ export function facilitatorName(url: string): string {
   const { host, pathname } = new URL(url);
   const parts = pathname.split("/").map((part) => (part.length > MAX_PATH_WORD_LENGTH ? "…" : part));
   return `${host}${parts.join("/").replace(/\/$/, "")}`;
-}
-
-export function toRefunds(
-  { maxFeePerGasGwei, minBalance }: Complete<z.output<typeof refundsSchema>>,
-  signer: Signer | undefined,
-) {
-  return {
-    signer: required(signer),
-    maxFeePerGasWei: maxFeePerGasGwei ?? DEFAULT_MAX_FEE_PER_GAS_WEI,
-    minBalanceWei: minBalance ?? DEFAULT_MIN_BALANCE_WEI,
-  };
 }

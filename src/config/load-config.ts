@@ -15,7 +15,7 @@ import { checkStore } from "./rules/store.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import { type ConfigTables, configSchema, operatorSchema, storePlaceSchema } from "./schema.ts";
-import { readReceiptSigner, readRefundSigner, readSigners } from "./signers.ts";
+import { readReceiptSigner, readSigners } from "./signers.ts";
 import { readTlsFiles } from "./tls-files.ts";
 
 export type LoadConfigResult =
@@ -67,7 +67,6 @@ export async function loadConfigWith(
   const files = signers && {
     inputs: await readJobInputs(tables, folder, mistakes),
     signers,
-    refundSigner: await readRefundSigner(tables, folder, signers, mistakes),
     receiptSigner: await readReceiptSigner(tables, folder, mistakes),
     tls: await readTlsFiles(tables, mistakes),
   };
@@ -80,9 +79,10 @@ export async function loadConfigWith(
     checkWebhooks(tables, mistakes);
     warnOfMissingServiceId(tables, mistakes);
   }
+  const settlers = new Set([...(signers?.values() ?? [])].flat().map(({ privateKey }) => privateKey));
   const parts = await Promise.all(
     ofParts.map(async ({ table, keys }) => {
-      const read = tables && (await table.check(keys, { tables, mistakes, folder }));
+      const read = tables && (await table.check(keys, { tables, mistakes, folder, settlers }));
       return { table, complete: () => table.complete(keys, read) };
     }),
   );

@@ -27,8 +27,8 @@ export function afterReload(running: Config, next: Config): Config {
 }
 
 function x402AfterReload(running: X402Config, next: X402Config): X402Config {
-  const { bindAddress, facilitatorTimeoutMs, priceSource, refunds } = running;
-  const { refunds: _, ...reloaded } = next;
+  const { bindAddress, facilitatorTimeoutMs, priceSource, paysBack } = running;
+  const { paysBack: _, ...reloaded } = next;
   const isSameList = isDeepStrictEqual(
     running.facilitators.map(withoutSecrets),
     next.facilitators.map(withoutSecrets),
@@ -39,7 +39,7 @@ function x402AfterReload(running: X402Config, next: X402Config): X402Config {
     facilitatorTimeoutMs,
     priceSource,
     facilitators: isSameList ? next.facilitators : running.facilitators,
-    ...(refunds ? { refunds } : next.jobs && { jobs: next.jobs.map(withoutPromise) }),
+    ...(paysBack ? { paysBack } : next.jobs && { jobs: next.jobs.map(withoutPromise) }),
     // The prices of a file are checked for its own price source only.
     jobPricing: next.priceSource === priceSource ? next.jobPricing : running.jobPricing,
   };
@@ -79,7 +79,11 @@ function hasSameKeys(running: RunnerConfig["tls"], next: RunnerConfig["tls"]): b
 const SPLIT_TABLES: ReadonlySet<string> = new Set(["runner", "operator", "x402", "webhooks"]);
 
 /** Keys of `[x402]` that the file has outside of it. */
-const TOP_LEVEL: Readonly<Record<string, string>> = { jobPricing: "job_pricing", jobs: "jobs.on_failure" };
+const TOP_LEVEL: Readonly<Record<string, string>> = {
+  jobPricing: "job_pricing",
+  jobs: "jobs.on_failure",
+  paysBack: "x402.refunds",
+};
 
 /** Returns the changed tables and keys that a reload ignores, as the file spells them. */
 export function changesThatNeedRestart(running: Config, next: Config): string[] {

@@ -34,22 +34,6 @@ export async function readSigners(
   return signers;
 }
 
-/** Reads the key of `[x402.refunds]`. It must be no settler's: each gives nonces of its own. */
-export async function readRefundSigner(
-  { x402 }: Pick<ConfigTables, "x402">,
-  folder: string,
-  settlers: ReadonlyMap<number, readonly Signer[]>,
-  mistakes: MistakeList,
-): Promise<Signer | undefined> {
-  if (x402?.refunds?.signer === undefined) return undefined;
-  const place = mistakes.at("x402", "refunds", "signer");
-  const privateKey = await readKey(x402.refunds.signer, place, folder);
-  const isSettler = [...settlers.values()].flat().some((settler) => settler.privateKey === privateKey);
-  if (privateKey !== undefined && isSettler)
-    place.report("has the key of a settler in x402.facilitators; expected an account of its own");
-  return privateKey && { privateKey };
-}
-
 /** Reads the key of `[x402.receipts]`. It signs no transactions, so it may be anyone's: best that of `pay_to`. */
 export async function readReceiptSigner(
   { x402 }: Pick<ConfigTables, "x402">,
@@ -57,7 +41,16 @@ export async function readReceiptSigner(
   mistakes: MistakeList,
 ): Promise<Signer | undefined> {
   if (x402?.receipts?.signer === undefined) return undefined;
-  const privateKey = await readKey(x402.receipts.signer, mistakes.at("x402", "receipts", "signer"), folder);
+  return readSigner(x402.receipts.signer, mistakes.at("x402", "receipts", "signer"), folder);
+}
+
+/** Reads the key of one signer. */
+export async function readSigner(
+  table: SignerTable,
+  place: Place,
+  folder: string,
+): Promise<Signer | undefined> {
+  const privateKey = await readKey(table, place, folder);
   return privateKey && { privateKey };
 }
 

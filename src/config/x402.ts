@@ -7,10 +7,8 @@ import {
   type FacilitatorConfig,
   facilitatorSchema,
   receiptsSchema,
-  refundsSchema,
   type Signer,
   toFacilitator,
-  toRefunds,
   toRemoteFacilitator,
 } from "./facilitators.ts";
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
@@ -172,7 +170,6 @@ export const x402Schema = z.object({
     .min(1)
     .describe("an array of tables, one for each facilitator")
     .optional(),
-  refunds: refundsSchema.optional(),
   receipts: receiptsSchema.optional(),
   callbacks: buyerCallbacks.prefault({}),
   acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
@@ -194,7 +191,6 @@ export type AcceptedToken = Complete<ReturnType<typeof toToken>>;
 export type RateSource = NonNullable<AcceptedToken["rate"]>;
 export type X402Limits = X402Config["limits"];
 export type MppConfig = NonNullable<X402Config["mpp"]>;
-export type RefundsConfig = NonNullable<X402Config["refunds"]>;
 export type ReceiptsConfig = NonNullable<X402Config["receipts"]>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
 
@@ -204,8 +200,6 @@ export interface FileContents {
   readonly inputs: ReadonlyMap<number, JobInput>;
   /** Signers by the index of their facilitator, those without a file included. */
   readonly signers: ReadonlyMap<number, readonly Signer[]>;
-  /** That of `[x402.refunds]`. */
-  readonly refundSigner?: Signer | undefined;
   /** That of `[x402.receipts]`. */
   readonly receiptSigner?: Signer | undefined;
 }
@@ -219,7 +213,6 @@ export function toX402Config(
     mpp,
     facilitatorUrl,
     facilitators,
-    refunds,
     receipts,
     callbacks,
     ...x402
@@ -230,10 +223,11 @@ export function toX402Config(
     /** For jobs that name none. */
     readonly serviceId: bigint;
     readonly files: FileContents;
+    readonly paysBack: boolean;
     readonly mcp: { readonly enabled: boolean; readonly allowedOrigins: readonly string[] } | undefined;
   },
 ) {
-  const { inputs, signers, refundSigner, receiptSigner } = of.files;
+  const { inputs, signers, receiptSigner } = of.files;
   const publicUrl = x402.publicUrl ?? localUrl(x402.bindAddress);
   const jobs = of.jobs.map((job, i) => toJob(job, { serviceId: of.serviceId, input: inputs.get(i) }));
   return defined({
@@ -244,7 +238,8 @@ export function toX402Config(
     mcp: of.mcp?.enabled ? { allowedOrigins: of.mcp.allowedOrigins } : undefined,
     /** Ordered as they are asked; at least one. */
     facilitators: toFacilitators(facilitatorUrl, facilitators, signers),
-    refunds: refunds && toRefunds(refunds, refundSigner),
+    /** True: the configuration has an account that failed jobs are paid back from. */
+    paysBack: of.paysBack || undefined,
     /** Absent: offers and receipts are not signed. */
     receipts: receipts && { signer: required(receiptSigner) },
     /** Absent: buyers cannot give a URL. */

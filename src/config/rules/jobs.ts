@@ -118,12 +118,12 @@ function checkCharge(job: JobTable, place: Place, { x402 }: ConfigTables, tokens
 function checkRefunds(
   { onFailure = "keep" }: JobTable,
   place: Place,
-  { x402 }: ConfigTables,
+  { x402, ofParts }: ConfigTables,
   mistakes: MistakeList,
 ): void {
   if (x402 === undefined || onFailure === "keep") return;
   const since = `since ${place.at("on_failure").text} is "${onFailure}"`;
-  if (x402.refunds === undefined) {
+  if (!ofParts.has("x402.refunds")) {
     mistakes
       .at("x402", "refunds")
       .reportMissing(`is missing; expected the table with the account that refunds are sent from, ${since}`);

@@ -9,7 +9,6 @@ import type {
   MinCharge,
   MppConfig,
   RateSource,
-  RefundsConfig,
   RunnerConfig,
   WebhookEndpoint,
   WebhooksConfig,
@@ -24,7 +23,7 @@ import type { ConfigurationSchema } from "../../gen/jobgate/v1/configuration_pb.
 /** Makes the configuration that the operator sees. It shows only the values named here, so new secrets stay hidden. */
 export function toConfiguration(config: Config): MessageInitShape<typeof ConfigurationSchema> {
   return [...config.parts].reduce<Record<string, unknown>>(
-    (shown, [table, own]) => merged(shown, table.show(own)),
+    (shown, [table, own]) => merged(shown, table.show(own, config)),
     ofCore(config),
   );
 }
@@ -96,7 +95,6 @@ function toX402(x402: X402Config) {
     receiptsSigner: x402.receipts ? accountOf(x402.receipts.signer.privateKey) : "",
     ...(x402.mpp ? { mpp: toMpp(x402.mpp) } : {}),
     ...(x402.mcp ? { mcp: { allowedOrigins: [...x402.mcp.allowedOrigins] } } : {}),
-    ...(x402.refunds ? { refunds: toRefunds(x402.refunds, x402.jobs ?? []) } : {}),
     ...(x402.callbacks ? { callbacks: toBuyerCallbacks(x402.callbacks) } : {}),
     serviceName: x402.serviceName ?? "",
     forwardHeaders: [...(x402.forwardHeaders ?? [])],
@@ -126,17 +124,6 @@ function minChargeText(minCharge: MinCharge): string {
 
 function toMpp({ realm, challengeTtlSecs }: MppConfig) {
   return { realm, challengeTtl: durationFromMs(challengeTtlSecs * 1_000) };
-}
-
-function toRefunds({ signer, maxFeePerGasWei, minBalanceWei }: RefundsConfig, jobs: readonly Job[]) {
-  return {
-    account: accountOf(signer.privateKey),
-    maxFeePerGasGwei: decimalText(maxFeePerGasWei, 9),
-    minBalance: decimalText(minBalanceWei, 18),
-    promises: jobs.flatMap(({ serviceId, jobIndex, onFailure }) =>
-      onFailure === undefined ? [] : { serviceId, jobIndex, onFailure },
-    ),
-  };
 }
 
 function remoteUrl({ facilitators }: X402Config): string | undefined {

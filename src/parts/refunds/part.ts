@@ -1,9 +1,12 @@
 import type { Part } from "../../part.ts";
+import { refundsTable } from "./config.ts";
 
 /** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
 export const part: Part = {
-  async load({ x402 }) {
-    const config = x402?.refunds;
+  table: refundsTable,
+  async load(whole) {
+    const { x402 } = whole;
+    const config = refundsTable.in(whole);
     const [{ refundMethods }, { Refunds }] = await Promise.all([
       import("./operator.ts"),
       config === undefined ? { Refunds: undefined } : import("./refunds.ts"),

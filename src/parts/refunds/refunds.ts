@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
-import type { AcceptedToken, RefundsConfig } from "../../config/config.ts";
+import type { AcceptedToken } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { monotonicClock } from "../../core/clock.ts";
 import type { GaugeSample } from "../../core/instruments.ts";
@@ -9,6 +9,7 @@ import type { Store } from "../../store/store.ts";
 import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
+import type { RefundsConfig } from "./config.ts";
 import { NetworkRefunds } from "./network-refunds.ts";
 
 /** Longest time of one RPC call. */

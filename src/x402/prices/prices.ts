@@ -67,7 +67,7 @@ export class Prices {
       quotes: redeemsQuotes ? this.#quotes : undefined,
       tokens,
       useTerms,
-      refunds: config.refunds !== undefined,
+      refunds: config.paysBack === true,
       quoteTtlSecs,
       clock,
     });

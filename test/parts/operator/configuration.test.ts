@@ -183,6 +183,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     (key) => `x402.jobs.${key}`,
   ),
   "among the policies": ["x402.jobs.policy"],
+  "seen in the table of refunds": ["x402.paysBack"],
   "seen in the address": [
     "webhooks.endpoints.allowCidrs.family",
     "webhooks.trustedProxies.family",

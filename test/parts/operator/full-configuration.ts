@@ -12,6 +12,7 @@ import { callbacksTable } from "../../../src/parts/callbacks/config.ts";
 import { serviceTable } from "../../../src/parts/facilitator-service/config.ts";
 import { engineTable, type PricingEngineConfig } from "../../../src/parts/pricing-engine/config.ts";
 import { type PushTargetConfig, pushTable } from "../../../src/parts/push/config.ts";
+import { refundsTable } from "../../../src/parts/refunds/config.ts";
 import { retentionTable } from "../../../src/parts/retention/config.ts";
 
 export const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -158,6 +159,10 @@ export const FULL: Filled<Config> = {
     [callbacksTable, CALLBACKS],
     [engineTable, ENGINE],
     [retentionTable, { resultsDays: 30, callsDays: 90, paymentsDays: 0.5, deadLettersDays: 7 }],
+    [
+      refundsTable,
+      { signer: { privateKey: PRIVATE_KEY }, maxFeePerGasWei: 1_500_000_000n, minBalanceWei: 10n ** 16n },
+    ],
     [serviceTable, { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] }],
   ]),
   operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
@@ -181,11 +186,7 @@ export const FULL: Filled<Config> = {
         minBalanceWei: 10n ** 15n,
       },
     ],
-    refunds: {
-      signer: { privateKey: PRIVATE_KEY },
-      maxFeePerGasWei: 1_500_000_000n,
-      minBalanceWei: 10n ** 16n,
-    },
+    paysBack: true,
     receipts: { signer: { privateKey: PRIVATE_KEY } },
     mpp: { realm: "pay.example", secretKeys: [secret(), secret()], challengeTtlSecs: 120 },
     mcp: { allowedOrigins: ["https://agent.example"] },

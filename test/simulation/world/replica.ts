@@ -169,8 +169,9 @@ export class Replica {
     await gateway.start();
     if (webhooks)
       await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
-    if (config.refunds !== undefined) {
-      const { refunds, acceptedTokens: tokens } = config;
+    const { refunds } = this.#shop;
+    if (refunds !== undefined) {
+      const { acceptedTokens: tokens } = config;
       await new Refunds({ config: refunds, tokens, store, logger, telemetry: NO_TELEMETRY }).start();
     }
     this.#simulation.say(`${process.name} runs`);

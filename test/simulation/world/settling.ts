@@ -1,6 +1,7 @@
 import { type FacilitatorConfig, toRemoteFacilitator } from "../../../src/config/facilitators.ts";
-import type { RefundsConfig, X402Config } from "../../../src/config/x402.ts";
+import type { X402Config } from "../../../src/config/x402.ts";
 import type { OnFailure } from "../../../src/core/payment.ts";
+import type { RefundsConfig } from "../../../src/parts/refunds/config.ts";
 import type { Accounts } from "./accounts.ts";
 import { PRICE } from "./laws.ts";
 import { addressOfKey } from "./settler-account.ts";
@@ -63,6 +64,6 @@ export function settledBy(
   const fixed = { serviceId: 1n, jobIndex: 0, ...(onFailure && { onFailure }) };
   return {
     ...{ ...config, facilitators },
-    ...(refunds && { refunds, jobs: [fixed, ...(config.jobs ?? [])] }),
+    ...(refunds && { paysBack: true, jobs: [fixed, ...(config.jobs ?? [])] }),
   };
 }

@@ -157,7 +157,8 @@ class World {
     for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
       network.add(host, server, lossRate);
     const settling = settlingOf(simulation, chain.accounts, { network: NETWORK, rpcUrl: "http://node" });
-    const plain: Shop = { x402: settledBy(configOf(confirmations), settling) };
+    const { refunds } = settling;
+    const plain: Shop = { x402: settledBy(configOf(confirmations), settling), ...(refunds && { refunds }) };
     const shop = parts.reduce((sold, part) => part.configure?.(sold) ?? sold, plain);
     const isShared = simulation.random("the store is shared") < 0.5 && disk === undefined;
     this.#database = isShared ? new SharedDatabase(simulation, path) : undefined;
