@@ -2,8 +2,8 @@ import { durationMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt
 import type { Clock } from "../../core/clock.ts";
 import type { CounterName, CounterReader } from "../../core/instruments.ts";
 import type { GetActivityRequest } from "../../gen/jobgate/v1/operator_pb.ts";
-import { bigints } from "../../operator/messages.ts";
 import { invalid } from "../../operator/requests.ts";
+import { bigints } from "./messages.ts";
 
 const MINUTE_MS = 60_000;
 const KEPT_MS = 24 * 60 * MINUTE_MS;

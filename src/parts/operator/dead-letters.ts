@@ -4,10 +4,11 @@ import type {
   RetryDeadLettersRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { DeadLetterStatus } from "../../gen/jobgate/v1/operator_pb.ts";
-import { invalid, isCallId, readOrigin, readPageToken } from "../../operator/requests.ts";
+import { invalid, isCallId, readPageToken } from "../../operator/requests.ts";
 import type { RetryDeadLetterOutcome } from "../../store/contract/dead-letter-box.ts";
 import type { CallFilter } from "../../store/contract/operator-lists.ts";
 import type { Store } from "../../store/store.ts";
+import { readOrigin } from "./requests.ts";
 
 /** Most call IDs in one request. */
 const MAX_IDS = 1_000;

@@ -2,8 +2,9 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { closestWord } from "../../core/closest-word.ts";
 import { ERROR_KINDS } from "../../core/errors.ts";
 import type { ListRefusedPaymentsRequest } from "../../gen/jobgate/v1/operator_pb.ts";
-import { invalid, readPage, readPayer } from "../../operator/requests.ts";
+import { invalid, readPage } from "../../operator/requests.ts";
 import type { ListedRefusedPayment, RefusedPaymentLog } from "../../store/contract/refused-payments.ts";
+import { readPayer } from "./requests.ts";
 
 /** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
 export async function listRefusedPayments(

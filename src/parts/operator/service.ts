@@ -21,39 +21,35 @@ import type {
   TailRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { version } from "../../node/version.ts";
-import {
-  asDeadLetter,
-  type DecimalsOf,
-  decimalsIn,
-  toCall,
-  toDeadLetter,
-  toDeadLetterGroups,
-  toEvent,
-  toPayment,
-  toRate,
-  toRefund,
-  toRevenue,
-  toRunner,
-  toTotals,
-} from "../../operator/messages.ts";
+import { type DecimalsOf, decimalsIn, toRefund } from "../../operator/messages.ts";
 import type { OperatorMethods } from "../../operator/methods.ts";
-import {
-  isCallId,
-  notFound,
-  readCallFilter,
-  readClosing,
-  readDeadLetterFilter,
-  readPage,
-  readPaymentFilter,
-  readRevenuePeriod,
-} from "../../operator/requests.ts";
+import { isCallId, notFound, readPage } from "../../operator/requests.ts";
 import type { Refund } from "../../store/contract/refund-ledger.ts";
 import { Activity } from "./activity.ts";
 import { adoptPayment } from "./adoption.ts";
 import { toConfiguration } from "./configuration.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
 import { toEndpoints } from "./endpoints.ts";
+import {
+  asDeadLetter,
+  toCall,
+  toDeadLetter,
+  toDeadLetterGroups,
+  toEvent,
+  toPayment,
+  toRate,
+  toRevenue,
+  toRunner,
+  toTotals,
+} from "./messages.ts";
 import { listRefusedPayments } from "./refused-payments.ts";
+import {
+  readCallFilter,
+  readClosing,
+  readDeadLetterFilter,
+  readPaymentFilter,
+  readRevenuePeriod,
+} from "./requests.ts";
 import type { OperatorSources } from "./sources.ts";
 import { Tail } from "./tail.ts";
 import { timelineOf } from "./timeline.ts";

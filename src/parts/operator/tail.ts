@@ -2,7 +2,8 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { EventHub, GatewayEvent } from "../../core/events.ts";
 import { type TailResponse, TailResponseSchema } from "../../gen/jobgate/v1/operator_pb.ts";
-import { type DecimalsOf, toEvent } from "../../operator/messages.ts";
+import type { DecimalsOf } from "../../operator/messages.ts";
+import { toEvent } from "./messages.ts";
 
 /** Most events buffered for one slow reader. An event is a few hundred bytes. */
 const MAX_BUFFERED = 1_000;

@@ -1,0 +1,95 @@
+import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { JobCallOrigin } from "../../core/job-call.ts";
+import type { PaymentClosing } from "../../core/payment.ts";
+import {
+  type ClosePaymentRequest,
+  type GetRevenueRequest,
+  type ListCallsRequest,
+  type ListDeadLettersRequest,
+  type ListPaymentsRequest,
+  PaymentVerdict,
+} from "../../gen/jobgate/v1/operator_pb.ts";
+import { fromCallState, fromPaymentState } from "../../operator/messages.ts";
+import { invalid, readSignature } from "../../operator/requests.ts";
+import { GROUPED_CHARACTERS } from "../../store/contract/dead-letter-box.ts";
+import type { CallFilter, PaymentFilter } from "../../store/contract/operator-lists.ts";
+import type { RevenuePeriod } from "../../store/store.ts";
+
+const DEFAULT_PERIOD_MS = 24 * 60 * 60 * 1_000;
+const DEFAULT_BUCKET_MS = 60 * 60 * 1_000;
+const MIN_BUCKET_MS = 1_000;
+const MAX_BUCKETS = 1_000;
+
+/** Reads an origin; undefined means both. @throws ConnectError INVALID_ARGUMENT */
+export function readOrigin(origin: string): JobCallOrigin | undefined {
+  if (origin === "") return undefined;
+  if (origin === "x402" || origin === "webhook") return origin;
+  throw invalid('origin: expected "x402" or "webhook", or an empty string for both.');
+}
+
+const MAX_TEXT_LENGTH = 200;
+
+/** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
+export function readCallFilter(request: ListCallsRequest): Omit<CallFilter, "limit"> {
+  const { origin, text, jobId, serviceId } = request;
+  const state = fromCallState(request.state);
+  if (state === undefined && request.state !== 0) throw invalid("state: expected a CallState.");
+  if (text.length > MAX_TEXT_LENGTH) throw invalid(`text: expected at most ${MAX_TEXT_LENGTH} characters.`);
+  return {
+    ...{ state, jobId, serviceId, ...readWho(request) },
+    origin: readOrigin(origin),
+    text: text === "" ? undefined : text,
+  };
+}
+
+/** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
+export function readDeadLetterFilter({ origin, jobId, serviceId, reason }: ListDeadLettersRequest) {
+  return {
+    ...({ state: "dead", jobId, serviceId, origin: readOrigin(origin) } as const),
+    reason: reason === undefined ? undefined : [...reason].slice(0, GROUPED_CHARACTERS).join(""),
+  };
+}
+
+/** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
+export function readPaymentFilter(request: ListPaymentsRequest): Omit<PaymentFilter, "limit"> {
+  const { jobIndex, serviceId } = request;
+  const state = fromPaymentState(request.state);
+  if (state === undefined && request.state !== 0) throw invalid("state: expected a PaymentState.");
+  const jobId = jobIndex === undefined ? undefined : BigInt(jobIndex);
+  return { state, jobId, serviceId, ...readWho(request) };
+}
+
+/** Reads the payer and the time range, which all lists have. */
+function readWho({ payer, since, until }: ListCallsRequest | ListPaymentsRequest) {
+  return {
+    payer: readPayer({ payer }),
+    since: since && timestampMs(since),
+    until: until && timestampMs(until),
+  };
+}
+
+/** Reads an address in lower case; undefined means all. @throws ConnectError INVALID_ARGUMENT */
+export function readPayer({ payer }: { readonly payer: string }): string | undefined {
+  if (!/^(0x[0-9a-f]{40})?$/i.test(payer)) throw invalid("payer: expected an address: 0x and 40 hex digits.");
+  return payer === "" ? undefined : payer.toLowerCase();
+}
+
+/**
+ * Reads the period of a revenue request: the last 24 hours by the hour unless it says otherwise.
+ * @throws ConnectError INVALID_ARGUMENT for more than 1000 buckets, or for buckets shorter than a second
+ */
+export function readRevenuePeriod({ since, bucket }: GetRevenueRequest, now: number): RevenuePeriod {
+  const from = since === undefined ? now - DEFAULT_PERIOD_MS : timestampMs(since);
+  const bucketMs = bucket === undefined ? DEFAULT_BUCKET_MS : durationMs(bucket);
+  if (bucketMs < MIN_BUCKET_MS) throw invalid("bucket: expected a second or more.");
+  if ((now - from) / bucketMs > MAX_BUCKETS)
+    throw invalid(`since: expected a time at most ${MAX_BUCKETS} buckets ago.`);
+  return { since: from, bucketMs };
+}
+
+/** @throws ConnectError INVALID_ARGUMENT without a verdict, a name or a note */
+export function readClosing({ verdict, ...signature }: ClosePaymentRequest): PaymentClosing {
+  if (verdict !== PaymentVerdict.PAID && verdict !== PaymentVerdict.NOT_PAID)
+    throw invalid("verdict: expected PAYMENT_VERDICT_PAID or PAYMENT_VERDICT_NOT_PAID.");
+  return { as: verdict === PaymentVerdict.PAID ? "paid" : "not_paid", ...readSignature(signature) };
+}
