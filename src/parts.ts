@@ -21,6 +21,8 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/callbacks/part.ts"),
   () => import("./parts/retention/part.ts"),
   () => import("./parts/books/part.ts"),
+  () => import("./parts/catalogue/part.ts"),
+  () => import("./parts/shop/part.ts"),
   () => import("./parts/receipts/part.ts"),
   () => import("./parts/sign-in/part.ts"),
   () => import("./parts/mpp/part.ts"),

@@ -1,7 +1,6 @@
 import type { X402Config } from "../config/config.ts";
 import { CallbackGuard } from "../core/callbacks.ts";
 import type { RouteTable } from "../http/routes.ts";
-import { bazaarExtension } from "./catalogue/bazaar.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
 import { sellerOf } from "./jobs/seller.ts";
@@ -55,7 +54,6 @@ export async function openShop(
     jobs,
     seller,
     declares: [
-      bazaarExtension,
       ...additions.flatMap(({ declares }) => declares ?? []),
       (job) => ({ extensions: identifiers.declaration(job) }),
     ],
@@ -93,6 +91,7 @@ export async function openShop(
     refusals: new Refusals({ ...services, listing }),
     receipts: additions.find(({ receipts }) => receipts)?.receipts,
     payerProof: additions.find(({ payerProof }) => payerProof)?.payerProof,
+    pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),
     messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,
   };
   return { ...shop, routes: shopRoutes(services, shop, { additions, callbackKeys }) };

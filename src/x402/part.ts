@@ -3,6 +3,7 @@ import type { MethodHandlers } from "../http/routes.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
 import type { Door } from "./doors/door.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
+import type { Pages } from "./doors/pages.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
 import type { Feature } from "./jobs/seller.ts";
 import type { Services } from "./services.ts";
@@ -35,6 +36,8 @@ export interface ShopAddition {
   readonly doors?: Readonly<Record<string, Door>>;
   /** Takes payments in JSON-RPC messages beside x402. */
   readonly messageDoor?: MessageDoor;
+  /** Makes pages for browsers. */
+  pages?(shop: Pick<Shop, "listing" | "seller">): Pages;
   /** Describes what the part lets clients do. */
   readonly feature?: Feature;
   /** Routes of the part, by path. */

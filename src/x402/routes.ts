@@ -3,10 +3,8 @@ import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import { CallRoute } from "./calls/call-route.ts";
-import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
 import type { Door } from "./doors/door.ts";
 import { X402Door } from "./doors/x402-door.ts";
-import { PaymentPages, SHOP_FILES } from "./pages/shop-pages.ts";
 import type { ShopAddition } from "./part.ts";
 import { answerPrice } from "./prices/price-route.ts";
 import { DryRunRoute } from "./purchase/dry-run-route.ts";
@@ -29,21 +27,16 @@ export function shopRoutes(
   const { additions, callbackKeys } = from;
   const { store, callEvents, stats, clock } = services;
   const { rates } = services.prices;
-  const { config, prices, listing, seller } = shop;
+  const { config, prices } = shop;
   const { acceptedTokens, publicUrl, maxBodyBytes } = config;
   const call = new CallRoute({ ...services, ...shop, calls: store, events: callEvents });
   const fixed = new Map<string, MethodHandlers>([
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
-    ...SHOP_FILES,
-    ...new CatalogueRoutes({ listing, seller }).all,
     ...(callbackKeys ? [callbackKeysRoute(callbackKeys)] : []),
     ...additions.flatMap((addition) => [...(addition.routes?.(shop) ?? [])]),
   ]);
-  const x402 = additions.reduce<Door>(
-    (door, addition) => addition.door?.(door) ?? door,
-    new X402Door({ ...shop, pages: new PaymentPages({ listing, seller }) }),
-  );
+  const x402 = additions.reduce<Door>((door, addition) => addition.door?.(door) ?? door, new X402Door(shop));
   const routeThrough = (door: Door) => new JobRoute({ ...services, ...shop, door, publicUrl });
   const jobs = new Map(
     [[X402, x402] as const, ...additions.flatMap(({ doors = {} }) => Object.entries(doors))].map(

@@ -1,6 +1,7 @@
 import type { X402Config } from "../config/config.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
+import type { Pages } from "./doors/pages.ts";
 import type { JobDescriptions } from "./jobs/job-descriptions.ts";
 import type { Listing } from "./jobs/listing.ts";
 import type { Seller } from "./jobs/seller.ts";
@@ -28,5 +29,6 @@ export interface Shop {
   readonly refusals: Refusals;
   readonly receipts: Signer | undefined;
   readonly payerProof: PayerProof | undefined;
+  readonly pages: Pages | undefined;
   readonly messageDoor: MessageDoor | undefined;
 }

@@ -5,7 +5,6 @@ import type { JobKey } from "../../core/job-call.ts";
 import { type HttpRequest, prefersHtml } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
 import type { JobDescriptions } from "../jobs/job-descriptions.ts";
-import type { PaymentPages } from "../pages/shop-pages.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
 import type { Offer } from "../wire/offer.ts";
@@ -14,11 +13,12 @@ import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wir
 import type { Signer } from "../wire/signer.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
 import type { Door } from "./door.ts";
+import type { Pages } from "./pages.ts";
 
 /** x402 over HTTP: `PAYMENT-SIGNATURE` (v2) and `X-PAYMENT` (v1). */
 export class X402Door implements Door {
   readonly #descriptions: JobDescriptions;
-  readonly #pages: PaymentPages;
+  readonly #pages: Pages | undefined;
   readonly #receipts: Signer | undefined;
   /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
   readonly #paymentRequired = new WeakMap<
@@ -26,10 +26,10 @@ export class X402Door implements Door {
     { readonly answer: HttpResponse; readonly signed: object | undefined }
   >();
 
-  /** @param parts `receipts` absent: offers are not signed */
+  /** @param parts `receipts` absent: offers are not signed; `pages` absent: browsers are answered as programs are */
   constructor(parts: {
     readonly descriptions: JobDescriptions;
-    readonly pages: PaymentPages;
+    readonly pages?: Pages | undefined;
     readonly receipts?: Signer | undefined;
   }) {
     this.#descriptions = parts.descriptions;
@@ -49,7 +49,7 @@ export class X402Door implements Door {
       this.#paymentRequired.set(offers, shown);
     }
     const { answer } = shown;
-    return prefersHtml(request) ? this.#pages.render(answer, job, offers) : answer;
+    return this.#pages && prefersHtml(request) ? this.#pages.payment(answer, job, offers) : answer;
   }
 
   acceptedHeaders(request: HttpRequest, told: ToldSettlement): Record<string, string> {

@@ -1,16 +1,14 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Job, JobPolicy } from "../../../src/config/config.ts";
 import { jobKeyText } from "../../../src/core/job-call.ts";
-import { CatalogueRoutes } from "../../../src/x402/catalogue/catalogue-routes.ts";
 import { Listing } from "../../../src/x402/jobs/listing.ts";
-import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { type PriceSource, priceUnavailable } from "../../../src/x402/prices/price-source.ts";
 import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
 import { schemeOf } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
-import { PERMIT2_USDC, PRICE_WEI, requestWith, USDC } from "../payments.ts";
+import { PERMIT2_USDC, PRICE_WEI, USDC } from "../payments.ts";
 
 const job = (jobIndex: number, more: Partial<Job> = {}): Job => ({ serviceId: 1n, jobIndex, ...more });
 const engineJob = (jobIndex: number) => job(jobIndex, { price: "engine" });
@@ -146,10 +144,9 @@ describe("The listing", () => {
     expect(await indexes(listing)).toEqual([1]);
   });
 
-  it("Lets other work go on while a long list is made and rendered", async () => {
+  it("Lets other work go on while a long list is made", async () => {
     const jobs = Array.from({ length: 1_000 }, (_, index) => job(index));
     const listing = new World().listing({ jobs });
-    const routes = new CatalogueRoutes({ listing, seller: sellerOf({ publicUrl: PUBLIC_URL }) });
     let turns = 0;
     const count = () => {
       turns += 1;
@@ -159,9 +156,6 @@ describe("The listing", () => {
     onTestFinished(() => clearImmediate(turn));
     await listing.jobs();
     expect(turns).toBeGreaterThan(3);
-    turns = 0;
-    await new Map(routes.all).get("/openapi.json")?.GET(requestWith([]));
-    expect(turns).toBeGreaterThan(10);
   });
 
   it("Rejects only those who ask while a price source fails unexpectedly", async () => {

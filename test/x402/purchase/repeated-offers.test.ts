@@ -5,7 +5,6 @@ import type { AcceptedToken } from "../../../src/config/config.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
 import type { JobKey } from "../../../src/core/job-call.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
-import { bazaarExtension } from "../../../src/x402/catalogue/bazaar.ts";
 import { X402Door } from "../../../src/x402/doors/x402-door.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
@@ -114,7 +113,7 @@ const describedAt = (publicUrl: string) =>
   new JobDescriptions({
     jobs: [],
     seller: sellerOf({ publicUrl }),
-    declares: [bazaarExtension],
+    declares: [() => ({ extensions: { described: { info: {} } } })],
     extensionsOf: () => [],
   });
 

@@ -2,8 +2,8 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { describe, expect, it } from "vitest";
 import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { PUBLIC_URL, startTestGateway } from "../gateway-harness.ts";
-import { USDC } from "../payments.ts";
+import { PUBLIC_URL, startTestGateway } from "../../x402/gateway-harness.ts";
+import { USDC } from "../../x402/payments.ts";
 
 /** Accept header of a browser when a person opens an address. */
 const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";

@@ -1,5 +1,12 @@
-import type { ListedJob } from "../jobs/listing.ts";
-import { asSentence, jobTitle, listedPriceText, optionText, PROMISES, type Seller } from "../jobs/seller.ts";
+import type { ListedJob } from "../../x402/jobs/listing.ts";
+import {
+  asSentence,
+  jobTitle,
+  listedPriceText,
+  optionText,
+  PROMISES,
+  type Seller,
+} from "../../x402/jobs/seller.ts";
 
 /** Jobs that are named one by one, which keeps the text under 200 lines. */
 const MAX_NAMED = 100;

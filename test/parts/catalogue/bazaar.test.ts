@@ -10,12 +10,12 @@ import {
 } from "@x402/extensions/bazaar";
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
-import { type Bazaar, bazaarExtension } from "../../../src/x402/catalogue/bazaar.ts";
+import { type Bazaar, bazaarExtension } from "../../../src/parts/catalogue/bazaar.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
-import { PUBLIC_URL } from "../gateway-harness.ts";
-import { offersOf, read, signedPayload } from "../payments.ts";
+import { PUBLIC_URL } from "../../x402/gateway-harness.ts";
+import { offersOf, read, signedPayload } from "../../x402/payments.ts";
 
 const KEY = { serviceId: 1n, jobIndex: 3 };
 const NESTED = {

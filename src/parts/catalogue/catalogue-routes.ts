@@ -4,10 +4,10 @@ import { setImmediate } from "node:timers/promises";
 import { stringify } from "lossless-json";
 import { type HttpRequest, prefersHtml } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
-import { jobEntry } from "../jobs/job-entry.ts";
-import type { ListedJob, Listing } from "../jobs/listing.ts";
-import type { Seller } from "../jobs/seller.ts";
-import { LIST_HEADERS, listPage } from "../pages/shop-pages.ts";
+import { jobEntry } from "../../x402/jobs/job-entry.ts";
+import type { ListedJob, Listing } from "../../x402/jobs/listing.ts";
+import type { Seller } from "../../x402/jobs/seller.ts";
+import type { Shop } from "../../x402/shop.ts";
 import { llmsText } from "./llms-text.ts";
 import { openApi } from "./openapi.ts";
 
@@ -21,20 +21,23 @@ const PIECES_AT_ONCE = 50;
 
 /** Documents that tell people, crawlers and agents which jobs are for sale. */
 export class CatalogueRoutes {
-  readonly #listing: Listing;
+  readonly #listing: Pick<Listing, "jobs">;
   /** Handlers by path. */
   readonly all: readonly (readonly [path: string, handlers: DocumentHandlers])[];
 
-  constructor(parts: { readonly listing: Listing; readonly seller: Seller }) {
-    const { listing, seller } = parts;
+  constructor({
+    listing,
+    seller,
+    pages,
+  }: Pick<Shop, "seller" | "pages"> & { readonly listing: Pick<Listing, "jobs"> }) {
     this.#listing = listing;
     // Every job with all that is known about it.
     const jobs = this.#document((listed) => jobList(listed, seller), cached("application/json", 60));
-    const page = this.#document((listed) => listPage(jobList(listed, seller), seller), LIST_HEADERS);
+    const page = pages && this.#document((listed) => pages.list(jobList(listed, seller)), pages.listHeaders);
     const markdown = cached("text/markdown; charset=utf-8", 300);
     this.all = [
       // The jobs as a page for people, and as `/x402/jobs` for programs.
-      ["/", byAccept(page, jobs)],
+      ["/", page ? byAccept(page, jobs) : jobs],
       ["/x402/jobs", jobs],
       ["/openapi.json", this.#document((listed) => openApi(listed, seller), cached("application/json", 300))],
       // The URL of every job.

@@ -3,12 +3,13 @@ import type { JobKey } from "../../core/job-call.ts";
 import { pageFiles, pageHeaders, readPage } from "../../http/page-files.ts";
 import type { HttpResponse } from "../../http/response.ts";
 import type { MethodHandlers } from "../../http/routes.ts";
-import { jobEntry } from "../jobs/job-entry.ts";
-import type { Listing } from "../jobs/listing.ts";
-import { jobTitle, type Seller } from "../jobs/seller.ts";
-import { settlementOption } from "../prices/price-route.ts";
-import type { Offer } from "../wire/offer.ts";
-import { jobUrl } from "../wire/paths.ts";
+import type { Pages } from "../../x402/doors/pages.ts";
+import { jobEntry } from "../../x402/jobs/job-entry.ts";
+import type { Listing } from "../../x402/jobs/listing.ts";
+import { jobTitle, type Seller } from "../../x402/jobs/seller.ts";
+import { settlementOption } from "../../x402/prices/price-route.ts";
+import type { Offer } from "../../x402/wire/offer.ts";
+import { jobUrl } from "../../x402/wire/paths.ts";
 
 /**
  * Results and wallets' icons are pictures that the page has already. A wallet may open a window of its own. Trusted
@@ -30,19 +31,9 @@ export const SHOP_FILES: ReadonlyMap<string, MethodHandlers> = pageFiles(
   pageHeaders([]),
 );
 
-/** Headers of the list of jobs. */
-export const LIST_HEADERS = { ...HEADERS, "cache-control": "public, max-age=60" };
-
-/** Renders the list of jobs for people. @param json pieces of the list as JSON */
-export function* listPage(json: Iterable<string>, { serviceName }: Seller): Iterable<string> {
-  const [head, tail] = fill(LIST, serviceName);
-  yield head;
-  for (const piece of json) yield inert(piece);
-  yield tail;
-}
-
-/** Pages where a person pays for a job. */
-export class PaymentPages {
+/** The list of jobs, and the pages where a person pays for one. */
+export class ShopPages implements Pages {
+  readonly listHeaders = { ...HEADERS, "cache-control": "public, max-age=60" };
   readonly #listing: Pick<Listing, "jobs">;
   readonly #seller: Seller;
 
@@ -51,8 +42,14 @@ export class PaymentPages {
     this.#seller = parts.seller;
   }
 
-  /** Renders a 402 as a page. */
-  async render(answer: HttpResponse, job: JobKey, offers: readonly Offer[]): Promise<HttpResponse> {
+  *list(json: Iterable<string>): Iterable<string> {
+    const [head, tail] = fill(LIST, this.#seller.serviceName);
+    yield head;
+    for (const piece of json) yield inert(piece);
+    yield tail;
+  }
+
+  async payment(answer: HttpResponse, job: JobKey, offers: readonly Offer[]): Promise<HttpResponse> {
     const jobs = await this.#listing.jobs();
     const listed = jobs.find(
       ({ serviceId, jobIndex }) => serviceId === job.serviceId && jobIndex === job.jobIndex,

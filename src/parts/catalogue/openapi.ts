@@ -1,9 +1,9 @@
 import { decimalText } from "../../core/amounts.ts";
 import { version } from "../../node/version.ts";
-import { embeddedSchema, inputExample } from "../jobs/job-input.ts";
-import type { ListedJob } from "../jobs/listing.ts";
-import { type Feature, jobTitle, optionText, type Seller } from "../jobs/seller.ts";
-import { schemeOf } from "../wire/offer.ts";
+import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
+import type { ListedJob } from "../../x402/jobs/listing.ts";
+import { type Feature, jobTitle, optionText, type Seller } from "../../x402/jobs/seller.ts";
+import { schemeOf } from "../../x402/wire/offer.ts";
 import { mediaSchema } from "./media-schema.ts";
 
 /** Name of the protocol, and of its payment method. */

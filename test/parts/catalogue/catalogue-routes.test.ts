@@ -1,13 +1,19 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
-import { llmsText } from "../../../src/x402/catalogue/llms-text.ts";
-import { openApi as openApiOf } from "../../../src/x402/catalogue/openapi.ts";
+import { CatalogueRoutes } from "../../../src/parts/catalogue/catalogue-routes.ts";
+import { llmsText } from "../../../src/parts/catalogue/llms-text.ts";
+import { openApi as openApiOf } from "../../../src/parts/catalogue/openapi.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { PERMISSIONS, PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
-import { AMOUNT, PERMIT2_USDC, PRICE_WEI, USDC } from "../payments.ts";
+import {
+  PERMISSIONS,
+  PUBLIC_URL,
+  startAnotherGateway,
+  startTestGateway,
+} from "../../x402/gateway-harness.ts";
+import { AMOUNT, PERMIT2_USDC, PRICE_WEI, requestWith, USDC } from "../../x402/payments.ts";
 
 const TEXT_SCHEMA = { type: "object", properties: { text: { $ref: "#/$defs/text" } }, required: ["text"] };
 const SCHEMA = { ...TEXT_SCHEMA, $defs: { text: { type: "string" } } };
@@ -219,6 +225,24 @@ describe("GET /.well-known/x402 and /llms.txt", () => {
     expect(lines).toContainEqual(expect.stringContaining("- [a\\](javascript:b) \\<i>title\\</i> # b]("));
     expect(lines.at(-2)).toContain("9900 more jobs");
   });
+});
+
+it("A long document lets other work go on while it is rendered", async () => {
+  const jobs = Array.from({ length: 1_000 }, (_, jobIndex) => ({
+    ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },
+    mode: "public_paid" as const,
+  }));
+  const seller = sellerOf({ publicUrl: PUBLIC_URL });
+  const routes = new CatalogueRoutes({ listing: { jobs: async () => jobs }, seller, pages: undefined });
+  let turns = 0;
+  const count = () => {
+    turns += 1;
+    turn = setImmediate(count);
+  };
+  let turn = setImmediate(count);
+  onTestFinished(() => clearImmediate(turn));
+  await new Map(routes.all).get("/openapi.json")?.GET(requestWith([]));
+  expect(turns).toBeGreaterThan(10);
 });
 
 describe("With MPP and MCP", () => {

@@ -1,8 +1,8 @@
 import type { Job } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
-import type { DeclareExtensions } from "../jobs/job-descriptions.ts";
-import { embeddedSchema, inputExample } from "../jobs/job-input.ts";
+import type { DeclareExtensions } from "../../x402/jobs/job-descriptions.ts";
+import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
 import { mediaKind } from "./media-schema.ts";
 
 /**

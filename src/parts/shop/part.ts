@@ -1,0 +1,11 @@
+import type { Part } from "../../part.ts";
+
+/** Pages where people see the jobs for sale, and pay for them with a wallet. */
+export const part: Part = {
+  async x402() {
+    const { SHOP_FILES, ShopPages } = await import("./shop-pages.ts");
+    return {
+      open: () => ({ pages: (shop) => new ShopPages(shop), routes: () => SHOP_FILES }),
+    };
+  },
+};

@@ -1,0 +1,14 @@
+import type { OutgoingHttpHeaders } from "node:http";
+import type { JobKey } from "../../core/job-call.ts";
+import type { HttpResponse } from "../../http/response.ts";
+import type { Offer } from "../wire/offer.ts";
+
+/** Pages for people who open the jobs in a browser. */
+export interface Pages {
+  /** Headers of the list of jobs. */
+  readonly listHeaders: OutgoingHttpHeaders;
+  /** Renders the list of jobs. @param json pieces of the list as JSON */
+  list(json: Iterable<string>): Iterable<string>;
+  /** Renders a 402 as a page. */
+  payment(answer: HttpResponse, job: JobKey, offers: readonly Offer[]): Promise<HttpResponse>;
+}
