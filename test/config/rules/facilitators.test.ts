@@ -136,30 +136,4 @@ testMistakes([
     keyPath: at(".max_fee_per_gas_gwei"),
     message: /an amount of gwei above 0 as a string, with at most 9 decimal places/,
   },
-  {
-    promise: "A facilitator service without a local facilitator is a mistake",
-    toml: file(`${REMOTE}[x402.facilitator_service] #!\nbind_address = "127.0.0.1:8406"\ntokens = ["t"]\n`),
-    keyPath: "x402.facilitator_service",
-    message: /has nothing to serve/,
-  },
-  {
-    promise: "A facilitator service without sellers is a mistake",
-    toml: file(`${LOCAL}[x402.facilitator_service]\nbind_address = "127.0.0.1:8406"\ntokens = [] #!\n`),
-    keyPath: "x402.facilitator_service.tokens",
-    message: /is empty; expected an array of tokens, one for each seller/,
-  },
-  {
-    promise: "One token for two sellers is a mistake",
-    toml: file(
-      `${LOCAL}[x402.facilitator_service]\nbind_address = "127.0.0.1:8406"\ntokens = ["hunter2", { name = "b", token = "hunter2" }] #!\n`,
-    ),
-    keyPath: "x402.facilitator_service.tokens[1]",
-    message: /the token of another seller/,
-  },
-  {
-    promise: "A facilitator service on the address of another listener is a mistake",
-    toml: file(`${LOCAL}[x402.facilitator_service]\nbind_address = "0.0.0.0:8402" #!\ntokens = ["t"]\n`),
-    keyPath: "x402.facilitator_service.bind_address",
-    message: /is that of x402 too/,
-  },
 ]);

@@ -190,12 +190,6 @@ testMistakes([
     message: /since jobs\[0\].price is "engine"/,
   },
   {
-    promise: "A price of the engine needs the keys that quotes are checked with",
-    toml: `${GATEWAY}${job('price = "engine"')}[pricing_engine] #!\nurl = "http://127.0.0.1:9"\n`,
-    keyPath: "pricing_engine.chain_id",
-    message: /expected it, since jobs\[0\].price is "engine"/,
-  },
-  {
     promise: "A charge is one that jobgate knows",
     toml: `${GATEWAY}${job('charge = "metered" #!')}`,
     keyPath: "jobs[0].charge",
@@ -224,20 +218,6 @@ testMistakes([
     toml: `${BY_USE}${job('min_charge = "$0.01" #!\ncharge = "used"')}`,
     keyPath: "jobs[0].min_charge",
     message: /is in dollars, and the price is not/,
-  },
-  {
-    promise: "A job by use alone has nothing to refund",
-    toml: `${BY_USE}${job('on_failure = "refund" #!\ncharge = "used"')}[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}" }`,
-    keyPath: "jobs[0].on_failure",
-    message: /expected charge = \["used", "fixed"\], or no on_failure/,
-  },
-  {
-    promise: "A refund needs the RPC of every token that it may be paid back in",
-    toml: `${GATEWAY.replace("[[x402.accepted_tokens]]", "[[x402.accepted_tokens]] #!")}${job('on_failure = "refund"')}
-[x402.refunds]
-signer = { private_key = "0x${"01".repeat(32)}" }`,
-    keyPath: "x402.accepted_tokens[0].rpc_url",
-    message: /expected the RPC to send refunds through, since jobs\[0\]\.on_failure is "refund"/,
   },
   {
     promise: "A refund needs an account that it is sent from, also when the operator is asked",

@@ -50,6 +50,12 @@ testMistakes([
     keyPath: "pricing_engine.operator_address",
     message: /since x402.price_source is "engine"/,
   },
+  {
+    promise: "A price of the engine needs the keys that quotes are checked with",
+    toml: `service_id = 1\n${X402}${TOKEN}[[jobs]]\njob_index = 0\nprice = "engine"\n[pricing_engine] #!\nurl = "http://127.0.0.1:9"\n`,
+    keyPath: "pricing_engine.chain_id",
+    message: /expected it, since jobs\[0\].price is "engine"/,
+  },
 ]);
 
 test("Each missing key is a mistake; a wrong one is not also missing", async () => {

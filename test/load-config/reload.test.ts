@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { afterReload, changesThatNeedRestart } from "../../src/config/reload.ts";
-import { configOf, TOKEN, X402 } from "./config-folder.ts";
+import { configOf, TOKEN, X402 } from "../config/config-folder.ts";
 
 const ENGINE = `[pricing_engine]
 url = "http://127.0.0.1:9"

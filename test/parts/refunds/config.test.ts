@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { refundsTable } from "../../../src/parts/refunds/config.ts";
+import { configOf, TOKEN, X402 } from "../../config/config-folder.ts";
+import { testMistakes } from "../../config/mistake-cases.ts";
+
+const USD_TOKEN = `${TOKEN}currency = "USD"\n`;
+const GATEWAY = `service_id = 1\n${X402}${USD_TOKEN}`;
+const BY_USE = GATEWAY.replace(
+  'transfer_method = "eip3009"',
+  'transfer_method = "permit2"\nrpc_url = "http://127.0.0.1:1"',
+);
+const job = (keys: string, index = 0) => `[[jobs]]\njob_index = ${index}\n${keys}\n`;
+
+const REFUNDS = `[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}" }\n`;
+
+testMistakes([
+  {
+    promise: "A job by use alone has nothing to refund",
+    toml: `${BY_USE}${job('on_failure = "refund" #!\ncharge = "used"')}[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}" }`,
+    keyPath: "jobs[0].on_failure",
+    message: /expected charge = \["used", "fixed"\], or no on_failure/,
+  },
+  {
+    promise: "A refund needs the RPC of every token that it may be paid back in",
+    toml: `${GATEWAY.replace("[[x402.accepted_tokens]]", "[[x402.accepted_tokens]] #!")}${job('on_failure = "refund"')}
+[x402.refunds]
+signer = { private_key = "0x${"01".repeat(32)}" }`,
+    keyPath: "x402.accepted_tokens[0].rpc_url",
+    message: /expected the RPC to send refunds through, since jobs\[0\]\.on_failure is "refund"/,
+  },
+  {
+    promise: "The account of a settler is a mistake",
+    toml: `${X402.replace(/facilitator_url.*\n/, "")}${TOKEN}${REFUNDS.replace("}", "} #!")}[[x402.facilitators]]
+local = true
+signer = { private_key = "0x${"01".repeat(32)}" }
+rpc_urls = { base-sepolia = "http://127.0.0.1:8545" }
+`,
+    keyPath: "x402.refunds.signer",
+    message: /has the key of a settler in x402\.facilitators; expected an account of its own/,
+  },
+]);
+
+test("The core only knows that failed jobs are paid back", async () => {
+  const config = await configOf(`${GATEWAY}${REFUNDS}`);
+  expect(config.x402).toMatchObject({ paysBack: true });
+  expect(config.x402).not.toHaveProperty("refunds");
+  expect(refundsTable.in(config)).toEqual({
+    signer: { privateKey: `0x${"01".repeat(32)}` },
+    maxFeePerGasWei: 10n ** 10n,
+    minBalanceWei: 10n ** 15n,
+  });
+  expect((await configOf(GATEWAY)).x402).not.toHaveProperty("paysBack");
+});
