@@ -67,9 +67,6 @@ export class Gateway {
       get config() {
         return current();
       },
-      get localFacilitator() {
-        return additions("localFacilitator")[0];
-      },
       get listeners() {
         return listeners();
       },
@@ -104,7 +101,7 @@ export class Gateway {
           ...(engine?.prices && config.x402.priceSource === "engine" && { prices: engine.prices }),
           redeemsQuotes: engine !== undefined,
           liveRates: additions("liveRates")[0],
-          localFacilitator: host.localFacilitator,
+          localFacilitator: additions("localFacilitator")[0],
           callbackKeys: additions("callbackKeys")[0],
           parts: base.x402Parts,
           logger,

@@ -76,8 +76,6 @@ export interface Host {
   readonly events: EventHub;
   /** Hands out JobCalls. */
   readonly dispatcher: Dispatcher;
-  /** The part that settles payments itself. */
-  readonly localFacilitator: LocalFacilitator | undefined;
   readonly logger: Logger;
   readonly telemetry: Telemetry;
   /** Returns what the parts add to a seam, in the order of `parts.ts`. */
@@ -113,6 +111,7 @@ export interface Running {
   /** Methods of the runners' gRPC service. */
   readonly runnerStreams?: RunnerStreams;
   readonly liveRates?: RateWatcher;
+  /** Settles payments itself. */
   readonly localFacilitator?: LocalFacilitator;
   readonly callbackKeys?: Pick<CallbackKeys, "published">;
   /** Reads the gauges of the part. */

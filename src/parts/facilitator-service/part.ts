@@ -8,7 +8,8 @@ export const part: Part = {
     const config = serviceTable.in(whole);
     if (config === undefined) return undefined;
     const { FacilitatorService } = await import("./service.ts");
-    return ({ localFacilitator: facilitator, serverAt, logger, telemetry }) => {
+    return ({ additions, serverAt, logger, telemetry }) => {
+      const [facilitator] = additions("localFacilitator");
       if (facilitator === undefined) throw new Error("no part of this build settles payments itself");
       const server = serverAt(config.bindAddress);
       const service = new FacilitatorService({ config, facilitator, server, logger, telemetry });
