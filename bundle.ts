@@ -64,7 +64,8 @@ function bundleProgram(folder: string): void {
 /** Makes the pages: those of the shop are served as they are, the operator's is one script and one style sheet. */
 function bundlePages(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
-  for (const part of ["shared", "shop"]) cpSync(`src/page/${part}`, join(folder, part), { recursive: true });
+  cpSync("src/page/shared", join(folder, "shared"), { recursive: true });
+  copyShop("src/parts/shop/view", join(folder, "shop"));
   if (!existsSync("src/parts/page/view")) return;
   const operator = join(folder, "operator");
   const { metafile } = buildSync({
@@ -82,6 +83,16 @@ function bundlePages(folder: string): void {
   });
   cpSync("src/parts/page/view/index.html", join(operator, "index.html"));
   writeFileSync(join(operator, "LICENSES.txt"), licensesOf(Object.keys(metafile.inputs)));
+}
+
+/** Copies the files of the shop, which find the shared ones beside them where they are served. */
+function copyShop(from: string, to: string): void {
+  if (!existsSync(from)) return;
+  cpSync(from, to, { recursive: true, filter: (path) => !/\.(?:json|d\.ts)$/.test(path) });
+  for (const name of readdirSync(to).filter((file) => file.endsWith(".js"))) {
+    const source = readFileSync(join(to, name), "utf8");
+    writeFileSync(join(to, name), source.replaceAll('"../../../page/shared/', '"../shared/'));
+  }
 }
 
 /** Licenses of the bundled packages, which ask to be passed on with every copy. */

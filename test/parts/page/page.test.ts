@@ -11,7 +11,11 @@ const filesOf = (folder: string, root: URL) =>
   readdirSync(root === SOURCES ? sourceUrl(`${folder}/`) : new URL(`${folder}/`, root))
     .filter((name) => !/\.d\.ts$|\.txt$/.test(name))
     .map((name) => `${folder}/${name}`);
-const sourceUrl = (name: string) => new URL(name.replace(/^operator\//, "../parts/page/view/"), SOURCES);
+const sourceUrl = (name: string) =>
+  new URL(
+    name.replace(/^operator\//, "../parts/page/view/").replace(/^shop\//, "../parts/shop/view/"),
+    SOURCES,
+  );
 const FILES = ["operator", "shared", "shop"].flatMap((folder) => filesOf(folder, SOURCES));
 const sourceOf = (name: string) => readFileSync(sourceUrl(name), "utf8");
 const pathOf = (name: string) => (name.endsWith(".html") ? "/" : `/page/${name}`);
@@ -99,9 +103,13 @@ describe("the files", () => {
     const named = served
       .filter((name) => !name.startsWith("operator/page."))
       .flatMap((name) =>
-        [...sourceOf(name).matchAll(/(?:src|href)="[^"]*\bpage\/([^"]+)"| from "(\.[^"]+)";$/gm)].map(
+        [
+          ...readFileSync(new URL(name, BUILT), "utf8").matchAll(
+            /(?:src|href)="[^"]*\bpage\/([^"]+)"| from "(\.[^"]+)";$/gm,
+          ),
+        ].map(
           ([, file, module = ""]) =>
-            file ?? new URL(module, new URL(name, SOURCES)).href.slice(SOURCES.href.length),
+            file ?? new URL(module, new URL(name, BUILT)).href.slice(BUILT.href.length),
         ),
       );
     expect(named.length).toBeGreaterThan(20);

@@ -1,6 +1,6 @@
-/** @import { Child } from "../shared/dom.js" */
-import { announce } from "../shared/announce.js";
-import { byId, h } from "../shared/dom.js";
+/** @import { Child } from "../../../page/shared/dom.js" */
+import { announce } from "../../../page/shared/announce.js";
+import { byId, h } from "../../../page/shared/dom.js";
 
 const STEPS = /** @type {const} */ ([
   ["check", "Check your input"],

@@ -1,4 +1,4 @@
-import { h } from "../shared/dom.js";
+import { h } from "../../../page/shared/dom.js";
 
 /** Pictures without scripts. SVG is shown as text: opened by itself, it would be a document of this origin. */
 const PICTURE = /^image\/(png|jpeg|gif|webp|avif|bmp)$/;

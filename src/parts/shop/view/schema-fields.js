@@ -1,4 +1,4 @@
-import { h } from "../shared/dom.js";
+import { h } from "../../../page/shared/dom.js";
 
 /** Most fields that a form has; the input of a larger schema is edited as JSON. */
 const MAX_FIELDS = 8;

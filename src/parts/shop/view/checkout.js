@@ -1,7 +1,7 @@
 /** @import { Answer, Job, Option, Requirements, Wallet } from "./data.js" */
 /** @import { InputForm } from "./input-form.js" */
 /** @import { Outcome, Purchase } from "./purchase.js" */
-import { byId, h } from "../shared/dom.js";
+import { byId, h } from "../../../page/shared/dom.js";
 import { endStep, explainStep, showChoices, showStep } from "./checkout-view.js";
 import { InputMissing } from "./input-form.js";
 import { isTestNetwork, networkName, tokenAmount } from "./money.js";

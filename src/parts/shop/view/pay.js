@@ -1,8 +1,8 @@
 /** @import { Job } from "./data.js" */
 /** @import { Call } from "./purchase.js" */
-import { byId, h } from "../shared/dom.js";
-import { durationText } from "../shared/format.js";
-import { startTheme } from "../shared/theme.js";
+import { byId, h } from "../../../page/shared/dom.js";
+import { durationText } from "../../../page/shared/format.js";
+import { startTheme } from "../../../page/shared/theme.js";
 import { Checkout } from "./checkout.js";
 import { InputForm } from "./input-form.js";
 import { priceText, titleOf } from "./money.js";

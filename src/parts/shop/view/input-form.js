@@ -1,5 +1,5 @@
 /** @import { InputProblem, Job } from "./data.js" */
-import { byId, h } from "../shared/dom.js";
+import { byId, h } from "../../../page/shared/dom.js";
 import { Field, simpleProperties } from "./schema-fields.js";
 
 const JSON_TYPE = /^application\/(?:[^;]*\+)?json(?:;|$)/i;

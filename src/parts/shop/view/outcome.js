@@ -1,7 +1,7 @@
 /** @import { CallState } from "./data.js" */
 /** @import { Call } from "./purchase.js" */
-import { announce } from "../shared/announce.js";
-import { byId, h } from "../shared/dom.js";
+import { announce } from "../../../page/shared/announce.js";
+import { byId, h } from "../../../page/shared/dom.js";
 import { followCall, resultOf } from "./purchase.js";
 import { copyButton, resultView, saveLink } from "./result.js";
 

@@ -1,5 +1,5 @@
 /** @import { Job, Option } from "./data.js" */
-import { exactAmount } from "../shared/format.js";
+import { exactAmount } from "../../../page/shared/format.js";
 
 /** Names of networks by chain id. Those of `TEST_NETWORKS` have test money. @type {Record<string, string>} */
 const NETWORKS = {

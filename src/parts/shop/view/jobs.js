@@ -1,7 +1,7 @@
 /** @import { Job, Option } from "./data.js" */
-import { byId, h, setText } from "../shared/dom.js";
-import { plural } from "../shared/format.js";
-import { startTheme } from "../shared/theme.js";
+import { byId, h, setText } from "../../../page/shared/dom.js";
+import { plural } from "../../../page/shared/format.js";
+import { startTheme } from "../../../page/shared/theme.js";
 import { networkName, priceText, titleOf, tokenAmount } from "./money.js";
 
 /** Number of jobs from which on a filter helps. */
