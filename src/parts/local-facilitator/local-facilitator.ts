@@ -3,6 +3,7 @@ import type { SettleResponse } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import type { Logger } from "pino";
+import { erc20Abi, type Hex } from "viem";
 import type { X402Config } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { monotonicClock } from "../../core/clock.ts";
@@ -123,10 +124,12 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     ]).catch((error: unknown) => {
       throw error instanceof GatewayError ? error : silent(error);
     });
+    const reason = verdict.isValid ? undefined : await reasonOf(verdict.invalidReason, payment, signer);
     // The scheme takes silence for a no, or for a plain account.
     if (signer.silence !== undefined) throw silent(signer.silence);
-    if (verdict.isValid) return { kind: "valid", payer: payment.transfer.from };
-    return { kind: "invalid", reason: verdict.invalidReason ?? "no reason given" };
+    return reason === undefined
+      ? { kind: "valid", payer: payment.transfer.from }
+      : { kind: "invalid", reason };
   }
 
   async #settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
@@ -154,6 +157,22 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
 function schemeOf({ sender }: SettlerPayment, signer: PaymentSigner): ExactEvmScheme | UptoEvmScheme {
   const config = { pendingSettlementStore: signer.earlierSettlement };
   return sender === undefined ? new ExactEvmScheme(signer, config) : new UptoEvmScheme(signer, config);
+}
+
+/**
+ * Returns why a payment is invalid. Without the contract Multicall3 on the chain, the scheme says of a payer who lacks the
+ * tokens only that the transfer fails.
+ */
+async function reasonOf(
+  reason = "no reason given",
+  { transfer: { token, from, value } }: SettlerPayment,
+  signer: PaymentSigner,
+): Promise<string> {
+  if (/insufficient_balance$/.test(reason)) return "insufficient_funds";
+  if (!/simulation_failed$/.test(reason)) return reason;
+  const asked = { address: token as Hex, abi: erc20Abi, functionName: "balanceOf", args: [from] };
+  const balance = await signer.readContract(asked).catch(() => value);
+  return (balance as bigint) < value ? "insufficient_funds" : reason;
 }
 
 /** @param network as the request names it */

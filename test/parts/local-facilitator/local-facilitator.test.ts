@@ -2,6 +2,7 @@ import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PrivateKeyAccount } from "viem/accounts";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { FacilitatorRequest } from "../../../src/x402/facilitators/facilitator.ts";
+import { newAccount } from "../../helpers/accounts.ts";
 import type { ProxiedAnswer } from "../../helpers/fault.ts";
 import { type SettlerChainHarness, type SettlerHarness, startSettlerChain } from "../transactions/harness.ts";
 
@@ -86,6 +87,14 @@ describe("The local facilitator", () => {
     const answers = await Promise.all(requests.map((request) => two.settle(request)));
     expect(answers).toMatchObject([{ kind: "success" }, { kind: "success" }]);
     expect([await chain.minedBy(poor), await chain.minedBy(rich)]).toEqual([0, 2]);
+  });
+
+  it("says that a payer lacks the tokens", async () => {
+    const request = await chain.request({ account: newAccount() });
+    expect(await settler.facilitator.verify(request)).toEqual({
+      kind: "invalid",
+      reason: "insufficient_funds",
+    });
   });
 
   it("takes no verdict from a chain that does not answer", async () => {

@@ -13,7 +13,7 @@ import type {
 } from "../../../src/store/contract/transaction-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../../../src/x402/facilitators/facilitator.ts";
-import { accounts } from "../../helpers/accounts.ts";
+import { accounts, type TestAccount } from "../../helpers/accounts.ts";
 import { type Anvil, borrowAnvil } from "../../helpers/anvil.ts";
 import { signV2Payment } from "../../helpers/clients.ts";
 import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
@@ -31,7 +31,10 @@ export interface SettlerChainHarness {
   readonly network: string;
   readonly rpc: FaultProxy;
   /** A payment that a payer signed, as a facilitator is asked to verify or settle it. */
-  request(options?: { readonly validSecs?: number }): Promise<FacilitatorRequest>;
+  request(options?: {
+    readonly validSecs?: number;
+    readonly account?: TestAccount;
+  }): Promise<FacilitatorRequest>;
   /** Starts a settler with its own store and new keys. */
   startSettler(options?: SettlerOptions): Promise<SettlerHarness>;
   /** Number of payments whose nonce is used. */
@@ -98,11 +101,11 @@ export async function startSettlerChain(): Promise<SettlerChainHarness> {
     usdc,
     network,
     rpc,
-    async request({ validSecs = 3_600 } = {}) {
+    async request({ validSecs = 3_600, account = accounts.payer } = {}) {
       const { timestamp } = await anvil.client.getBlock();
       const { payload } = await signV2Payment({
         offer: { x402Version: 2, resource: { url: "http://127.0.0.1/" }, accepts: [requirements] },
-        account: accounts.payer,
+        account,
         authorization: { validBefore: String(Number(timestamp) + validSecs) },
       });
       return { payload, requirements };
