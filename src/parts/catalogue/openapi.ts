@@ -106,7 +106,9 @@ function paymentInfo(job: ListedJob, seller: Seller) {
   );
   const isByUse = offers.every(({ scheme }) => scheme === "upto");
   const price = job.price && discoveryPrice(job.price, isByUse);
-  const different = [...new Map(protocols.map((one) => [JSON.stringify(one), one])).values()];
+  // The offers have their schemes, so that one entry tells of x402.
+  const keys = protocols.map((one) => ("x402" in one ? X402 : JSON.stringify(one)));
+  const different = protocols.filter((_, i) => keys.indexOf(keys[i] ?? "") === i);
   return { price, protocols: different, offers: offers.map(({ protocol: _, ...offer }) => offer) };
 }
 

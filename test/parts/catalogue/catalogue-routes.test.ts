@@ -246,6 +246,20 @@ it("A long document lets other work go on while it is rendered", async () => {
 });
 
 describe("With MPP and MCP", () => {
+  it("Names x402 once as a protocol of a job that is sold both ways", async () => {
+    const job = { serviceId: 1n, mode: "public_paid" } as const;
+    const shop = await startAnotherGateway({
+      config: {
+        acceptedTokens: [USDC, PERMIT2_USDC],
+        jobs: [{ ...job, jobIndex: 1, charge: ["used", "fixed"] }],
+      },
+    });
+    const { paths } = JSON.parse(await (await fetch(`${shop.url}/openapi.json`)).text());
+    const { offers, protocols } = paths["/x402/jobs/1/1"].post["x-payment-info"];
+    expect(offers.length).toBeGreaterThan(1);
+    expect(protocols).toEqual([{ x402: { scheme: "exact" } }]);
+  });
+
   it("Says so: offers of evm for what it can pay, the route of blueprintevm, and the URL of the tools", async () => {
     const job = { serviceId: 1n, mode: "public_paid" } as const;
     const shop = await startAnotherGateway({
