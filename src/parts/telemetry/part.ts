@@ -1,18 +1,21 @@
 import { systemClock } from "../../core/clock.ts";
 import type { Part } from "../../part.ts";
-import { countEvents } from "./count-events.ts";
-import { ProcessTelemetry } from "./process-telemetry.ts";
-import { startTracing } from "./start-tracing.ts";
 
 /** Metrics for Prometheus, and traces with OpenTelemetry. */
 export const part: Part = {
   async telemetry(logger) {
+    // Loaded late, because every command that reads a configuration loads this face.
+    const [{ ProcessTelemetry }, { startTracing }] = await Promise.all([
+      import("./process-telemetry.ts"),
+      import("./start-tracing.ts"),
+    ]);
     const telemetry = new ProcessTelemetry(await startTracing(logger));
     return {
       telemetry,
       async load() {
-        const [{ collectMetrics }, { metricsRoutes }] = await Promise.all([
+        const [{ collectMetrics }, { countEvents }, { metricsRoutes }] = await Promise.all([
           import("./collectors.ts"),
+          import("./count-events.ts"),
           import("./metrics-routes.ts"),
         ]);
         return ({ store, events, runners, rates, additions }) => {
