@@ -102,6 +102,7 @@ export class Gateway {
           redeemsQuotes: engine !== undefined,
           liveRates: additions("liveRates")[0],
           localFacilitator: additions("localFacilitator")[0],
+          severalFacilitators: additions("severalFacilitators")[0],
           callbackKeys: additions("callbackKeys")[0],
           parts: base.x402Parts,
           logger,

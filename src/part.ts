@@ -14,6 +14,7 @@ import type { OperatorAddition } from "./operator/methods.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
+import type { OpenFacilitators } from "./x402/facilitators/facilitators.ts";
 import type { LocalFacilitator } from "./x402/gateway-options.ts";
 import type { ListedJob } from "./x402/jobs/listing.ts";
 import type { X402Part } from "./x402/part.ts";
@@ -113,6 +114,8 @@ export interface Running {
   readonly liveRates?: RateWatcher;
   /** Settles payments itself. */
   readonly localFacilitator?: LocalFacilitator;
+  /** Opens the facilitators of a configuration that has several. */
+  readonly severalFacilitators?: OpenFacilitators;
   readonly callbackKeys?: Pick<CallbackKeys, "published">;
   /** Reads the gauges of the part. */
   readonly gauges?: () => readonly GaugeSample[];

@@ -15,6 +15,7 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/rates/part.ts"),
   () => import("./parts/local-facilitator/part.ts"),
   () => import("./parts/facilitator-service/part.ts"),
+  () => import("./parts/failover/part.ts"),
   () => import("./parts/refunds/part.ts"),
   () => import("./parts/work-stream/part.ts"),
   () => import("./parts/push/part.ts"),

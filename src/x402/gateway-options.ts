@@ -8,6 +8,7 @@ import type { Telemetry } from "../core/telemetry.ts";
 import type { HttpServer } from "../http/server.ts";
 import type { Store } from "../store/store.ts";
 import type { Facilitator } from "./facilitators/facilitator.ts";
+import type { OpenFacilitators } from "./facilitators/facilitators.ts";
 import type { PriceSource } from "./prices/price-source.ts";
 import type { RateWatcher } from "./prices/token-rates.ts";
 
@@ -39,6 +40,8 @@ export interface X402GatewayOptions {
   readonly liveRates?: RateWatcher | undefined;
   /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
   readonly localFacilitator?: LocalFacilitator | undefined;
+  /** Opens the facilitators where the configuration names several. */
+  readonly severalFacilitators?: OpenFacilitators | undefined;
   /** Keys that sign callbacks. Without them nobody sends any, so buyers cannot ask for one. */
   readonly callbackKeys?: Pick<CallbackKeys, "published"> | undefined;
   /** Receives counts and durations. Default: none are kept. */

@@ -2,7 +2,8 @@ import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Telemetry } from "../core/telemetry.ts";
-import { Facilitators } from "./facilitators/facilitators.ts";
+import type { Facilitators, FacilitatorsOptions, OpenFacilitators } from "./facilitators/facilitators.ts";
+import { OneFacilitator } from "./facilitators/one-facilitator.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
 import type { X402Periods } from "./periods.ts";
 import { ChainEvidence } from "./settlement/chain-evidence.ts";
@@ -13,7 +14,10 @@ import { Reconciler } from "./settlement/reconciler.ts";
 import { Settlement } from "./settlement/settlement.ts";
 
 interface Parts
-  extends Pick<X402GatewayOptions, "config" | "store" | "events" | "localFacilitator" | "logger"> {
+  extends Pick<
+    X402GatewayOptions,
+    "config" | "store" | "events" | "localFacilitator" | "severalFacilitators" | "logger"
+  > {
   readonly clock: Clock;
   /** Measures durations. */
   readonly elapsed: Clock;
@@ -44,7 +48,7 @@ export class Payments implements BackgroundService {
     const { roundMs, firstDelayMs, slowRoundMs, confirmationTimeoutMs = settleTimeoutMs } = periods;
     const { inProgress } = this;
 
-    const facilitators = new Facilitators({
+    const facilitators = openFacilitators(parts.severalFacilitators, {
       configs: config.facilitators,
       timeoutMs: settleTimeoutMs,
       verifyPatienceMs,
@@ -109,4 +113,14 @@ export class Payments implements BackgroundService {
     this.facilitators.reload(config.facilitators);
     this.charges.reload(config.settleMarginSecs);
   }
+}
+
+/** @throws Error when there are several, and nothing opens them */
+function openFacilitators(several: OpenFacilitators | undefined, options: FacilitatorsOptions): Facilitators {
+  const [first, ...others] = options.configs;
+  if (first !== undefined && others.length === 0) return new OneFacilitator(first, options);
+  if (several !== undefined) return several(options);
+  throw new Error(
+    `this build has no failover between facilitators; expected one, not ${options.configs.length}`,
+  );
 }

@@ -26,7 +26,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("The package exports what docs/embedding.md names", async () => {
   const script = `
-    const imported = await Promise.all(["config", "store", "webhooks", "x402", "local-facilitator", "rates", "delivery", "work-stream", "runner"].map((name) => import("jobgate/" + name)));
+    const imported = await Promise.all(["config", "store", "webhooks", "x402", "local-facilitator", "failover", "rates", "delivery", "work-stream", "runner"].map((name) => import("jobgate/" + name)));
     console.log(Object.keys(Object.assign({}, ...imported)).sort().join(" "));`;
   const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: ROOT });
   expect(stdout.trim().split(" ")).toEqual([
@@ -37,6 +37,7 @@ test("The package exports what docs/embedding.md names", async () => {
     "Retry",
     "RunnerError",
     "RunnerServer",
+    "SeveralFacilitators",
     "WebhookGateway",
     "WebhookProducer",
     "X402Gateway",

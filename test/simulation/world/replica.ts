@@ -7,6 +7,7 @@ import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
+import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import { Mpp } from "../../../src/parts/mpp/mpp.ts";
@@ -162,6 +163,7 @@ export class Replica {
     const keys = await callbackKeys();
     const gateway: X402Gateway = new X402Gateway({
       ...{ config, ...shared, ...sold, localFacilitator, callbackKeys: keys },
+      severalFacilitators: (options) => new SeveralFacilitators(options),
       parts: async (services) => [new Mpp(services), new Mcp(services)],
     });
     const parts = { store, gateway, keys, events, logger };

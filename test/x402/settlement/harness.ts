@@ -5,7 +5,7 @@ import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../../src/core/telemetry.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";
+import { OneFacilitator } from "../../../src/x402/facilitators/one-facilitator.ts";
 import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import { Settlement } from "../../../src/x402/settlement/settlement.ts";
 import { accounts } from "../../helpers/accounts.ts";
@@ -85,8 +85,9 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       rpcTimeoutMs: 30_000,
       secondLookAfterMs: 100,
     });
-    const facilitators = new Facilitators({
-      configs: [toRemoteFacilitator(facilitator.url)],
+    const config = toRemoteFacilitator(facilitator.url);
+    const facilitators = new OneFacilitator(config, {
+      configs: [config],
       timeoutMs,
       verifyPatienceMs: timeoutMs,
       local: undefined,

@@ -1,11 +1,14 @@
 import type { Logger } from "pino";
-import { parseEvmAddress } from "../../core/addresses.ts";
 import { Backoff } from "../../core/backoff.ts";
 import type { Clock } from "../../core/clock.ts";
-import { type Facilitator, type PaymentKind, RateLimited, type Supported } from "./facilitator.ts";
+import {
+  type Facilitator,
+  type PaymentKind,
+  RateLimited,
+  type Supported,
+} from "../../x402/facilitators/facilitator.ts";
+import { SupportedKinds } from "../../x402/facilitators/supported-kinds.ts";
 
-/** Time for which the answer of `/supported` is used. */
-const FRESH_MS = 300_000;
 const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
 /** Failures in a row after which others are asked first. */
 const MAX_FAILURES = 3;
@@ -20,50 +23,41 @@ interface Parts {
 export class FacilitatorHealth {
   readonly #parts: Parts;
   readonly #circuits = { supported: new Circuit(), verify: new Circuit(), settle: new Circuit() };
-  #supported: Supported | undefined;
-  readonly #retries = new Backoff(RETRIES);
-  #timer: NodeJS.Timeout | undefined;
-  #isStopped = false;
+  readonly #kinds: SupportedKinds;
 
   /** @param parts `clock` is for durations */
   constructor(parts: Parts) {
     this.#parts = parts;
+    const onRead = (isAnswered: boolean) =>
+      this.#logChange(() => {
+        if (isAnswered) this.#circuits.supported.close();
+        else this.#circuits.supported.fail(parts.clock());
+      });
+    this.#kinds = new SupportedKinds({ facilitator: parts.facilitator, logger: parts.logger, onRead });
   }
 
   /** Asks `/supported` now and from time to time. Does not wait for the answer. */
   startPolling(): void {
-    void this.#poll();
+    this.#kinds.startPolling();
   }
 
   stop(): void {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
+    this.#kinds.stop();
   }
 
   /** The last answer of `/supported`; undefined until there is one. */
   get supported(): Supported | undefined {
-    return this.#supported;
+    return this.#kinds.answer;
   }
 
   /** Reports whether the facilitator takes payments of this kind, as far as is known. */
-  maySupport({ x402Version, scheme, network }: PaymentKind): boolean {
-    if (this.#supported === undefined) return true;
-    return this.#supported.kinds.some(
-      (kind) =>
-        kind.x402Version === x402Version &&
-        kind.scheme === scheme &&
-        (kind.network === network || (kind.network === "eip155:*" && network.startsWith("eip155:"))),
-    );
+  maySupport(kind: PaymentKind): boolean {
+    return this.#kinds.maySupport(kind);
   }
 
   /** Returns the address that settles payments by use on a network; undefined if there is none, or it is not known yet. */
   addressByUse(network: string): string | undefined {
-    const kind = this.#supported?.kinds.find(
-      ({ x402Version, scheme, network: on }) =>
-        x402Version === 2 && scheme === "upto" && (on === network || on === "eip155:*"),
-    );
-    const address = kind?.extra?.facilitatorAddress;
-    return parseEvmAddress(String(address)).kind === "address" ? String(address) : undefined;
+    return this.#kinds.addressByUse(network);
   }
 
   /** Reports whether to ask it before others. One that failed is due again after some time, for one request at a time. */
@@ -89,33 +83,6 @@ export class FacilitatorHealth {
     const cause = error instanceof Error ? error.cause : undefined;
     const retryAfterMs = cause instanceof RateLimited ? cause.retryAfterMs : undefined;
     this.#logChange(() => this.#circuits[operation].fail(this.#parts.clock(), retryAfterMs));
-  }
-
-  async #poll(): Promise<void> {
-    const delayMs = await this.#read();
-    if (this.#isStopped) return;
-    this.#timer = setTimeout(() => void this.#poll(), delayMs);
-    this.#timer.unref();
-  }
-
-  /** @returns the time until the next question */
-  async #read(): Promise<number> {
-    try {
-      this.#supported = await this.#parts.facilitator.supported();
-    } catch (error) {
-      this.#parts.logger.debug(
-        { err: error, facilitator: this.#parts.facilitator.name },
-        "could not read /supported",
-      );
-      const waitMs = this.#retries.next();
-      // One that is asked too often works: the last answer stays in use.
-      if (error instanceof RateLimited) return Math.max(error.retryAfterMs, waitMs);
-      this.#logChange(() => this.#circuits.supported.fail(this.#parts.clock()));
-      return waitMs;
-    }
-    this.#retries.reset();
-    this.#logChange(() => this.#circuits.supported.close());
-    return FRESH_MS;
   }
 
   #logChange(change: () => void): void {

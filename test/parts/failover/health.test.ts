@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
+import { FacilitatorHealth } from "../../../src/parts/failover/health.ts";
 import { type Facilitator, RateLimited, type Supported } from "../../../src/x402/facilitators/facilitator.ts";
-import { FacilitatorHealth } from "../../../src/x402/facilitators/health.ts";
 
 const EXACT = { x402Version: 2, scheme: "exact" };
 const ON_BASE: Supported = { kinds: [{ ...EXACT, network: "eip155:8453" }], extensions: [], signers: {} };

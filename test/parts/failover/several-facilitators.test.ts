@@ -4,8 +4,8 @@ import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
+import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import type { FacilitatorRequest, Verification } from "../../../src/x402/facilitators/facilitator.ts";
-import { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 
 const request = {
@@ -29,8 +29,8 @@ class PoorSettler {
   stop = () => Promise.resolve();
 }
 
-function facilitatorsOf(urls: readonly ("local" | string)[], local: PoorSettler): Facilitators {
-  return new Facilitators({
+function facilitatorsOf(urls: readonly ("local" | string)[], local: PoorSettler): SeveralFacilitators {
+  return new SeveralFacilitators({
     configs: urls.map((url) =>
       url === "local"
         ? { kind: "local", name: "local", signers: [], chains: [], maxFeePerGasWei: 1n, minBalanceWei: 1n }

@@ -1,0 +1,3 @@
+/** `jobgate/failover`: the facilitators of a configuration that has several. */
+
+export { SeveralFacilitators } from "./several-facilitators.ts";
