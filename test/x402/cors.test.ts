@@ -6,11 +6,6 @@ const SHOP = "https://shop.example";
 const gateway = startBeforeAll(startTestGateway);
 
 test.each([
-  ["/", "GET"],
-  ["/openapi.json", "GET"],
-  ["/.well-known/x402", "GET"],
-  ["/llms.txt", "GET"],
-  ["/x402/jobs", "GET"],
   ["/x402/jobs/1/0", "GET"],
   ["/x402/jobs/1/0", "POST"],
   ["/x402/jobs/1/0/auth-dry-run", "POST"],

@@ -227,6 +227,31 @@ describe("GET /.well-known/x402 and /llms.txt", () => {
   });
 });
 
+it.each(["/", "/x402/jobs", "/openapi.json", "/.well-known/x402", "/llms.txt"])(
+  "A page of another origin may ask before it reads %s",
+  async (path) => {
+    const answer = await fetch(`${gateway.url}${path}`, {
+      method: "OPTIONS",
+      headers: { origin: "https://shop.example", "access-control-request-method": "GET" },
+    });
+    expect([answer.status, await answer.text()]).toEqual([204, ""]);
+    expect(answer.headers.get("access-control-allow-methods")).toContain("GET");
+  },
+);
+
+it("The list of jobs and its texts name Permit2", async () => {
+  const both = await startAnotherGateway({
+    config: { acceptedTokens: [USDC, PERMIT2_USDC] },
+  });
+  const read = async (path: string) => (await fetch(`${both.url}${path}`)).text();
+  const { jobs } = JSON.parse(await read("/x402/jobs")) as {
+    jobs: { settlement_options: { transfer_method?: string }[] }[];
+  };
+  expect(jobs[0]?.settlement_options.map((option) => option.transfer_method)).toEqual([undefined, "permit2"]);
+  for (const path of ["/llms.txt", "/openapi.json"])
+    expect(await read(path)).toContain("3.264 USDC on eip155:84532 by Permit2");
+});
+
 it("A long document lets other work go on while it is rendered", async () => {
   const jobs = Array.from({ length: 1_000 }, (_, jobIndex) => ({
     ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },

@@ -1,22 +1,22 @@
 import { generatePaymentId } from "@x402/extensions/payment-identifier";
 import { beforeEach, describe, expect, it } from "vitest";
-import { OPERATIONS } from "../../../src/store/operations.ts";
-import { startPaidParts } from "../../e2e/paid-parts.ts";
-import { accounts } from "../../helpers/accounts.ts";
+import { OPERATIONS } from "../../src/store/operations.ts";
+import { accounts } from "../helpers/accounts.ts";
 import {
   base64Json,
   requestOffer,
   signV1Payment,
   signV2Payment,
   withIdentifier,
-} from "../../helpers/clients.ts";
-import { startFaultProxy } from "../../helpers/http-proxy.ts";
-import { buyTool } from "../../helpers/mcp.ts";
-import { type MppChallenge, requestChallenges, signChallenge } from "../../helpers/mpp.ts";
-import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { deployWallet } from "../../helpers/wallets.ts";
-import { startAnotherGateway, type TestGateway } from "../gateway-harness.ts";
-import { JOB, signedPayload, USDC } from "../payments.ts";
+} from "../helpers/clients.ts";
+import { startFaultProxy } from "../helpers/http-proxy.ts";
+import { buyTool } from "../helpers/mcp.ts";
+import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { deployWallet } from "../helpers/wallets.ts";
+import { startAnotherGateway, type TestGateway } from "../x402/gateway-harness.ts";
+import { JOB, signedPayload, USDC } from "../x402/payments.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const facilitator = startBeforeAll(() => startFaultProxy({ target: parts.facilitator.url }));
