@@ -1,3 +1,4 @@
+import { printable } from "../core/printable.ts";
 import {
   callOperator,
   jsonLine,
@@ -149,12 +150,4 @@ export function durationText(ms: number): string {
     .filter(([count]) => count > 0)
     .map(([count, unit]) => `${count} ${unit}`)
     .join(" ");
-}
-
-/** Escapes characters that move a terminal's cursor, or hide or reorder text: others wrote some of these values. */
-export function printable(text: string): string {
-  return text.replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
-  );
 }

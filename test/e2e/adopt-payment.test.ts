@@ -7,6 +7,7 @@ import { runHere } from "../commands/operator-commands.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { openJournal } from "./journal.ts";
+import { withPermit2 } from "./paid-config.ts";
 import { type PaidGateway, type PaidGatewayOptions, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
@@ -36,8 +37,9 @@ async function adopt({ jobgate }: PaidGateway, transaction: string | undefined, 
 
 async function buyAndLose(
   body: string,
+  options: Partial<PaidGatewayOptions> = {},
 ): Promise<{ gateway: PaidGateway; payment: Payment; transaction: string }> {
-  const { gateway, restore } = await startCopied();
+  const { gateway, restore } = await startCopied(options);
   const payment = await gateway.sign();
   const { settlement } = await gateway.send(payment, { body });
   await gateway.waitForJobs(body);
@@ -46,6 +48,12 @@ async function buyAndLose(
 }
 
 describe("A payment that a restored copy lacks", () => {
+  it("Names each job once that its buyer can have, also where a token is accepted by two transfer methods", async () => {
+    const { gateway, transaction } = await buyAndLose("both", { edit: (config) => withPermit2(config) });
+    const { stdout } = await adopt(gateway, transaction);
+    expect(stdout).toMatch(/one run of 1\/0, 1\/1 by sending/);
+  });
+
   it("Buys one run of one job once it is adopted, and is charged no more", async () => {
     const { gateway, payment, transaction } = await buyAndLose("first");
     const received = await parts.usdc.balanceOf(accounts.payTo.address);

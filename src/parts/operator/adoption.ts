@@ -15,7 +15,7 @@ export async function adoptPayment(request: AdoptPaymentRequest, sources: Source
   if (!/^0x[0-9a-f]{64}$/.test(transaction))
     throw invalid("transaction: expected the hash of a transaction: 0x and 64 hex digits.");
   const paid = await read(sources, transaction);
-  const offers = (await sources.jobs()).flatMap((job) => job.offers.map((offer) => ({ job, offer })));
+  const listed = await sources.jobs();
   const payments = [];
   const known: number[] = [];
   for (const { token, ...payment } of paid) {
@@ -27,7 +27,7 @@ export async function adoptPayment(request: AdoptPaymentRequest, sources: Source
     const { key, amount } = payment;
     if (outcome.changed)
       logger.warn({ payment: key, transaction, ...signature }, "payment adopted by the operator");
-    const sold = offers.filter(({ offer }) => isPrice(offer, token, amount));
+    const sold = listed.filter(({ offers }) => offers.some((offer) => isPrice(offer, token, amount)));
     payments.push({
       ...key,
       amount,
@@ -35,7 +35,7 @@ export async function adoptPayment(request: AdoptPaymentRequest, sources: Source
       symbol: token.symbol,
       payTo: payment.payTo,
       transaction,
-      jobs: sold.map(({ job }) => ({ serviceId: job.serviceId, jobIndex: job.jobIndex })),
+      jobs: sold.map(({ serviceId, jobIndex }) => ({ serviceId, jobIndex })),
       adoptedBefore: !outcome.changed,
     });
   }

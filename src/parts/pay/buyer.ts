@@ -5,7 +5,7 @@ import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { privateKeyToAccount } from "viem/accounts";
 import { Refusal } from "../../commands/input.ts";
-import { printable } from "../../commands/output.ts";
+import { printable } from "../../core/printable.ts";
 import type { PrivateKey } from "../../core/private-keys.ts";
 import type { Offer } from "./offers.ts";
 

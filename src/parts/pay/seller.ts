@@ -1,4 +1,4 @@
-import { printable } from "../../commands/output.ts";
+import { printable } from "../../core/printable.ts";
 import { jsonOf } from "./buyer.ts";
 import { tokenText } from "./offers.ts";
 

@@ -3,8 +3,9 @@ import type { Command } from "commander";
 import { eventRow, kindOf } from "../../commands/event-text.ts";
 import { callOperator, type Event, jsonLine } from "../../commands/operator-client.ts";
 import { addOperatorCommand, jsonOption, option, parseCallId, parseInteger } from "../../commands/options.ts";
-import { type PrintOptions, printable } from "../../commands/output.ts";
+import type { PrintOptions } from "../../commands/output.ts";
 import { writeOutput } from "../../commands/stdout.ts";
+import { printable } from "../../core/printable.ts";
 
 const KINDS = [
   ...["accepted", "delivered", "progressed", "acked", "retried", "dead-lettered", "dropped"],

@@ -7,6 +7,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import type { TransferMethod } from "../../core/payment.ts";
+import { printable } from "../../core/printable.ts";
 import type { JobRequest } from "../../http/request.ts";
 import { readPaymentIdentifier } from "./payment-identifier.ts";
 import { v1NetworkName } from "./v1-networks.ts";
@@ -230,7 +231,9 @@ function isV2(payload: PaymentPayload | PaymentPayloadV1): payload is PaymentPay
 /** Describes the first issue of an error, of this zod or of the one that @x402/core has. */
 function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
   const issue = error.issues[0];
-  return issue === undefined ? "" : `At ${issue.path.map(String).join(".") || "its top"}: ${issue.message}.`;
+  if (issue === undefined) return "";
+  // The path and some messages repeat names of the sender's.
+  return printable(`At ${issue.path.map(String).join(".") || "its top"}: ${issue.message}.`);
 }
 
 function invalid(message: string, cause?: unknown): GatewayError {

@@ -32,6 +32,14 @@ const refused = (lines: [string, string][]) => {
 };
 
 describe("Reading a payment", () => {
+  it("A refusal escapes control characters of the sender's names", () => {
+    const strange = withAuthorization({ "\u001b[2J\u0007": 1 });
+    const read = () => readPayment(requestWith([[V2, base64Json(strange)]]));
+    expect(read).toThrow(/\\u\{1b\}|\\u001b/);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: it must not be there
+    expect(read).not.toThrow(/[\u0000-\u001f]/);
+  });
+
   it("A request without a payment header has no payment", () => {
     expect(readPayment(requestWith([["x-payment-response", base64Json(payload)]]))).toBeUndefined();
   });

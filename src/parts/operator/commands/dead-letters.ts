@@ -30,12 +30,12 @@ import {
   type ListOptions,
   type PrintOptions,
   printAnswer,
-  printable,
   printEntries,
   printList,
   shortText,
 } from "../../../commands/output.ts";
 import { defined } from "../../../core/objects.ts";
+import { printable } from "../../../core/printable.ts";
 
 export function addTo(program: Command): void {
   const deadLetters = addCommand(program, {
