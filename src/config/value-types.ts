@@ -190,8 +190,15 @@ export const dollarsOrEngine = () =>
   parsedText(
     'dollars above 0 with at most 6 decimal places, such as "$0.01", or "engine"',
     (value): UsdPrice | "engine" | undefined => (value === "engine" ? value : parseDollars(value)),
-    { ...SHOWN, near: (value) => [`$${value}`, closestWord(value, ["engine"])] },
+    { ...SHOWN, near: (value) => [dollarsLike(value), closestWord(value, ["engine"])] },
   );
+
+/** Returns the dollars that an amount may mean: `0,01` is `$0.01`, and `$1,000` is `$1000`. */
+function dollarsLike(value: string): string {
+  const amount = value.replace(/^\$/, "");
+  const isGrouped = /^[0-9]{1,3}(,[0-9]{3})+(\.|$)/.test(amount);
+  return `$${isGrouped ? amount.replaceAll(",", "") : amount.replace(",", ".")}`;
+}
 
 /** Least charge: a part of the price, or dollars, which only a price in dollars can have. */
 export type MinCharge = UsdPrice | { readonly basisPoints: number };
@@ -205,7 +212,7 @@ export const minCharge = () =>
       const basisPoints = Math.round(Number(percent) * 100);
       return basisPoints > 0 && basisPoints <= 10_000 ? { basisPoints } : undefined;
     },
-    { ...SHOWN, near: (value) => [`$${value}`] },
+    { ...SHOWN, near: (value) => [dollarsLike(value)] },
   );
 
 /** Name of a job, which is also an MCP tool's name. */

@@ -63,6 +63,8 @@ describe("A mistake says which value is wrong, what is wrong with it, and what w
     ["a duration", values.wholeSeconds(), 1.5, /^is 1.5; expected an integer/],
     ["a price", values.dollarsOrEngine(), 0.01, /^is 0.01; expected dollars .*; did you mean "\$0.01"\?$/],
     ["a least charge", values.minCharge(), "0.01", /; did you mean "\$0.01"\?$/],
+    ["a least charge", values.minCharge(), "0,01", /; did you mean "\$0.01"\?$/],
+    ["a least charge", values.minCharge(), "$1,000", /; did you mean "\$1000"\?$/],
     ["wei", values.wei(), 1000n, /^is 1000; .*; did you mean "1000" in quotes\?$/],
     ["an integer", values.integer(1, 5), "3", /^is "3"; .*; did you mean 3 without quotes\?$/],
     ["an integer", values.integer(1, 5), 6n, /^is 6; expected an integer from 1 to 5$/],
