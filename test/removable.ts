@@ -40,11 +40,11 @@ const CORE_TESTS = [
   "x402",
 ].map((name) => `test/${name}`);
 const { values: options, positionals: selected } = parseArgs({
-  options: { tests: { type: "boolean", default: false } },
+  options: { "core-tests": { type: "boolean", default: false } },
   allowPositionals: true,
 });
 /** Copies that are checked at a time. Tests use all cores. */
-const AT_ONCE = options.tests ? 1 : 2;
+const AT_ONCE = options["core-tests"] ? 1 : 2;
 const SERVE_TIMEOUT_MS = 60_000;
 const SOURCE_FILES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"];
 /** What a copy for tests does without. */
@@ -96,7 +96,9 @@ async function serveProblem(folder: string): Promise<string | undefined> {
 
 /** Copies the sources, and compiles them, so that the compiler looks in each further copy only at what changed. */
 async function makeBase(folder: string): Promise<void> {
-  const names = options.tests ? readdirSync(ROOT).filter((name) => !LEFT_OUT.includes(name)) : SOURCE_FILES;
+  const names = options["core-tests"]
+    ? readdirSync(ROOT).filter((name) => !LEFT_OUT.includes(name))
+    : SOURCE_FILES;
   for (const name of names) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
   writeFileSync(join(folder, "sources.json"), SOURCES);
@@ -124,7 +126,7 @@ async function problemWithout(part: string, base: string): Promise<string | unde
       if (code !== 0) return `${command.join(" ")}:\n${output}`;
     }
     const problem = (await acceptedTables(part, folder)) ?? (await serveProblem(folder));
-    return problem ?? (options.tests ? await failedTests(folder) : undefined);
+    return problem ?? (options["core-tests"] ? await failedTests(folder) : undefined);
   } finally {
     rmSync(folder, { recursive: true });
   }
