@@ -144,7 +144,16 @@ export const seconds = (min: number) =>
   kind(
     numberWithin(min, MAX_TIMER_SECS).transform((value) => Math.round(value * 1000)),
     `a number of seconds from ${min} to ${MAX_TIMER_SECS}`,
+    { ...SHOWN, near: (value) => [secondsOf(value)] },
   );
+
+/** Reads a text such as `10s`, `500ms` or `5m`, as other programs write durations. */
+function secondsOf(text: string): number | undefined {
+  const [, count, unit = ""] = /^([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)$/.exec(text) ?? [];
+  return count === undefined ? undefined : Number(count) * (SECS_BY_UNIT[unit] ?? 1);
+}
+
+const SECS_BY_UNIT: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
 
 const MIN_DAYS = 0.0001;
 

@@ -11,8 +11,15 @@ const nearAddress = (value: string) => {
   return [port && `127.0.0.1:${port}`, value.startsWith("/") ? `unix:${value}` : undefined];
 };
 
+function addressFault(value: string): string | undefined {
+  const port = /:([0-9]+)$/.exec(value)?.[1];
+  return port !== undefined && Number(port) > 65_535 ? "has a port above 65535" : undefined;
+}
+
+const ADDRESS = { ...SHOWN, fault: addressFault, near: nearAddress };
+
 export const bindAddress = () =>
-  parsedText('"host:port", "[ipv6]:port" or "unix:PATH"', parseBindAddress, { ...SHOWN, near: nearAddress });
+  parsedText('"host:port", "[ipv6]:port" or "unix:PATH"', parseBindAddress, ADDRESS);
 
 export const tcpAddress = () =>
   parsedText(
@@ -21,8 +28,14 @@ export const tcpAddress = () =>
       const parsed = parseBindAddress(value);
       return parsed?.kind === "tcp" ? parsed : undefined;
     },
-    { ...SHOWN, near: nearAddress },
+    ADDRESS,
   );
+
+/** Suggests a scheme for a URL that lacks one, unless a path follows, which may be secret. */
+const nearUrl = (value: string) => {
+  const isHost = /^[a-z0-9.-]+(:[0-9]+)?\/?$/i.test(value);
+  return isHost ? [/^(localhost|127\.)/i.test(value) ? `http://${value}` : `https://${value}`] : [];
+};
 
 /** URL that paths are appended to. Yields it without a trailing slash. */
 export const baseUrl = () =>
@@ -35,6 +48,7 @@ export const baseUrl = () =>
     {
       shown: shownUrl,
       fault: (value) => urlFault(value) ?? (/[?#]/.test(value) ? "has a query or fragment" : undefined),
+      near: nearUrl,
     },
   );
 
@@ -43,6 +57,7 @@ export const httpUrl = () =>
   parsedText("an absolute http:// or https:// URL", (value) => parseHttpUrl(value)?.href, {
     shown: shownUrl,
     fault: urlFault,
+    near: nearUrl,
   });
 
 /** Origin of web pages as browsers send it, or `*` for every origin. */

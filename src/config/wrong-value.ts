@@ -8,7 +8,7 @@ interface ValueNotes {
   /** Says what is wrong with a text, without quoting it: `has 39 hex digits`. May end with an "; expected …" of its own. */
   readonly fault?: (text: string) => string | undefined;
   /** Returns values that a text may stand for. Only valid values are suggested. */
-  readonly near?: (text: string) => readonly (string | undefined)[];
+  readonly near?: (text: string) => readonly (string | number | undefined)[];
 }
 
 /** Notes of a kind whose values are not secret. */

@@ -80,6 +80,7 @@ accepted_tokens = [{ token = "USDC", network = "base", pay_to = "0x${"1".repeat(
     toml: `${ENDPOINT}auth = "hmac" #!`,
     keyPath: "webhooks.endpoints[0].auth",
     message: /"none", "bearer", "hmac-sha256", "api-key", .* or "url-token"/,
+    suggestion: "hmac-sha256",
   },
   {
     promise: "An api_key_header that is not a header name is a mistake",

@@ -25,6 +25,7 @@ testMistakes([
     toml: `[x402]\nfacilitator_url = "https://a.example"\npublic_url = "a.example" #!\n${TOKEN}`,
     keyPath: "x402.public_url",
     message: /an absolute http/,
+    suggestion: "https://a.example",
   },
   {
     promise: "A web page's origin with a path is a mistake",
