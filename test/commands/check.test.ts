@@ -1,4 +1,5 @@
-import { readdir } from "node:fs/promises";
+import { readdir, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { testFolder } from "../helpers/test-folder.ts";
 import { runHereWith } from "./operator-commands.ts";
@@ -114,6 +115,16 @@ describe("jobgate check", () => {
     const { code, stdout } = await runHereWith(["check", "--online"], { files: { "jobgate.toml": toml } });
     expect(code, stdout).toBe(0);
     expect(await readdir(folder)).toEqual([]);
+  });
+
+  test("--online leaves an empty file where the store will be as it is", async () => {
+    const folder = await testFolder();
+    await writeFile(join(folder, "jobgate.db"), "");
+    const toml = `[store]\nurl = "sqlite:${folder}/jobgate.db"\n[webhooks]\n`;
+    const { code, stdout } = await runHereWith(["check", "--online"], { files: { "jobgate.toml": toml } });
+    expect(code, stdout).toBe(0);
+    expect(await readdir(folder)).toEqual(["jobgate.db"]);
+    expect((await stat(join(folder, "jobgate.db"))).size).toBe(0);
   });
 
   test("--online reports an unreachable facilitator, rate source, pricing engine and store, with their lines", async () => {

@@ -57,8 +57,8 @@ export async function requireFittingLog(path: string): Promise<void> {
 /** @throws Error that says what is there instead of a database */
 function requireDatabase(path: string): void {
   const found = readingFile(path, () => statSync(path, { throwIfNoEntry: false }));
-  if (found === undefined || (found.isFile() && found.size === 0))
-    throw new Error(`there is no store at ${path}`);
+  if (found === undefined) throw new Error(`there is no store at ${path}`);
+  if (found.isFile() && found.size === 0) throw new Error(`there is no store at ${path}: the file is empty`);
   if (found.isDirectory()) throw new Error(`${path} is a folder; expected the file of a store`);
   if (!found.isFile()) throw new Error(`${path} is not a regular file; expected the file of a store`);
   const file = readingFile(path, () => openSync(path, "r"));

@@ -85,9 +85,11 @@ export function openFile(path: string): Database {
   }
 }
 
-/** Returns true if nothing was served at a path yet: neither the database nor its owner file is there. */
+/** Returns true if nothing was served at a path yet: there is no database or an empty file, and no owner file. */
 export function isNewFile(path: string): boolean {
-  return !existsSync(path) && !existsSync(`${path}-owner`);
+  const found = statSync(path, { throwIfNoEntry: false });
+  const isEmpty = found === undefined || (found.isFile() && found.size === 0);
+  return isEmpty && !existsSync(`${path}-owner`);
 }
 
 /** Returns why no file can be opened there, which the drivers do not say. */

@@ -188,6 +188,7 @@ test("A folder, a FIFO, a text and another program's database are no stores, and
     at("text"),
     "SQLite is not mentioned here, but the text is long enough for a header. ".repeat(9),
   );
+  await writeFile(at("empty"), "");
   execFileSync("mkfifo", [at("fifo")]);
   change(at("songs"), "CREATE TABLE songs (title TEXT)");
   for (const [path, reason] of [
@@ -196,6 +197,7 @@ test("A folder, a FIFO, a text and another program's database are no stores, and
     [at("text"), "is not an SQLite database"],
     [at("songs"), "this is the database of another program"],
     [at("missing"), "there is no store at"],
+    [at("empty"), "empty: the file is empty"],
     [join(at("text"), "store"), "cannot be read"],
   ] as const) {
     const refused = await runJobgate(["store", "check"], {
