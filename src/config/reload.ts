@@ -88,12 +88,13 @@ const TOP_LEVEL: Readonly<Record<string, string>> = {
 /** Returns the changed tables and keys that a reload ignores, as the file spells them. */
 export function changesThatNeedRestart(running: Config, next: Config): string[] {
   const inEffect = afterReload(running, next);
-  return differences(inEffect, next).flatMap((name) => {
+  const changes = differences(inEffect, next).flatMap((name) => {
     if (name === "parts") return partsThatNeedRestart(inEffect.parts, next.parts);
     const [used, wanted] = [inEffect, next].map((config) => config[name as keyof Config] as object);
     if (!SPLIT_TABLES.has(name) || used === undefined || wanted === undefined) return fileKey(name);
     return differences(used, wanted).map((key) => TOP_LEVEL[key] ?? `${fileKey(name)}.${fileKey(key)}`);
   });
+  return [...new Set(changes)];
 }
 
 function partsThatNeedRestart(used: PartTables, wanted: PartTables): string[] {

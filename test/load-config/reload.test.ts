@@ -86,6 +86,13 @@ test("Secrets of facilitators wait for the restart together with another change 
   expect(x402?.facilitators).toEqual(running.x402?.facilitators);
 });
 
+test("An account for refunds waits for the restart, and is named once", async () => {
+  const running = await configOf(`${X402}${TOKEN}`);
+  const key = `0x${"01".repeat(32)}`;
+  const next = await configOf(`${X402}refunds.signer = { private_key = "${key}" }\n${TOKEN}`);
+  expect(changesThatNeedRestart(running, next)).toEqual(["x402.refunds"]);
+});
+
 test("A reload turns TLS and client certificates neither on nor off, and replaces their files", async () => {
   const running = await configOf("");
   const withTls = (tls: { cert: string; key: string; clientCa?: string }) => ({

@@ -47,13 +47,18 @@ export async function readMoney(
 export function chargeText({ charge }: CallMoney): string {
   if (charge === undefined) return "";
   const amount = printable(tokenText(charge));
+  const { moved } = charge;
+  if (isMoved(moved)) {
+    const taken = tokenText({ ...charge, amount: moved.amount });
+    return printable(`nothing for this job, but transaction ${moved.transaction} took ${taken}`);
+  }
   switch (charge.state) {
     case "settled":
       return amount;
     case "released":
-      return "nothing";
+      return "nothing for this job";
     case "failed":
-      return `nothing: the charge of ${amount} failed`;
+      return `nothing for this job: the charge of ${amount} failed`;
     default:
       return "";
   }
@@ -87,6 +92,8 @@ interface Charge {
   readonly symbol: string;
   readonly amount: string;
   readonly transaction?: string;
+  /** Money that moved under the authorization without a charge for the job. */
+  readonly moved?: unknown;
 }
 
 interface Refund extends Charge {
@@ -99,6 +106,11 @@ function isMoney(value: unknown): value is Charge {
     ["state", "network", "asset", "symbol"].every((key) => typeof money[key] === "string") &&
     /^[0-9]+$/.test(String(money.amount))
   );
+}
+
+function isMoved(value: unknown): value is { readonly amount: string; readonly transaction: string } {
+  const { amount, transaction } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  return /^[0-9]+$/.test(String(amount)) && typeof transaction === "string";
 }
 
 /** Returns the fields of a JSON document; none if it cannot be had. */

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { readMoney, refundLines } from "../../../src/parts/pay/seller.ts";
+import { chargeText, readMoney, refundLines } from "../../../src/parts/pay/seller.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 
 const TOKEN = {
@@ -43,3 +43,16 @@ test.each([undefined, { state: "owed" }, { ...TOKEN, state: "owed", amount: "1e3
     expect(await linesOf(refund)).toBe("");
   },
 );
+
+test.each([
+  [{ state: "settled" }, "0.01 USDC"],
+  [{ state: "released", amount: "0" }, "nothing for this job"],
+  [{ state: "failed" }, "nothing for this job: the charge of 0.01 USDC failed"],
+  [
+    { state: "released", amount: "0", moved: { amount: "7000", transaction: "0xab" } },
+    "nothing for this job, but transaction 0xab took 0.007 USDC",
+  ],
+  [{ state: "authorized" }, ""],
+])("A buyer reads what a job by use was charged: %o", (charge, text) => {
+  expect(chargeText({ charge: { ...TOKEN, amount: "10000", ...charge } })).toBe(text);
+});
