@@ -4,6 +4,7 @@ import { describe, expect, test, vi } from "vitest";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
+import { startWorkDelivery } from "../parts/work-stream/harness.ts";
 import { startRun } from "../runner/start-run.ts";
 import { startDelivery } from "./harness.ts";
 
@@ -33,7 +34,7 @@ describe("TLS", () => {
 
   test("The Node library's runner trusts its CA file's authorities, and no others", async () => {
     const tls = { cert: pem("server.pem"), key: pem("server.key") };
-    const { accept, address, store } = await startDelivery({ tls, tokens: ["secret"] });
+    const { accept, address, store } = await startWorkDelivery({ tls, tokens: ["secret"] });
     const options = { address, token: "secret" };
     const stranger = startRun(() => "no", { ...options, ca: file("stranger.pem") });
     await until(() => stranger.lines.some((line) => line.startsWith("cannot connect")));
@@ -80,7 +81,7 @@ describe("Mutual TLS", () => {
 
   test("The Node library's runner presents its certificate", async () => {
     const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
-    const { accept, address, store } = await startDelivery({ tls });
+    const { accept, address, store } = await startWorkDelivery({ tls });
     const options = { address, ca: file("authority.pem") };
     await expect(startRun(() => "no", options).ended).rejects.toThrow("refuses this runner");
     const acks = vi.spyOn(store, "ack");
@@ -93,7 +94,7 @@ describe("Mutual TLS", () => {
     "No client certificate, or a stranger's (%s), is UNAUTHENTICATED",
     async (client) => {
       const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
-      const { connect } = await startDelivery({ tls });
+      const { connect } = await startWorkDelivery({ tls });
       const runner = connect({ credentials: channelCredentials(client) });
       await expect(runner.subscribe()).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
       await expect(runner.ack()).rejects.toMatchObject({ code: status.UNAUTHENTICATED });

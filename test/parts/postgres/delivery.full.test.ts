@@ -5,10 +5,11 @@ import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { JobCall } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import type { SharedLeases } from "../../../src/store/contract/work-queue.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { type Delivery, named, type Runner, startDelivery } from "../../delivery/harness.ts";
+import { type Delivery, named, type Runner } from "../../delivery/harness.ts";
 import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
+import { startWorkDelivery } from "../work-stream/harness.ts";
 import { openReplica } from "./open-in-database.ts";
 
 const DONE = 1;
@@ -40,18 +41,18 @@ interface Replicas {
   readonly other: Delivery;
 }
 
-type Settings = Parameters<typeof startDelivery>[0];
+type Settings = Parameters<typeof startWorkDelivery>[0];
 
 async function startReplicas(settings: Settings = {}): Promise<Replicas> {
   const [store, otherStore] = stores;
   const leaseExpired = () => void expired++;
-  const first = await startDelivery({
+  const first = await startWorkDelivery({
     store,
     leaseMs: NEVER_MS,
     observer: { delivering: () => () => undefined, leaseExpired },
     ...settings,
   });
-  const other = await startDelivery({ leaseMs: NEVER_MS, ...settings, store: otherStore });
+  const other = await startWorkDelivery({ leaseMs: NEVER_MS, ...settings, store: otherStore });
   return { first, runner: first.connect(), other, atOther: other.connect() };
 }
 
