@@ -27,7 +27,7 @@ import type { Services } from "./x402/services.ts";
 export interface Part {
   /** Makes the telemetry of the process before anything else, because the store reports to it from its start. */
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;
-  /** What the part brings to the configuration, which finds the part's own in a configuration. */
+  /** Keys of the configuration that the part reads. The table finds their values in a configuration. */
   readonly table?: ConfigTable;
   /** Opens stores of more kinds than the core. */
   readonly store?: StoreKind;

@@ -1,10 +1,10 @@
-import { fromCallbackState } from "../operator/messages.ts";
+import { CALLBACK_STATES, nameIn } from "../operator/messages.ts";
 import { type Callback, timeText } from "./operator-client.ts";
 import { type Columns, shortText, tableOf } from "./output.ts";
 
 export const CALLBACK_COLUMNS: Columns<Callback> = {
   ID: ({ id }) => String(id),
-  STATE: ({ state }) => fromCallbackState(state) ?? "-",
+  STATE: ({ state }) => nameIn(CALLBACK_STATES, state) ?? "-",
   EVENT: ({ event }) => event,
   CALL: ({ callId }) => String(callId),
   "HAPPENED AT": ({ happenedAt }) => timeText(happenedAt),

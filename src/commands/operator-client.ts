@@ -13,7 +13,7 @@ import {
   type PaymentState,
   type RefundState,
 } from "../gen/jobgate/v1/operator_pb.ts";
-import { fromCallState, fromPaymentState, fromRefundState, JSON_OPTIONS } from "../operator/messages.ts";
+import { CALL_STATES, JSON_OPTIONS, nameIn, PAYMENT_STATES, REFUND_STATES } from "../operator/messages.ts";
 import { Refusal, refusalOfMistakes } from "./input.ts";
 import type { FilterOptions } from "./options.ts";
 
@@ -196,15 +196,15 @@ export function timeText(timestamp: Timestamp | undefined): string {
 
 /** Name of a JobCall's state; a dash for a state that this version does not know. */
 export function callStateText(state: CallState): string {
-  return fromCallState(state) ?? "-";
+  return nameIn(CALL_STATES, state) ?? "-";
 }
 
 /** Name of a payment's state; a dash for a state that this version does not know. */
 export function paymentStateText(state: PaymentState): string {
-  return fromPaymentState(state) ?? "-";
+  return nameIn(PAYMENT_STATES, state) ?? "-";
 }
 
 /** Name of a refund's state; a dash for a state that this version does not know. */
 export function refundStateText(state: RefundState): string {
-  return fromRefundState(state) ?? "-";
+  return nameIn(REFUND_STATES, state) ?? "-";
 }

@@ -6,7 +6,7 @@ import type { Job } from "./jobs.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { ConfigTables } from "./schema.ts";
 
-/** What a table is checked against. */
+/** Surroundings of a table, for its checks. */
 export interface TableContext {
   /** The tables of the core. */
   readonly tables: ConfigTables;
@@ -27,7 +27,7 @@ export interface TableListener {
   readonly bindAddress: BindAddress | undefined;
 }
 
-/** What a part may show beside its own table. */
+/** Tables of the core that get values of a part when they are shown. */
 interface ShownBeside {
   readonly x402?: { readonly jobs?: readonly Job[] };
 }

@@ -30,7 +30,7 @@ export type LoadConfigResult =
   /** Every mistake, in the order of the files and lines. */
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
-/** Where a configuration comes from. */
+/** Source of a configuration. */
 export interface ConfigSource {
   /** Path of the TOML file. */
   readonly path: string;

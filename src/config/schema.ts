@@ -79,7 +79,7 @@ export const configSchema = z.object({
   mcp: mcp.optional(),
 });
 
-/** A file after its values are checked one by one, without those that are wrong. */
+/** A file whose values were checked one by one. Wrong values are left out. */
 export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   /** Keys of parts that the file has, by their paths: `x402.refunds`. */
   readonly ofParts: ReadonlySet<string>;

@@ -108,7 +108,7 @@ export type PaymentState =
   | "settling"
   | "released";
 
-/** Money that moved under the authorization of a payment by use without a charge of this gateway. */
+/** Money that the authorization of a payment by use moved, though this gateway charged nothing. */
 export interface MovedElsewhere {
   /** Token units, decimal. */
   readonly amount: string;
@@ -117,7 +117,7 @@ export interface MovedElsewhere {
   readonly reason: string;
 }
 
-/** Reads what moved elsewhere from the settlement of a payment by use that was not charged. */
+/** Reads the money that moved elsewhere from the settlement of a payment by use. */
 export function movedElsewhere(settlement: string | undefined): MovedElsewhere | undefined {
   if (settlement === undefined) return undefined;
   const {

@@ -31,7 +31,7 @@ import type { CallSink } from "./subscription.ts";
  */
 export type RunnerStreams = Readonly<Record<string, (options: RunnerStreamOptions) => MessageListener>>;
 
-/** What a stream of a runner is served with. */
+/** Services for a stream of a runner. */
 export interface RunnerStreamOptions {
   readonly call: GrpcCall;
   readonly dispatcher: Dispatcher;

@@ -11,6 +11,14 @@ import { isUnproven } from "../store/rules/refunds.ts";
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */
 export const JSON_OPTIONS = { useProtoFieldName: true, alwaysEmitImplicit: true } as const;
 
+/** Returns the name of a number of the API; undefined for UNSPECIFIED and for numbers that this version does not know. */
+export function nameIn<Name extends string>(
+  numbers: Readonly<Record<Name, number>>,
+  message: number,
+): Name | undefined {
+  return (Object.keys(numbers) as Name[]).find((name) => numbers[name] === message);
+}
+
 /** The API's number for each state of a payment. */
 export const PAYMENT_STATES = {
   intent: PaymentState.INTENT,
@@ -22,12 +30,6 @@ export const PAYMENT_STATES = {
   released: PaymentState.RELEASED,
 } as const satisfies Record<PaymentStateName, PaymentState>;
 
-/** Returns undefined for the unspecified state and for one that this version does not know. */
-export function fromPaymentState(message: PaymentState): PaymentStateName | undefined {
-  const names = Object.keys(PAYMENT_STATES) as PaymentStateName[];
-  return names.find((name) => PAYMENT_STATES[name] === message);
-}
-
 /** The API's number for each state of a refund. */
 export const REFUND_STATES = {
   owed: RefundState.OWED,
@@ -36,12 +38,6 @@ export const REFUND_STATES = {
   refund_failed: RefundState.REFUND_FAILED,
   declined: RefundState.DECLINED,
 } as const satisfies Record<RefundStateName, RefundState>;
-
-/** Returns undefined for the unspecified state and for one that this version does not know. */
-export function fromRefundState(message: RefundState): RefundStateName | undefined {
-  const names = Object.keys(REFUND_STATES) as RefundStateName[];
-  return names.find((name) => REFUND_STATES[name] === message);
-}
 
 export function toRefund(refund: Refund, decimalsOf: DecimalsOf) {
   const { network, asset, symbol, amount, payer, attempt, state, decision } = refund;
@@ -69,12 +65,6 @@ export const CALLBACK_STATES = {
   dead: CallbackState.DEAD,
 } as const satisfies Record<CallbackStateName, CallbackState>;
 
-/** Returns undefined for the unspecified state and for one that this version does not know. */
-export function fromCallbackState(message: CallbackState): CallbackStateName | undefined {
-  const names = Object.keys(CALLBACK_STATES) as CallbackStateName[];
-  return names.find((name) => CALLBACK_STATES[name] === message);
-}
-
 /** Returns the decimals of a token; undefined for one that is not in the configuration. */
 export type DecimalsOf = (token: { readonly network: string; readonly asset: string }) => number | undefined;
 
@@ -95,9 +85,3 @@ export const CALL_STATES = {
   dead: CallState.DEAD,
   dropped: CallState.DROPPED,
 } as const satisfies Record<ListedState, CallState>;
-
-/** Returns undefined for the unspecified state and for one that this version does not know. */
-export function fromCallState(message: CallState): ListedState | undefined {
-  const names = Object.keys(CALL_STATES) as ListedState[];
-  return names.find((name) => CALL_STATES[name] === message);
-}

@@ -6,7 +6,7 @@ import type { RouteTable } from "../http/routes.ts";
 /** Methods of the operator's service. */
 export type OperatorMethods = Partial<ServiceImpl<typeof OperatorService>>;
 
-/** What a part adds to the operator's listener. */
+/** Additions of a part to the operator's listener. */
 export interface OperatorAddition {
   readonly methods?: OperatorMethods;
   /** Routes that need the access of the API. */

@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { expect } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { type Refund, RefundState } from "../../src/gen/jobgate/v1/operator_pb.ts";
-import { fromRefundState } from "../../src/operator/messages.ts";
+import { nameIn, REFUND_STATES } from "../../src/operator/messages.ts";
 import type { PaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 import type { RefundAccount } from "./refund-account.ts";
@@ -80,7 +80,7 @@ export class ModelRefunds {
       callIds.map(async (callId) => {
         const { state = RefundState.UNSPECIFIED } = refunds.get(callId) ?? {};
         const call = await this.#gateway.journal.callState(callId);
-        return { callId, end: `${call}, ${fromRefundState(state) ?? "no refund"}` };
+        return { callId, end: `${call}, ${nameIn(REFUND_STATES, state) ?? "no refund"}` };
       }),
     );
     const allowed = this.#account === undefined ? ENDS_WITHOUT_PROMISE : ENDS;

@@ -10,7 +10,8 @@ import {
 import { addOperatorCommand, commandGroup, option, parseTime } from "../../commands/options.ts";
 import { MAX_PAGE_SIZE } from "../../commands/output.ts";
 import { writeOutput } from "../../commands/stdout.ts";
-import { fromMovementKind } from "./operator.ts";
+import { nameIn } from "../../operator/messages.ts";
+import { MOVEMENT_KINDS } from "./operator.ts";
 
 export function addTo(program: Command): void {
   const payments = commandGroup(program, {
@@ -65,7 +66,7 @@ async function exportBooks({ from, to, format, ...selection }: ExportOptions): P
 
 const CSV_COLUMNS: Readonly<Record<string, (movement: Movement) => string>> = {
   time: ({ time }) => (time === undefined ? "" : timestampDate(time).toISOString()),
-  kind: ({ kind }) => fromMovementKind(kind) ?? "",
+  kind: ({ kind }) => nameIn(MOVEMENT_KINDS, kind) ?? "",
   network: ({ network }) => inert(network),
   token: ({ token }) => inert(token),
   asset: ({ asset }) => inert(asset),

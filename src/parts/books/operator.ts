@@ -13,19 +13,14 @@ import type {
 /** Decimals of prices, and of every EVM network's own coin. */
 const NATIVE_DECIMALS = 18;
 
-const MOVEMENT_KINDS = {
+/** The API's number for each kind of movement. */
+export const MOVEMENT_KINDS = {
   payment: MovementKind.PAYMENT,
   charge: MovementKind.CHARGE,
   refund: MovementKind.REFUND,
   network_fee: MovementKind.NETWORK_FEE,
   correction: MovementKind.CORRECTION,
 } as const satisfies Record<MovementKindName, MovementKind>;
-
-/** Returns undefined for a kind that this version does not know. */
-export function fromMovementKind(message: MovementKind): MovementKindName | undefined {
-  const names = Object.keys(MOVEMENT_KINDS) as MovementKindName[];
-  return names.find((name) => MOVEMENT_KINDS[name] === message);
-}
 
 /**
  * Reads one page of the books.

@@ -5,7 +5,7 @@ import type {
   RetryCallbackRequest,
   TestCallbacksRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import { CALLBACK_STATES, fromCallbackState } from "../../operator/messages.ts";
+import { CALLBACK_STATES, nameIn } from "../../operator/messages.ts";
 import type { OperatorAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, readPage } from "../../operator/requests.ts";
 import type { Callback } from "../../store/contract/callback-ledger.ts";
@@ -24,7 +24,7 @@ interface OperatedSender {
   test(url: string): Promise<string | undefined>;
 }
 
-/** What callbacks add to the operator's API. */
+/** Makes the methods of callbacks in the operator's API. */
 export function callbackOperation(parts: {
   readonly store: Pick<Store, "listCallbacks" | "retryCallback">;
   readonly sender: OperatedSender;
@@ -32,7 +32,7 @@ export function callbackOperation(parts: {
   const { store, sender } = parts;
   const methods: OperatorMethods = {
     async listCallbacks(request: ListCallbacksRequest) {
-      const state = fromCallbackState(request.state);
+      const state = nameIn(CALLBACK_STATES, request.state);
       if (state === undefined && request.state !== 0) throw invalid("state: expected a CallbackState.");
       const callId = request.callId === 0n ? undefined : Number(request.callId);
       const { items, nextPageToken } = await readPage(request, async (range) => ({

@@ -12,7 +12,7 @@ const NONE = { paths: {} };
 /** Most categories that the discovery draft allows a service. */
 const MAX_CATEGORIES = 5;
 
-/** Renders `GET /openapi.json`: one operation for each job, and those of the shop's features. */
+/** Renders `GET /openapi.json`: one operation for each job, and the operations of the shop's features. */
 export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
   const { publicUrl, serviceName, features } = seller;
   const protocols = ["x402", ...features.flatMap(({ protocol }) => protocol ?? [])];

@@ -9,7 +9,7 @@ import {
   type ListPaymentsRequest,
   PaymentVerdict,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import { fromCallState, fromPaymentState } from "../../operator/messages.ts";
+import { CALL_STATES, nameIn, PAYMENT_STATES } from "../../operator/messages.ts";
 import { invalid, readSignature } from "../../operator/requests.ts";
 import { GROUPED_CHARACTERS } from "../../store/contract/dead-letter-box.ts";
 import type { CallFilter, PaymentFilter } from "../../store/contract/operator-lists.ts";
@@ -32,7 +32,7 @@ const MAX_TEXT_LENGTH = 200;
 /** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
 export function readCallFilter(request: ListCallsRequest): Omit<CallFilter, "limit"> {
   const { origin, text, jobId, serviceId } = request;
-  const state = fromCallState(request.state);
+  const state = nameIn(CALL_STATES, request.state);
   if (state === undefined && request.state !== 0) throw invalid("state: expected a CallState.");
   if (text.length > MAX_TEXT_LENGTH) throw invalid(`text: expected at most ${MAX_TEXT_LENGTH} characters.`);
   return {
@@ -53,7 +53,7 @@ export function readDeadLetterFilter({ origin, jobId, serviceId, reason }: ListD
 /** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
 export function readPaymentFilter(request: ListPaymentsRequest): Omit<PaymentFilter, "limit"> {
   const { jobIndex, serviceId } = request;
-  const state = fromPaymentState(request.state);
+  const state = nameIn(PAYMENT_STATES, request.state);
   if (state === undefined && request.state !== 0) throw invalid("state: expected a PaymentState.");
   const jobId = jobIndex === undefined ? undefined : BigInt(jobIndex);
   return { state, jobId, serviceId, ...readWho(request) };

@@ -20,7 +20,7 @@ export interface OperatorSources {
   readonly runners: () => readonly RunnerReport[];
   /** The paid jobs for sale. */
   readonly jobs: () => Promise<readonly ListedJob[]>;
-  /** What the parts add. */
+  /** Additions of the parts to the operator's listener. */
   readonly additions: () => readonly OperatorAddition[];
   /** Counters since the start of this process. */
   readonly counters: CounterReader;

@@ -26,11 +26,11 @@ function jobLine(job: unknown): string[] {
   return [printable(label === undefined ? `  ${endpoint}` : `  ${endpoint}  ${label as string}`)];
 }
 
-/** What a seller says about a call of the buyer. */
+/** Money of a call, as its seller shows it to the buyer. */
 export interface CallMoney {
-  /** What a job that is paid by use was charged. */
+  /** Charge of a job that is paid by use. */
   readonly charge?: Charge;
-  /** What becomes of the money for a job that failed. */
+  /** Refund for a job that failed. */
   readonly refund?: Refund;
 }
 

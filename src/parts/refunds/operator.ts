@@ -6,7 +6,7 @@ import type {
   DeclineRefundRequest,
   ListRefundsRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import { decimalsIn, fromRefundState, toRefund } from "../../operator/messages.ts";
+import { decimalsIn, nameIn, REFUND_STATES, toRefund } from "../../operator/messages.ts";
 import type { OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, notFound, readPage, readSignature } from "../../operator/requests.ts";
 import type { RefundDecision } from "../../store/contract/refund-ledger.ts";
@@ -38,7 +38,7 @@ export function refundMethods(parts: {
 
   return {
     async listRefunds(request: ListRefundsRequest) {
-      const state = fromRefundState(request.state);
+      const state = nameIn(REFUND_STATES, request.state);
       if (state === undefined && request.state !== 0) throw invalid("state: expected a RefundState.");
       const { items, nextPageToken } = await readPage(request, async (range) => ({
         items: await store.listRefunds({ state, ...range }),

@@ -13,7 +13,7 @@ export interface ProvenPayer {
 
 /** Recognises payers who do not have the access token of their call. */
 export interface PayerProof {
-  /** What such a payer does, as the end of a sentence. */
+  /** Advice to such a payer, as the end of a sentence. */
   readonly advice: string;
   /** Reports whether a request carries a proof, well-formed or not. */
   isIn(request: HttpRequest): boolean;

@@ -13,7 +13,7 @@ export interface MessageError {
   readonly data: object;
 }
 
-/** What a client can pay, and for which body. */
+/** Offers that a client can pay, and the body that they are for. */
 export interface Asked {
   readonly offers: readonly Offer[];
   readonly body: Uint8Array | undefined;

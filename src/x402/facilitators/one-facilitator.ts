@@ -21,7 +21,7 @@ export class OneFacilitator implements Facilitators {
   readonly #facilitator: Facilitator;
   readonly #kinds: SupportedKinds;
   readonly #networks: readonly string[] | undefined;
-  /** In a row, by operation. */
+  /** Number of failures in a row, by operation. */
   readonly #failures = { supported: 0, verify: 0, settle: 0 };
 
   constructor(config: FacilitatorConfig, options: FacilitatorsOptions) {

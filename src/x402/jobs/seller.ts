@@ -14,7 +14,7 @@ export interface Seller {
   readonly publicUrl: string;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
-  /** What clients can do besides buying over x402. */
+  /** Abilities of the shop besides sales over x402. */
   readonly features: readonly Feature[];
 }
 
