@@ -4,6 +4,7 @@ import type { PrivateKey } from "../core/private-keys.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
   decimalAmount,
+  filePath,
   headerValue,
   network,
   parseNetwork,
@@ -31,14 +32,17 @@ const auth = z.object({
 export const signer = z.object({
   privateKey: privateKey().optional(),
   /** Path of a keystore (Web3 Secret Storage, version 3), relative to the configuration file. */
-  keystore: text("the path of a keystore file").optional(),
+  keystore: filePath("the path of a keystore file").optional(),
   password: text("the password of the keystore").optional(),
 });
+
+/** URL of a remote facilitator. Operators see its name. */
+export const facilitatorUrl = () => baseUrl((url) => `${new URL(url).protocol}//${facilitatorName(url)}`);
 
 /** One entry of `[[x402.facilitators]]`. rules/facilitators.ts checks its keys against each other. */
 export const facilitatorSchema = z.object({
   /** Without a trailing slash. */
-  url: baseUrl().optional(),
+  url: facilitatorUrl().optional(),
   auth: auth.optional(),
   /** Default: those that its `/supported` lists. */
   networks: z.array(network()).min(1).describe('an array of networks, such as ["base"]').optional(),

@@ -7,6 +7,7 @@ import type { Checked, Complete } from "./check-shape.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import {
   dollarsOrEngine,
+  filePath,
   integer,
   jobName,
   label,
@@ -15,7 +16,6 @@ import {
   minCharge,
   oneOf,
   prose,
-  text,
   trueOrFalse,
   u32,
   u64,
@@ -55,8 +55,8 @@ export const jobSchema = z.object({
     .object({
       contentType: mediaType().optional(),
       /** JSON Schema 2020-12. A body that does not match is refused before any payment is looked at. */
-      schema: text("the path of a file with a JSON Schema").optional(),
-      example: text("the path of a file with a body that matches").optional(),
+      schema: filePath("the path of a file with a JSON Schema").optional(),
+      example: filePath("the path of a file with a body that matches").optional(),
     })
     .optional(),
   output: z.object({ contentType: mediaType() }).optional(),

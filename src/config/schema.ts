@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
-import { bearerTokens, integer, oneOf, seconds, text, trueOrFalse, u64 } from "./value-types.ts";
+import { bearerTokens, filePath, integer, oneOf, seconds, trueOrFalse, u64 } from "./value-types.ts";
 import { bindAddress, storeUrl, webOrigin } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
 import { jobPricingSchema, x402Schema } from "./x402.ts";
@@ -12,7 +12,7 @@ import { jobPricingSchema, x402Schema } from "./x402.ts";
  * rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
  */
 
-const pemFile = () => text("the path of a PEM file");
+const pemFile = () => filePath("the path of a PEM file");
 
 const store = z.object({
   /** `sqlite:PATH` or `postgres://…`. A relative path is relative to the working directory. */

@@ -1,24 +1,26 @@
 import * as z from "zod";
 import { parseEvmAddress } from "../core/addresses.ts";
-import { MAX_U64 } from "../core/amounts.ts";
+import { decimalText, MAX_U64 } from "../core/amounts.ts";
 import { closestWord } from "../core/closest-word.ts";
-import { parseDollars, type UsdPrice } from "../core/price.ts";
-import { parsePrivateKey } from "../core/private-keys.ts";
+import { parseDollars, priceText, type UsdPrice } from "../core/price.ts";
+import { accountOf, type PrivateKey, parsePrivateKey } from "../core/private-keys.ts";
 import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";
-import { kind, SHOWN } from "./wrong-value.ts";
+import { kind, SECRET, SHOWN, type ValueNotes } from "./wrong-value.ts";
 
 /*
- * Kinds of value that keys hold. Each says what it accepts, and what a mistake may say about a wrong value. URLs, paths
- * and headers are in web-types.ts.
+ * Kinds of value that keys hold. Each says what it accepts, what operators see of a value, and what a mistake may say
+ * about a wrong one. URLs, paths and headers are in web-types.ts.
  */
 
 const MAX_U256 = 2n ** 256n - 1n;
 const CANONICAL_DECIMAL = /^(0|[1-9][0-9]*)$/;
 
-type Notes = Parameters<typeof kind>[2];
-
 /** String that `parse` accepts by returning a value. */
-export function parsedText<T>(expected: string, parse: (text: string) => T | undefined, notes?: Notes) {
+export function parsedText<T>(
+  expected: string,
+  parse: (text: string) => T | undefined,
+  notes: ValueNotes<T>,
+) {
   const parsed = z.string().transform((text, ctx): T => {
     const value = parse(text);
     if (value !== undefined) return value;
@@ -29,15 +31,19 @@ export function parsedText<T>(expected: string, parse: (text: string) => T | und
 }
 
 /** String of one form. */
-export const matching = (form: RegExp, expected: string, notes?: Notes) =>
+export const matching = (form: RegExp, expected: string, notes: ValueNotes<string>) =>
   kind(z.string().regex(form), expected, notes);
 
-/** Text of any form, which may be a secret. */
-export const text = (expected = "a string that is not empty") => kind(z.string().min(1), expected, {});
+/** Text of any form. */
+export const text = (expected: string, notes: ValueNotes<string> = SECRET) =>
+  kind(z.string().min(1), expected, notes);
+
+/** Path of a file. */
+export const filePath = (expected: string) => text(expected, { view: SHOWN.view });
 
 /** Text that is safe in a header or a list. */
 export const label = () =>
-  matching(/^\P{Cc}{1,128}$/u, "a string of 1 to 128 characters without control characters");
+  matching(/^\P{Cc}{1,128}$/u, "a string of 1 to 128 characters without control characters", SHOWN);
 
 /** Secret that is a whole header value. */
 export const headerSecret = () =>
@@ -88,20 +94,26 @@ function mppKeyFault(key: string): string | undefined {
 }
 
 /** Value of an HTTP header, which may be a secret. */
-export const headerValue = () =>
+export const headerValue = (notes: ValueNotes<string> = SECRET) =>
   matching(
     /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/,
     "a string of ASCII characters without spaces at its ends, env:NAME or file:PATH",
-    { fault: () => "has a space at an end, a line break or a character that is not ASCII" },
+    { ...notes, fault: () => "has a space at an end, a line break or a character that is not ASCII" },
   );
 
-/** Private key of an EVM account. Yields it with 0x. */
+/** Private key of an EVM account. Yields it with 0x. Operators see its account. */
 export const privateKey = () =>
   parsedText(
     "a private key: 0x and 64 hex digits, as env:NAME or file:PATH",
     (value) => parsePrivateKey(value.trimEnd().replace(/^(?!0x)/, "0x")),
-    { fault: (value) => hexFault(value.trimEnd(), 64) ?? "is not a key of secp256k1" },
+    {
+      view: accountText,
+      fault: (value) => hexFault(value.trimEnd(), 64) ?? "is not a key of secp256k1",
+    },
   );
+
+/** Returns what operators see of a private key. */
+const accountText = (key: PrivateKey): string => `account ${accountOf(key)}`;
 
 /** Says why a text is not so many hex digits, with or without 0x. */
 function hexFault(value: string, digits: number): string | undefined {
@@ -121,10 +133,14 @@ export function oneOf<const T extends readonly [string, ...string[]]>(values: T,
   });
 }
 
-export const trueOrFalse = () => kind(z.boolean(), "true or false");
+export const trueOrFalse = () => kind(z.boolean(), "true or false", SHOWN);
 
 export const integer = (min: number, max: number) =>
-  kind(z.bigint().min(BigInt(min)).max(BigInt(max)).transform(Number), `an integer from ${min} to ${max}`);
+  kind(
+    z.bigint().min(BigInt(min)).max(BigInt(max)).transform(Number),
+    `an integer from ${min} to ${max}`,
+    SHOWN,
+  );
 
 /** Largest request body that a gateway accepts. */
 export const maxBodyBytes = () => integer(1, 268_435_456).default(1_048_576);
@@ -144,8 +160,10 @@ export const seconds = (min: number) =>
   kind(
     numberWithin(min, MAX_TIMER_SECS).transform((value) => Math.round(value * 1000)),
     `a number of seconds from ${min} to ${MAX_TIMER_SECS}`,
-    { ...SHOWN, near: (value) => [secondsOf(value)] },
+    { ...SHOWN, view: secondsView, near: (value) => [secondsOf(value)] },
   );
+
+const secondsView = (ms: number) => ms / 1000;
 
 /** Reads a text such as `10s`, `500ms` or `5m`, as other programs write durations. */
 function secondsOf(text: string): number | undefined {
@@ -158,7 +176,8 @@ const SECS_BY_UNIT: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60,
 const MIN_DAYS = 0.0001;
 
 /** Age in days, fractions allowed. */
-export const days = () => kind(numberWithin(MIN_DAYS, 36_500), `a number of days from ${MIN_DAYS} to 36500`);
+export const days = () =>
+  kind(numberWithin(MIN_DAYS, 36_500), `a number of days from ${MIN_DAYS} to 36500`, SHOWN);
 
 /** Span of up to a year in whole seconds in the file. Yields milliseconds. */
 export const wholeSeconds = () =>
@@ -169,6 +188,7 @@ export const wholeSeconds = () =>
       .max(31_536_000n)
       .transform((value) => Number(value) * 1000),
     "an integer from 1 to 31536000 (seconds)",
+    { ...SHOWN, view: secondsView },
   );
 
 /** TOML integers end at 2^63 - 1, so a larger id has to be a string. */
@@ -178,6 +198,7 @@ export const u64 = () =>
       .union([z.bigint(), z.string().regex(CANONICAL_DECIMAL).transform(BigInt)])
       .refine((value) => value >= 0n && value <= MAX_U64),
     "an integer from 0 to 2^64 - 1 (as a string above 2^63 - 1)",
+    { ...SHOWN, view: (id) => (id > Number.MAX_SAFE_INTEGER ? String(id) : Number(id)) },
   );
 
 export const u32 = () => integer(0, 0xffff_ffff);
@@ -187,11 +208,14 @@ export const idKey = (bits: 64 | 32) =>
   kind(
     z.string().refine((key) => CANONICAL_DECIMAL.test(key) && BigInt(key) < 2n ** BigInt(bits)),
     `an id in canonical decimal (no sign, no leading zero) below 2^${bits} as the key`,
+    SHOWN,
   );
 
 export const wei = () =>
-  parsedText('an amount of wei as a string of decimal digits, such as "1000000000000000"', (value) =>
-    CANONICAL_DECIMAL.test(value) && BigInt(value) <= MAX_U256 ? BigInt(value) : undefined,
+  parsedText(
+    'an amount of wei as a string of decimal digits, such as "1000000000000000"',
+    (value) => (CANONICAL_DECIMAL.test(value) && BigInt(value) <= MAX_U256 ? BigInt(value) : undefined),
+    { ...SHOWN, view: String },
   );
 
 /** Price in dollars, or the word that leaves the price to the pricing engine. */
@@ -199,7 +223,11 @@ export const dollarsOrEngine = () =>
   parsedText(
     'dollars above 0 with at most 6 decimal places, such as "$0.01", or "engine"',
     (value): UsdPrice | "engine" | undefined => (value === "engine" ? value : parseDollars(value)),
-    { ...SHOWN, near: (value) => [dollarsLike(value), closestWord(value, ["engine"])] },
+    {
+      ...SHOWN,
+      view: (price) => (price === "engine" ? price : priceText(price)),
+      near: (value) => [dollarsLike(value), closestWord(value, ["engine"])],
+    },
   );
 
 /** Returns the dollars that an amount may mean: `0,01` is `$0.01`, and `$1,000` is `$1000`. */
@@ -221,7 +249,11 @@ export const minCharge = () =>
       const basisPoints = Math.round(Number(percent) * 100);
       return basisPoints > 0 && basisPoints <= 10_000 ? { basisPoints } : undefined;
     },
-    { ...SHOWN, near: (value) => [dollarsLike(value)] },
+    {
+      ...SHOWN,
+      view: (charge) => ("unit" in charge ? priceText(charge) : `${charge.basisPoints / 100}%`),
+      near: (value) => [dollarsLike(value)],
+    },
   );
 
 /** Name of a job, which is also an MCP tool's name. */
@@ -234,7 +266,7 @@ export const jobName = () =>
 
 /** Name that x402 clients and catalogues take. */
 export const serviceName = () =>
-  matching(/^[\x21-\x7e](?:[\x20-\x7e]{0,30}[\x21-\x7e])?$/, "1 to 32 ASCII characters");
+  matching(/^[\x21-\x7e](?:[\x20-\x7e]{0,30}[\x21-\x7e])?$/, "1 to 32 ASCII characters", SHOWN);
 
 /** Text of several lines for people and agents. */
 export const prose = () =>
@@ -252,26 +284,32 @@ export const mediaType = () =>
   matching(
     /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(; ?[\w!#$&^.+-]+=[\w!#$&^.+-]+)*$/,
     'a media type, such as "application/json"',
+    SHOWN,
   );
 
 export const rate = () =>
   kind(
     z.string().refine((value) => /^(0|[1-9][0-9]*)(\.[0-9]+)?$/.test(value) && /[1-9]/.test(value)),
     'a decimal number above 0 as a string, such as "3200.00"',
+    SHOWN,
   );
 
 /** Amount above 0 with at most `decimals` decimal places. Yields the smallest units. */
 export const decimalAmount = (decimals: number, what: string) =>
-  parsedText(`${what} above 0 as a string, with at most ${decimals} decimal places`, (value) => {
-    const [, whole, fraction = ""] = /^(0|[1-9][0-9]{0,30})(?:\.([0-9]+))?$/.exec(value) ?? [];
-    if (whole === undefined || fraction.length > decimals) return undefined;
-    const units = BigInt(whole + fraction.padEnd(decimals, "0"));
-    return units === 0n ? undefined : units;
-  });
+  parsedText(
+    `${what} above 0 as a string, with at most ${decimals} decimal places`,
+    (value) => {
+      const [, whole, fraction = ""] = /^(0|[1-9][0-9]{0,30})(?:\.([0-9]+))?$/.exec(value) ?? [];
+      if (whole === undefined || fraction.length > decimals) return undefined;
+      const units = BigInt(whole + fraction.padEnd(decimals, "0"));
+      return units === 0n ? undefined : units;
+    },
+    { ...SHOWN, view: (units) => decimalText(units, decimals) },
+  );
 
 /** JSON pointer (RFC 6901). The empty one points to the whole document. */
 export const jsonPointer = () =>
-  matching(/^(\/([^~/]|~[01])*)*$/, 'a JSON pointer (RFC 6901), such as "/data/rate"');
+  matching(/^(\/([^~/]|~[01])*)*$/, 'a JSON pointer (RFC 6901), such as "/data/rate"', SHOWN);
 
 /** EVM network. Yields it as CAIP-2. */
 export const network = () =>

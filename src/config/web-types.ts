@@ -1,5 +1,11 @@
 import * as z from "zod";
-import { parseBindAddress, parseIpRange, type TcpAddress } from "../core/network-address.ts";
+import {
+  addressText,
+  ipRangeText,
+  parseBindAddress,
+  parseIpRange,
+  type TcpAddress,
+} from "../core/network-address.ts";
 import { matching, parsedText } from "./value-types.ts";
 import { kind, SHOWN } from "./wrong-value.ts";
 
@@ -16,7 +22,7 @@ function addressFault(value: string): string | undefined {
   return port !== undefined && Number(port) > 65_535 ? "has a port above 65535" : undefined;
 }
 
-const ADDRESS = { ...SHOWN, fault: addressFault, near: nearAddress };
+const ADDRESS = { ...SHOWN, view: addressText, fault: addressFault, near: nearAddress };
 
 export const bindAddress = () =>
   parsedText('"host:port", "[ipv6]:port" or "unix:PATH"', parseBindAddress, ADDRESS);
@@ -37,8 +43,11 @@ const nearUrl = (value: string) => {
   return isHost ? [/^(localhost|127\.)/i.test(value) ? `http://${value}` : `https://${value}`] : [];
 };
 
-/** URL that paths are appended to. Yields it without a trailing slash. */
-export const baseUrl = () =>
+/**
+ * URL that paths are appended to. Yields it without a trailing slash.
+ * @param view returns what operators see of it; default: scheme, host and port
+ */
+export const baseUrl = (view: (url: string) => string = shownUrl) =>
   parsedText(
     "an absolute http:// or https:// URL without query and fragment",
     (value) => {
@@ -46,15 +55,20 @@ export const baseUrl = () =>
       return url === undefined || /[?#]/.test(value) ? undefined : url.href.replace(/\/+$/, "");
     },
     {
+      view,
       shown: shownUrl,
       fault: (value) => urlFault(value) ?? (/[?#]/.test(value) ? "has a query or fragment" : undefined),
       near: nearUrl,
     },
   );
 
+/** URL that clients see, whose path is public. */
+export const publicUrl = () => baseUrl(withPath);
+
 /** URL that is requested as it is, for example of a JSON-RPC server. Its query may hold an API key. */
 export const httpUrl = () =>
   parsedText("an absolute http:// or https:// URL", (value) => parseHttpUrl(value)?.href, {
+    view: shownUrl,
     shown: shownUrl,
     fault: urlFault,
     near: nearUrl,
@@ -71,7 +85,11 @@ export const webOrigin = () =>
       const { protocol, host } = new URL(value);
       return `${protocol}//${host}`;
     },
-    { shown: shownUrl, near: (value) => [value.replace(/\/+$/, ""), `https://${value}`] },
+    {
+      view: SHOWN.view,
+      shown: shownUrl,
+      near: (value) => [value.replace(/\/+$/, ""), `https://${value}`],
+    },
   );
 
 function parseHttpUrl(value: string): URL | undefined {
@@ -89,6 +107,12 @@ export function shownUrl(value: string): string {
   return `${scheme}${at < 0 ? "" : "…@"}${host}${hasMore ? "/…" : ""}`;
 }
 
+/** Returns a URL without credentials, query and fragment. */
+function withPath(url: string): string {
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname === "/" ? "" : pathname}`;
+}
+
 function urlFault(value: string): string | undefined {
   if (/\s/.test(value)) return "has a space or a line break";
   if (value.includes("\\")) return "has a backslash";
@@ -104,12 +128,16 @@ export const storeUrl = () =>
         (value) => /^sqlite:./.test(value) || (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)),
       ),
     '"sqlite:PATH" or "postgres://…" with one host',
-    { shown: shownUrl, near: (value) => [value.includes(":") ? undefined : `sqlite:${value}`] },
+    {
+      view: (url) => (url.startsWith("sqlite:") ? url : withPath(url)),
+      shown: shownUrl,
+      near: (value) => [value.includes(":") ? undefined : `sqlite:${value}`],
+    },
   );
 
 /** Header name in the letter case of the file. */
 export const writtenHeaderName = () =>
-  matching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, "the name of an HTTP header");
+  matching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, "the name of an HTTP header", SHOWN);
 
 /** Header name. Yields it in lower case. */
 export const headerName = () => writtenHeaderName().toLowerCase();
@@ -118,10 +146,13 @@ export const headerName = () => writtenHeaderName().toLowerCase();
 export const headerNames = () => z.array(headerName()).describe("an array of header names");
 
 export const ipRange = () =>
-  parsedText('an IPv4 or IPv6 address or range, such as "203.0.113.0/24"', parseIpRange);
+  parsedText('an IPv4 or IPv6 address or range, such as "203.0.113.0/24"', parseIpRange, {
+    ...SHOWN,
+    view: ipRangeText,
+  });
 
 /** Name of a query parameter, in decoded form. */
-export const queryParameter = () => matching(/^[\x21-\x7e]{1,128}$/, "the name of a query parameter");
+export const queryParameter = () => matching(/^[\x21-\x7e]{1,128}$/, "the name of a query parameter", SHOWN);
 
 /** Path of a webhook. It is compared with request paths byte for byte, so it has no form but the canonical one. */
 export const webhookPath = () =>

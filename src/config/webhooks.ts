@@ -21,6 +21,7 @@ import {
   webhookPath,
   writtenHeaderName,
 } from "./web-types.ts";
+import { kind, SHOWN } from "./wrong-value.ts";
 
 interface AuthModeTraits {
   /** Form of the secret: any text, one that a header or a path segment can hold, or a Standard Webhooks key. */
@@ -102,7 +103,7 @@ const endpoint = z.object({
   /** Longest distance between now and the time of signing, in either direction. */
   toleranceSecs: integer(1, 86_400).optional(),
   dedupe: z
-    .union([z.literal(false), dedupe])
+    .union([kind(z.literal(false), "false", SHOWN), dedupe])
     .describe('a table such as { header = "X-Delivery-Id" }, or false')
     .optional(),
   challenge: challenge.optional(),

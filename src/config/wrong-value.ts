@@ -1,9 +1,17 @@
 import * as z from "zod";
 import { isTable } from "./config-files.ts";
 
-/** Additions of a kind of value to a mistake. A mistake never quotes a value whose kind has no `shown`, because the value may be a secret. */
-interface ValueNotes {
-  /** Returns the part of a text that is not secret. */
+/** Form in which operators see a value. */
+export type Scalar = string | number | boolean;
+
+/**
+ * What a kind of value says beside what it accepts. A mistake never quotes a value whose kind has no `shown`, and operators
+ * never see a value whose kind has no `view`, because the value may be a secret.
+ */
+export interface ValueNotes<Value> {
+  /** Returns what operators see of a valid value, as the file spells it. Absent: they see only that there is a value. */
+  readonly view?: (value: Value) => Scalar;
+  /** Returns the part of a wrong text that is not secret. */
   readonly shown?: (text: string) => string;
   /** Says what is wrong with a text, without quoting it: `has 39 hex digits`. May end with an "; expected …" of its own. */
   readonly fault?: (text: string) => string | undefined;
@@ -12,13 +20,19 @@ interface ValueNotes {
 }
 
 /** Notes of a kind whose values are not secret. */
-export const SHOWN = { shown: (text: string) => text } as const satisfies ValueNotes;
+export const SHOWN = {
+  view: (value: Scalar) => value,
+  shown: (text: string) => text,
+} as const satisfies ValueNotes<Scalar>;
+
+/** Notes of a kind whose values are secret. */
+export const SECRET = {} as const satisfies ValueNotes<never>;
 
 /**
  * Names a kind of value.
  * @param expected completes "expected …" and lists all that is accepted
  */
-export function kind<S extends z.ZodType>(schema: S, expected: string, notes: ValueNotes = SHOWN): S {
+export function kind<S extends z.ZodType>(schema: S, expected: string, notes: ValueNotes<z.output<S>>): S {
   return schema.meta({ description: expected, ...notes });
 }
 
@@ -62,8 +76,9 @@ export function kindOf(value: unknown): string {
   return isTable(value) ? "a table" : "a date or time";
 }
 
-function notesOf(schema: z.core.$ZodType): ValueNotes {
-  const notes = ((schema as z.ZodType).meta() ?? {}) as ValueNotes;
+/** Returns the notes of a kind; of a union, those of its only option that is neither an array nor a table. */
+export function notesOf(schema: z.core.$ZodType): ValueNotes<unknown> {
+  const notes = ((schema as z.ZodType).meta() ?? {}) as ValueNotes<unknown>;
   if (notes.shown !== undefined || notes.fault !== undefined || !(schema instanceof z.ZodUnion)) return notes;
   const single = schema.options.find((one) => !(one instanceof z.ZodArray || one instanceof z.ZodObject));
   return single === undefined ? notes : notesOf(single);
@@ -101,7 +116,7 @@ function quoted(text: string): string {
 function nearestValid(
   schema: z.core.$ZodType,
   value: unknown,
-  { near }: ValueNotes,
+  { near }: ValueNotes<unknown>,
 ): string | number | bigint | boolean | undefined {
   const text = String(value).trim();
   const candidates = [text, ...unquoted(text), text.toLowerCase(), ...(near?.(text) ?? [])];

@@ -6,6 +6,7 @@ import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
   type FacilitatorConfig,
   facilitatorSchema,
+  facilitatorUrl,
   receiptsSchema,
   type Signer,
   toFacilitator,
@@ -35,7 +36,8 @@ import {
   wei,
   wholeSeconds,
 } from "./value-types.ts";
-import { baseUrl, headerNames, httpUrl, ipRange, tcpAddress, webOrigin } from "./web-types.ts";
+import { headerNames, httpUrl, ipRange, publicUrl, tcpAddress, webOrigin } from "./web-types.ts";
+import { SHOWN } from "./wrong-value.ts";
 
 const markupBps = () => integer(0, 65_535);
 
@@ -70,7 +72,7 @@ const rateSource = z.object({
 
 const acceptedToken = z.object({
   /** Symbol of a preset, which fills `asset`, `symbol`, `decimals`, `currency` and the EIP-712 domain. */
-  token: text("the symbol of a token that jobgate knows on its network").optional(),
+  token: text("the symbol of a token that jobgate knows on its network", SHOWN).optional(),
   network: network(),
   asset: address().optional(),
   symbol: label().optional(),
@@ -84,8 +86,8 @@ const acceptedToken = z.object({
   markupBps: markupBps().optional(),
   /** Default: that of the preset; else `eip3009` with `eip3009Name`, and `permit2` without, as in the SDK. */
   transferMethod: oneOf(["eip3009", "permit2"]).optional(),
-  eip3009Name: text("the name in the token's EIP-712 domain").optional(),
-  eip3009Version: text("the version in the token's EIP-712 domain").optional(),
+  eip3009Name: text("the name in the token's EIP-712 domain", SHOWN).optional(),
+  eip3009Version: text("the version in the token's EIP-712 domain", SHOWN).optional(),
   rpcUrl: httpUrl().optional(),
   /** Blocks that must hold the settlement before it counts, its own included. */
   confirmations: integer(1, 10_000).default(1),
@@ -96,7 +98,7 @@ const acceptedToken = z.object({
 /** MPP, a second protocol to pay in. Absent: its routes and challenges do not exist. */
 const mpp = z.object({
   /** Default: the host of `publicUrl`. */
-  realm: headerValue().optional(),
+  realm: headerValue(SHOWN).optional(),
   /** Challenges are made with the first, and recognised by any. */
   secretKey: secretOrArray(mppKey(), "keys"),
   /** At most `quoteTtlSecs`. Default: 300, or that. */
@@ -125,11 +127,11 @@ const limits = z.object({
 export const x402Schema = z.object({
   bindAddress: tcpAddress().prefault("0.0.0.0:8402"),
   /** Without a trailing slash. */
-  publicUrl: baseUrl().optional(),
+  publicUrl: publicUrl().optional(),
   /** Name that the jobs are listed under. Default: the host of `publicUrl`. */
   serviceName: serviceName().optional(),
   /** The only facilitator; this or `facilitators`. Without a trailing slash. */
-  facilitatorUrl: baseUrl().optional(),
+  facilitatorUrl: facilitatorUrl().optional(),
   facilitatorTimeoutMs: seconds(0.001).default(30_000),
   quoteTtlSecs: integer(1, 31_536_000).default(300),
   maxBodyBytes: maxBodyBytes(),

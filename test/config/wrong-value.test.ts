@@ -123,7 +123,7 @@ describe("A mistake never quotes", () => {
     ["the value of a header", values.headerValue(), " hunter2", /^has a space at an end/],
     [
       "a text where a table is expected",
-      z.object({ key: values.text() }).describe("a table"),
+      z.object({ key: values.text("a string") }).describe("a table"),
       "hunter2",
       /^is a string of 7 characters; /,
     ],

@@ -10,6 +10,9 @@ import { CALLBACK_EVENTS } from "../../core/callbacks.ts";
 import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks.ts";
 
+/** Returns what operators see of a key: the public key, as Standard Webhooks writes it. */
+const publicKeyText = (key: string) => publicCallbackKeys([key])[0]?.whpk ?? "";
+
 const callback = z.object({
   /** Is told of each event by one POST request. */
   url: httpUrl(),
@@ -29,7 +32,7 @@ export const callbacksTable = ConfigTable.of({
     callbacks: z.array(callback).describe("an array of tables, one for each URL").default([]),
     /** Keys that sign callbacks to buyers, and to operators without a secret. Absent: one that the store keeps. */
     callbackKey: secretOrArray(
-      text("an ed25519 key (whsk_ and base64), as env:NAME or file:PATH"),
+      text("an ed25519 key (whsk_ and base64), as env:NAME or file:PATH", { view: publicKeyText }),
       "keys",
     ).optional(),
   },
