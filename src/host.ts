@@ -15,6 +15,7 @@ import type { Builder, Host, Listener, OfferedTelemetry, Running } from "./part.
 import type { Store } from "./store/store.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
 import type { X402Gateway } from "./x402/gateway.ts";
+import type { X402Sources } from "./x402/gateway-options.ts";
 import type { LoadX402Parts } from "./x402/part.ts";
 import type { X402Periods } from "./x402/periods.ts";
 
@@ -87,7 +88,7 @@ export class Gateway {
     for (const build of base.parts) parts.push(build(host));
     this.#parts = parts;
 
-    const [engine] = additions("engine");
+    const sources: X402Sources = Object.assign({}, ...additions("sources"));
     this.#x402 =
       config.x402 &&
       base.x402 &&
@@ -97,14 +98,8 @@ export class Gateway {
           server: servers.at(config.x402.bindAddress),
           store,
           events,
-          ...(engine?.prices && { enginePrices: engine.prices }),
-          ...(engine?.prices && config.x402.priceSource === "engine" && { prices: engine.prices }),
-          redeemsQuotes: engine !== undefined,
-          liveRates: additions("liveRates")[0],
-          localFacilitator: additions("localFacilitator")[0],
-          severalFacilitators: additions("severalFacilitators")[0],
-          callbackKeys: additions("callbackKeys")[0],
-          parts: base.x402Parts,
+          ...sources,
+          parts: async (services) => [...(await base.x402Parts(services)), ...additions("x402")],
           logger,
           telemetry,
         },

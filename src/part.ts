@@ -1,7 +1,6 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem, StoreConfig } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
-import type { CallbackKeys } from "./core/callback-keys.ts";
 import type { EventHub } from "./core/events.ts";
 import type { GaugeSample } from "./core/instruments.ts";
 import type { BindAddress } from "./core/network-address.ts";
@@ -14,13 +13,11 @@ import type { OperatorAddition } from "./operator/methods.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
-import type { OpenFacilitators } from "./x402/facilitators/facilitators.ts";
-import type { LocalFacilitator } from "./x402/gateway-options.ts";
+import type { X402Sources } from "./x402/gateway-options.ts";
 import type { ListedJob } from "./x402/jobs/listing.ts";
 import type { X402Part } from "./x402/part.ts";
-import type { PriceSource } from "./x402/prices/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
-import type { RateReport, RateWatcher } from "./x402/prices/token-rates.ts";
+import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
@@ -107,16 +104,12 @@ export interface Running {
   /** Ends the background work, after runners had time to finish their jobs. */
   stop?(): Promise<void>;
   readonly listener?: Listener;
-  /** Prices of the pricing engine. `prices` is undefined while its quotes cannot be checked. */
-  readonly engine?: { readonly prices: PriceSource | undefined };
+  /** Prices, rates and facilitators for the gateway that sells jobs. */
+  readonly sources?: X402Sources;
+  /** What the part does in the gateway that sells jobs, if it needs the host. */
+  readonly x402?: X402Part;
   /** Methods of the runners' gRPC service. */
   readonly runnerStreams?: RunnerStreams;
-  readonly liveRates?: RateWatcher;
-  /** Settles payments itself. */
-  readonly localFacilitator?: LocalFacilitator;
-  /** Opens the facilitators of a configuration that has several. */
-  readonly severalFacilitators?: OpenFacilitators;
-  readonly callbackKeys?: Pick<CallbackKeys, "published">;
   /** Reads the gauges of the part. */
   readonly gauges?: () => readonly GaugeSample[];
   readonly operator?: OperatorAddition;

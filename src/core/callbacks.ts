@@ -1,7 +1,3 @@
-import { BlockList, isIP } from "node:net";
-import { type IpRange, isHostName, isLoopbackHost, isPrivateHost } from "./network-address.ts";
-import { isPublicAddress } from "./public-addresses.ts";
-
 /** Events that jobgate calls back about. */
 export const CALLBACK_EVENTS = [
   "payment.settled",
@@ -15,61 +11,10 @@ export const CALLBACK_EVENTS = [
 
 export type CallbackEvent = (typeof CALLBACK_EVENTS)[number];
 
-/** URLs that buyers may give. */
-export interface CallbackRules {
-  readonly ports: readonly number[];
-  /** Not public, and allowed all the same: at any port, and without TLS. */
-  readonly allowedAddresses: readonly IpRange[];
-}
-
-const MAX_URL_LENGTH = 2_048;
-
 /** Returns a URL as it is kept and compared; undefined for a text that is no URL. */
 export function normalUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
   url.hash = "";
   return url.href;
-}
-
-/** Keeps callbacks to buyers out of the operator's networks. */
-export class CallbackGuard {
-  readonly #ports: readonly number[];
-  readonly #allowed = new BlockList();
-
-  constructor({ ports, allowedAddresses }: CallbackRules) {
-    this.#ports = ports;
-    for (const { address, prefixBits, family } of allowedAddresses)
-      this.#allowed.addSubnet(address, prefixBits, family);
-  }
-
-  /** Checks an address that a name resolves to, or that a URL has in place of one. */
-  allows(address: string): boolean {
-    return isPublicAddress(address) || this.#isAllowed(address);
-  }
-
-  /** Parses a URL that a buyer gave. @returns `URL.href`, or what is wrong, which completes "Callback-URL …" */
-  parse(text: string): { readonly url: string } | { readonly problem: string } {
-    const problem = (what: string) => ({ problem: what });
-    const href = normalUrl(text);
-    if (!/^https?:\/\/[^/\\?#]+[\x21-\x7e]*$/i.test(text) || text.includes("\\") || href === undefined)
-      return problem("is not an absolute https:// URL");
-    const url = new URL(href);
-    if (url.href.length > MAX_URL_LENGTH) return problem(`is longer than ${MAX_URL_LENGTH} characters`);
-    if (url.username !== "" || url.password !== "") return problem("has a user name or password");
-    const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
-    if (isIP(host) === 0 && !isHostName(host))
-      return problem("has a host that is neither a name nor an IP address");
-    if (isIP(host) !== 0 && this.#isAllowed(host)) return { url: url.href };
-    if (url.protocol !== "https:") return problem("is not https");
-    if (isIP(host) === 0 ? isLoopbackHost(host) || isPrivateHost(host) : !isPublicAddress(host))
-      return problem("is not on the public internet");
-    const port = Number(url.port || 443);
-    if (!this.#ports.includes(port)) return problem(`has port ${port}; expected ${this.#ports.join(" or ")}`);
-    return { url: url.href };
-  }
-
-  #isAllowed(address: string): boolean {
-    return this.#allowed.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
-  }
 }

@@ -1,7 +1,6 @@
 import type { Logger } from "pino";
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
-import type { CallbackKeys } from "../core/callback-keys.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
 import type { Telemetry } from "../core/telemetry.ts";
@@ -15,7 +14,23 @@ import type { RateWatcher } from "./prices/token-rates.ts";
 /** A facilitator in this process. */
 export type LocalFacilitator = Facilitator & BackgroundService;
 
-export interface X402GatewayOptions {
+/** Prices, rates and facilitators beyond the configuration. */
+export interface X402Sources {
+  /**
+   * Returns the prices of the jobs whose own price is "engine", and of the jobs without a price of their own if `price_source` is "engine".
+   */
+  readonly prices?: PriceSource | undefined;
+  /** Lets requests name and pay the quotes that passed through `X402Gateway.quotePayment`. Default: false. */
+  readonly redeemsQuotes?: boolean;
+  /** Watches live rates. Without it, tokens can have fixed rates only. The gateway starts and stops it. */
+  readonly rates?: RateWatcher;
+  /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
+  readonly localFacilitator?: LocalFacilitator | undefined;
+  /** Opens the facilitators where the configuration names several. */
+  readonly openFacilitators?: OpenFacilitators;
+}
+
+export interface X402GatewayOptions extends X402Sources {
   /** The `[x402]` table with `[job_pricing]`, as a configuration loader returns it. */
   readonly config: X402Config;
   /** Keeps payments, offers and the JobCalls that were paid for. The embedder opens and closes it. */
@@ -25,25 +40,11 @@ export interface X402GatewayOptions {
   readonly clock?: Clock;
   /** Server to share a socket with. Default: a server of the gateway's own at `config.bindAddress`. */
   readonly server?: HttpServer;
-  /** Returns the price of a job that has none of its own. Default: the prices in `config.jobPricing`. */
-  readonly prices?: PriceSource;
-  /** Returns the price of a job whose own price is "engine". */
-  readonly enginePrices?: PriceSource;
-  /** Lets requests name and pay the quotes that passed through `X402Gateway.quotePayment`. Default: false. */
-  readonly redeemsQuotes?: boolean;
   /**
    * Hub that reports changes in the store. Without it, clients that wait for a result or read its events get them up
    * to a second later.
    */
   readonly events?: EventHub;
-  /** Watches live rates. Without it, tokens can have fixed rates only. The gateway starts and stops it. */
-  readonly liveRates?: RateWatcher | undefined;
-  /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
-  readonly localFacilitator?: LocalFacilitator | undefined;
-  /** Opens the facilitators where the configuration names several. */
-  readonly severalFacilitators?: OpenFacilitators | undefined;
-  /** Keys that sign callbacks. Without them nobody sends any, so buyers cannot ask for one. */
-  readonly callbackKeys?: Pick<CallbackKeys, "published"> | undefined;
   /** Receives counts and durations. Default: none are kept. */
   readonly telemetry?: Telemetry;
 }

@@ -81,9 +81,7 @@ export class X402Gateway implements BackgroundService {
    * payable for their lifetime. The address stays as it was.
    */
   async reload(config: X402Config): Promise<void> {
-    const { callbackKeys } = this.#options;
-    const of = { config, before: this.#shop, parts: this.#parts, callbackKeys };
-    const shop = await openShop(this.#services, of);
+    const shop = await openShop(this.#services, { config, before: this.#shop, parts: this.#parts });
     this.#cors.allow(requestsOfPages(config));
     this.#shop = shop;
   }

@@ -1,7 +1,5 @@
 import type { X402Config } from "../config/config.ts";
-import { CallbackGuard } from "../core/callbacks.ts";
 import type { RouteTable } from "../http/routes.ts";
-import type { X402GatewayOptions } from "./gateway-options.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
 import { sellerOf } from "./jobs/seller.ts";
 import type { X402Part } from "./part.ts";
@@ -34,10 +32,9 @@ export async function openShop(
     readonly config: X402Config;
     readonly before: Shop | undefined;
     readonly parts: readonly X402Part[];
-    readonly callbackKeys: X402GatewayOptions["callbackKeys"];
   },
 ): Promise<OpenShop> {
-  const { config, before, parts, callbackKeys } = of;
+  const { config, before, parts } = of;
   const { jobs = [], acceptedTokens: tokens, maxBodyBytes } = config;
   const { store, payments, callerAuth, bodies, limits, stats, clock } = services;
   const { facilitators, evidence, funds, settlement, inProgress } = payments;
@@ -76,7 +73,7 @@ export async function openShop(
     echoes,
     undecidedLimits: config,
   });
-  const callbacks = callbackKeys && config.callbacks ? new CallbackGuard(config.callbacks) : undefined;
+  const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;
   const checkout = new Checkout({ prices, inputs, callbacks, purchase, limits, maxBodyBytes });
   const shop: Shop = {
     config,
@@ -94,5 +91,5 @@ export async function openShop(
     pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),
     messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,
   };
-  return { ...shop, routes: shopRoutes(services, shop, { additions, callbackKeys }) };
+  return { ...shop, routes: shopRoutes(services, shop, additions) };
 }

@@ -6,6 +6,7 @@ import type { MessageDoor } from "./doors/message-door.ts";
 import type { Pages } from "./doors/pages.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
 import type { Feature } from "./jobs/seller.ts";
+import type { CallbackUrls } from "./purchase/checkout.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { Signer } from "./wire/signer.ts";
@@ -40,6 +41,8 @@ export interface ShopAddition {
   pages?(shop: Pick<Shop, "listing" | "seller">): Pages;
   /** Describes what the part lets clients do. */
   readonly feature?: Feature;
+  /** Lets buyers give a URL where they are called back. */
+  readonly callbackUrls?: CallbackUrls | undefined;
   /** Routes of the part, by path. */
   routes?(shop: Shop): Iterable<readonly [path: string, handlers: MethodHandlers]>;
 }

@@ -16,7 +16,7 @@ import { Settlement } from "./settlement/settlement.ts";
 interface Parts
   extends Pick<
     X402GatewayOptions,
-    "config" | "store" | "events" | "localFacilitator" | "severalFacilitators" | "logger"
+    "config" | "store" | "events" | "localFacilitator" | "openFacilitators" | "logger"
   > {
   readonly clock: Clock;
   /** Measures durations. */
@@ -48,7 +48,7 @@ export class Payments implements BackgroundService {
     const { roundMs, firstDelayMs, slowRoundMs, confirmationTimeoutMs = settleTimeoutMs } = periods;
     const { inProgress } = this;
 
-    const facilitators = openFacilitators(parts.severalFacilitators, {
+    const facilitators = openFacilitators(parts.openFacilitators, {
       configs: config.facilitators,
       timeoutMs: settleTimeoutMs,
       verifyPatienceMs,

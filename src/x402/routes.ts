@@ -1,4 +1,3 @@
-import type { CallbackKeys } from "../core/callback-keys.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
@@ -16,15 +15,7 @@ import { type JobPath, parseCallPath, parseJobPath, requireNoQuery } from "./wir
 const X402 = "x402";
 
 /** Returns the table of every route to a shop. */
-export function shopRoutes(
-  services: Services,
-  shop: Shop,
-  from: {
-    readonly additions: readonly ShopAddition[];
-    readonly callbackKeys: Pick<CallbackKeys, "published"> | undefined;
-  },
-): RouteTable {
-  const { additions, callbackKeys } = from;
+export function shopRoutes(services: Services, shop: Shop, additions: readonly ShopAddition[]): RouteTable {
   const { store, callEvents, stats, clock } = services;
   const { rates } = services.prices;
   const { config, prices } = shop;
@@ -33,7 +24,6 @@ export function shopRoutes(
   const fixed = new Map<string, MethodHandlers>([
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
-    ...(callbackKeys ? [callbackKeysRoute(callbackKeys)] : []),
     ...additions.flatMap((addition) => [...(addition.routes?.(shop) ?? [])]),
   ]);
   const x402 = additions.reduce<Door>((door, addition) => addition.door?.(door) ?? door, new X402Door(shop));
@@ -80,13 +70,4 @@ export function shopRoutes(
         return { route, GET: (request) => showPrice(request, jobPath) };
     }
   }
-}
-
-/** Document with the public keys of callbacks, which may be kept for a few minutes. */
-function callbackKeysRoute(
-  keys: Pick<CallbackKeys, "published">,
-): readonly [path: string, handlers: MethodHandlers] {
-  const headers = { "content-type": "application/json", "cache-control": "public, max-age=300" };
-  const answer = () => ({ status: 200, headers, body: keys.published });
-  return ["/.well-known/jobgate-keys.json", { GET: answer, HEAD: answer }];
 }

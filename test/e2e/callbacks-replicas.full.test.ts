@@ -1,8 +1,8 @@
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
-import { CallbackKeys } from "../../src/core/callback-keys.ts";
 import { EventHub } from "../../src/core/events.ts";
 import { NO_TELEMETRY } from "../../src/core/telemetry.ts";
+import { CallbackKeys } from "../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../src/parts/callbacks/callback-sender.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { startPostgres } from "../helpers/postgres.ts";

@@ -5,10 +5,10 @@ import type { Place } from "../../config/mistakes.ts";
 import { checkSigningKeys } from "../../config/rules/signing-keys.ts";
 import { oneOf, secretList, secretOrArray, signingKeys, text } from "../../config/value-types.ts";
 import { httpUrl, shownUrl } from "../../config/web-types.ts";
-import { publicCallbackKeys } from "../../core/callback-keys.ts";
 import { CALLBACK_EVENTS } from "../../core/callbacks.ts";
 import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks.ts";
+import { publicCallbackKeys } from "./callback-keys.ts";
 
 /** Returns what operators see of a key: the public key, as Standard Webhooks writes it. */
 const publicKeyText = (key: string) => publicCallbackKeys([key])[0]?.whpk ?? "";

@@ -6,11 +6,13 @@ import { callbacksTable } from "./config.ts";
 export const part: Part = {
   table: callbacksTable,
   async load() {
-    const [{ CallbackKeys }, { CallbackSender }, { callbackOperation }] = await Promise.all([
-      import("../../core/callback-keys.ts"),
-      import("./callback-sender.ts"),
-      import("./operator.ts"),
-    ]);
+    const [{ CallbackGuard }, { CallbackKeys }, { CallbackSender }, { callbackOperation }] =
+      await Promise.all([
+        import("./callback-guard.ts"),
+        import("./callback-keys.ts"),
+        import("./callback-sender.ts"),
+        import("./operator.ts"),
+      ]);
     return (host) => {
       const { store, events, logger, telemetry } = host;
       const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
@@ -28,7 +30,12 @@ export const part: Part = {
         await sender.use({ endpoints: own?.endpoints ?? [], buyers: config.x402?.callbacks });
       };
       return {
-        callbackKeys: keys,
+        x402: {
+          open: ({ callbacks }) => ({
+            callbackUrls: callbacks && new CallbackGuard(callbacks),
+            routes: () => [keys.route],
+          }),
+        },
         operator: callbackOperation({ store, sender }),
         async start() {
           await use(host.config);

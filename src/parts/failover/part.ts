@@ -5,6 +5,6 @@ export const part: Part = {
   async load({ x402 }) {
     if (x402 === undefined || x402.facilitators.length < 2) return undefined;
     const { SeveralFacilitators } = await import("./several-facilitators.ts");
-    return () => ({ severalFacilitators: (options) => new SeveralFacilitators(options) });
+    return () => ({ sources: { openFacilitators: (options) => new SeveralFacilitators(options) } });
   },
 };

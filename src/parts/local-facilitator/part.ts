@@ -8,7 +8,7 @@ export const part: Part = {
     return ({ store, logger, telemetry }) => {
       // The x402 gateway starts and stops it.
       const facilitator = new LocalFacilitator({ config, journal: store, logger, telemetry });
-      return { localFacilitator: facilitator, gauges: () => facilitator.gauges() };
+      return { sources: { localFacilitator: facilitator }, gauges: () => facilitator.gauges() };
     };
   },
 };

@@ -1,9 +1,13 @@
 import { Resolver } from "node:dns/promises";
 import type { LookupFunction } from "node:net";
-import type { CallbackGuard } from "../../core/callbacks.ts";
 
 /** Asks name servers. */
 export type NameResolver = Pick<Resolver, "resolve4" | "resolve6">;
+
+/** Rule for the addresses that a name may resolve to. */
+export interface AddressGuard {
+  allows(address: string): boolean;
+}
 
 /** Time for one name server's answer. */
 const TIMEOUT_MS = 3_000;
@@ -24,7 +28,7 @@ class GuardedAddress extends Error {
  * Makes the only lookup of a connection, which connects to just the addresses that were checked here. A name that has one
  * bad address has no good one: the next connection might take it.
  */
-export function guardedLookup(guard: CallbackGuard, resolver: NameResolver): LookupFunction {
+export function guardedLookup(guard: AddressGuard, resolver: NameResolver): LookupFunction {
   return (hostname, { all }, callback) => {
     resolveAll(resolver, hostname)
       .then((found) => {

@@ -24,11 +24,11 @@ export const part: Part = {
       const server = new PricingServer({
         config,
         client: engine.client,
-        ...(host.config.x402 && { findPayment: (quote) => host.quotePayment(quote) }),
+        findPayment: host.config.x402 && ((quote) => host.quotePayment(quote)),
         logger,
       });
       return {
-        engine: { prices: engine.prices },
+        sources: { prices: engine.prices, redeemsQuotes: true },
         listener: {
           name: "pricing",
           table: "pricing_engine",

@@ -20,7 +20,7 @@ interface Parts {
   /** Stays open when the server stops. */
   readonly client: EngineClient;
   /** Default: quotes pass through unchanged. */
-  readonly findPayment?: FindQuotePayment;
+  readonly findPayment?: FindQuotePayment | undefined;
   readonly logger: Logger;
   readonly clock?: Clock;
 }

@@ -9,7 +9,7 @@ export const part: Part = {
     if (x402 === undefined) return undefined;
     const { LiveRates } = await import("./live-rates.ts");
     // The x402 gateway starts and stops it.
-    return ({ logger }) => ({ liveRates: new LiveRates({ clock: systemClock, logger }) });
+    return ({ logger }) => ({ sources: { rates: new LiveRates({ clock: systemClock, logger }) } });
   },
 
   async findProblems({ x402 }) {

@@ -16,7 +16,7 @@ import type { QuotePayment, ReceivedQuote } from "./quotes.ts";
 import { TokenRates } from "./token-rates.ts";
 import { JobUseTerms } from "./use-terms.ts";
 
-interface Parts extends Pick<X402GatewayOptions, "enginePrices" | "prices" | "redeemsQuotes" | "liveRates"> {
+interface Parts extends Pick<X402GatewayOptions, "prices" | "redeemsQuotes" | "rates"> {
   readonly store: Store;
   readonly facilitators: Facilitators;
   readonly clock: Clock;
@@ -42,7 +42,7 @@ export class Prices {
   constructor(parts: Parts) {
     const { store: ledger, clock, logger } = parts;
     this.#parts = parts;
-    const rates = new TokenRates(parts.liveRates);
+    const rates = new TokenRates(parts.rates);
     this.rates = rates;
     this.#offers = new OfferBook({ ledger, rates, clock, logger });
     this.#checks = new PriceChecks({ rates, clock, logger });
@@ -51,12 +51,14 @@ export class Prices {
 
   /** Returns the prices at a configuration, whose rates must be watched. */
   at(config: X402Config): ShopPrices {
-    const { enginePrices, prices, redeemsQuotes = false, facilitators, clock } = this.#parts;
-    const { acceptedTokens, jobs = [], jobPricing, quoteTtlSecs, publicUrl } = config;
+    const { prices, redeemsQuotes = false, facilitators, clock } = this.#parts;
+    const { acceptedTokens, jobs = [], quoteTtlSecs, publicUrl } = config;
+    /** Prices of the jobs that have none of their own. */
+    const ofEngine = config.priceSource === "engine" ? prices : undefined;
     const useTerms = new JobUseTerms({ config, facilitators });
     const tokens = new PayableTokens(acceptedTokens);
     const source = this.#checks.payablePrices(
-      createJobPrices({ jobs, engine: enginePrices, otherwise: prices ?? createPriceMap(jobPricing) }),
+      createJobPrices({ jobs, engine: prices, otherwise: ofEngine ?? createPriceMap(config.jobPricing) }),
       tokens,
     );
     const policies = new JobPolicies(config, source);
@@ -75,7 +77,7 @@ export class Prices {
       config,
       policies,
       prices: source,
-      isConfigured: ({ price }) => price !== "engine" && !(price === undefined && prices),
+      isConfigured: ({ price }) => price !== "engine" && !(price === undefined && ofEngine),
       tokens,
       useTerms,
       rates: this.rates,

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type CallbackGuard, normalUrl } from "../../core/callbacks.ts";
+import { normalUrl } from "../../core/callbacks.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
@@ -19,6 +19,12 @@ export interface PaymentReader {
   carriesPayment(request: JobRequest): boolean;
   /** @returns undefined when the request carries none @throws GatewayError `invalid_payment`, `malformed_credential` */
   readPayment(request: JobRequest): SignedPayment | undefined;
+}
+
+/** URLs where buyers can be called back. */
+export interface CallbackUrls {
+  /** Parses a URL that a buyer gave. @returns the URL as it is kept, or what is wrong, which completes "Callback-URL …" */
+  parse(text: string): { readonly url: string } | { readonly problem: string };
 }
 
 /** Outcome of a request that is not refused. */
@@ -44,7 +50,7 @@ export type ToldSettlement = Pick<
 export class Checkout {
   readonly #prices: PriceBook;
   readonly #inputs: InputChecks;
-  readonly #callbacks: CallbackGuard | undefined;
+  readonly #callbacks: CallbackUrls | undefined;
   readonly #purchase: Purchase;
   readonly #limits: ClientLimits;
   readonly #maxBodyBytes: number;
@@ -52,8 +58,8 @@ export class Checkout {
   constructor(parts: {
     readonly prices: PriceBook;
     readonly inputs: InputChecks;
-    /** Absent: buyers cannot give a URL. */
-    readonly callbacks?: CallbackGuard | undefined;
+    /** Undefined if buyers cannot give a URL. */
+    readonly callbacks: CallbackUrls | undefined;
     readonly purchase: Purchase;
     readonly limits: ClientLimits;
     readonly maxBodyBytes: number;
@@ -200,12 +206,12 @@ export function withBodyOnce(request: JobRequest): JobRequest {
 /** Reads where the buyer wants to be told how his call ended. The URL that is refused now may have been accepted. */
 function readCallbackUrl(
   request: JobRequest,
-  guard: CallbackGuard | undefined,
+  urls: CallbackUrls | undefined,
 ): { readonly url?: string; readonly refusal?: GatewayError } {
   const values = request.headerValues("callback-url");
   const text = values.join(", ");
   if (values.length === 0) return {};
-  const parsed = guard?.parse(text) ?? { problem: "is not possible here: nobody is called back" };
+  const parsed = urls?.parse(text) ?? { problem: "is not possible here: nobody is called back" };
   if ("url" in parsed) return parsed;
   const problem = values.length > 1 ? "was sent more than once" : parsed.problem;
   return {

@@ -1,9 +1,9 @@
 // Calls buyers back whose names a name server on this machine knows, once each, and prints what came of it.
 import { Resolver } from "node:dns/promises";
 import pino from "pino";
-import { CallbackKeys } from "../../../src/core/callback-keys.ts";
 import { EventHub } from "../../../src/core/events.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
+import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { until } from "../../helpers/until.ts";

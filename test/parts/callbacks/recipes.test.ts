@@ -3,8 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { CallbackKeys } from "../../../src/core/callback-keys.ts";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
+import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { callbackHeaders, testMessage } from "../../../src/parts/callbacks/callback-request.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 

@@ -1,9 +1,9 @@
 import type { Logger } from "pino";
 import type { RunnerConfig } from "../../../src/config/config.ts";
-import { CallbackKeys } from "../../../src/core/callback-keys.ts";
 import type { EventHub } from "../../../src/core/events.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { RunnerServer } from "../../../src/delivery/runner-server.ts";
+import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { PushRunners } from "../../../src/parts/push/push-runners.ts";
 import { workStream } from "../../../src/parts/work-stream/work-stream.ts";

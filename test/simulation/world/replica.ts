@@ -7,6 +7,7 @@ import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
+import { CallbackGuard } from "../../../src/parts/callbacks/callback-guard.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
@@ -17,6 +18,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
+import type { X402Part } from "../../../src/x402/part.ts";
 import { callbackKeys, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
 import type { Shop } from "./part.ts";
@@ -159,12 +161,12 @@ export class Replica {
       ? new LocalFacilitator({ config, journal: store, logger })
       : undefined;
     const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
-    const sold = pricing && { enginePrices: pricing.prices, redeemsQuotes: true };
+    const sold = pricing && { prices: pricing.prices, redeemsQuotes: true };
     const keys = await callbackKeys();
     const gateway: X402Gateway = new X402Gateway({
-      ...{ config, ...shared, ...sold, localFacilitator, callbackKeys: keys },
-      severalFacilitators: (options) => new SeveralFacilitators(options),
-      parts: async (services) => [new Mpp(services), new Mcp(services)],
+      ...{ config, ...shared, ...sold, localFacilitator },
+      openFacilitators: (options) => new SeveralFacilitators(options),
+      parts: async (services) => [new Mpp(services), new Mcp(services), CALLBACKS],
     });
     const parts = { store, gateway, keys, events, logger };
     await startDelivery(this.#simulation, this.#shop, parts);
@@ -181,6 +183,11 @@ export class Replica {
     this.#running = { process, store, routes, askQuote: pricing?.askQuote };
   }
 }
+
+/** Lets buyers give a URL where they are called back. */
+const CALLBACKS: X402Part = {
+  open: ({ callbacks }) => ({ callbackUrls: callbacks && new CallbackGuard(callbacks) }),
+};
 
 async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpResponse> {
   const { method, path, headers, body } = request;

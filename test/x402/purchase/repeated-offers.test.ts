@@ -90,6 +90,7 @@ class Parts {
       door: new X402Door({ descriptions: describedAt(publicUrl), pages: unused }),
       checkout: new Checkout({
         prices,
+        callbacks: undefined,
         inputs,
         purchase: unused,
         limits: new ClientLimits({ limits }),

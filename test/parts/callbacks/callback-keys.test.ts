@@ -1,7 +1,7 @@
 import { createPublicKey, randomBytes, verify } from "node:crypto";
 import { expect, test } from "vitest";
-import { CallbackKeys } from "../../src/core/callback-keys.ts";
-import { parseStandardWebhooksKey, signStandardWebhook } from "../../src/core/standard-webhooks.ts";
+import { parseStandardWebhooksKey, signStandardWebhook } from "../../../src/core/standard-webhooks.ts";
+import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 
 const privateKey = () => `whsk_${randomBytes(32).toString("base64")}`;
 

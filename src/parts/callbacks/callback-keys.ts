@@ -1,5 +1,6 @@
 import { createPublicKey, type KeyObject, randomBytes } from "node:crypto";
-import { type SigningKey, toSigningKey } from "./standard-webhooks.ts";
+import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
+import type { MethodHandlers } from "../../http/routes.ts";
 
 /** Keys that sign callbacks for everyone who shares no secret with jobgate. */
 export class CallbackKeys {
@@ -29,6 +30,13 @@ export class CallbackKeys {
   /** JSON Web Key Set of the public keys. */
   get published(): string {
     return this.#published;
+  }
+
+  /** Route of the public keys, which may be kept for a few minutes. */
+  get route(): readonly [path: string, handlers: MethodHandlers] {
+    const headers = { "content-type": "application/json", "cache-control": "public, max-age=300" };
+    const answer = () => ({ status: 200, headers, body: this.#published });
+    return ["/.well-known/jobgate-keys.json", { GET: answer, HEAD: answer }];
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { CallbackGuard } from "../../src/core/callbacks.ts";
-import { parseIpRange } from "../../src/core/network-address.ts";
-import { isPublicAddress } from "../../src/core/public-addresses.ts";
+import { parseIpRange } from "../../../src/core/network-address.ts";
+import { CallbackGuard } from "../../../src/parts/callbacks/callback-guard.ts";
+import { isPublicAddress } from "../../../src/parts/callbacks/public-addresses.ts";
 
 const guard = new CallbackGuard({ ports: [443, 8443], allowedAddresses: [] });
 
