@@ -3,9 +3,13 @@ import type { Part } from "../../part.ts";
 /** The books of a period: every payment, charge, refund and network fee. */
 export const part: Part = {
   async load() {
-    const { listMovements } = await import("./operator.ts");
     return ({ store }) => ({
-      operator: { methods: { listMovements: (request) => listMovements(request, store) } },
+      operator: {
+        async loadApi() {
+          const { listMovements } = await import("./operator.ts");
+          return { methods: { listMovements: (request) => listMovements(request, store) } };
+        },
+      },
     });
   },
 };

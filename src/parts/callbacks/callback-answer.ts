@@ -1,5 +1,5 @@
 import type { CallbackOutcome } from "../../store/contract/callback-ledger.ts";
-import { type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-client.ts";
+import { type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-answer.ts";
 import { retryDelayMs } from "./host-pauses.ts";
 
 /** Longest delay that a host can ask for. */

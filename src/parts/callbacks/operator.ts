@@ -6,7 +6,7 @@ import type {
   TestCallbacksRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { CALLBACK_STATES, nameIn } from "../../operator/messages.ts";
-import type { OperatorAddition, OperatorMethods } from "../../operator/methods.ts";
+import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, readPage } from "../../operator/requests.ts";
 import type { Callback } from "../../store/contract/callback-ledger.ts";
 import type { Store } from "../../store/store.ts";
@@ -28,7 +28,7 @@ interface OperatedSender {
 export function callbackOperation(parts: {
   readonly store: Pick<Store, "listCallbacks" | "retryCallback">;
   readonly sender: OperatedSender;
-}): OperatorAddition {
+}): ApiAddition {
   const { store, sender } = parts;
   const methods: OperatorMethods = {
     async listCallbacks(request: ListCallbacksRequest) {

@@ -6,13 +6,11 @@ import { callbacksTable } from "./config.ts";
 export const part: Part = {
   table: callbacksTable,
   async load() {
-    const [{ CallbackGuard }, { CallbackKeys }, { CallbackSender }, { callbackOperation }] =
-      await Promise.all([
-        import("./callback-guard.ts"),
-        import("./callback-keys.ts"),
-        import("./callback-sender.ts"),
-        import("./operator.ts"),
-      ]);
+    const [{ CallbackGuard }, { CallbackKeys }, { CallbackSender }] = await Promise.all([
+      import("./callback-guard.ts"),
+      import("./callback-keys.ts"),
+      import("./callback-sender.ts"),
+    ]);
     return (host) => {
       const { store, events, logger, telemetry } = host;
       const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
@@ -36,7 +34,9 @@ export const part: Part = {
             routes: () => [keys.route],
           }),
         },
-        operator: callbackOperation({ store, sender }),
+        operator: {
+          loadApi: async () => (await import("./operator.ts")).callbackOperation({ store, sender }),
+        },
         async start() {
           await use(host.config);
           await sender.start();

@@ -1,6 +1,4 @@
 import { isIP } from "node:net";
-import { Code, ConnectError } from "@connectrpc/connect";
-import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
 import { isAnyInConstantTime } from "../../core/constant-time.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
@@ -10,16 +8,8 @@ import type { RouteHandler, RouteTable } from "../../http/routes.ts";
 export type OperatorTokens = () => readonly string[];
 
 /** Wraps a handler: a request without access is refused before it is read. */
-export function guarded(tokens: OperatorTokens, handler: RouteHandler): RouteHandler {
-  return async (request) => {
-    try {
-      checkAccess(request, tokens());
-      return await handler(request);
-    } catch (error) {
-      if (error instanceof ConnectError) return refusalResponse(error);
-      throw error;
-    }
-  };
+function guarded(tokens: OperatorTokens, handler: RouteHandler): RouteHandler {
+  return (request) => accessRefusal(request, tokens()) ?? handler(request);
 }
 
 /** Wraps every handler of a table. */
@@ -36,41 +26,34 @@ export function guardedTable(tokens: OperatorTokens, table: RouteTable): RouteTa
 }
 
 /**
- * Checks where a request comes from, and its token.
+ * Checks where a request comes from, and its token. Returns the refusal of a request without access.
  *
  * A browser sends requests that any page asks for, so pages of other sites are refused by Origin and Sec-Fetch-Site,
  * which a page cannot change. Without a token, DNS rebinding remains: a site points a name of its own at this machine,
  * and its page calls what the browser takes for the page's own server. So without a token only IP addresses and
  * localhost are accepted as hosts. With a token any name is safe, because the browser does not send it there.
- * @throws ConnectError PERMISSION_DENIED for another site's page or for a host name without a token; UNAUTHENTICATED
- *   without the token; INVALID_ARGUMENT for an invalid Host header
  */
-function checkAccess(request: HttpRequest, tokens: readonly string[]): void {
+function accessRefusal(request: HttpRequest, tokens: readonly string[]): HttpResponse | undefined {
   const { host = "" } = request.headers;
   if (!URL.canParse(`http://${host}`))
-    throw new ConnectError("The Host header is missing or invalid.", Code.InvalidArgument);
+    return refusal(400, "invalid_argument", "The Host header is missing or invalid.");
   if (isFromAnotherSite(request, tokens.length === 0 ? ["http:"] : ["http:", "https:"]))
-    throw new ConnectError("Pages of other sites may not use this API.", Code.PermissionDenied);
+    return refusal(403, "permission_denied", "Pages of other sites may not use this API.");
   if (tokens.length === 0) {
-    if (isAddress(host)) return;
-    throw new ConnectError(
-      "Without operator.token in the configuration, this answers only at an IP address or localhost.",
-      Code.PermissionDenied,
-    );
+    if (isAddress(host)) return undefined;
+    const message =
+      "Without operator.token in the configuration, this answers only at an IP address or localhost.";
+    return refusal(403, "permission_denied", message);
   }
   const sent = bearerToken(request);
-  if (sent === undefined || !isAnyInConstantTime(sent, tokens)) {
-    throw new ConnectError(
-      "The operator's token is required: Authorization: Bearer <token>.",
-      Code.Unauthenticated,
-    );
-  }
+  if (sent !== undefined && isAnyInConstantTime(sent, tokens)) return undefined;
+  const message = "The operator's token is required: Authorization: Bearer <token>.";
+  return refusal(401, "unauthenticated", message, { "www-authenticate": "Bearer" });
 }
 
-/** Makes the answer to a refused request. gRPC-Web clients take the code from the HTTP status. */
-function refusalResponse(error: ConnectError): HttpResponse {
-  const headers = error.code === Code.Unauthenticated ? { "www-authenticate": "Bearer" } : {};
-  return jsonResponse(codeToHttpStatus(error.code), errorToJson(error, undefined), headers);
+/** Makes a refusal as the Connect protocol writes it. gRPC-Web clients take the code from the HTTP status. */
+function refusal(status: number, code: string, message: string, headers = {}): HttpResponse {
+  return jsonResponse(status, { code, message }, headers);
 }
 
 /**

@@ -22,14 +22,15 @@ import type {
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { version } from "../../node/version.ts";
 import { type DecimalsOf, decimalsIn, toRefund } from "../../operator/messages.ts";
-import type { OperatorMethods } from "../../operator/methods.ts";
+import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { isCallId, notFound, readPage } from "../../operator/requests.ts";
 import type { Refund } from "../../store/contract/refund-ledger.ts";
-import { Activity } from "./activity.ts";
+import { countActivity } from "./activity.ts";
 import { adoptPayment } from "./adoption.ts";
 import { toConfiguration } from "./configuration.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
 import { toEndpoints } from "./endpoints.ts";
+import type { History } from "./history.ts";
 import {
   asDeadLetter,
   toCall,
@@ -60,24 +61,25 @@ const MAX_GROUPS = 500;
 /** The methods of `jobgate.v1.OperatorService` that parts do not add. */
 export class OperatorApi implements OperatorMethods {
   readonly #sources: OperatorSources;
+  readonly #history: History;
+  readonly #additions: readonly ApiAddition[];
   readonly #logger: Logger;
   readonly #tail: Tail;
-  readonly #activity: Activity;
-  readonly #startedAt: number;
-
   readonly #decimalsOf: DecimalsOf;
 
-  constructor(sources: OperatorSources, logger: Logger) {
+  constructor(base: {
+    readonly sources: OperatorSources;
+    readonly history: History;
+    readonly additions: readonly ApiAddition[];
+    readonly logger: Logger;
+  }) {
+    const { sources, history, additions, logger } = base;
     this.#sources = sources;
+    this.#history = history;
+    this.#additions = additions;
     this.#logger = logger;
     this.#decimalsOf = decimalsIn(sources.configuration);
     this.#tail = new Tail(sources.events, this.#decimalsOf);
-    this.#activity = new Activity(sources.counters, sources.clock);
-    this.#startedAt = sources.clock();
-  }
-
-  stop(): void {
-    this.#activity.stop();
   }
 
   getInfo() {
@@ -85,8 +87,8 @@ export class OperatorApi implements OperatorMethods {
     const { pending, ...status } = store.status();
     return {
       version,
-      startedAt: timestampFromMs(this.#startedAt),
-      uptime: durationFromMs(clock() - this.#startedAt),
+      startedAt: timestampFromMs(this.#history.startedAt),
+      uptime: durationFromMs(clock() - this.#history.startedAt),
       listeners: [...listeners()],
       store: {
         ...status,
@@ -119,7 +121,7 @@ export class OperatorApi implements OperatorMethods {
         Code.NotFound,
       );
     }
-    const details = this.#sources.additions().flatMap((one) => one.callDetails?.(call.callId) ?? []);
+    const details = this.#additions.flatMap((one) => one.callDetails?.(call.callId) ?? []);
     return {
       call: toCall(call, this.#decimalsOf),
       timeline: timelineOf(call, payment, refund).map((event) => toEvent(event, this.#decimalsOf)),
@@ -243,7 +245,7 @@ export class OperatorApi implements OperatorMethods {
   }
 
   getActivity(request: GetActivityRequest) {
-    return this.#activity.answer(request);
+    return countActivity(request, this.#history.samples());
   }
 
   getConfiguration() {
@@ -251,7 +253,7 @@ export class OperatorApi implements OperatorMethods {
   }
 
   tail({ history }: TailRequest, { signal }: HandlerContext) {
-    return this.#tail.read(signal, history);
+    return this.#tail.read(signal, () => this.#history.latest(history));
   }
 
   async #findRefund(callId: bigint): Promise<Refund | undefined> {

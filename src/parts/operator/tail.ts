@@ -7,8 +7,6 @@ import { toEvent } from "./messages.ts";
 
 /** Most events buffered for one slow reader. An event is a few hundred bytes. */
 const MAX_BUFFERED = 1_000;
-/** Events that are kept for later readers. */
-const MAX_HISTORY = 500;
 /** Most readers at once. */
 const MAX_READERS = 32;
 /** Longest silence on a stream: an idle connection may be lost without either end noticing. */
@@ -19,27 +17,23 @@ export class Tail {
   readonly #events: EventHub;
   readonly #decimalsOf: DecimalsOf;
   readonly #maxSilenceMs: number;
-  /** Ring of the latest events; the oldest is at `#next`. */
-  readonly #recent: GatewayEvent[] = [];
-  #next = 0;
   #readers = 0;
 
   constructor(events: EventHub, decimalsOf: DecimalsOf, maxSilenceMs = MAX_SILENCE_MS) {
     this.#events = events;
     this.#decimalsOf = decimalsOf;
     this.#maxSilenceMs = maxSilenceMs;
-    events.subscribe((event) => {
-      this.#recent[this.#next] = event;
-      this.#next = (this.#next + 1) % MAX_HISTORY;
-    });
   }
 
   /**
    * Yields earlier events and an empty message at once, then each event, and an empty message after every silence.
    * @param signal ends the stream with its reason
-   * @param history number of earlier events
+   * @param earlier reads earlier events at the moment from which the stream has the later ones
    */
-  async *read(signal: AbortSignal, history = 0): AsyncGenerator<TailResponse> {
+  async *read(
+    signal: AbortSignal,
+    earlier: () => readonly GatewayEvent[] = () => [],
+  ): AsyncGenerator<TailResponse> {
     if (this.#readers >= MAX_READERS) {
       throw new ConnectError(
         `Too many readers: at most ${MAX_READERS} can tail at once.`,
@@ -52,8 +46,7 @@ export class Tail {
     const wake = () => buffer.wake();
     signal.addEventListener("abort", wake);
     try {
-      const earlier = [...this.#recent.slice(this.#next), ...this.#recent.slice(0, this.#next)];
-      for (const event of earlier.slice(Math.max(0, earlier.length - history)))
+      for (const event of earlier())
         yield create(TailResponseSchema, { event: toEvent(event, this.#decimalsOf) });
       yield create(TailResponseSchema);
       while (!signal.aborted) {

@@ -2,6 +2,7 @@ import type { LookupFunction } from "node:net";
 import { type Dispatcher, Pool } from "undici";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import { version } from "../../node/version.ts";
+import type { HttpOutcome } from "./http-answer.ts";
 
 const MAX_CONNECT_MS = 10_000;
 /**
@@ -10,29 +11,6 @@ const MAX_CONNECT_MS = 10_000;
  */
 const KEPT_MS = 1_000;
 const MAX_ANSWER_HEADER_BYTES = 16_384;
-
-/** A whole answer, or the part of it that is read. */
-export interface HttpAnswer {
-  readonly status: number;
-  readonly contentType: string | undefined;
-  readonly contentEncoding: string | undefined;
-  readonly retryAfter: string | undefined;
-  /** Cut at the client's limit. */
-  readonly body: Buffer;
-  readonly isCut: boolean;
-}
-
-/** How a request ended. */
-export type HttpOutcome =
-  | { readonly kind: "answered"; readonly answer: HttpAnswer }
-  /** The request was sent, and no whole answer came in time. */
-  | { readonly kind: "timed_out"; readonly reason: string }
-  /** The connection broke after the request was sent: the server may have got it, and may have ended because of it. */
-  | { readonly kind: "lost"; readonly reason: string }
-  /** No connection: the server has not seen the request. */
-  | { readonly kind: "unreached"; readonly reason: string }
-  /** The request has a header that HTTP does not allow. */
-  | { readonly kind: "invalid"; readonly reason: string };
 
 /** One request in progress. */
 export interface HttpExchange {
@@ -206,24 +184,4 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
 /** Returns the first of several headers with one name. */
 function single(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
-}
-
-export function isSuccess(status: number): boolean {
-  return status >= 200 && status < 300;
-}
-
-/**
- * Parses Retry-After: seconds, or an HTTP date.
- * @param now Unix milliseconds
- * @returns undefined for anything else, and for a time that is not ahead
- */
-export function retryAfterMs(value: string | undefined, now: number, longestMs: number): number | undefined {
-  if (value === undefined) return undefined;
-  const waitMs = /^\d+$/.test(value) ? Number(value) * 1_000 : httpDate(value) - now;
-  return waitMs > 0 ? Math.min(waitMs, longestMs) : undefined;
-}
-
-/** Returns Unix milliseconds, or NaN. `Date.parse` alone also reads plain numbers and dates without a zone. */
-function httpDate(value: string): number {
-  return / GMT$/.test(value) ? Date.parse(value) : Number.NaN;
 }

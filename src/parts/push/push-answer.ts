@@ -1,7 +1,7 @@
 import { isMediaType } from "../../core/job-call.ts";
 import { RUNNER_LIMITS } from "../../delivery/runner-requests.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
-import { type HttpAnswer, type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-client.ts";
+import { type HttpAnswer, type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-answer.ts";
 
 /** How one request to a target ended. */
 export type PushOutcome =

@@ -1,3 +1,4 @@
+import type { OperatorAddition } from "../../operator/methods.ts";
 import type { Part } from "../../part.ts";
 import { refundsTable } from "./config.ts";
 
@@ -7,17 +8,19 @@ export const part: Part = {
   async load(whole) {
     const { x402 } = whole;
     const config = refundsTable.in(whole);
-    const [{ refundMethods }, { Refunds }] = await Promise.all([
-      import("./operator.ts"),
-      config === undefined ? { Refunds: undefined } : import("./refunds.ts"),
-    ]);
+    const { Refunds } = config === undefined ? {} : await import("./refunds.ts");
     return (host) => {
       const { store, logger, telemetry } = host;
-      const methods = refundMethods({ store, logger, configuration: () => host.config });
-      if (config === undefined || Refunds === undefined) return { operator: { methods } };
+      const operator: OperatorAddition = {
+        async loadApi() {
+          const { refundMethods } = await import("./operator.ts");
+          return { methods: refundMethods({ store, logger, configuration: () => host.config }) };
+        },
+      };
+      if (config === undefined || Refunds === undefined) return { operator };
       const refunds = new Refunds({ config, tokens: x402?.acceptedTokens ?? [], store, logger, telemetry });
       return {
-        operator: { methods },
+        operator,
         gauges: () => refunds.gauges(),
         start: () => refunds.start(),
         reload: (next) => refunds.use(next.x402?.acceptedTokens ?? []),

@@ -1,8 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
+import { EventHub } from "../../../src/core/events.ts";
 import { GetActivityRequestSchema } from "../../../src/gen/jobgate/v1/operator_pb.ts";
-import { Activity } from "../../../src/parts/operator/activity.ts";
+import { countActivity } from "../../../src/parts/operator/activity.ts";
+import { History } from "../../../src/parts/operator/history.ts";
 import { ProcessTelemetry } from "../../../src/parts/telemetry/process-telemetry.ts";
 
 const MINUTE = 60_000;
@@ -11,20 +13,22 @@ const MINUTE = 60_000;
 function startActivity() {
   const telemetry = new ProcessTelemetry();
   let now = 1_000 * MINUTE;
-  const activity = new Activity(telemetry.counters, () => now);
+  const { counters } = telemetry;
+  const history = new History({ events: new EventHub(), counters, clock: () => now });
   return {
     passMinutes(count: number) {
       for (let minute = 0; minute < count; minute++) {
         telemetry.count("jobgate_jobcalls_acked_total", {});
         now += MINUTE;
-        activity.sample();
+        history.sample();
       }
     },
     acks(request: { since?: number; bucket?: number } = {}) {
       const since = request.since === undefined ? {} : { since: timestampFromMs(request.since * MINUTE) };
       const bucket = request.bucket === undefined ? {} : { bucket: durationFromMs(request.bucket * MINUTE) };
-      const answer = activity.answer(create(GetActivityRequestSchema, { ...since, ...bucket }));
-      return answer.activity.map(({ from, acked }) => [timestampMs(from) / MINUTE, Number(acked)]);
+      const message = create(GetActivityRequestSchema, { ...since, ...bucket });
+      const { activity } = countActivity(message, history.samples());
+      return activity.map(({ from, acked }) => [timestampMs(from) / MINUTE, Number(acked)]);
     },
   };
 }

@@ -116,12 +116,21 @@ export async function startOperator(
       additions: () =>
         options.additions ?? [
           { routes: metricsRoutes(registry), files: pageRoutes() },
-          { methods: refundMethods({ store, configuration: () => configuration, logger }) },
-          callbackOperation({
-            store,
-            sender: options.callbacks ?? { urls: [], poke: () => {}, test: async () => undefined },
-          }),
-          { methods: { listMovements: (request) => listMovements(request, store) } },
+          {
+            loadApi: async () => ({
+              methods: {
+                ...refundMethods({ store, configuration: () => configuration, logger }),
+                listMovements: (request) => listMovements(request, store),
+              },
+            }),
+          },
+          {
+            loadApi: async () =>
+              callbackOperation({
+                store,
+                sender: options.callbacks ?? { urls: [], poke: () => {}, test: async () => undefined },
+              }),
+          },
         ],
       counters: telemetry.counters,
       configuration: () => configuration,

@@ -6,6 +6,7 @@ import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterEach, expect, onTestFinished, test } from "vitest";
 import { EventHub } from "../../../src/core/events.ts";
 import { type Event, OperatorService, PaymentState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
+import { History } from "../../../src/parts/operator/history.ts";
 import { Tail } from "../../../src/parts/operator/tail.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { startRunner } from "../../helpers/runner.ts";
@@ -191,12 +192,14 @@ test("A reader that stops reading costs no memory, and learns exactly how many e
 
 test("A tail begins with as many of the latest events as it asks for, oldest first", async () => {
   const events = new EventHub();
+  const history = new History({ events, counters: () => [], clock: Date.now });
   const tail = new Tail(events, () => undefined);
   const leaving = new AbortController();
   onTestFinished(() => leaving.abort());
-  const earlier = async (history: number) => {
+  onTestFinished(() => history.stop());
+  const earlier = async (count: number) => {
     const ids: number[] = [];
-    for await (const { event } of tail.read(leaving.signal, history)) {
+    for await (const { event } of tail.read(leaving.signal, () => history.latest(count))) {
       if (event === undefined) break;
       ids.push(Number(event.callId));
     }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { retryAfterMs } from "../../../src/parts/outbound/http-client.ts";
+import { retryAfterMs } from "../../../src/parts/outbound/http-answer.ts";
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const DAY_MS = 86_400_000;

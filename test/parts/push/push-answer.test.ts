@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { HttpAnswer } from "../../../src/parts/outbound/http-client.ts";
+import type { HttpAnswer } from "../../../src/parts/outbound/http-answer.ts";
 import { readOutcome } from "../../../src/parts/push/push-answer.ts";
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
