@@ -2,8 +2,9 @@ import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { Checked, Complete } from "./check-shape.ts";
-import type { Job } from "./jobs.ts";
+import type { Config } from "./config.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
+import type { PartTable, PartTables, ShownBeside } from "./part-tables.ts";
 import type { ConfigTables } from "./schema.ts";
 
 /** Surroundings of a table, for its checks. */
@@ -27,12 +28,10 @@ export interface TableListener {
   readonly bindAddress: BindAddress | undefined;
 }
 
-/** Tables of the core that get values of a part when they are shown. */
-interface ShownBeside {
-  readonly x402?: { readonly jobs?: readonly Job[] };
-}
-
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
+
+/** The configuration without what parts make of their tables. */
+type CoreConfig = Omit<Config, "parts">;
 
 interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
@@ -40,8 +39,11 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   readonly keys: Keys;
   /** Checks the keys against each other and against the tables of the core, and reads the files that they name. */
   check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;
-  /** Completes keys without mistakes. */
-  complete(keys: Complete<Output<Keys>>, read: Awaited<Read>): Own;
+  /**
+   * Completes keys without mistakes.
+   * @param core the tables of the core, completed
+   */
+  complete(keys: Complete<Output<Keys>>, read: Awaited<Read>, core: CoreConfig): Own;
   /** Returns what is in use after a reload. Absent: a change needs a restart. */
   afterReload?(running: Own, next: Own): Own;
   /** Returns the address that the part listens on. */
@@ -53,7 +55,7 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
 }
 
 /** A table of the configuration, or keys of a table, that a part brings. */
-export class ConfigTable<Own = unknown> {
+export class ConfigTable<Own = unknown> implements PartTable {
   /** Table that has the keys, spelled as in the schema. */
   readonly parent: readonly string[];
   readonly keys: z.ZodRawShape;
@@ -71,7 +73,6 @@ export class ConfigTable<Own = unknown> {
     return new ConfigTable(declaration as unknown as Declaration<z.ZodRawShape, Own, unknown>);
   }
 
-  /** Paths of the keys, as the file spells them. */
   get paths(): readonly string[] {
     return this.givenPaths(this.keys);
   }
@@ -118,13 +119,12 @@ export class ConfigTable<Own = unknown> {
   }
 
   /** @param read what {@link check} returned */
-  complete(keys: object, read: unknown): Own {
-    return this.#declaration.complete(keys as never, read as never);
+  complete(keys: object, read: unknown, core: CoreConfig): Own {
+    return this.#declaration.complete(keys as never, read as never, core);
   }
 
-  afterReload(running: Own | undefined, next: Own | undefined): Own | undefined {
-    if (running === undefined || next === undefined) return running;
-    return this.#declaration.afterReload?.(running, next) ?? running;
+  afterReload(running: Own, next: Own): Own {
+    return this.#declaration.afterReload ? this.#declaration.afterReload(running, next) : running;
   }
 
   summary(own: unknown): string | undefined {
@@ -135,9 +135,6 @@ export class ConfigTable<Own = unknown> {
     return own === undefined ? {} : (this.#declaration.show?.(own as Own, whole) ?? {});
   }
 }
-
-/** The completed tables of parts. */
-export type PartTables = ReadonlyMap<ConfigTable, unknown>;
 
 /** Adds the keys of tables to the schema of the core. */
 export function withTables<Schema extends z.ZodType>(schema: Schema, tables: readonly ConfigTable[]): Schema {

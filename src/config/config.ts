@@ -1,16 +1,13 @@
 import { defined } from "../core/objects.ts";
 import { type Complete, required } from "./check-shape.ts";
-import type { PartTables } from "./config-table.ts";
+import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
 import { secretList } from "./value-types.ts";
 import { toWebhooksConfig } from "./webhooks.ts";
 import { type FileContents, toX402Config } from "./x402.ts";
 
 /** The configuration after it is read, checked and completed. */
-export type Config = Complete<ReturnType<typeof toConfig>> & {
-  /** Tables of parts: each part finds its own. */
-  readonly parts: PartTables;
-};
+export type Config = Complete<ReturnType<typeof toConfig>>;
 export type StoreConfig = Config["store"];
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
@@ -33,9 +30,7 @@ export type {
 } from "./webhooks.ts";
 export type {
   AcceptedToken,
-  MppConfig,
   RateSource,
-  ReceiptsConfig,
   X402Config,
   X402Limits,
 } from "./x402.ts";
@@ -59,8 +54,9 @@ export interface TlsFiles {
 export function toConfig(
   tables: CompleteTables & Pick<ConfigTables, "ofParts">,
   { tls, ...files }: FileContents & { readonly tls: TlsFiles },
+  parts: PartTables,
 ) {
-  const { store, operator, x402, jobs, jobPricing, webhooks, mcp } = tables;
+  const { store, operator, x402, jobs, jobPricing, webhooks } = tables;
   const ownServiceId = serviceIdOf(tables);
   return defined({
     store: defined({ ...store, ca: store.ca && required(tls.storeCa) }),
@@ -75,10 +71,12 @@ export function toConfig(
         jobs,
         serviceId: ownServiceId,
         files,
-        mcp,
+        parts,
         paysBack: tables.ofParts.has("x402.refunds"),
       }),
     webhooks: webhooks && toWebhooksConfig(webhooks),
+    /** Tables of parts: each part finds its own. */
+    parts,
   });
 }
 

@@ -59,11 +59,6 @@ export const facilitatorSchema = z.object({
   minBalance: decimalAmount(18, "an amount of the native token").optional(),
 });
 
-/** `[x402.receipts]`: the key that signs offers and receipts. */
-export const receiptsSchema = z.object({
-  signer: signer.describe('a table such as { private_key = "file:/run/secrets/receipts" }'),
-});
-
 export type SignerTable = Checked<z.output<typeof signer>>;
 export type FacilitatorTable = Checked<z.output<typeof facilitatorSchema>>;
 type FacilitatorOutput = Complete<z.output<typeof facilitatorSchema>>;

@@ -15,7 +15,7 @@ import { checkStore } from "./rules/store.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import { type ConfigTables, configSchema, operatorSchema, storePlaceSchema } from "./schema.ts";
-import { readReceiptSigner, readSigners } from "./signers.ts";
+import { readSigners } from "./signers.ts";
 import { readTlsFiles } from "./tls-files.ts";
 
 export type LoadConfigResult =
@@ -67,7 +67,6 @@ export async function loadConfigWith(
   const files = signers && {
     inputs: await readJobInputs(tables, folder, mistakes),
     signers,
-    receiptSigner: await readReceiptSigner(tables, folder, mistakes),
     tls: await readTlsFiles(tables, mistakes),
   };
   if (tables !== undefined) {
@@ -83,18 +82,18 @@ export async function loadConfigWith(
   const parts = await Promise.all(
     ofParts.map(async ({ table, keys }) => {
       const read = tables && (await table.check(keys, { tables, mistakes, folder, settlers }));
-      return { table, complete: () => table.complete(keys, read) };
+      return { table, keys, read };
     }),
   );
   const found = mistakes.mistakes();
   if (found.length > 0 || tables === undefined || files === undefined) return { ok: false, mistakes: found };
+  // Nothing was reported, so nothing was left out.
+  const ofEachPart = new Map<ConfigTable, unknown>();
+  const config = toConfig(tables as Parameters<typeof toConfig>[0], files, ofEachPart);
+  for (const { table, keys, read } of parts) ofEachPart.set(table, table.complete(keys, read, config));
   return {
     ok: true,
-    // Nothing was reported, so nothing was left out.
-    config: {
-      ...toConfig(tables as Parameters<typeof toConfig>[0], files),
-      parts: new Map(parts.map(({ table, complete }) => [table, complete()])),
-    },
+    config,
     warnings: mistakes.warnings(),
     mistakeAt: (path, message) => mistakes.locate({ path: pathInFile(path, tables), message }),
   };

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { defined } from "../core/objects.ts";
 import type { Config, FacilitatorConfig, Job, RunnerConfig, X402Config } from "./config.ts";
-import type { PartTables } from "./config-table.ts";
 import { fileKey } from "./mistakes.ts";
+import type { PartTable, PartTables } from "./part-tables.ts";
 
 /**
  * Returns the configuration in effect after a reload. Sockets, the store and settings that runners rely on cannot change
@@ -12,18 +12,23 @@ import { fileKey } from "./mistakes.ts";
  */
 export function afterReload(running: Config, next: Config): Config {
   const { store, runner, operator, x402, webhooks } = running;
+  const parts = partsAfterReload(running.parts, next.parts);
   const tls = hasSameKeys(runner.tls, next.runner.tls) ? next.runner.tls : runner.tls;
   return defined({
     ...running,
     store: isSamePlace(store.url, next.store.url) ? { ...store, url: next.store.url } : store,
-    parts: new Map(
-      [...running.parts].map(([table, own]) => [table, table.afterReload(own, next.parts.get(table))]),
-    ),
+    parts,
     runner: defined({ ...runner, tokens: next.runner.tokens, tls }),
     operator: { ...operator, tokens: next.operator.tokens },
-    x402: x402 && next.x402 ? x402AfterReload(x402, next.x402) : x402,
+    x402: x402 && next.x402 ? { ...x402AfterReload(x402, next.x402), parts } : x402,
     webhooks: webhooks && next.webhooks ? { ...next.webhooks, bindAddress: webhooks.bindAddress } : webhooks,
   });
+}
+
+function partsAfterReload(running: PartTables, next: PartTables): PartTables {
+  const inUse = ([table, own]: readonly [PartTable, unknown]) =>
+    [table, next.has(table) ? table.afterReload(own, next.get(table)) : own] as const;
+  return new Map([...running].map(inUse));
 }
 
 function x402AfterReload(running: X402Config, next: X402Config): X402Config {
@@ -92,7 +97,8 @@ export function changesThatNeedRestart(running: Config, next: Config): string[] 
     if (name === "parts") return partsThatNeedRestart(inEffect.parts, next.parts);
     const [used, wanted] = [inEffect, next].map((config) => config[name as keyof Config] as object);
     if (!SPLIT_TABLES.has(name) || used === undefined || wanted === undefined) return fileKey(name);
-    return differences(used, wanted).map((key) => TOP_LEVEL[key] ?? `${fileKey(name)}.${fileKey(key)}`);
+    const changed = differences(used, wanted).filter((key) => key !== "parts");
+    return changed.map((key) => TOP_LEVEL[key] ?? `${fileKey(name)}.${fileKey(key)}`);
   });
   return [...new Set(changes)];
 }

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
-import { bearerTokens, filePath, integer, oneOf, seconds, trueOrFalse, u64 } from "./value-types.ts";
-import { bindAddress, storeUrl, webOrigin } from "./web-types.ts";
+import { bearerTokens, filePath, integer, oneOf, seconds, u64 } from "./value-types.ts";
+import { bindAddress, storeUrl } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
 import { jobPricingSchema, x402Schema } from "./x402.ts";
 
@@ -54,16 +54,6 @@ const operator = z.object({
   token: bearerTokens().optional(),
 });
 
-/** The jobs of `[x402]` as tools of an MCP server. */
-const mcp = z.object({
-  enabled: trueOrFalse().default(false),
-  /** Origins of web pages that may use it, besides that of `publicUrl`. */
-  allowedOrigins: z
-    .array(webOrigin())
-    .describe('an array of origins, such as ["https://agent.example"], or ["*"]')
-    .default([]),
-});
-
 export const configSchema = z.object({
   /** Stamped on webhook JobCalls. */
   serviceId: u64().optional(),
@@ -76,7 +66,6 @@ export const configSchema = z.object({
   jobPricing: jobPricingSchema.default({}),
   /** Absent: the gateway does not listen. */
   webhooks: webhooksSchema.optional(),
-  mcp: mcp.optional(),
 });
 
 /** A file whose values were checked one by one. Wrong values are left out. */

@@ -34,16 +34,6 @@ export async function readSigners(
   return signers;
 }
 
-/** Reads the key of `[x402.receipts]`. It signs no transactions, so it may be anyone's: best that of `pay_to`. */
-export async function readReceiptSigner(
-  { x402 }: Pick<ConfigTables, "x402">,
-  folder: string,
-  mistakes: MistakeList,
-): Promise<Signer | undefined> {
-  if (x402?.receipts?.signer === undefined) return undefined;
-  return readSigner(x402.receipts.signer, mistakes.at("x402", "receipts", "signer"), folder);
-}
-
 /** Reads the key of one signer. */
 export async function readSigner(
   table: SignerTable,

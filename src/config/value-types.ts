@@ -74,25 +74,6 @@ export function secretList<T>(secrets: string | readonly T[] | undefined): reado
   return typeof secrets === "string" ? [secrets] : secrets;
 }
 
-const DEMO_KEYS = ["0123456789abcdef".repeat(4)];
-/** A key with fewer different digits was typed, not drawn: of a billion random keys, none has so few. */
-const MIN_DIFFERENT_DIGITS = 8;
-
-/** Key that MPP challenges are made with. */
-export const mppKey = () =>
-  kind(
-    z.string().refine((key) => mppKeyFault(key) === undefined),
-    "64 or more lower-case hex digits that are random (`openssl rand -hex 32`), as env:NAME or file:PATH",
-    { fault: mppKeyFault },
-  );
-
-function mppKeyFault(key: string): string | undefined {
-  if (!/^[0-9a-f]*$/.test(key)) return "has a character that is not a lower-case hex digit";
-  if (key.length < 64) return `has ${key.length} hex digits`;
-  const isTyped = DEMO_KEYS.includes(key) || new Set(key).size < MIN_DIFFERENT_DIGITS;
-  return isTyped ? "is not random" : undefined;
-}
-
 /** Value of an HTTP header, which may be a secret. */
 export const headerValue = (notes: ValueNotes<string> = SECRET) =>
   matching(

@@ -7,28 +7,24 @@ import {
   type FacilitatorConfig,
   facilitatorSchema,
   facilitatorUrl,
-  receiptsSchema,
   type Signer,
   toFacilitator,
   toRemoteFacilitator,
 } from "./facilitators.ts";
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
 import { type JobInput, type JobOutput, toJob } from "./jobs.ts";
+import type { PartTables } from "./part-tables.ts";
 import {
   address,
-  headerValue,
   idKey,
   integer,
   jsonPointer,
   label,
   maxBodyBytes,
-  mppKey,
   network,
   oneOf,
   rate,
   seconds,
-  secretList,
-  secretOrArray,
   serviceName,
   text,
   trueOrFalse,
@@ -93,16 +89,6 @@ const acceptedToken = z.object({
   confirmations: integer(1, 10_000).default(1),
   /** A settlement counts only once the chain shows it. Never true without `rpcUrl`. */
   requireOnchainConfirmation: trueOrFalse().optional(),
-});
-
-/** MPP, a second protocol to pay in. Absent: its routes and challenges do not exist. */
-const mpp = z.object({
-  /** Default: the host of `publicUrl`. */
-  realm: headerValue(SHOWN).optional(),
-  /** Challenges are made with the first, and recognised by any. */
-  secretKey: secretOrArray(mppKey(), "keys"),
-  /** At most `quoteTtlSecs`. Default: 300, or that. */
-  challengeTtlSecs: integer(1, 31_536_000).optional(),
 });
 
 /** URLs that buyers may give in `Callback-URL`. */
@@ -172,11 +158,9 @@ export const x402Schema = z.object({
     .min(1)
     .describe("an array of tables, one for each facilitator")
     .optional(),
-  receipts: receiptsSchema.optional(),
   callbacks: buyerCallbacks.prefault({}),
   acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
   jobPolicies: z.array(jobPolicySchema).describe("an array of tables, one for each job").default([]),
-  mpp: mpp.optional(),
 });
 
 /** The `[job_pricing]` table: price by service id and job index. */
@@ -192,8 +176,6 @@ export type AcceptedToken = Complete<ReturnType<typeof toToken>>;
 /** Source of a token's rate: whole tokens for one native unit. */
 export type RateSource = NonNullable<AcceptedToken["rate"]>;
 export type X402Limits = X402Config["limits"];
-export type MppConfig = NonNullable<X402Config["mpp"]>;
-export type ReceiptsConfig = NonNullable<X402Config["receipts"]>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
 
 /** Contents of the files that keys name. */
@@ -202,8 +184,6 @@ export interface FileContents {
   readonly inputs: ReadonlyMap<number, JobInput>;
   /** Signers by the index of their facilitator, those without a file included. */
   readonly signers: ReadonlyMap<number, readonly Signer[]>;
-  /** That of `[x402.receipts]`. */
-  readonly receiptSigner?: Signer | undefined;
 }
 
 /** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
@@ -212,10 +192,8 @@ export function toX402Config(
     ratePerNativeUnit,
     markupBps,
     serviceId: _,
-    mpp,
     facilitatorUrl,
     facilitators,
-    receipts,
     callbacks,
     ...x402
   }: Complete<z.output<typeof x402Schema>>,
@@ -226,24 +204,19 @@ export function toX402Config(
     readonly serviceId: bigint;
     readonly files: FileContents;
     readonly paysBack: boolean;
-    readonly mcp: { readonly enabled: boolean; readonly allowedOrigins: readonly string[] } | undefined;
+    readonly parts: PartTables;
   },
 ) {
-  const { inputs, signers, receiptSigner } = of.files;
+  const { inputs, signers } = of.files;
   const publicUrl = x402.publicUrl ?? localUrl(x402.bindAddress);
   const jobs = of.jobs.map((job, i) => toJob(job, { serviceId: of.serviceId, input: inputs.get(i) }));
   return defined({
     ...x402,
     publicUrl,
-    mpp: mpp && toMpp(mpp, { publicUrl, quoteTtlSecs: x402.quoteTtlSecs }),
-    /** Absent: there is no MCP server. */
-    mcp: of.mcp?.enabled ? { allowedOrigins: of.mcp.allowedOrigins } : undefined,
     /** Ordered as they are asked; at least one. */
     facilitators: toFacilitators(facilitatorUrl, facilitators, signers),
     /** True: the configuration has an account that failed jobs are paid back from. */
     paysBack: of.paysBack || undefined,
-    /** Absent: offers and receipts are not signed. */
-    receipts: receipts && { signer: required(receiptSigner) },
     /** Absent: buyers cannot give a URL. */
     callbacks: toBuyerCallbacks(callbacks),
     acceptedTokens: x402.acceptedTokens.map((token) => toToken(token, { ratePerNativeUnit, markupBps })),
@@ -252,23 +225,13 @@ export function toX402Config(
     /** Prices in wei by `jobKeyText`. A job's own price takes precedence. */
     jobPricing: toPriceMap(of.pricing),
     jobs: jobs.length > 0 ? jobs : undefined,
+    /** Tables of parts, as in the whole configuration. */
+    parts: of.parts,
   });
 }
 
 function toBuyerCallbacks({ enabled, ...rules }: Complete<z.output<typeof buyerCallbacks>>) {
   return enabled ? rules : undefined;
-}
-
-function toMpp(
-  { realm, secretKey, challengeTtlSecs }: Complete<z.output<typeof mpp>>,
-  { publicUrl, quoteTtlSecs }: { readonly publicUrl: string; readonly quoteTtlSecs: number },
-) {
-  return {
-    realm: realm ?? new URL(publicUrl).hostname,
-    /** The first makes challenges, and each recognises those that it made. */
-    secretKeys: secretList(secretKey),
-    challengeTtlSecs: challengeTtlSecs ?? Math.min(300, quoteTtlSecs),
-  };
 }
 
 function toFacilitators(

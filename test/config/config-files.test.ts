@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { mistakeText } from "../../src/config/mistakes.ts";
+import { mppTable } from "../../src/parts/mpp/config.ts";
 import { loadFiles, mistakesOf, TOKEN } from "./config-folder.ts";
 import { testMistakes } from "./mistake-cases.ts";
 
@@ -165,101 +166,5 @@ test("The SDK's example loads, [mpp] included", async () => {
   const result = await loadFiles(files, { env: { MPP_KEY } });
   if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
   const mpp = { realm: "operator.example.com", secretKeys: [MPP_KEY], challengeTtlSecs: 300 };
-  expect(result.config.x402?.mpp).toEqual(mpp);
-});
-
-test("A key of [mpp] that is short, typed by hand or an example's is a mistake, and so is a lifetime over that of offers", async () => {
-  const mistakesOf = async (key: string, ttl = 300) => {
-    const toml = SDK_EXAMPLE.replace("challenge_ttl_secs = 300", `challenge_ttl_secs = ${ttl}`);
-    const files = { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": toml };
-    const result = await loadFiles(files, { env: { MPP_KEY: key } });
-    return result.ok ? [] : result.mistakes.map(({ keyPath }) => keyPath);
-  };
-  const wrong = [MPP_KEY.slice(1), MPP_KEY.toUpperCase(), "ab".repeat(32), "0123456789abcdef".repeat(4)];
-  for (const key of wrong) expect(await mistakesOf(key)).toEqual(["x402.mpp.secret_key"]);
-  expect(await mistakesOf(MPP_KEY, 301)).toEqual(["x402.mpp.challenge_ttl_secs"]);
-  expect(await mistakesOf(MPP_KEY)).toEqual([]);
-});
-
-test.each([
-  ["nor a name", /transfer_method.*\neip3009_name.*\neip3009_version.*\n/, undefined],
-  ["but with a name", /transfer_method.*\n/, { name: "USD Coin", version: "2" }],
-])("A token of the SDK without a method %s is paid by Permit2, with a warning", async (_, left, eip3009) => {
-  const toml = SDK_EXAMPLE.replace(left, "");
-  const result = await loadFiles(
-    { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": toml },
-    { env: { MPP_KEY } },
-  );
-  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
-  expect(result.config.x402?.acceptedTokens).toMatchObject([
-    { symbol: "USDC", transferMethod: "permit2", ...(eip3009 && { eip3009 }) },
-  ]);
-  expect(result.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`)).toContainEqual(
-    expect.stringMatching(
-      /transfer_method is missing, so the token is paid by Permit2.*"eip3009", which this token has, or token = "USDC"/,
-    ),
-  );
-  expect(result.warnings.map(({ keyPath }) => keyPath)).toContain("x402.accepted_tokens[0].rpc_url");
-});
-
-test.each([
-  ["a preset", 'token = "USDC"'],
-  ["an address", 'asset = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"\nsymbol = "USDC"\ndecimals = 6'],
-])("A token with EIP-3009, by %s, that is paid by Permit2 alone is warned of", async (_, named) => {
-  const entry = (method: string) =>
-    `[[x402.accepted_tokens]]\nnetwork = "base"\n${named}\npay_to = "0x${"ab".repeat(20)}"\nrpc_url = "http://127.0.0.1:1"\nrate_per_native_unit = "1"\n${method}\n`;
-  const permit2 = entry('transfer_method = "permit2"');
-  const eip3009 = entry('transfer_method = "eip3009"\neip3009_name = "USD Coin"\neip3009_version = "2"');
-  const warningsOf = async (tokens: string) => {
-    const head =
-      'service_id = 1\n[runner]\nbind_address = "127.0.0.1:0"\n[store]\nurl = "sqlite:a.db"\n[x402]\nbind_address = "127.0.0.1:0"\npublic_url = "http://127.0.0.1"\nfacilitator_url = "http://127.0.0.1:1"\n[job_pricing.1]\n0 = "1000000000000000"\n';
-    const result = await loadFiles({ "jobgate.toml": `${head}${tokens}` });
-    if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
-    return result.warnings.flatMap(({ keyPath, message }) =>
-      keyPath.endsWith("transfer_method") ? [message] : [],
-    );
-  };
-  expect(await warningsOf(permit2)).toEqual([expect.stringContaining("although the token has EIP-3009")]);
-  expect(await warningsOf(`${permit2}${eip3009}`)).toEqual([]);
-  const byUse = '[[jobs]]\njob_index = 0\nmode = "public_paid"\ncharge = "used"\n';
-  expect(await warningsOf(`${permit2}${byUse}`)).toEqual([]);
-});
-
-test("A mistake in a separate file has that file's name and line", async () => {
-  const found = await mistakesOf(
-    {
-      "jobgate.toml": MAIN,
-      "x402.toml": SDK_X402.replace("decimals = 6", "decimals = 37"),
-      "hooks.toml": '[[endpoints]]\npath = "/hooks/a"\njob = 3\n',
-      "prices.toml": '\n[7]\n1 = "1"\n',
-    },
-    { env: { PRICES: "prices.toml" } },
-  );
-  expect(found.map(({ place }) => place)).toEqual([
-    "x402.toml:9 x402.accepted_tokens[0].decimals",
-    "hooks.toml:1 webhooks.endpoints[0].job_id",
-    "hooks.toml:3 webhooks.endpoints[0].job",
-  ]);
-});
-
-test("A syntax error in one file neither hides nor causes mistakes in another", async () => {
-  const found = await mistakesOf({
-    "jobgate.toml": 'x402 = "x402.toml"\nwebhooks = "missing.toml"\njob_pricing = "prices.toml"\n',
-    "x402.toml": "\nbind_address = \n",
-    "prices.toml": '[07]\n1 = "1"\n',
-  });
-  expect(found.map(({ place }) => place)).toEqual([
-    "x402.toml:2 x402",
-    "missing.toml webhooks",
-    "prices.toml:1 job_pricing.07",
-  ]);
-});
-
-test("The value of a variable is checked and never quoted", async () => {
-  const toml = '[store]\nurl = "env:STORE"\n';
-  const [mistake] = await mistakesOf(toml, { env: { STORE: "redis://:hunter2@host" } });
-  expect(mistake?.place).toBe("jobgate.toml:2 store.url");
-  expect(mistake?.message).not.toContain("hunter2");
-  const result = await loadFiles(toml, { env: { STORE: "postgres://u:p@host/db" } });
-  expect(result.ok && result.config.store.url).toBe("postgres://u:p@host/db");
+  expect(mppTable.in(result.config)).toEqual(mpp);
 });

@@ -57,6 +57,7 @@ test("A gateway with only the required keys has the documented defaults", async 
     jobPolicies: [],
     priceSource: "map",
     jobPricing: new Map(),
+    parts: expect.any(Map),
     limits: { maxUnpaidPerSecondPerClient: 1000, maxVerifiesPerClient: 128, maxVerifies: 512 },
   });
 });

@@ -6,7 +6,7 @@ import { checkShape } from "../../src/config/check-shape.ts";
 import { readConfigFiles } from "../../src/config/config-files.ts";
 import { MistakeList, mistakeText } from "../../src/config/mistakes.ts";
 import { configSchema } from "../../src/config/schema.ts";
-import { readReceiptSigner, readSigners } from "../../src/config/signers.ts";
+import { readSigners } from "../../src/config/signers.ts";
 import { KEYSTORES } from "../helpers/keystores.ts";
 import { TOKEN } from "./config-folder.ts";
 
@@ -94,21 +94,6 @@ test.each([
   ]);
   expect(mistakes[0]).toMatch(/; expected/);
   expect(mistakes[0]).not.toMatch(/hunter2|7a28b5ba|976f9f77/);
-});
-
-test("The key of receipts may be a settler's, and a mistake in it is found", async () => {
-  const readReceipts = async (signer: string) => {
-    const mistakes = new MistakeList();
-    const toml = `[x402.receipts]\nsigner = ${signer}\n[x402]\n${TOKEN}`;
-    const path = join(folder, "jobgate.toml");
-    const tables = checkShape(configSchema, await readConfigFiles({ path, toml, env }, mistakes), mistakes);
-    return [await readReceiptSigner(tables ?? {}, folder, mistakes), mistakes.mistakes().map(mistakeText)];
-  };
-  expect(await readReceipts('{ private_key = "env:KEY" }')).toEqual([{ privateKey: other }, []]);
-  expect(await readReceipts("{}")).toEqual([
-    undefined,
-    [expect.stringContaining("jobgate.toml:2: x402.receipts.signer: has no key")],
-  ]);
 });
 
 test("A file that every user can read is a warning", async () => {

@@ -119,7 +119,6 @@ describe("A mistake never quotes", () => {
       12345n,
       /^is an integer; expected the password$/,
     ],
-    ["an MPP key", values.mppKey(), "abcdef", /^has 6 hex digits; expected 64/],
     ["the value of a header", values.headerValue(), " hunter2", /^has a space at an end/],
     [
       "a text where a table is expected",

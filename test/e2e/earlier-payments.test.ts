@@ -9,6 +9,7 @@ import {
   signV2Payment,
   withIdentifier,
 } from "../helpers/clients.ts";
+import { soldByBoth } from "../helpers/door-tables.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { buyTool } from "../helpers/mcp.ts";
 import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
@@ -27,8 +28,7 @@ type Config = Parameters<TestGateway["reload"]>[0];
 /** The shop with all doors. */
 const shop = (change: Config = {}): Config => ({
   facilitatorUrl: facilitator.url,
-  mpp: { secretKeys: ["k".repeat(32)], realm: "jobgate.example", challengeTtlSecs: 300 },
-  mcp: { allowedOrigins: [] },
+  parts: soldByBoth({ secretKeys: ["k".repeat(32)], realm: "jobgate.example", challengeTtlSecs: 300 }),
   ...change,
 });
 const openShop = () => startAnotherGateway({ config: shop() });

@@ -2,6 +2,7 @@ import { createHash, createHmac } from "node:crypto";
 import { expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
+import { soldByMpp } from "../helpers/door-tables.ts";
 import {
   credentialHeaders,
   type MppChallenge,
@@ -204,7 +205,7 @@ it("Stats count challenges, accepted payments and refused credentials", async ()
 });
 
 it("A challenge made with a rotated key stays good, and one with a foreign key never is", async () => {
-  const mpp = (...secretKeys: string[]) => ({ mpp: { realm: "shop", secretKeys, challengeTtlSecs: 60 } });
+  const mpp = (...secretKeys: string[]) => ({ parts: soldByMpp({ secretKeys }) });
   const shop = await startAnotherGateway({ config: mpp("a", "b") });
   const pay = async (challenge: MppChallenge) => {
     const domain = { name: "USDC", version: "2" };

@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import type { Job } from "../../src/config/config.ts";
 import { parseDollars, type UsdPrice } from "../../src/core/price.ts";
+import { soldByMpp } from "../helpers/door-tables.ts";
 import { startAnotherGateway } from "../x402/gateway-harness.ts";
 import { PRICE_WEI, USDC } from "../x402/payments.ts";
 
@@ -16,6 +17,7 @@ import { dereference, validate as parse } from "@readme/openapi-parser";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { validate as discovery } from "mppx/discovery";
 import { text } from "node:stream/consumers";
+import { soldByMpp } from "../helpers/door-tables.ts";
 const document = await text(process.stdin);
 const [schema, parser] = [await new Validator().validate(JSON.parse(document)), await parse(JSON.parse(document))];
 await dereference(JSON.parse(document));
@@ -60,7 +62,7 @@ it("Validators of OpenAPI 3.1 and of paid discovery accept openapi.json", async 
     config: {
       publicUrl: "https://operator.example.com/shop",
       acceptedTokens: [{ ...USDC, currency: "USD" }],
-      mpp: { realm: "shop", secretKeys: ["key"], challengeTtlSecs: 60 },
+      parts: soldByMpp(),
       jobs: [
         job(10, {
           name: "tree",
@@ -92,7 +94,7 @@ it("The validator of MPP has no warning about a server and what it sells", async
   const gateway = await startAnotherGateway({
     config: {
       acceptedTokens: [{ ...USDC, currency: "USD" }],
-      mpp: { realm: "127.0.0.1", secretKeys: ["key"], challengeTtlSecs: 60 },
+      parts: soldByMpp({ realm: "127.0.0.1" }),
       jobs: [job(10, { input: text, output: text }), job(11, {})],
     },
   });

@@ -152,6 +152,7 @@ function configOf({ config: given = {}, chainRpcUrl = NOWHERE }: Options): X402C
     priceSource: "map",
     jobPricing: new Map([0, 1, 2].map((job) => [`1/${job}`, PRICE_WEI])),
     limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 100, maxVerifies: 100 },
+    parts: new Map(),
     ...config,
   };
 }

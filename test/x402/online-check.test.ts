@@ -82,6 +82,7 @@ describe("Checking peers against the configuration", () => {
       jobPricing: new Map(),
       ...(options.jobs && { jobs: options.jobs }),
       limits: { maxUnpaidPerSecondPerClient: 1, maxVerifiesPerClient: 1, maxVerifies: 1 },
+      parts: new Map(),
     };
     return result;
   }

@@ -12,11 +12,8 @@ import { checkRate } from "./rate-sources.ts";
 import { checkCredentials } from "./urls.ts";
 
 /** Checks the keys of `[x402]`, its tokens and its policies against each other. */
-export function checkX402({ serviceId, x402, mcp, ofParts }: ConfigTables, mistakes: MistakeList): void {
-  if (x402 === undefined) {
-    if (mcp !== undefined) mistakes.at("mcp").warn("is not used, because there is no [x402]");
-    return;
-  }
+export function checkX402({ serviceId, x402, ofParts }: ConfigTables, mistakes: MistakeList): void {
+  if (x402 === undefined) return;
   const place = mistakes.at("x402");
   checkFacilitators(x402, place);
   checkPublicUrl(x402, place.at("public_url"));
@@ -27,14 +24,6 @@ export function checkX402({ serviceId, x402, mcp, ofParts }: ConfigTables, mista
   }
   if (serviceId !== undefined && x402.serviceId !== undefined && serviceId !== x402.serviceId) {
     place.at("service_id").warn(`is not used: the service id is ${serviceId}`);
-  }
-  const { quoteTtlSecs, mpp } = x402;
-  if (quoteTtlSecs !== undefined && (mpp?.challengeTtlSecs ?? 0) > quoteTtlSecs) {
-    place
-      .at("mpp", "challenge_ttl_secs")
-      .report(
-        `is ${mpp?.challengeTtlSecs}, longer than offers live; expected at most x402.quote_ttl_secs, which is ${quoteTtlSecs}`,
-      );
   }
   checkForwardedHeaders(x402.forwardHeaders, place.at("forward_headers"));
   checkTokens(x402, place.at("accepted_tokens"));

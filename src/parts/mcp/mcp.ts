@@ -1,6 +1,7 @@
 import type { X402Config } from "../../config/config.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
+import { mcpTable } from "./config.ts";
 import { McpRoute } from "./mcp-route.ts";
 import { McpServer } from "./mcp-server.ts";
 import { Sessions } from "./sessions.ts";
@@ -15,7 +16,9 @@ export class Mcp implements X402Part {
     this.#sessions = new Sessions(services.tokens);
   }
 
-  open({ mcp: config, publicUrl, maxBodyBytes }: X402Config): ShopAddition | undefined {
+  open(x402: X402Config): ShopAddition | undefined {
+    const { publicUrl, maxBodyBytes } = x402;
+    const config = mcpTable.in(x402);
     if (config === undefined) return undefined;
     const { allowedOrigins } = config;
     const sessions = this.#sessions;

@@ -1,7 +1,9 @@
 import type { Part } from "../../part.ts";
+import { mcpTable } from "./config.ts";
 
 /** The jobs for sale as tools of the Model Context Protocol, at `/mcp`. */
 export const part: Part = {
+  table: mcpTable,
   async x402(services) {
     const { Mcp } = await import("./mcp.ts");
     return new Mcp(services);

@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 import { stringify } from "lossless-json";
-import type { MppConfig } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { isAnyInConstantTime } from "../../core/constant-time.ts";
+import type { MppConfig } from "./config.ts";
 
 /** A demand for payment (draft-httpauth-payment), with its parameters as they are sent. */
 export interface Challenge {

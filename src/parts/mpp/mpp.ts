@@ -5,6 +5,7 @@ import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
 import { jobUrl } from "../../x402/wire/paths.ts";
 import { Challenges } from "./challenges.ts";
+import { mppTable } from "./config.ts";
 import { MessageDoor } from "./message-door.ts";
 import { BLUEPRINT, EVM, type MppMethod } from "./methods.ts";
 import { MPP_COUNTERS, type MppCounter, MppDoor } from "./mpp-door.ts";
@@ -24,7 +25,9 @@ export class Mpp implements X402Part {
     this.#count = stats.addCounters(MPP_COUNTERS);
   }
 
-  open({ mpp: config, acceptedTokens: tokens, publicUrl }: X402Config): ShopAddition | undefined {
+  open(x402: X402Config): ShopAddition | undefined {
+    const { acceptedTokens: tokens, publicUrl } = x402;
+    const config = mppTable.in(x402);
     if (config === undefined) return undefined;
     if (this.#challenges === undefined) this.#challenges = new Challenges({ config, clock: this.#clock });
     else this.#challenges.reload(config);
@@ -32,7 +35,7 @@ export class Mpp implements X402Part {
     const doorBy = (method: MppMethod) => new MppDoor({ method, challenges, tokens, count: this.#count });
     const mpp = doorBy(EVM);
     return {
-      door: (x402) => new SharedDoor({ x402, mpp }),
+      door: (other) => new SharedDoor({ x402: other, mpp }),
       doors: { [ROUTES]: doorBy(BLUEPRINT) },
       messageDoor: new MessageDoor(mpp),
       feature: featureOf(publicUrl),

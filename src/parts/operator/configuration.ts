@@ -7,7 +7,6 @@ import type {
   Job,
   JobPolicy,
   MinCharge,
-  MppConfig,
   RateSource,
   RunnerConfig,
   WebhookEndpoint,
@@ -92,9 +91,6 @@ function toX402(x402: X402Config) {
     corsOrigins: [...x402.corsOrigins],
     trustedProxies: (x402.trustedProxies ?? []).map(ipRangeText),
     facilitators: x402.facilitators.map(toFacilitator),
-    receiptsSigner: x402.receipts ? accountOf(x402.receipts.signer.privateKey) : "",
-    ...(x402.mpp ? { mpp: toMpp(x402.mpp) } : {}),
-    ...(x402.mcp ? { mcp: { allowedOrigins: [...x402.mcp.allowedOrigins] } } : {}),
     ...(x402.callbacks ? { callbacks: toBuyerCallbacks(x402.callbacks) } : {}),
     serviceName: x402.serviceName ?? "",
     forwardHeaders: [...(x402.forwardHeaders ?? [])],
@@ -120,10 +116,6 @@ function toJob(job: Job) {
 
 function minChargeText(minCharge: MinCharge): string {
   return "unit" in minCharge ? priceText(minCharge) : `${minCharge.basisPoints / 100}%`;
-}
-
-function toMpp({ realm, challengeTtlSecs }: MppConfig) {
-  return { realm, challengeTtl: durationFromMs(challengeTtlSecs * 1_000) };
 }
 
 function remoteUrl({ facilitators }: X402Config): string | undefined {

@@ -1,12 +1,15 @@
 import type { Part } from "../../part.ts";
+import { receiptsTable } from "./config.ts";
 
 /** Signed offers and receipts: x402's extension `offer-receipt`. */
 export const part: Part = {
+  table: receiptsTable,
   x402: async ({ clock }) => ({
-    async open({ receipts: config, publicUrl }) {
+    async open(x402) {
+      const config = receiptsTable.in(x402);
       if (config === undefined) return undefined;
       const { ReceiptSigner } = await import("./receipt-signer.ts");
-      const receipts = new ReceiptSigner({ config, publicUrl, clock });
+      const receipts = new ReceiptSigner({ config, publicUrl: x402.publicUrl, clock });
       return { receipts, routes: () => [receipts.didRoute] };
     },
   }),

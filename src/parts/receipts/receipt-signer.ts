@@ -2,13 +2,13 @@ import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { SettleResponse } from "@x402/core/types";
 import type { LocalAccount } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import type { ReceiptsConfig } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 import type { Offer } from "../../x402/wire/offer.ts";
 import { jobUrl } from "../../x402/wire/paths.ts";
 import type { Signer } from "../../x402/wire/signer.ts";
+import type { ReceiptsConfig } from "./config.ts";
 import { didRoute } from "./did-document.ts";
 import {
   OFFER_DOMAIN,

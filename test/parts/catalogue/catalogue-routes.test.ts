@@ -6,6 +6,7 @@ import { CatalogueRoutes } from "../../../src/parts/catalogue/catalogue-routes.t
 import { llmsText } from "../../../src/parts/catalogue/llms-text.ts";
 import { openApi as openApiOf } from "../../../src/parts/catalogue/openapi.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
+import { soldByBoth } from "../../helpers/door-tables.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import {
   PERMISSIONS,
@@ -294,8 +295,7 @@ describe("With MPP and MCP", () => {
           { ...job, jobIndex: 0 },
           { ...job, jobIndex: 1, charge: ["used"] },
         ],
-        mpp: { realm: "shop", secretKeys: ["key"], challengeTtlSecs: 60 },
-        mcp: { allowedOrigins: [] },
+        parts: soldByBoth(),
       },
     });
     const read = async (path: string) => (await fetch(`${shop.url}${path}`)).text();

@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
+import { soldByMcp } from "../../helpers/door-tables.ts";
 import { sendRpc } from "../../helpers/mcp.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { startAnotherGateway, type TestGateway } from "../../x402/gateway-harness.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const startShop = () =>
-  startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url, mcp: { allowedOrigins: [] } } });
+  startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url, parts: soldByMcp() } });
 const unavailable = () => Promise.reject(new GatewayError("store_unavailable", "The store is away."));
 const logged = (method: string, message: string) => [
   {

@@ -175,7 +175,6 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     "x402.facilitators.cdp.keyId",
     "x402.facilitators.cdp.keySecret",
     "x402.facilitators.headers.X-Api-Key",
-    "x402.mpp.secretKeys",
   ],
   "the contents of files": ["runner.tls.cert", "runner.tls.key", "store.ca"],
   "over once jobgate runs": ["store.connectTimeoutMs"],
@@ -183,6 +182,7 @@ const LEFT_OUT: Record<string, readonly string[]> = {
     (key) => `x402.jobs.${key}`,
   ),
   "among the policies": ["x402.jobs.policy"],
+  "seen as tables": ["x402.parts"],
   "seen in the table of refunds": ["x402.paysBack"],
   "seen in the address": [
     "webhooks.endpoints.allowCidrs.family",

@@ -10,8 +10,11 @@ import type {
 import type { ConfigTable } from "../../../src/config/config-table.ts";
 import { callbacksTable } from "../../../src/parts/callbacks/config.ts";
 import { serviceTable } from "../../../src/parts/facilitator-service/config.ts";
+import { mcpTable } from "../../../src/parts/mcp/config.ts";
+import { mppTable } from "../../../src/parts/mpp/config.ts";
 import { engineTable, type PricingEngineConfig } from "../../../src/parts/pricing-engine/config.ts";
 import { type PushTargetConfig, pushTable } from "../../../src/parts/push/config.ts";
+import { receiptsTable } from "../../../src/parts/receipts/config.ts";
 import { refundsTable } from "../../../src/parts/refunds/config.ts";
 import { retentionTable } from "../../../src/parts/retention/config.ts";
 
@@ -133,6 +136,21 @@ const CALLBACKS = {
   keys: [CALLBACK_KEY],
 };
 
+const PARTS = new Map<ConfigTable, unknown>([
+  [pushTable, PUSH],
+  [callbacksTable, CALLBACKS],
+  [engineTable, ENGINE],
+  [retentionTable, { resultsDays: 30, callsDays: 90, paymentsDays: 0.5, deadLettersDays: 7 }],
+  [
+    refundsTable,
+    { signer: { privateKey: PRIVATE_KEY }, maxFeePerGasWei: 1_500_000_000n, minBalanceWei: 10n ** 16n },
+  ],
+  [receiptsTable, { signer: { privateKey: PRIVATE_KEY } }],
+  [mppTable, { realm: "pay.example", secretKeys: [secret(), secret()], challengeTtlSecs: 120 }],
+  [mcpTable, { allowedOrigins: ["https://agent.example"] }],
+  [serviceTable, { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] }],
+]);
+
 /** Everything that a configuration can have. Its type demands what is new, too. */
 export const FULL: Filled<Config> = {
   serviceId: 18446744073709551615n,
@@ -154,17 +172,7 @@ export const FULL: Filled<Config> = {
     drainMs: 20_000,
     tls: { cert: `/etc/${secret()}`, key: `/etc/${secret()}`, clientCa: `/etc/${secret()}` },
   },
-  parts: new Map<ConfigTable, unknown>([
-    [pushTable, PUSH],
-    [callbacksTable, CALLBACKS],
-    [engineTable, ENGINE],
-    [retentionTable, { resultsDays: 30, callsDays: 90, paymentsDays: 0.5, deadLettersDays: 7 }],
-    [
-      refundsTable,
-      { signer: { privateKey: PRIVATE_KEY }, maxFeePerGasWei: 1_500_000_000n, minBalanceWei: 10n ** 16n },
-    ],
-    [serviceTable, { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] }],
-  ]),
+  parts: PARTS,
   operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
   x402: {
     bindAddress: tcp(8402),
@@ -186,10 +194,8 @@ export const FULL: Filled<Config> = {
         minBalanceWei: 10n ** 15n,
       },
     ],
+    parts: PARTS,
     paysBack: true,
-    receipts: { signer: { privateKey: PRIVATE_KEY } },
-    mpp: { realm: "pay.example", secretKeys: [secret(), secret()], challengeTtlSecs: 120 },
-    mcp: { allowedOrigins: ["https://agent.example"] },
     jobs: [JOB, { serviceId: 1n, jobIndex: 5 }],
     callbacks: { ports: [443, 8443], allowedAddresses: [RANGE] },
     serviceName: "Shop",

@@ -1,3 +1,4 @@
+import { soldByBoth } from "../../helpers/door-tables.ts";
 import { MAX_SENDS } from "./client.ts";
 import type { Customer, Part, Surroundings } from "./part.ts";
 import { type Demand, demandOf, MPP, type Payment, type Told } from "./protocols.ts";
@@ -35,13 +36,14 @@ const MISFITS: Readonly<Record<string, Misfit>> = {
 /** Shops that sell over MPP and MCP, too, and clients whose payments do not fit their challenges. */
 export const MORE_DOORS: Part = {
   configure({ x402, ...shop }) {
-    const mpp = {
-      ...{ realm: "shop.example", secretKeys: ["the key of challenges"] },
+    const parts = soldByBoth({
+      realm: "shop.example",
+      secretKeys: ["the key of challenges"],
       challengeTtlSecs: CHALLENGE_SECS,
-    };
+    });
     const price = x402.jobPricing.get("1/0") ?? 0n;
     const jobPricing = new Map([...x402.jobPricing, [`1/${OTHER_JOB}`, price]]);
-    return { ...shop, x402: { ...x402, jobPricing, mpp, mcp: { allowedOrigins: [] } } };
+    return { ...shop, x402: { ...x402, jobPricing, parts } };
   },
   customers: (surroundings) =>
     Object.entries(MISFITS).map(

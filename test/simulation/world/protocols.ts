@@ -3,6 +3,7 @@ import type { PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import { concat, keccak256, stringToBytes } from "viem";
 import { ERROR_KINDS, type ErrorCode } from "../../../src/core/errors.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
+import { mppTable } from "../../../src/parts/mpp/config.ts";
 import { type MppChallenge, readChallenges } from "../../helpers/mpp.ts";
 import type { Surroundings } from "./part.ts";
 import type { ClientRequest } from "./replica.ts";
@@ -119,7 +120,7 @@ export function protocolOf(
   { simulation, shop }: Surroundings,
   { name, isByUse }: { readonly name: string; readonly isByUse?: boolean },
 ): Protocol {
-  if (shop.x402.mpp === undefined) return X402;
+  if (mppTable.in(shop.x402) === undefined) return X402;
   const protocols = isByUse ? [X402, MCP] : [X402, MPP, BLUEPRINT, MCP, MCP_BY_MPP];
   return simulation.pick(`${name} buys over`, protocols);
 }

@@ -326,5 +326,6 @@ function configOf(confirmations: number): Omit<X402Config, "facilitators"> {
     priceSource: "map",
     jobPricing: new Map([0, 1].map((job) => [`1/${job}`, 1_000_000_000_000_000n])),
     limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 100, maxVerifies: 100 },
+    parts: new Map(),
   };
 }

@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { expect, it, onTestFinished } from "vitest";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../../helpers/clients.ts";
+import { soldByMcp } from "../../helpers/door-tables.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { buyTool } from "../../helpers/mcp.ts";
 import { startAnotherGateway, type TestGateway } from "../gateway-harness.ts";
@@ -85,8 +86,9 @@ it("Without trusted proxies the header is ignored, and they are one client", asy
 it("A forwarded address in _meta of a tool call is ignored: only the proxy may send it", async () => {
   const facilitator = await startHeldFacilitator();
   const config = { facilitatorUrl: facilitator.url, facilitatorTimeoutMs: 20_000, limits: LIMITS };
-  const mcp = { allowedOrigins: [] };
-  const gateway = await startAnotherGateway({ config: { ...config, mcp, trustedProxies: [LOOPBACK] } });
+  const gateway = await startAnotherGateway({
+    config: { ...config, parts: soldByMcp(), trustedProxies: [LOOPBACK] },
+  });
   const statuses = await payAtOnce(gateway, facilitator, async (_gateway, { headers }, n) => {
     const sent = { ...headers, "x-forwarded-for": `203.0.113.${n}` };
     const { status } = await buyTool(`${gateway.url}/mcp`, { name: "job-1-0", body: "work", headers: sent });

@@ -1,0 +1,77 @@
+import * as z from "zod";
+import type { Complete } from "../../config/check-shape.ts";
+import type { X402Config } from "../../config/config.ts";
+import { ConfigTable } from "../../config/config-table.ts";
+import { headerValue, integer, secretList, secretOrArray } from "../../config/value-types.ts";
+import { kind, SHOWN } from "../../config/wrong-value.ts";
+
+const DEMO_KEYS = ["0123456789abcdef".repeat(4)];
+/** A key with fewer different digits was typed, not drawn: of a billion random keys, none has so few. */
+const MIN_DIFFERENT_DIGITS = 8;
+
+/** Key that challenges are made with. */
+export const mppKey = () =>
+  kind(
+    z.string().refine((key) => mppKeyFault(key) === undefined),
+    "64 or more lower-case hex digits that are random (`openssl rand -hex 32`), as env:NAME or file:PATH",
+    { fault: mppKeyFault },
+  );
+
+function mppKeyFault(key: string): string | undefined {
+  if (!/^[0-9a-f]*$/.test(key)) return "has a character that is not a lower-case hex digit";
+  if (key.length < 64) return `has ${key.length} hex digits`;
+  const isTyped = DEMO_KEYS.includes(key) || new Set(key).size < MIN_DIFFERENT_DIGITS;
+  return isTyped ? "is not random" : undefined;
+}
+
+const mpp = z.object({
+  /** Default: the host of `publicUrl`. */
+  realm: headerValue(SHOWN).optional(),
+  /** Challenges are made with the first, and recognised by any. */
+  secretKey: secretOrArray(mppKey(), "keys"),
+  /** At most `quoteTtlSecs`. Default: 300, or that. */
+  challengeTtlSecs: integer(1, 31_536_000).optional(),
+});
+
+export type MppConfig = ReturnType<typeof toMpp>;
+
+/** `[x402.mpp]` */
+export const mppTable = ConfigTable.of({
+  in: ["x402"],
+  keys: { mpp: mpp.optional() },
+  check({ mpp: table }, { tables, place }) {
+    const { quoteTtlSecs } = tables.x402 ?? {};
+    const { challengeTtlSecs = 0 } = table ?? {};
+    if (quoteTtlSecs === undefined || challengeTtlSecs <= quoteTtlSecs) return;
+    place
+      .at("mpp", "challenge_ttl_secs")
+      .report(
+        `is ${challengeTtlSecs}, longer than offers live; expected at most x402.quote_ttl_secs, which is ${quoteTtlSecs}`,
+      );
+  },
+  complete: ({ mpp: table }, _, { x402 }): MppConfig | undefined => table && x402 && toMpp(table, x402),
+  afterReload: (_, next) => next,
+  show: (config) =>
+    config === undefined
+      ? {}
+      : {
+          x402: {
+            mpp: {
+              realm: config.realm,
+              challengeTtl: { seconds: BigInt(config.challengeTtlSecs), nanos: 0 },
+            },
+          },
+        },
+});
+
+function toMpp(
+  { realm, secretKey, challengeTtlSecs }: Complete<z.output<typeof mpp>>,
+  { publicUrl, quoteTtlSecs }: Pick<X402Config, "publicUrl" | "quoteTtlSecs">,
+) {
+  return {
+    realm: realm ?? new URL(publicUrl).hostname,
+    /** The first makes challenges, and each recognises those that it made. */
+    secretKeys: secretList(secretKey),
+    challengeTtlSecs: challengeTtlSecs ?? Math.min(300, quoteTtlSecs),
+  };
+}

@@ -1,0 +1,29 @@
+import * as z from "zod";
+import { required } from "../../config/check-shape.ts";
+import { ConfigTable } from "../../config/config-table.ts";
+import { type Signer, signer } from "../../config/facilitators.ts";
+import { readSigner } from "../../config/signers.ts";
+import { accountOf } from "../../core/private-keys.ts";
+
+/** The key that signs offers and receipts. */
+export interface ReceiptsConfig {
+  readonly signer: Signer;
+}
+
+/** `[x402.receipts]` */
+export const receiptsTable = ConfigTable.of({
+  in: ["x402"],
+  keys: {
+    receipts: z
+      .object({ signer: signer.describe('a table such as { private_key = "file:/run/secrets/receipts" }') })
+      .optional(),
+  },
+  // The key signs no transactions, so it may be anyone's: best that of `pay_to`.
+  check({ receipts }, { place, folder }) {
+    return receipts?.signer && readSigner(receipts.signer, place.at("receipts", "signer"), folder);
+  },
+  complete: ({ receipts }, read): ReceiptsConfig | undefined => receipts && { signer: required(read) },
+  afterReload: (_, next) => next,
+  show: (config) =>
+    config === undefined ? {} : { x402: { receiptsSigner: accountOf(config.signer.privateKey) } },
+});
