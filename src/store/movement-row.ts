@@ -21,7 +21,11 @@ export interface MovementRow {
   rate: string | null;
 }
 
-const COLUMNS = [
+/** Row that gets its ID when it is inserted. */
+export type NewMovementRow = Omit<MovementRow, "id">;
+
+/** Columns of a new row. */
+export const MOVEMENT_COLUMNS = [
   "at",
   "kind",
   "call_id",
@@ -41,19 +45,7 @@ const COLUMNS = [
 ] as const satisfies readonly (keyof MovementRow)[];
 
 /** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
-export const MOVEMENT_COLUMN_LIST = COLUMNS.join(", ");
-
-/** SQL that takes a settled payment back. @param sql prefix of table names, time and call ID */
-export function correctPayment(sql: {
-  readonly schema: string;
-  readonly now: string;
-  readonly callId: string;
-}): string {
-  return `INSERT INTO ${sql.schema}movements (${MOVEMENT_COLUMN_LIST})
-    SELECT ${sql.now}, 'correction', call_id, service_id, job_index, network, asset, symbol, decimals, '-' || amount,
-           lower(pay_to), payer, NULL, NULL, price_wei, rate
-      FROM ${sql.schema}payments WHERE call_id = ${sql.callId} AND state = 'settled'`;
-}
+export const MOVEMENT_COLUMN_LIST = MOVEMENT_COLUMNS.join(", ");
 
 export function toMovement(row: MovementRow): Movement {
   const { id, at, kind, network, amount, asset, symbol, decimals, account, counterparty } = row;

@@ -1,5 +1,5 @@
-/** Number of the first schema. Unreleased programs counted theirs from 1, so that no number of theirs is above this. */
-const FIRST_VERSION = 100;
+/** Number of the first released schema. Unreleased programs counted theirs from 1, and the last of them wrote 100. */
+const FIRST_VERSION = 101;
 
 /** Returns the number of the schema that all migrations together make. */
 export function newestVersion(migrations: readonly string[]): number {

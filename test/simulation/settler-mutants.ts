@@ -2,6 +2,7 @@ import type { WorldMutant } from "./bundle-gateway.ts";
 
 const SENDER = "parts/transactions/sender.ts";
 const SENT = "parts/transactions/sent-transactions.ts";
+const BOOKS = "store/machine/books.ts";
 const REFUND_RULES = "store/rules/refunds.ts";
 
 /** Guards of the transactions that a gateway sends itself, of refunds and of the books. */
@@ -93,7 +94,27 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "the fee of a transaction that reverted is not booked",
     seed: 3,
-    file: "store/sqlite/schema/books.ts",
-    ...{ from: "NEW.state IN ('succeeded', 'reverted')", to: "NEW.state = 'succeeded'" },
+    file: "store/rules/transactions.ts",
+    ...{
+      from: '(after.state === "succeeded" || after.state === "reverted")',
+      to: 'after.state === "succeeded"',
+    },
+  },
+  {
+    name: "a settled payment is not booked",
+    ...{
+      file: BOOKS,
+      from: 'if (payment.state !== "settled") return [];\n    const',
+      to: "return [];\n    const",
+    },
+  },
+  {
+    name: "a charge is booked as a payment at the ceiling",
+    ...{ file: BOOKS, from: "at, kind, amount }),", to: "at, kind, amount: ceiling ?? amount })," },
+  },
+  {
+    name: "a refund is not booked",
+    seed: 3,
+    ...{ file: BOOKS, from: 'if (refund.state !== "refunded"', to: 'if (refund.state !== "declined"' },
   },
 ];

@@ -1,5 +1,5 @@
 import type { PaymentIdentifier, PaymentKey } from "../../core/payment.ts";
-import { correctPayment, MOVEMENT_COLUMN_LIST, type MovementRow } from "../../store/movement-row.ts";
+import { MOVEMENT_COLUMN_LIST, type MovementRow } from "../../store/movement-row.ts";
 import { PAYMENT_COLUMNS, type PaymentRow } from "../../store/payment-row.ts";
 import { TRANSACTION_COLUMN_LIST, type TransactionRow } from "../../store/transaction-row.ts";
 import { statement } from "./sql.ts";
@@ -60,11 +60,6 @@ export function referenceColumns(
     transactions.map(({ reference }) => reference.toLowerCase()),
   ];
 }
-
-export const CORRECT_PAYMENTS = statement(
-  "correct_payments",
-  correctPayment({ schema: "jobgate.", now: "$2::bigint", callId: "ANY ($1::bigint[])" }),
-);
 
 export const LIST_MOVEMENTS = statement<MovementRow>(
   "list_movements",

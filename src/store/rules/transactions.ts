@@ -92,3 +92,8 @@ export function applyEnd(row: TransactionRow, end: TransactionEnd, now: number):
     }
   }
 }
+
+/** Checks whether a transaction that was sent is in a block now. */
+export function isMinedNow(before: TransactionRow, after: TransactionRow): boolean {
+  return before.state === "sent" && (after.state === "succeeded" || after.state === "reverted");
+}

@@ -162,7 +162,7 @@ function writer(
   const undecided = new Undecided(database, capacity);
   undecided.recount(now);
   undecided.forget();
-  const { operations, bulk, newCalls } = writeOperations(database, capacity, undecided);
+  const { operations, bulk, newCalls, effects } = writeOperations(database, capacity, undecided);
   newCalls.skipTo(lastCallId);
   let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
   const totalChanges = database.prepare<{ n: number }>("SELECT total_changes() AS n");
@@ -186,11 +186,13 @@ function writer(
       const onRollback = () => {
         capacity.restore(pending);
         newCalls.discard(lastId);
+        effects.discard();
       };
       const changesBefore = totalChanges.get([])?.n;
       let nextCommitNumber = commitNumber;
       const finish = () => {
         newCalls.write();
+        effects.write();
         // A batch that changes nothing writes nothing.
         if (totalChanges.get([])?.n === changesBefore) return;
         nextCommitNumber = (commitNumber + 1) | 0;

@@ -34,6 +34,18 @@ export function prepareRows<T>(
   return (parameters) => JSON.parse(statement.get(parameters)?.rows ?? "[]") as T[];
 }
 
+/** Prepares an insert of a row. */
+export function prepareInsert<Row extends Readonly<Record<Column, SqlValue>>, Column extends string>(
+  database: Database,
+  table: string,
+  columns: readonly Column[],
+): (row: Row) => void {
+  const insert = database.prepare(
+    `INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`,
+  );
+  return (row) => void insert.run(columns.map((column) => row[column]));
+}
+
 interface NativeStatement {
   run(...parameters: unknown[]): { changes: number; lastInsertRowid: number };
   get(...parameters: unknown[]): unknown;

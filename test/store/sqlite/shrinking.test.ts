@@ -110,7 +110,7 @@ test("A file that another tool wrote, which cannot give pages back, is left as i
   path = `${path}-recovered`;
   const recovered = openDriver(path);
   for (const { sql } of dumped) recovered.exec(sql);
-  recovered.exec("INSERT INTO probe VALUES (0); PRAGMA user_version = 100");
+  recovered.exec("INSERT INTO probe VALUES (0); PRAGMA user_version = 101");
   expect(recovered.prepare("PRAGMA auto_vacuum").get([])).toMatchObject({ auto_vacuum: 0 });
   recovered.close();
   const writer = openWriter();

@@ -20,7 +20,7 @@ import {
   settledReason,
 } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
-import { CORRECT_PAYMENTS, normalKey } from "../shared-statements.ts";
+import { normalKey } from "../shared-statements.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import { CallerNonces } from "./caller-nonces.ts";
@@ -90,7 +90,6 @@ export class PaymentsPart implements BatchPart {
   readonly #decided = new Set<PaymentRow>();
   readonly #settledIds: number[] = [];
   readonly #failedIds: number[] = [];
-  readonly #contradictedIds: number[] = [];
   readonly #requeuedIds: number[] = [];
   readonly #begun: {
     readonly callId: number;
@@ -147,7 +146,7 @@ export class PaymentsPart implements BatchPart {
       if (entry.name === "settlePayment") entry.decide(this.#settle(entry.input, context));
       else if (entry.name === "failPayment") entry.decide(this.#fail(...entry.input, context));
       else if (entry.name === "closePayment") entry.decide(this.#close(...entry.input, context));
-      else if (entry.name === "contradictPayment") entry.decide(this.#contradict(...entry.input));
+      else if (entry.name === "contradictPayment") entry.decide(this.#contradict(entry.input, context));
       else entry.decide(this.#leaveUnresolved(...entry.input, context));
     }
     for (const { input, decide } of this.#begins) decide(this.#begin(input, context));
@@ -155,7 +154,6 @@ export class PaymentsPart implements BatchPart {
     await Promise.all([
       this.#decided.size === 0 ? [] : sql.run(DECIDE_PAYMENTS, [JSON.stringify([...this.#decided])]),
       this.#settledIds.length === 0 ? [] : sql.run(RELEASE_HELD_CALLS, [this.#settledIds, now]),
-      this.#contradictedIds.length === 0 ? [] : sql.run(CORRECT_PAYMENTS, [this.#contradictedIds, now]),
       this.#failedIds.length === 0 ? [] : sql.run(DROP_HELD_CALLS, [this.#failedIds]),
       this.#requeuedIds.length === 0 ? [] : sql.run(REQUEUE_KEPT_CALLS, [this.#requeuedIds, now]),
       this.#watches.write(sql, now),
@@ -179,16 +177,16 @@ export class PaymentsPart implements BatchPart {
 
   /** Settles a payment and queues its JobCall, held or kept. @returns undefined if that is gone */
   #queue(row: KnownRow, values: Partial<PaymentRow>, context: BatchContext): PaymentRecord | undefined {
-    const { now, capacity, madeReady } = context;
+    const { capacity, madeReady } = context;
     const callId = row.call_id;
-    const settled = { ...values, state: "settled", updated_at: now } as const;
+    const settled = { ...values, state: "settled" } as const;
     const hasRun = row.ceiling !== null;
     if (row.state !== "failed") {
       if (!hasRun) {
         madeReady.add(callId);
         this.#settledIds.push(callId);
       }
-      return this.#change(row, settled);
+      return this.#change(row, settled, context);
     }
     // What a failed payment by use moved may have paid for something else.
     if (hasRun || row.is_watched !== true) return undefined;
@@ -198,7 +196,7 @@ export class PaymentsPart implements BatchPart {
     capacity.adjust(1);
     // Under its identifier, and for its quote, another payment may have been made since.
     const payment_id = this.#known.isIdentifierTaken(row) ? null : row.payment_id;
-    const record = this.#change(row, { ...settled, payment_id, redeems_quote: 0 });
+    const record = this.#change(row, { ...settled, payment_id, redeems_quote: 0 }, context);
     this.#known.add(row);
     if (record.callerNonce !== undefined) this.#nonces.useAgain(record.callerNonce, callId);
     return record;
@@ -211,13 +209,13 @@ export class PaymentsPart implements BatchPart {
   }
 
   /** Fails a payment, takes its JobCall out of the queue and watches it. */
-  #withhold(row: KnownRow, values: Partial<PaymentRow>, { now, capacity }: BatchContext): PaymentRecord {
-    const record = this.#change(row, { ...values, state: "failed", updated_at: now });
+  #withhold(row: KnownRow, values: Partial<PaymentRow>, context: BatchContext): PaymentRecord {
+    const record = this.#change(row, { ...values, state: "failed" }, context);
     this.#watches.begin(row);
     // One by use has no JobCall to give back: it ran.
     if (row.ceiling === null) {
       this.#failedIds.push(row.call_id);
-      capacity.adjust(-1);
+      context.capacity.adjust(-1);
     }
     if (row.redeems_quote === 1) this.#paidQuotes.delete(row.receipt);
     if (record.callerNonce !== undefined && row.ceiling === null)
@@ -241,19 +239,23 @@ export class PaymentsPart implements BatchPart {
     return { kind: "closed", record };
   }
 
-  #contradict(key: PaymentKey, reason: string, settlement?: string): boolean {
+  #contradict(
+    [key, reason, settlement]: Entry<"contradictPayment">["input"],
+    { effects, now }: BatchContext,
+  ): boolean {
     const row = this.#known.find(key);
     if (row?.is_watched !== true) return false;
     this.#watches.end(row);
-    this.#change(row, { reason: storable(reason), settlement: settlement ?? row.settlement });
-    this.#contradictedIds.push(row.call_id);
+    Object.assign(row, { reason: storable(reason), settlement: settlement ?? row.settlement });
+    this.#decided.add(row);
+    effects.note({ kind: "paymentContradicted", payment: row, at: now });
     return true;
   }
 
-  #leaveUnresolved(key: PaymentKey, reason: string, { now }: BatchContext): PaymentRecord | undefined {
+  #leaveUnresolved(key: PaymentKey, reason: string, context: BatchContext): PaymentRecord | undefined {
     const row = this.#known.find(key);
     if (row === undefined || !canBecome("unresolved", row.state)) return undefined;
-    return this.#change(row, { state: "unresolved", reason: storable(reason), updated_at: now });
+    return this.#change(row, { state: "unresolved", reason: storable(reason) }, context);
   }
 
   #begin([intent, call, limits]: Begin["input"], context: BatchContext): BeginPaymentOutcome {
@@ -303,10 +305,15 @@ export class PaymentsPart implements BatchPart {
     if (written.length !== this.#begun.length) throw new LostRace("a payment was begun elsewhere meanwhile");
   }
 
-  /** @returns the payment as it is now */
-  #change(row: PaymentRow, values: Partial<PaymentRow>): PaymentRecord {
-    Object.assign(row, values);
+  /** Decides a payment. @returns it as it is now */
+  #change(
+    row: PaymentRow,
+    values: Partial<PaymentRow> & Pick<PaymentRow, "state">,
+    { effects, now }: BatchContext,
+  ): PaymentRecord {
+    Object.assign(row, values, { updated_at: now });
     this.#decided.add(row);
+    effects.note({ kind: "paymentDecided", payment: row });
     return toPaymentRecord(row);
   }
 }

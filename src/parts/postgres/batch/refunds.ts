@@ -9,6 +9,7 @@ import { toTransactionRow } from "../../../store/transaction-row.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
+import type { Effects } from "./effects.ts";
 import { QUEUE_TRANSACTIONS } from "./transactions.ts";
 
 // Ordered alike in all batches, so that no two wait for each other.
@@ -39,15 +40,19 @@ export class RefundsPart implements BatchPart {
   }
 
   /** Comes after the other parts: their rows are locked before refunds, as in the triggers. */
-  async load(sql: Sql): Promise<void> {
+  async load(sql: Sql, effects: Effects): Promise<void> {
     if (this.#entries.length === 0) return;
     const callIds = this.#entries.map(({ input: [callId] }) => callId);
-    for (const row of await sql.run(LOCK_REFUNDS, [numberArray(callIds)])) this.#rows.set(row.call_id, row);
+    const [rows] = await Promise.all([
+      sql.run(LOCK_REFUNDS, [numberArray(callIds)]),
+      effects.loadRefunded(sql, callIds),
+    ]);
+    for (const row of rows) this.#rows.set(row.call_id, row);
   }
 
   /** @throws LostRace when the batch retries the dead letter of a refund that it changes */
-  async write({ sql, now }: BatchContext): Promise<void> {
-    const queued = this.#entries.flatMap((entry) => this.#apply(entry, now));
+  async write({ sql, now, effects }: BatchContext): Promise<void> {
+    const queued = this.#entries.flatMap((entry) => this.#apply(entry, effects, now));
     const changed = [...this.#changed].map((callId) => this.#rows.get(callId));
     const [written] = await Promise.all([
       changed.length === 0 ? [] : sql.run(WRITE_REFUNDS, [JSON.stringify(changed)]),
@@ -57,24 +62,24 @@ export class RefundsPart implements BatchPart {
   }
 
   /** @returns the transactions to queue */
-  #apply(entry: RefundEntry, now: number): ReturnType<typeof toTransactionRow>[] {
+  #apply(entry: RefundEntry, effects: Effects, now: number): ReturnType<typeof toTransactionRow>[] {
     const row = this.#rows.get(entry.input[0]);
     switch (entry.name) {
       case "holdRefund": {
         const [, reason, options] = entry.input;
-        entry.decide(this.#change(held(row, reason, options, now)));
+        entry.decide(this.#change(held(row, reason, options, now), effects));
         return [];
       }
       case "sendRefund": {
         const [, attempt, transaction] = entry.input;
         const changed = sent(row, { attempt, reference: transaction.reference }, now);
         entry.decide(toRefund(changed));
-        return this.#change(changed) ? [toTransactionRow(transaction, now)] : [];
+        return this.#change(changed, effects) ? [toTransactionRow(transaction, now)] : [];
       }
       case "endRefund": {
         const [, reference, end] = entry.input;
         const changed = ended(row, reference, end, now);
-        this.#change(changed);
+        this.#change(changed, effects);
         entry.decide(toRefund(changed));
         return [];
       }
@@ -82,17 +87,19 @@ export class RefundsPart implements BatchPart {
         const { as, by, note } = entry.input[1];
         const changed = decided(row, { as, by: storable(by), note: storable(note) }, now);
         const refund = toRefund(changed ?? row);
-        if (this.#change(changed) && refund !== undefined) entry.decide({ kind: "decided", refund });
+        if (this.#change(changed, effects) && refund !== undefined) entry.decide({ kind: "decided", refund });
         else entry.decide({ kind: "not_open", refund });
         return [];
       }
     }
   }
 
-  #change(row: RefundRow | undefined): boolean {
+  #change(row: RefundRow | undefined, effects: Effects): boolean {
     if (row === undefined) return false;
-    this.#rows.set(row.call_id, { ...row, reason: storable(row.reason ?? undefined) });
+    const refund = { ...row, reason: storable(row.reason ?? undefined) };
+    this.#rows.set(row.call_id, refund);
     this.#changed.add(row.call_id);
+    effects.note({ kind: "refundChanged", refund });
     return true;
   }
 }

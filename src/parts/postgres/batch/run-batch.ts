@@ -7,6 +7,7 @@ import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } 
 import { CallbacksPart } from "./callbacks.ts";
 import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
+import { Effects } from "./effects.ts";
 import { ledgersPart } from "./ledgers.ts";
 import { PaymentsPart } from "./payments.ts";
 import { RefundsPart } from "./refunds.ts";
@@ -63,6 +64,7 @@ export async function runBatch(
     return { name, input, decide } as Entry;
   });
   const testNow = options.clock?.() ?? null;
+  const effects = new Effects();
   const parts = partsOf(entries, testNow);
   const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
 
@@ -70,7 +72,7 @@ export async function runBatch(
     sql.run(BEGIN),
     sql.run(READ_START),
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
-    ...parts.map((part) => part.load(sql)),
+    ...parts.map((part) => part.load(sql, effects)),
   ]);
   if (start === undefined) throw new Error("Postgres gave no row");
 
@@ -83,11 +85,13 @@ export async function runBatch(
     hasFailed: () => hasFailed,
     now: options.clock?.() ?? start.now,
     capacity,
+    effects,
     takeCallId: callIdGiver(taken?.call_ids.split(",").map(Number) ?? []),
     madeReady: new Set(),
   };
   const steps = [
     ...parts.map((part) => part.write(context)),
+    effects.write(sql),
     runClaims(entriesOf(entries, "claim", "expireLeases"), context),
   ];
   const noteFailure = () => {

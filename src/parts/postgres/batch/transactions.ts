@@ -1,5 +1,5 @@
 import { FINISHED_MS, type SignTransactionsOutcome } from "../../../store/contract/transaction-journal.ts";
-import { applyEnd, applySignatures } from "../../../store/rules/transactions.ts";
+import { applyEnd, applySignatures, isMinedNow } from "../../../store/rules/transactions.ts";
 import {
   CHANGED_TRANSACTION_COLUMNS,
   NEW_TRANSACTION_COLUMNS,
@@ -12,6 +12,7 @@ import {
 import { FIND_TRANSACTIONS, referenceColumns } from "../shared-statements.ts";
 import { NOW, type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import type { Effects } from "./effects.ts";
 
 /** Finished transactions that are deleted with each batch of new ones: more than it adds, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 200;
@@ -138,12 +139,12 @@ export class TransactionsPart implements BatchPart {
     for (const row of nonces) this.#nonces.set(keyOf(row.network, row.account), row);
   }
 
-  async write({ sql, now }: BatchContext): Promise<void> {
+  async write({ sql, now, effects }: BatchContext): Promise<void> {
     for (const entry of this.#fenced) {
       const [network, owner] = entry.input;
       if (!this.#held.has(keyOf(network, owner))) entry.decide("not_owner");
       else if (entry.name === "signTransactions") entry.decide(this.#sign(entry.input, now));
-      else entry.decide(this.#finish(entry.input, now));
+      else entry.decide(this.#finish(entry.input, effects, now));
     }
     const changed = [...this.#changed].map((key) => this.#rows.get(key));
     const nonces = [...this.#newNonces].map((key) => this.#nonces.get(key));
@@ -170,11 +171,17 @@ export class TransactionsPart implements BatchPart {
     return "signed";
   }
 
-  #finish([network, , ends]: Entry<"finishTransactions">["input"], now: number): "finished" {
+  #finish(
+    [network, , ends]: Entry<"finishTransactions">["input"],
+    effects: Effects,
+    now: number,
+  ): "finished" {
     for (const end of ends) {
       const row = this.#rows.get(keyOf(network, end.reference.toLowerCase()));
       const ended = row && applyEnd(row, end, now);
-      if (ended !== undefined) this.#change({ ...ended, reason: storable(ended.reason ?? undefined) });
+      if (row === undefined || ended === undefined) continue;
+      this.#change({ ...ended, reason: storable(ended.reason ?? undefined) });
+      if (isMinedNow(row, ended)) effects.note({ kind: "transactionMined", transaction: ended });
     }
     return "finished";
   }

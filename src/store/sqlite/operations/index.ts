@@ -5,6 +5,7 @@ import type { BulkTable, OperationTable } from "../transaction.ts";
 import { adoptionLookups, adoptionOperations } from "./adoptions.ts";
 import { callbackLookups, callbackOperations } from "./callbacks.ts";
 import { claimOperations } from "./claims.ts";
+import { Effects } from "./effects.ts";
 import { acceptOnceInBulk, intakeOperations } from "./intake.ts";
 import { JobCalls } from "./job-calls.ts";
 import { ackInBulk, leaseOperations } from "./leases.ts";
@@ -25,21 +26,27 @@ export function writeOperations(
   database: Database,
   capacity: Capacity,
   undecided: Undecided,
-): { readonly operations: OperationTable<WriteName>; readonly bulk: BulkTable; readonly newCalls: NewCalls } {
+): {
+  readonly operations: OperationTable<WriteName>;
+  readonly bulk: BulkTable;
+  readonly newCalls: NewCalls;
+  readonly effects: Effects;
+} {
   const newCalls = new NewCalls(database);
+  const effects = new Effects(database);
   const jobCalls = new JobCalls(database, capacity, newCalls);
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
-  const transactions = transactionOperations(database);
+  const transactions = transactionOperations(database, effects);
   const operations = {
     ...intakeOperations(database, jobCalls),
-    ...paymentOperations(database, jobCalls, undecided),
+    ...paymentOperations(database, jobCalls, undecided, effects),
     ...adoptionOperations(database),
     ...refusedPaymentOperations(database),
     ...transactions,
-    ...refundOperations(database, transactions.queueTransaction),
+    ...refundOperations(database, effects, transactions.queueTransaction),
     ...callbackOperations(database),
     ...claimOperations(database, jobCalls, newCalls),
-    ...leaseOperations(database, jobCalls),
+    ...leaseOperations(database, jobCalls, effects),
     ...ledgerOperations(database),
     ...retentionOperations(database),
     probe: () => void probe.run([]),
@@ -48,7 +55,7 @@ export function writeOperations(
     acceptOnce: acceptOnceInBulk(database, jobCalls),
     ack: ackInBulk(database, jobCalls),
   };
-  return { operations, bulk, newCalls };
+  return { operations, bulk, newCalls, effects };
 }
 
 /** Operations of the connection that only reads. */

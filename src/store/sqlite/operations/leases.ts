@@ -12,6 +12,7 @@ import {
 } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
+import type { Effects } from "./effects.ts";
 import { appendStep, deliveryStep, type FinishedCall, type JobCalls } from "./job-calls.ts";
 import { Refunds } from "./refunds.ts";
 
@@ -39,6 +40,7 @@ const CALL_COLUMNS = [
 export function leaseOperations(
   database: Database,
   jobCalls: JobCalls,
+  effects: Effects,
 ): OperationTable<
   "ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter" | "endAuthorization"
 > {
@@ -65,7 +67,7 @@ export function leaseOperations(
             history = ${appendStep(`json_object('kind', 'revival', 'deadAt', dead_at, 'reason', dead_reason, 'at', ?1)`)}
       WHERE call_id = ?2 AND state = 'dead'`,
   );
-  const refunds = new Refunds(database);
+  const refunds = new Refunds(database, effects);
 
   /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
   function end(now: number, lease: Lease, reason: string, next: (row: CallRow) => GivenBack): EndedLease {

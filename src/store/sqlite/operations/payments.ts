@@ -1,10 +1,10 @@
 import type { CallerNonce, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
 import { MAX_WATCHED, WATCHED_MS, YOUNG_MS } from "../../contract/payment-journal.ts";
-import { correctPayment } from "../../movement-row.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision, canBecome, canClose, closedSettlement, settledReason } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
+import type { Effects } from "./effects.ts";
 import type { JobCalls } from "./job-calls.ts";
 import type { Undecided } from "./undecided.ts";
 
@@ -12,6 +12,7 @@ export function paymentOperations(
   database: Database,
   jobCalls: JobCalls,
   undecided: Undecided,
+  effects: Effects,
 ): OperationTable<
   | "beginPayment"
   | "settlePayment"
@@ -33,7 +34,6 @@ export function paymentOperations(
   const updatePayment = database.prepare(
     "UPDATE payments SET state = ?, amount = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, payment_id = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
   );
-  const correct = database.prepare(correctPayment({ schema: "", now: "?", callId: "?" }));
   // The client waits for its job from here on, so this is when it was enqueued.
   const releaseHeldCall = database.prepare(
     "UPDATE job_calls SET state = 'ready', enqueued_at = ? WHERE call_id = ? AND state = 'held'",
@@ -62,6 +62,7 @@ export function paymentOperations(
       changed;
     const decision = [state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote];
     updatePayment.run([...decision, now, call_id]);
+    if (state !== row.state) effects.note({ kind: "paymentDecided", payment: changed });
     const isYoung = row.state === "intent" && now - row.created_at < YOUNG_MS;
     // One by use has no held JobCall to count.
     if (row.ceiling === null && (!isYoung || state === "unresolved")) undecided.forget();
@@ -168,7 +169,7 @@ export function paymentOperations(
       const row = payments.find(key);
       if (row === undefined || !watches.end(row.call_id)) return false;
       change(row, { reason, settlement: settlement ?? row.settlement }, row.updated_at);
-      correct.run([now, row.call_id]);
+      effects.note({ kind: "paymentContradicted", payment: row, at: now });
       return true;
     },
 

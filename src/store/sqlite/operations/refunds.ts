@@ -2,13 +2,16 @@ import { CHANGED_REFUND_COLUMNS, REFUND_COLUMN_LIST, type RefundRow, toRefund } 
 import { canRetry, decided, ended, held, sent } from "../../rules/refunds.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
+import type { Effects } from "./effects.ts";
 
 /** Reads and changes rows of `refunds`. The triggers of `job_calls` add and cancel them. */
 export class Refunds {
   readonly #select: Statement<RefundRow>;
   readonly #update: Statement<unknown>;
+  readonly #effects: Effects;
 
-  constructor(database: Database) {
+  constructor(database: Database, effects: Effects) {
+    this.#effects = effects;
     this.#select = database.prepare(`SELECT ${REFUND_COLUMN_LIST} FROM refunds WHERE call_id = ?`);
     this.#update = database.prepare(
       `UPDATE refunds SET ${CHANGED_REFUND_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE call_id = ?`,
@@ -21,6 +24,7 @@ export class Refunds {
 
   write(row: RefundRow): void {
     this.#update.run([...CHANGED_REFUND_COLUMNS.map((column) => row[column]), row.call_id]);
+    this.#effects.note({ kind: "refundChanged", refund: row });
   }
 
   /** Checks whether the dead letter can be retried. */
@@ -31,9 +35,10 @@ export class Refunds {
 
 export function refundOperations(
   database: Database,
+  effects: Effects,
   queueTransaction: OperationTable<"queueTransaction">["queueTransaction"],
 ): OperationTable<"holdRefund" | "sendRefund" | "endRefund" | "decideRefund"> {
-  const refunds = new Refunds(database);
+  const refunds = new Refunds(database, effects);
   return {
     holdRefund(now, callId, reason, options) {
       const row = held(refunds.find(callId), reason, options, now);

@@ -1,5 +1,12 @@
 import { FINISHED_MS } from "../../contract/transaction-journal.ts";
-import { applyEnd, applySignatures, canHold, type HeldLock, isHeldBy } from "../../rules/transactions.ts";
+import {
+  applyEnd,
+  applySignatures,
+  canHold,
+  type HeldLock,
+  isHeldBy,
+  isMinedNow,
+} from "../../rules/transactions.ts";
 import {
   CHANGED_TRANSACTION_COLUMNS,
   NEW_TRANSACTION_COLUMNS,
@@ -10,6 +17,7 @@ import {
 } from "../../transaction-row.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
+import type { Effects } from "./effects.ts";
 
 /** Finished transactions that are deleted with each new one: more than it adds, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 10;
@@ -18,6 +26,7 @@ const SELECT_BY_REFERENCE = "SELECT * FROM settler_transactions WHERE network = 
 
 export function transactionOperations(
   database: Database,
+  effects: Effects,
 ): OperationTable<"holdLock" | "queueTransaction" | "signTransactions" | "finishTransactions"> {
   // Kept in memory: one file belongs to one process, so a lock ends with it.
   const locks = new Map<string, HeldLock>();
@@ -79,7 +88,9 @@ export function transactionOperations(
       for (const end of ends) {
         const row = select.get([network, end.reference.toLowerCase()]);
         const ended = row && applyEnd(row, end, now);
-        if (ended !== undefined) write(ended);
+        if (row === undefined || ended === undefined) continue;
+        write(ended);
+        if (isMinedNow(row, ended)) effects.note({ kind: "transactionMined", transaction: ended });
       }
       return "finished";
     },

@@ -34,7 +34,7 @@ test("Two replicas that start at once on an empty database make every table once
     `SELECT tablename COLLATE "C" AS name FROM pg_tables WHERE schemaname = 'jobgate' ORDER BY 1`,
   );
   expect(tables.map(({ name }) => name)).toEqual(TABLES);
-  expect(await postgres.query(url, "SELECT version FROM jobgate.schema_version")).toEqual([{ version: 100 }]);
+  expect(await postgres.query(url, "SELECT version FROM jobgate.schema_version")).toEqual([{ version: 101 }]);
   await Promise.all(replicas.map((replica) => replica.close()));
 });
 

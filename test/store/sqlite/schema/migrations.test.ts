@@ -26,7 +26,7 @@ test("A new file has every table, the first released version, and gives pages ba
     )
     .all([]);
   expect(tables.map(({ name }) => name)).toEqual(TABLES);
-  expect(file.prepare("PRAGMA user_version").get([])).toMatchObject({ user_version: 100 });
+  expect(file.prepare("PRAGMA user_version").get([])).toMatchObject({ user_version: 101 });
   // 2 is INCREMENTAL.
   expect(file.prepare("PRAGMA auto_vacuum").get([])).toMatchObject({ auto_vacuum: 2 });
   file.close();
