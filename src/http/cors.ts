@@ -7,12 +7,14 @@ const PREFLIGHT_SECS = "7200";
 /** Names and values. */
 export type HeaderPairs = readonly (readonly [name: string, value: string])[];
 
-/** Requests that pages may make. */
-interface AllowedRequests {
+/** What pages may do. */
+export interface PageAccess {
   /** Origins as browsers send them; `*` for all. */
   readonly origins: readonly string[];
   /** Names of the request headers that a page may send. Default: those that it asks for. */
   readonly allows?: string;
+  /** Names of the response headers that a page may read. */
+  readonly exposes: string;
 }
 
 /**
@@ -20,22 +22,19 @@ interface AllowedRequests {
  * answers are made here, once for a configuration, because each answer has them.
  */
 export class Cors {
-  readonly #exposes: string;
   #allows: string | undefined;
   /** Headers for origins that may not call, and for requests without one. */
   #headers: HeaderPairs = [];
   #headersByOrigin: ReadonlyMap<string, HeaderPairs> = new Map();
 
-  /** @param options `exposes` names the response headers that a page may read */
-  constructor({ exposes, ...allowed }: AllowedRequests & { readonly exposes: string }) {
-    this.#exposes = exposes;
-    this.allow(allowed);
+  constructor(access: PageAccess) {
+    this.allow(access);
   }
 
-  /** Replaces the origins that may call, and the headers that they may send. */
-  allow({ origins, allows }: AllowedRequests): void {
+  /** Replaces the origins that may call, and the headers that they may send and read. */
+  allow({ origins, allows, exposes }: PageAccess): void {
     this.#allows = allows;
-    const exposed = ["access-control-expose-headers", this.#exposes] as const;
+    const exposed = ["access-control-expose-headers", exposes] as const;
     const allowed = (origin: string) => ["access-control-allow-origin", origin] as const;
     // A cache must not give one origin's answer to another.
     const vary = ["vary", "Origin"] as const;

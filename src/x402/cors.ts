@@ -1,5 +1,5 @@
 import type { X402Config } from "../config/config.ts";
-import { Cors } from "../http/cors.ts";
+import type { PageAccess } from "../http/cors.ts";
 
 /** Request headers that a page may send, besides those that jobs want. */
 const ALLOWED = [
@@ -9,12 +9,7 @@ const ALLOWED = [
   "X-PAYMENT",
   "Prefer",
   "Callback-URL",
-  "Accept-Payment",
-  "Idempotency-Key",
-  "SIGN-IN-WITH-X",
   "Last-Event-ID",
-  "Mcp-Session-Id",
-  "MCP-Protocol-Version",
   "X-X402-QUOTE-DIGEST",
   ...["X-CHAIN-CALLER", "X-TANGLE-CALLER"].flatMap((name) => [
     name,
@@ -29,13 +24,12 @@ const ALLOWED = [
   "Access-Control-Expose-Headers",
 ];
 
-/** Response headers that a page may read: those of payments, results, refusals and extensions. */
+/** Response headers that a page may read: those of payments, results and refusals. */
 const EXPOSED = [
   "PAYMENT-REQUIRED",
   "PAYMENT-RESPONSE",
   "X-PAYMENT-RESPONSE",
   "WWW-Authenticate",
-  "Payment-Receipt",
   "Location",
   "Retry-After",
   "X-Request-Id",
@@ -44,18 +38,31 @@ const EXPOSED = [
   "X-RECEIPT",
   "X-ACCESS-TOKEN",
   "EXTENSION-RESPONSES",
-  "Mcp-Session-Id",
 ];
 
-type PagesConfig = Pick<X402Config, "corsOrigins" | "forwardHeaders" | "jobs">;
-
-/** Lets pages buy jobs and read their results. */
-export function x402Cors(config: PagesConfig): Cors {
-  return new Cors({ ...requestsOfPages(config), exposes: EXPOSED.join(", ") });
+/** Headers that web pages may use beside those of x402. */
+export interface PageHeaders {
+  /** Request headers. */
+  readonly sent: readonly string[];
+  /** Response headers. */
+  readonly read: readonly string[];
 }
 
-/** Returns what pages may send at this configuration. */
-export function requestsOfPages({ corsOrigins, forwardHeaders = [], jobs = [] }: PagesConfig) {
-  const wanted = [...forwardHeaders, ...jobs.flatMap((job) => job.forwardHeaders ?? [])];
-  return { origins: corsOrigins, allows: [...new Set([...ALLOWED, ...wanted])].join(", ") };
+/** Returns what lets pages buy jobs and read their results. @param added headers of what parts add to the shop */
+export function accessOfPages(
+  {
+    corsOrigins,
+    forwardHeaders = [],
+    jobs = [],
+  }: Pick<X402Config, "corsOrigins" | "forwardHeaders" | "jobs">,
+  added: readonly PageHeaders[],
+): PageAccess {
+  const forwarded = [...forwardHeaders, ...jobs.flatMap((job) => job.forwardHeaders ?? [])];
+  const sent = added.flatMap((headers) => headers.sent);
+  const read = added.flatMap((headers) => headers.read);
+  return {
+    origins: corsOrigins,
+    allows: [...new Set([...ALLOWED, ...sent, ...forwarded])].join(", "),
+    exposes: [...EXPOSED, ...read].join(", "),
+  };
 }

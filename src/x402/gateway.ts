@@ -1,9 +1,9 @@
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
-import type { Cors } from "../http/cors.ts";
+import { Cors } from "../http/cors.ts";
 import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
-import { requestsOfPages, x402Cors } from "./cors.ts";
+import { accessOfPages } from "./cors.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
 import type { ListedJob } from "./jobs/listing.ts";
 import { type OpenShop, openShop } from "./open-shop.ts";
@@ -37,7 +37,7 @@ export class X402Gateway implements BackgroundService {
     this.#options = options;
     this.#services = services;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
-    this.#cors = x402Cors(config);
+    this.#cors = new Cors(accessOfPages(config, []));
   }
 
   /** Charges of the jobs that are paid by use. */
@@ -82,7 +82,7 @@ export class X402Gateway implements BackgroundService {
    */
   async reload(config: X402Config): Promise<void> {
     const shop = await openShop(this.#services, { config, before: this.#shop, parts: this.#parts });
-    this.#cors.allow(requestsOfPages(config));
+    this.#cors.allow(shop.access);
     this.#shop = shop;
   }
 

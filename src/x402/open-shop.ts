@@ -1,5 +1,7 @@
 import type { X402Config } from "../config/config.ts";
+import type { PageAccess } from "../http/cors.ts";
 import type { RouteTable } from "../http/routes.ts";
+import { accessOfPages } from "./cors.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
 import { sellerOf } from "./jobs/seller.ts";
 import type { X402Part } from "./part.ts";
@@ -20,6 +22,8 @@ import { IdentifierRule } from "./wire/payment-identifier.ts";
 /** A shop with the way to it. */
 export interface OpenShop extends Shop {
   readonly routes: RouteTable;
+  /** What web pages may do here. */
+  readonly access: PageAccess;
 }
 
 /**
@@ -91,5 +95,10 @@ export async function openShop(
     pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),
     messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,
   };
-  return { ...shop, routes: shopRoutes(services, shop, additions) };
+  const pageHeaders = additions.flatMap((addition) => addition.pageHeaders ?? []);
+  return {
+    ...shop,
+    routes: shopRoutes(services, shop, additions),
+    access: accessOfPages(config, pageHeaders),
+  };
 }

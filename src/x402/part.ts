@@ -1,6 +1,7 @@
 import type { X402Config } from "../config/config.ts";
 import type { MethodHandlers } from "../http/routes.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
+import type { PageHeaders } from "./cors.ts";
 import type { Door } from "./doors/door.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
 import type { Pages } from "./doors/pages.ts";
@@ -43,6 +44,8 @@ export interface ShopAddition {
   readonly feature?: Feature;
   /** Lets buyers give a URL where they are called back. */
   readonly callbackUrls?: CallbackUrls | undefined;
+  /** Headers of the part's requests and answers, for web pages. */
+  readonly pageHeaders?: PageHeaders;
   /** Routes of the part, by path. */
   routes?(shop: Shop): Iterable<readonly [path: string, handlers: MethodHandlers]>;
 }

@@ -142,7 +142,7 @@ test("A list of origins opens the listener to these, and caches keep their answe
   expect(await ask({ origin: "null" })).toEqual(none);
   expect(await ask({})).toEqual(none);
 
-  cors.allow({ origins: ["https://evil.example"] });
+  cors.allow({ origins: ["https://evil.example"], exposes: "Location, X-Mine" });
   expect(await ask(FROM_SHOP)).toEqual(none);
   expect((await ask({ origin: "https://evil.example" }))[0]).toBe("https://evil.example");
 });

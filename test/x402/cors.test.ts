@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { soldByBoth } from "../helpers/door-tables.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startTestGateway } from "./gateway-harness.ts";
 
@@ -27,8 +28,8 @@ test.each([
   expect(listed(headers["access-control-allow-methods"])).toContain(method);
   expect(listed(headers["access-control-allow-headers"])).toEqual(
     expect.arrayContaining([
-      ...["Content-Type", "Authorization", "PAYMENT-SIGNATURE", "X-PAYMENT", "Prefer", "Accept-Payment"],
-      ...["Idempotency-Key", "SIGN-IN-WITH-X", "Access-Control-Expose-Headers"],
+      ...["Content-Type", "Authorization", "PAYMENT-SIGNATURE", "X-PAYMENT", "Prefer"],
+      "Access-Control-Expose-Headers",
     ]),
   );
 });
@@ -41,7 +42,7 @@ test("A page may read the payment headers of every answer", async () => {
     expect(listed(headers.get("access-control-expose-headers"))).toEqual(
       expect.arrayContaining([
         ...["PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "WWW-Authenticate"],
-        ...["Payment-Receipt", "Location", "Retry-After", "Preference-Applied", "X-Request-Id"],
+        ...["Location", "Retry-After", "Preference-Applied", "X-Request-Id"],
         ...["X-CALL-ID", "X-RECEIPT", "X-ACCESS-TOKEN"],
       ]),
     );
@@ -60,6 +61,27 @@ test("A reload changes which pages may call, and which headers of jobs they may 
   );
   const { headers } = await fetch(gateway.jobUrl(), { method: "POST", headers: { origin: SHOP } });
   expect([headers.get("access-control-allow-origin"), headers.get("vary")]).toEqual([null, "Origin"]);
+});
+
+test("A page may use the headers of what parts add, as long as a configuration adds it", async () => {
+  const headersFor = async () => {
+    const { headers } = await fetch(gateway.jobUrl(), { method: "OPTIONS", headers: { origin: SHOP } });
+    return {
+      sent: listed(headers.get("access-control-allow-headers")),
+      read: listed(headers.get("access-control-expose-headers")),
+    };
+  };
+  await gateway.reload({ parts: soldByBoth() });
+  expect(await headersFor()).toEqual({
+    sent: expect.arrayContaining([
+      ...["Accept-Payment", "Idempotency-Key", "SIGN-IN-WITH-X", "Mcp-Session-Id", "MCP-Protocol-Version"],
+    ]),
+    read: expect.arrayContaining(["Payment-Receipt", "Mcp-Session-Id"]),
+  });
+  await gateway.reload({});
+  const { sent, read } = await headersFor();
+  expect(sent).not.toContain("Accept-Payment");
+  expect(read).not.toContain("Payment-Receipt");
 });
 
 function listed(header: string | null | undefined): string[] {

@@ -24,6 +24,7 @@ export class Mcp implements X402Part {
     const sessions = this.#sessions;
     return {
       feature: { guide: `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.` },
+      pageHeaders: { sent: ["Mcp-Session-Id", "MCP-Protocol-Version"], read: ["Mcp-Session-Id"] },
       routes: (shop) => {
         const server = new McpServer(this.#services, shop);
         const route = new McpRoute({ server, sessions, allowedOrigins, publicUrl, maxBodyBytes });

@@ -39,6 +39,7 @@ export class Mpp implements X402Part {
       doors: { [ROUTES]: doorBy(BLUEPRINT) },
       messageDoor: new MessageDoor(mpp),
       feature: featureOf(publicUrl),
+      pageHeaders: { sent: ["Accept-Payment", "Idempotency-Key"], read: ["Payment-Receipt"] },
     };
   }
 }

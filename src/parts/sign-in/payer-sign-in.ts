@@ -5,6 +5,7 @@ import { AccountContracts } from "./account-contracts.ts";
 import { OPEN_API } from "./open-api.ts";
 import { PayerCallsRoute } from "./payer-calls-route.ts";
 import { SignIn } from "./sign-in.ts";
+import { SIGN_IN } from "./sign-in-message.ts";
 
 /** The payers' sign-in at each configuration. Its connections to chains outlive a reload. */
 export class PayerSignIn implements X402Part {
@@ -30,6 +31,7 @@ export class PayerSignIn implements X402Part {
         guide: `A payer who lost the \`access_token\` signs the challenge of \`GET ${publicUrl}/x402/calls\` (\`sign-in-with-x\`) and lists its calls.`,
         openApi: OPEN_API,
       },
+      pageHeaders: { sent: [SIGN_IN.toUpperCase()], read: [] },
       routes: () => [["/x402/calls", { GET: (request) => calls.answer(request) }]],
     };
   }
