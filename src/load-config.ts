@@ -3,5 +3,5 @@ import { partTables } from "./parts.ts";
 
 /** Reads and checks a configuration for this build, with the tables of its parts. */
 export async function loadConfig(source: ConfigSource): Promise<LoadConfigResult> {
-  return loadConfigWith(await partTables(), source);
+  return loadConfigWith(partTables(), source);
 }

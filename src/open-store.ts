@@ -61,7 +61,7 @@ export async function inspectStore(place: Pick<StoreConfig, "url" | "tls" | "ca"
 async function kindOfStore(url: string): Promise<StoreKind> {
   const { findStoreKind } = await import("./parts.ts");
   const scheme = url.slice(0, url.indexOf(":"));
-  const kind = await findStoreKind(scheme);
+  const kind = findStoreKind(scheme);
   if (kind === undefined)
     throw new Error(`this build has no store for ${scheme}: URLs; expected a store.url of sqlite:PATH`);
   return kind;

@@ -20,7 +20,7 @@ import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
 
-/** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
+/** An ability that the core does without: one folder of `parts/`, and its two lines of `parts.ts`. */
 export interface Part {
   /** Makes the telemetry of the process before anything else, because the store reports to it from its start. */
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;

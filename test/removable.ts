@@ -114,8 +114,7 @@ async function problemWithout(part: string, base: string): Promise<string | unde
     cpSync(base, folder, { recursive: true, verbatimSymlinks: true });
     rmSync(join(folder, "src/parts", part), { recursive: true });
     rmSync(join(folder, "test/parts", part), { recursive: true, force: true });
-    for (const list of ["src/parts.ts", "src/commands/program.ts"])
-      removeLines(join(folder, list), `/parts/${part}/`);
+    for (const list of ["src/parts.ts", "src/commands/program.ts"]) removeLines(join(folder, list), part);
     for (const command of [
       ["npx", "tsc", "-p", "sources.json"],
       ["node", "--import", "tsx", "bundle.ts"],
@@ -157,9 +156,13 @@ const SOURCES = JSON.stringify({
   include: ["src"],
 });
 
-function removeLines(path: string, text: string): void {
+/** Removes the imports of a part from a list, and the name that the list of parts gives it. */
+function removeLines(path: string, part: string): void {
   const lines = readFileSync(path, "utf8").split("\n");
-  writeFileSync(path, lines.filter((line) => !line.includes(text)).join("\n"));
+  const isImport = (line: string) => line.includes(`/parts/${part}/`);
+  const [, name] = /part as (\w+)/.exec(lines.find(isImport) ?? "") ?? [];
+  const left = lines.filter((line) => !isImport(line) && line !== `  ${name},`);
+  writeFileSync(path, left.join("\n"));
 }
 
 const all = readdirSync(join(ROOT, "src/parts")).filter((name) => !TOOLS.includes(name));
