@@ -1,4 +1,4 @@
-import { getAddress } from "viem/utils";
+import { checksum } from "ox/Address";
 
 /** An address with its EIP-55 checksum, or the reason why a text is not one. */
 type ParsedEvmAddress =
@@ -12,7 +12,7 @@ type ParsedEvmAddress =
  */
 export function parseEvmAddress(text: string): ParsedEvmAddress {
   if (!/^0x[0-9a-fA-F]{40}$/.test(text)) return { kind: "malformed" };
-  const address = getAddress(text.toLowerCase());
+  const address = checksum(text.toLowerCase() as `0x${string}`);
   const digits = text.slice(2);
   const oneCase = digits === digits.toLowerCase() || digits === digits.toUpperCase();
   return oneCase || text === address ? { kind: "address", address } : { kind: "wrong_checksum" };

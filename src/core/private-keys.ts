@@ -1,6 +1,8 @@
 import { createDecipheriv, createECDH, pbkdf2, scrypt } from "node:crypto";
 import { promisify } from "node:util";
-import { keccak256, publicKeyToAddress } from "viem/utils";
+import { fromPublicKey } from "ox/Address";
+import { keccak256 } from "ox/Hash";
+import { fromHex } from "ox/PublicKey";
 import * as z from "zod";
 
 /** 32 bytes as hex with `0x`. */
@@ -20,7 +22,7 @@ export function parsePrivateKey(text: string): PrivateKey | undefined {
 export function accountOf(key: PrivateKey): `0x${string}` {
   const curve = createECDH("secp256k1");
   curve.setPrivateKey(key.slice(2), "hex");
-  return publicKeyToAddress(`0x${curve.getPublicKey("hex")}`);
+  return fromPublicKey(fromHex(`0x${curve.getPublicKey("hex")}`), { checksum: true });
 }
 
 /** A keystore without a usable key. The message completes "the keystore …" and quotes nothing from it. */
@@ -75,7 +77,7 @@ export async function decryptKeystore(json: string, password: string): Promise<P
   try {
     const { crypto } = keystoreSchema.parse(JSON.parse(json));
     const derived = await deriveKey(crypto, password);
-    const mac = keccak256(Buffer.concat([derived.subarray(16), crypto.ciphertext]));
+    const mac = keccak256(Buffer.concat([derived.subarray(16), crypto.ciphertext]), { as: "Hex" });
     if (mac !== `0x${crypto.mac.toString("hex")}`)
       throw new KeystoreProblem("does not open with the password");
     const decipher = createDecipheriv("aes-128-ctr", derived.subarray(0, 16), crypto.cipherparams.iv);
