@@ -3,10 +3,11 @@ import { closestWord } from "../core/closest-word.ts";
 import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
-import { describeWrong, expected, kindOf } from "./wrong-value.ts";
+import { type NamedFile, pathFrom, readNamedFile } from "./named-files.ts";
+import { describeWrong, expected, kindOf, notesOf } from "./wrong-value.ts";
 
 /** The valid part of a value. Wrong parts are left out, so that the rules can check the rest. */
-export type Checked<T> = T extends string | number | bigint | boolean | BindAddress
+export type Checked<T> = T extends string | number | bigint | boolean | BindAddress | NamedFile
   ? T
   : T extends readonly (infer Item)[]
     ? readonly (Checked<Item> | undefined)[]
@@ -22,16 +23,20 @@ export type Complete<T> = T extends string | number | bigint | boolean | Readonl
     : { readonly [Key in keyof T]: Complete<Exclude<T[Key], undefined>> };
 
 /**
- * Checks a value against a schema and reports everything that is wrong with it. `schema.parse` keeps nothing of a
- * table with a mistake, so the rules between keys could not run.
+ * Checks a value against a schema, reads the files that its keys name, and reports everything that is wrong with it.
+ * `schema.parse` keeps nothing of a table with a mistake, so the rules between keys could not run.
+ * @param folder that has the configuration file
  * @returns the value with the schema's keys; all of it, if nothing is reported
  */
-export function checkShape<S extends z.ZodType>(
+export async function checkShape<S extends z.ZodType>(
   schema: S,
   value: unknown,
   mistakes: MistakeList,
-): Checked<z.output<S>> | undefined {
-  return check(schema, value, mistakes.at()) as Checked<z.output<S>> | undefined;
+  folder: string,
+): Promise<Checked<z.output<S>> | undefined> {
+  return (await new ShapeCheck(folder).check(schema, value, mistakes.at())) as
+    | Checked<z.output<S>>
+    | undefined;
 }
 
 /** Returns a value that a rule has checked for. */
@@ -40,90 +45,118 @@ export function required<T>(value: T | undefined): T {
   return value;
 }
 
-function check(declared: z.core.$ZodType, value: unknown, place: Place): unknown {
-  if (value === UNREADABLE) return undefined;
-  const schema = withoutDefault(declared);
-  if (value === undefined) {
-    const absent = z.safeParse(declared, undefined);
-    if (absent.success) return absent.data;
-    place.report(`is missing; expected ${expected(schema)}`);
-    return undefined;
-  }
-  if (schema instanceof z.ZodObject) return checkTable(schema, value, place);
-  if (schema instanceof z.ZodRecord) return checkRecord(schema, value, place);
-  if (schema instanceof z.ZodArray) {
-    if (Array.isArray(value)) return checkArray(schema, value, place);
-  } else if (schema instanceof z.ZodUnion) {
-    const kind = isTable(value) ? z.ZodObject : Array.isArray(value) ? z.ZodArray : undefined;
-    const option = kind && schema.options.find((one) => one instanceof kind);
-    if (option !== undefined) return check(option, value, place);
-  }
-  return checkValue(schema, value, place);
-}
-
-function checkArray(schema: z.ZodArray, value: readonly unknown[], place: Place): unknown[] {
-  const anyOfThisLength = schema.clone({ ...schema.def, element: z.unknown() });
-  if (!z.safeParse(anyOfThisLength, value).success) {
-    const found = value.length === 0 ? "is empty" : `has ${value.length} entries`;
-    place.report(`${found}; expected ${expected(schema)}`);
-  }
-  return value.map((item, i) => check(schema.element, item, place.at(i)));
-}
-
 function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
   const hasInner =
     schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault;
   return hasInner ? withoutDefault(schema.unwrap()) : schema;
 }
 
-function checkValue(schema: z.core.$ZodType, value: unknown, place: Place): unknown {
-  const result = z.safeParse(schema, value);
-  if (result.success) return result.data;
-  const { found, hint, suggestion } = describeWrong(schema, value, place.origin);
-  place.report(`${found}; ${hint}`, suggestion);
-  return undefined;
-}
+/** One walk over a schema and a value. */
+class ShapeCheck {
+  readonly #folder: string;
 
-function checkTable(schema: z.ZodObject, value: unknown, place: Place): Record<string, unknown> | undefined {
-  if (!isTable(value)) {
-    place.report(`is ${kindOf(value)}; expected a table`);
-    return undefined;
+  constructor(folder: string) {
+    this.#folder = folder;
   }
-  const names = Object.keys(schema.shape);
-  const known = names.map(fileKey);
-  for (const [key, item] of Object.entries(value)) {
-    if (known.includes(key)) continue;
-    const suggestion = closestWord(key, known);
-    const hint =
-      suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
-    // A part that was deleted from this build may have had the table.
-    const isOfNoPart = [item].flat().some(isTable);
-    const found = isOfNoPart ? `is not a known key: this build has no table ${key}` : "is not a known key";
-    place.at(key).report(`${found}; ${hint}`, suggestion);
-  }
-  const checked: Record<string, unknown> = {};
-  for (const [i, name] of names.entries()) {
-    const key = known[i] as string;
-    const item = check(schema.shape[name] as z.ZodType, value[key], place.at(key));
-    if (item !== undefined) checked[name] = item;
-  }
-  return checked;
-}
 
-function checkRecord(schema: z.ZodRecord, value: unknown, place: Place): Record<string, unknown> | undefined {
-  if (!isTable(value)) {
-    place.report(`is ${kindOf(value)}; expected ${expected(schema)}`);
-    return undefined;
-  }
-  const checked: Record<string, unknown> = {};
-  for (const [key, item] of Object.entries(value)) {
-    const isValidKey = z.safeParse(schema.keyType, key).success;
-    if (!isValidKey) {
-      const { hint, suggestion } = describeWrong(schema.keyType, key);
-      place.at(key).report(`is not a valid key; ${hint}`, suggestion);
+  async check(declared: z.core.$ZodType, value: unknown, place: Place): Promise<unknown> {
+    if (value === UNREADABLE) return undefined;
+    const schema = withoutDefault(declared);
+    if (value === undefined) {
+      const absent = z.safeParse(declared, undefined);
+      if (absent.success) return absent.data;
+      place.report(`is missing; expected ${expected(schema)}`);
+      return undefined;
     }
-    const checkedItem = check(schema.valueType, item, place.at(key));
-    if (isValidKey) checked[key] = checkedItem;
+    if (schema instanceof z.ZodObject) return this.#checkTable(schema, value, place);
+    if (schema instanceof z.ZodRecord) return this.#checkRecord(schema, value, place);
+    if (schema instanceof z.ZodArray) {
+      if (Array.isArray(value)) return this.#checkArray(schema, value, place);
+    } else if (schema instanceof z.ZodUnion) {
+      const kind = isTable(value) ? z.ZodObject : Array.isArray(value) ? z.ZodArray : undefined;
+      const option = kind && schema.options.find((one) => one instanceof kind);
+      if (option !== undefined) return this.check(option, value, place);
+    }
+    return this.#checkValue(schema, value, place);
   }
-  return checked;
+
+  async #checkArray(schema: z.ZodArray, value: readonly unknown[], place: Place): Promise<unknown[]> {
+    const anyOfThisLength = schema.clone({ ...schema.def, element: z.unknown() });
+    if (!z.safeParse(anyOfThisLength, value).success) {
+      const found = value.length === 0 ? "is empty" : `has ${value.length} entries`;
+      place.report(`${found}; expected ${expected(schema)}`);
+    }
+    return Promise.all(value.map((item, i) => this.check(schema.element, item, place.at(i))));
+  }
+
+  async #checkValue(schema: z.core.$ZodType, value: unknown, place: Place): Promise<unknown> {
+    const result = z.safeParse(schema, value);
+    if (result.success) {
+      const { file } = notesOf(schema);
+      return file === undefined ? result.data : this.#read(result.data as NamedFile, schema, place);
+    }
+    const { found, hint, suggestion } = describeWrong(schema, value, place.origin);
+    place.report(`${found}; ${hint}`, suggestion);
+    return undefined;
+  }
+
+  async #checkTable(
+    schema: z.ZodObject,
+    value: unknown,
+    place: Place,
+  ): Promise<Record<string, unknown> | undefined> {
+    if (!isTable(value)) {
+      place.report(`is ${kindOf(value)}; expected a table`);
+      return undefined;
+    }
+    const names = Object.keys(schema.shape);
+    const known = names.map(fileKey);
+    for (const [key, item] of Object.entries(value)) {
+      if (known.includes(key)) continue;
+      const suggestion = closestWord(key, known);
+      const hint =
+        suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
+      // A part that was deleted from this build may have had the table.
+      const isOfNoPart = [item].flat().some(isTable);
+      const found = isOfNoPart ? `is not a known key: this build has no table ${key}` : "is not a known key";
+      place.at(key).report(`${found}; ${hint}`, suggestion);
+    }
+    const checked: Record<string, unknown> = {};
+    for (const [i, name] of names.entries()) {
+      const key = known[i] as string;
+      const item = await this.check(schema.shape[name] as z.ZodType, value[key], place.at(key));
+      if (item !== undefined) checked[name] = item;
+    }
+    return checked;
+  }
+
+  async #checkRecord(
+    schema: z.ZodRecord,
+    value: unknown,
+    place: Place,
+  ): Promise<Record<string, unknown> | undefined> {
+    if (!isTable(value)) {
+      place.report(`is ${kindOf(value)}; expected ${expected(schema)}`);
+      return undefined;
+    }
+    const checked: Record<string, unknown> = {};
+    for (const [key, item] of Object.entries(value)) {
+      const isValidKey = z.safeParse(schema.keyType, key).success;
+      if (!isValidKey) {
+        const { hint, suggestion } = describeWrong(schema.keyType, key);
+        place.at(key).report(`is not a valid key; ${hint}`, suggestion);
+      }
+      const checkedItem = await this.check(schema.valueType, item, place.at(key));
+      if (isValidKey) checked[key] = checkedItem;
+    }
+    return checked;
+  }
+
+  /** Reads the file of a key of this kind. */
+  async #read({ path }: NamedFile, schema: z.core.$ZodType, place: Place): Promise<NamedFile | undefined> {
+    const { from, isSecret } = required(notesOf(schema).file);
+    const file = from === "process" ? path : pathFrom(this.#folder, path);
+    const text = await readNamedFile(file, { place, expected: expected(schema), isSecret });
+    return text === undefined ? undefined : { path, text };
+  }
 }

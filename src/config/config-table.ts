@@ -15,8 +15,6 @@ export interface TableContext {
   readonly place: Place;
   /** All of the file. */
   readonly mistakes: MistakeList;
-  /** Folder that paths in the file start from. */
-  readonly folder: string;
   /** Keys that x402.facilitators settles with. */
   readonly settlers: ReadonlySet<PrivateKey>;
 }
@@ -37,7 +35,7 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
   readonly in?: readonly string[];
   readonly keys: Keys;
-  /** Checks the keys against each other and against the tables of the core, and reads the files that they name. */
+  /** Checks the keys against each other and against the tables of the core. */
   check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;
   /**
    * Completes keys without mistakes.

@@ -1,10 +1,10 @@
 import { defined } from "../core/objects.ts";
-import { type Complete, required } from "./check-shape.ts";
+import type { Complete } from "./check-shape.ts";
 import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
 import { secretList } from "./value-types.ts";
 import { toWebhooksConfig } from "./webhooks.ts";
-import { type FileContents, toX402Config } from "./x402.ts";
+import { type FacilitatorSigners, toX402Config } from "./x402.ts";
 
 /** The configuration after it is read, checked and completed. */
 export type Config = Complete<ReturnType<typeof toConfig>>;
@@ -42,25 +42,17 @@ export interface PeerProblem {
   readonly message: string;
 }
 
-/** Contents of the PEM files, absent where no key names one. */
-export interface TlsFiles {
-  readonly cert: string | undefined;
-  readonly key: string | undefined;
-  readonly clientCa: string | undefined;
-  readonly storeCa: string | undefined;
-}
-
 /** Completes the tables of a file without mistakes. */
 export function toConfig(
   tables: CompleteTables & Pick<ConfigTables, "ofParts">,
-  { tls, ...files }: FileContents & { readonly tls: TlsFiles },
+  signers: FacilitatorSigners,
   parts: PartTables,
 ) {
   const { store, operator, x402, jobs, jobPricing, webhooks } = tables;
   const ownServiceId = serviceIdOf(tables);
   return defined({
-    store: defined({ ...store, ca: store.ca && required(tls.storeCa) }),
-    runner: toRunner(tables.runner, tls),
+    store: toStore(store),
+    runner: toRunner(tables.runner),
     operator: toOperator(operator),
     /** u64 */
     serviceId: ownServiceId,
@@ -70,7 +62,7 @@ export function toConfig(
         pricing: jobPricing,
         jobs,
         serviceId: ownServiceId,
-        files,
+        signers,
         parts,
         paysBack: tables.ofParts.has("x402.refunds"),
       }),
@@ -91,13 +83,18 @@ export function serviceIdOf({
   return serviceId ?? x402?.serviceId ?? 0n;
 }
 
-function toRunner({ token, tls, ...runner }: CompleteTables["runner"], files: TlsFiles) {
+function toStore({ ca, ...store }: CompleteTables["store"]) {
+  /** `ca` is a PEM text. */
+  return defined({ ...store, ca: ca?.text });
+}
+
+function toRunner({ token, tls, ...runner }: CompleteTables["runner"]) {
   return defined({
     ...runner,
     /** Any of them is accepted; empty if none is needed. */
     tokens: secretList(token),
     /** PEM texts. */
-    tls: tls && defined({ cert: required(files.cert), key: required(files.key), clientCa: files.clientCa }),
+    tls: tls && defined({ cert: tls.cert.text, key: tls.key.text, clientCa: tls.clientCa?.text }),
   });
 }
 

@@ -4,8 +4,8 @@ import type { PrivateKey } from "../core/private-keys.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
   decimalAmount,
-  filePath,
   headerValue,
+  namedFile,
   network,
   parseNetwork,
   privateKey,
@@ -32,7 +32,7 @@ const auth = z.object({
 export const signer = z.object({
   privateKey: privateKey().optional(),
   /** Path of a keystore (Web3 Secret Storage, version 3), relative to the configuration file. */
-  keystore: filePath("the path of a keystore file").optional(),
+  keystore: namedFile("the path of a keystore file", { from: "configuration", isSecret: true }).optional(),
   password: text("the password of the keystore").optional(),
 });
 

@@ -7,13 +7,13 @@ import type { Checked, Complete } from "./check-shape.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import {
   dollarsOrEngine,
-  filePath,
   integer,
   jobName,
   label,
   type MinCharge,
   mediaType,
   minCharge,
+  namedFile,
   oneOf,
   prose,
   trueOrFalse,
@@ -22,6 +22,8 @@ import {
   wei,
 } from "./value-types.ts";
 import { headerNames } from "./web-types.ts";
+
+const inputFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
 
 /** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
 export const jobSchema = z.object({
@@ -55,8 +57,8 @@ export const jobSchema = z.object({
     .object({
       contentType: mediaType().optional(),
       /** JSON Schema 2020-12. A body that does not match is refused before any payment is looked at. */
-      schema: filePath("the path of a file with a JSON Schema").optional(),
-      example: filePath("the path of a file with a body that matches").optional(),
+      schema: inputFile("the path of a file with a JSON Schema").optional(),
+      example: inputFile("the path of a file with a body that matches").optional(),
     })
     .optional(),
   output: z.object({ contentType: mediaType() }).optional(),
@@ -96,21 +98,37 @@ export interface Job
 }
 
 /** Completes a table without mistakes. */
-export function toJob(
-  table: JobOutput,
-  given: { readonly serviceId: bigint; readonly input: JobInput | undefined },
-): Job {
-  const { serviceId = given.serviceId, jobIndex, mode } = table;
+export function toJob(table: JobOutput, gatewayServiceId: bigint): Job {
+  const { serviceId = gatewayServiceId, jobIndex, mode } = table;
   const { name, title, description, tags, output, maxRunSecs, forwardHeaders } = table;
   return defined({
-    ...{ serviceId, jobIndex, name, title, description, tags, input: given.input },
-    ...{ output, maxRunSecs, forwardHeaders },
+    serviceId,
+    jobIndex,
+    name,
+    title,
+    description,
+    tags,
+    input: table.input && toInput(table.input),
+    output,
+    maxRunSecs,
+    forwardHeaders,
     price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
     charge: chargesOf(table).includes("used") ? chargesOf(table) : undefined,
     minCharge: table.minCharge,
     requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
     policy: mode && toPolicy({ ...table, serviceId, invocationMode: mode }),
+  });
+}
+
+/** Media type of a body whose job names none. */
+export const DEFAULT_CONTENT_TYPE = "application/json";
+
+function toInput({ contentType, schema, example }: NonNullable<JobOutput["input"]>): JobInput {
+  return defined({
+    contentType: contentType ?? DEFAULT_CONTENT_TYPE,
+    schema: schema?.text,
+    example: example?.text,
   });
 }
 

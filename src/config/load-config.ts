@@ -6,17 +6,17 @@ import { type Config, type OperatorConfig, type StoreConfig, toConfig, toOperato
 import { readConfigFiles } from "./config-files.ts";
 import { type ConfigTable, withTables } from "./config-table.ts";
 import { fillTokens } from "./fill-tokens.ts";
-import { readJobInputs } from "./job-inputs.ts";
 import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
+import { checkJobInputs } from "./rules/job-inputs.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
 import { checkStore } from "./rules/store.ts";
+import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import { type ConfigTables, configSchema, operatorSchema, storePlaceSchema } from "./schema.ts";
 import { readSigners } from "./signers.ts";
-import { readTlsFiles } from "./tls-files.ts";
 
 export type LoadConfigResult =
   | {
@@ -53,7 +53,8 @@ export async function loadConfigWith(
   const { serviceId } = options;
   const mistakes = new MistakeList();
   const raw = await readConfigFiles(options, mistakes);
-  const checked = checkShape(withTables(configSchema, partTables), raw, mistakes);
+  const schema = withTables(configSchema, partTables);
+  const checked = await checkShape(schema, raw, mistakes, dirname(options.path));
   const ofParts = partTables.flatMap((table) => {
     const keys = checked && table.takeFrom(checked);
     return keys === undefined ? [] : { table, keys };
@@ -61,15 +62,11 @@ export async function loadConfigWith(
   const given = new Set(ofParts.flatMap(({ table, keys }) => table.givenPaths(keys)));
   const shaped = checked && { ...checked, ...(serviceId !== undefined && { serviceId }), ofParts: given };
   const tables = shaped && fillTokens(shaped, mistakes);
-  const folder = dirname(options.path);
   if (tables !== undefined) checkStore(tables, mistakes);
-  const signers = tables && (await readSigners(tables, folder, mistakes));
-  const files = signers && {
-    inputs: await readJobInputs(tables, folder, mistakes),
-    signers,
-    tls: await readTlsFiles(tables, mistakes),
-  };
+  const signers = await readSigners(tables ?? {}, mistakes);
   if (tables !== undefined) {
+    checkTls(tables, mistakes);
+    await checkJobInputs(tables, mistakes);
     const listeners = ofParts.flatMap(({ table, keys }) => table.listener(keys) ?? []);
     checkListeners(tables, listeners, mistakes);
     checkX402(tables, mistakes);
@@ -78,18 +75,18 @@ export async function loadConfigWith(
     checkWebhooks(tables, mistakes);
     warnOfMissingServiceId(tables, mistakes);
   }
-  const settlers = new Set([...(signers?.values() ?? [])].flat().map(({ privateKey }) => privateKey));
+  const settlers = new Set([...signers.values()].flat().map(({ privateKey }) => privateKey));
   const parts = await Promise.all(
     ofParts.map(async ({ table, keys }) => {
-      const read = tables && (await table.check(keys, { tables, mistakes, folder, settlers }));
+      const read = tables && (await table.check(keys, { tables, mistakes, settlers }));
       return { table, keys, read };
     }),
   );
   const found = mistakes.mistakes();
-  if (found.length > 0 || tables === undefined || files === undefined) return { ok: false, mistakes: found };
+  if (found.length > 0 || tables === undefined) return { ok: false, mistakes: found };
   // Nothing was reported, so nothing was left out.
   const ofEachPart = new Map<ConfigTable, unknown>();
-  const config = toConfig(tables as Parameters<typeof toConfig>[0], files, ofEachPart);
+  const config = toConfig(tables as Parameters<typeof toConfig>[0], signers, ofEachPart);
   for (const { table, keys, read } of parts) ofEachPart.set(table, table.complete(keys, read, config));
   return {
     ok: true,
@@ -130,13 +127,14 @@ export async function loadStorePlace(
   const only = { store: ["url", "tls", "ca"] };
   const { checked, mistakes } = await readPart(storePlaceSchema, { ...file, only });
   const { url, tls, ca } = checked?.store ?? {};
-  return url === undefined ? { ok: false, mistakes } : { ok: true, store: defined({ url, tls, ca }) };
+  if (url === undefined) return { ok: false, mistakes };
+  return { ok: true, store: defined({ url, tls, ca: ca?.text }) };
 }
 
 /** Reads some keys of a file. `checked` is undefined when there is a mistake in them. */
 async function readPart<S extends z.ZodType>(schema: S, file: Parameters<typeof readConfigFiles>[0]) {
   const list = new MistakeList();
-  const checked = checkShape(schema, await readConfigFiles(file, list), list);
+  const checked = await checkShape(schema, await readConfigFiles(file, list), list, dirname(file.path));
   const mistakes = list.mistakes();
   return { checked: mistakes.length === 0 ? checked : undefined, mistakes };
 }

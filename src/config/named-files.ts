@@ -9,6 +9,20 @@ const MAX_SECRET_BYTES = 64 * 1024;
 /** Permission of users who neither own the file nor are in its group. */
 const OTHERS_READ = 0o004;
 
+/** How to read the file that a key names. */
+export interface FileReading {
+  /** Folder that a relative path starts from: of the process, or of the configuration file. */
+  readonly from: "process" | "configuration";
+  readonly isSecret: boolean;
+}
+
+/** File that a key names. */
+export interface NamedFile {
+  /** As the key has it. */
+  readonly path: string;
+  readonly text: string;
+}
+
 class UnusableFile extends Error {
   override readonly name = "UnusableFile";
 }

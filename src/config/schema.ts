@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
-import { bearerTokens, filePath, integer, oneOf, seconds, u64 } from "./value-types.ts";
+import { bearerTokens, integer, namedFile, oneOf, seconds, u64 } from "./value-types.ts";
 import { bindAddress, storeUrl } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
 import { jobPricingSchema, x402Schema } from "./x402.ts";
@@ -12,7 +12,7 @@ import { jobPricingSchema, x402Schema } from "./x402.ts";
  * rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
  */
 
-const pemFile = () => filePath("the path of a PEM file");
+const pemFile = (isSecret = false) => namedFile("the path of a PEM file", { from: "process", isSecret });
 
 const store = z.object({
   /** `sqlite:PATH` or `postgres://…`. A relative path is relative to the working directory. */
@@ -31,7 +31,7 @@ const store = z.object({
 
 const runnerTls = z.object({
   cert: pemFile(),
-  key: pemFile(),
+  key: pemFile(true),
   /** Authorities whose client certificates are accepted. Absent: no client certificate is requested. */
   clientCa: pemFile().optional(),
 });

@@ -1,17 +1,14 @@
 import { decryptKeystore, KeystoreProblem, type PrivateKey } from "../core/private-keys.ts";
 import type { Signer, SignerTable } from "./facilitators.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
-import { pathFrom, readNamedFile } from "./named-files.ts";
 import type { ConfigTables } from "./schema.ts";
 
 /**
  * Collects the keys of each local facilitator, and decrypts those in keystores.
- * @param folder that the paths of keystores are relative to
  * @returns signers by the index of the facilitator's entry
  */
 export async function readSigners(
   { x402 }: Pick<ConfigTables, "x402">,
-  folder: string,
   mistakes: MistakeList,
 ): Promise<ReadonlyMap<number, readonly Signer[]>> {
   const signers = new Map<number, readonly Signer[]>();
@@ -21,7 +18,7 @@ export async function readSigners(
     const keys = new Set<PrivateKey>();
     const tables = withPlaces(facilitator.signer, place);
     for (const [table, at] of tables) {
-      const key = await readKey(table, at, folder);
+      const key = await readKey(table, at);
       if (key === undefined) continue;
       if (keys.has(key)) at.report("has the key of another signer; expected each key once");
       keys.add(key);
@@ -35,19 +32,14 @@ export async function readSigners(
 }
 
 /** Reads the key of one signer. */
-export async function readSigner(
-  table: SignerTable,
-  place: Place,
-  folder: string,
-): Promise<Signer | undefined> {
-  const privateKey = await readKey(table, place, folder);
+export async function readSigner(table: SignerTable, place: Place): Promise<Signer | undefined> {
+  const privateKey = await readKey(table, place);
   return privateKey && { privateKey };
 }
 
 async function readKey(
   { privateKey, keystore, password }: SignerTable,
   place: Place,
-  folder: string,
 ): Promise<PrivateKey | undefined> {
   const has = (key: string, value: unknown) => value !== undefined || place.at(key).isReported;
   const hasKey = has("private_key", privateKey);
@@ -61,24 +53,17 @@ async function readKey(
       : "is never used; expected it beside keystore only";
     place.at("password").report(message);
   } else if (keystore !== undefined && password !== undefined) {
-    return readKeystore({ file: pathFrom(folder, keystore), password }, place);
+    return decrypt(keystore.text, password, place.at("keystore"));
   }
   return privateKey;
 }
 
-async function readKeystore(
-  { file, password }: { readonly file: string; readonly password: string },
-  place: Place,
-): Promise<PrivateKey | undefined> {
-  const at = place.at("keystore");
-  const expected = "the path of a keystore file that opens with the password";
-  const json = await readNamedFile(file, { place: at, expected, isSecret: true });
-  if (json === undefined) return undefined;
+async function decrypt(keystore: string, password: string, place: Place): Promise<PrivateKey | undefined> {
   try {
-    return await decryptKeystore(json, password);
+    return await decryptKeystore(keystore, password);
   } catch (error) {
     if (!(error instanceof KeystoreProblem)) throw error;
-    at.report(`${error.message}; expected ${expected}`);
+    place.report(`${error.message}; expected the path of a keystore file that opens with the password`);
     return undefined;
   }
 }

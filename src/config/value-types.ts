@@ -4,6 +4,7 @@ import { decimalText, MAX_U64 } from "../core/amounts.ts";
 import { closestWord } from "../core/closest-word.ts";
 import { parseDollars, priceText, type UsdPrice } from "../core/price.ts";
 import { accountOf, type PrivateKey, parsePrivateKey } from "../core/private-keys.ts";
+import type { FileReading, NamedFile } from "./named-files.ts";
 import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";
 import { kind, SECRET, SHOWN, type ValueNotes } from "./wrong-value.ts";
 
@@ -38,8 +39,17 @@ export const matching = (form: RegExp, expected: string, notes: ValueNotes<strin
 export const text = (expected: string, notes: ValueNotes<string> = SECRET) =>
   kind(z.string().min(1), expected, notes);
 
-/** Path of a file. */
-export const filePath = (expected: string) => text(expected, { view: SHOWN.view });
+/** Path of a file, which is read with the configuration. Operators see the path. */
+export const namedFile = (expected: string, file: FileReading) =>
+  kind(
+    z
+      .string()
+      .min(1)
+      // checkShape fills the text.
+      .transform((path): NamedFile => ({ path, text: "" })),
+    expected,
+    { view: ({ path }) => path, file },
+  );
 
 /** Text that is safe in a header or a list. */
 export const label = () =>

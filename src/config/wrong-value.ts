@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { isTable } from "./config-files.ts";
+import type { FileReading } from "./named-files.ts";
 
 /** Form in which operators see a value. */
 export type Scalar = string | number | boolean;
@@ -11,6 +12,8 @@ export type Scalar = string | number | boolean;
 export interface ValueNotes<Value> {
   /** Returns what operators see of a valid value, as the file spells it. Absent: they see only that there is a value. */
   readonly view?: (value: Value) => Scalar;
+  /** How to read the file that the key names. Absent: the key names none. */
+  readonly file?: FileReading;
   /** Returns the part of a wrong text that is not secret. */
   readonly shown?: (text: string) => string;
   /** Says what is wrong with a text, without quoting it: `has 39 hex digits`. May end with an "; expected …" of its own. */

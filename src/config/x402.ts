@@ -12,7 +12,7 @@ import {
   toRemoteFacilitator,
 } from "./facilitators.ts";
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
-import { type JobInput, type JobOutput, toJob } from "./jobs.ts";
+import { type JobOutput, toJob } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
 import {
   address,
@@ -178,13 +178,8 @@ export type RateSource = NonNullable<AcceptedToken["rate"]>;
 export type X402Limits = X402Config["limits"];
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
 
-/** Contents of the files that keys name. */
-export interface FileContents {
-  /** Inputs by the index of their job. */
-  readonly inputs: ReadonlyMap<number, JobInput>;
-  /** Signers by the index of their facilitator, those without a file included. */
-  readonly signers: ReadonlyMap<number, readonly Signer[]>;
-}
+/** Signers by the index of their facilitator. */
+export type FacilitatorSigners = ReadonlyMap<number, readonly Signer[]>;
 
 /** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
 export function toX402Config(
@@ -202,19 +197,18 @@ export function toX402Config(
     readonly jobs: readonly JobOutput[];
     /** For jobs that name none. */
     readonly serviceId: bigint;
-    readonly files: FileContents;
+    readonly signers: FacilitatorSigners;
     readonly paysBack: boolean;
     readonly parts: PartTables;
   },
 ) {
-  const { inputs, signers } = of.files;
   const publicUrl = x402.publicUrl ?? localUrl(x402.bindAddress);
-  const jobs = of.jobs.map((job, i) => toJob(job, { serviceId: of.serviceId, input: inputs.get(i) }));
+  const jobs = of.jobs.map((job) => toJob(job, of.serviceId));
   return defined({
     ...x402,
     publicUrl,
     /** Ordered as they are asked; at least one. */
-    facilitators: toFacilitators(facilitatorUrl, facilitators, signers),
+    facilitators: toFacilitators(facilitatorUrl, facilitators, of.signers),
     /** True: the configuration has an account that failed jobs are paid back from. */
     paysBack: of.paysBack || undefined,
     /** Absent: buyers cannot give a URL. */
@@ -237,7 +231,7 @@ function toBuyerCallbacks({ enabled, ...rules }: Complete<z.output<typeof buyerC
 function toFacilitators(
   url: string | undefined,
   list: readonly Complete<z.output<typeof facilitatorSchema>>[] | undefined,
-  signers: FileContents["signers"],
+  signers: FacilitatorSigners,
 ): readonly FacilitatorConfig[] {
   return list === undefined
     ? [toRemoteFacilitator(required(url))]

@@ -28,8 +28,9 @@ async function read(signer: string) {
   const mistakes = new MistakeList();
   const path = join(folder, "jobgate.toml");
   const toml = `[[x402.facilitators]]\nlocal = true\nsigner = ${signer}\n[x402]\n${TOKEN}`;
-  const tables = checkShape(configSchema, await readConfigFiles({ path, toml, env }, mistakes), mistakes);
-  const signers = await readSigners(tables ?? {}, folder, mistakes);
+  const raw = await readConfigFiles({ path, toml, env }, mistakes);
+  const tables = await checkShape(configSchema, raw, mistakes, folder);
+  const signers = await readSigners(tables ?? {}, mistakes);
   return {
     keys: signers.get(0)?.map((one) => one.privateKey),
     mistakes: mistakes.mistakes().map(mistakeText),

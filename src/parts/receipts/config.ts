@@ -19,8 +19,8 @@ export const receiptsTable = ConfigTable.of({
       .optional(),
   },
   // The key signs no transactions, so it may be anyone's: best that of `pay_to`.
-  check({ receipts }, { place, folder }) {
-    return receipts?.signer && readSigner(receipts.signer, place.at("receipts", "signer"), folder);
+  check({ receipts }, { place }) {
+    return receipts?.signer && readSigner(receipts.signer, place.at("receipts", "signer"));
   },
   complete: ({ receipts }, read): ReceiptsConfig | undefined => receipts && { signer: required(read) },
   afterReload: (_, next) => next,

@@ -31,10 +31,10 @@ const DEFAULT_MIN_BALANCE_WEI = 10n ** 15n;
 export const refundsTable = ConfigTable.of({
   in: ["x402"],
   keys: { refunds: refundsSchema.optional() },
-  async check({ refunds }, { place, folder, settlers }) {
+  async check({ refunds }, { place, settlers }) {
     if (refunds?.signer === undefined) return undefined;
     const at = place.at("refunds", "signer");
-    const signer = await readSigner(refunds.signer, at, folder);
+    const signer = await readSigner(refunds.signer, at);
     // The account must be no settler's: each gives nonces of its own.
     if (signer !== undefined && settlers.has(signer.privateKey))
       at.report("has the key of a settler in x402.facilitators; expected an account of its own");

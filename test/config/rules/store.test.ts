@@ -5,7 +5,7 @@ import { testMistakes } from "../mistake-cases.ts";
 const URL = 'url = "postgres://jobgate:hunter2@db.example/jobgate"';
 
 testMistakes([
-  ...["pool_size = 5", "connect_timeout_secs = 5", 'tls = "require"', 'ca = "ca.pem"'].map((line) => ({
+  ...["pool_size = 5", "connect_timeout_secs = 5", 'tls = "require"', 'ca = "package.json"'].map((line) => ({
     promise: `${line} with a SQLite store is a mistake`,
     toml: `[store]\n${line} #!`,
     keyPath: `store.${line.split(" ")[0]}`,
