@@ -1,35 +1,149 @@
+import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { startTree } from "./gateway.ts";
+import { startJobgate } from "../test/helpers/jobgate-process.ts";
+import { jobgateProgram, type ProgramSource } from "../test/helpers/jobgate-program.ts";
 import { percentile } from "./load.ts";
 import type { Tree } from "./trees.ts";
 
-const STARTS = 5;
-/** Time after a start in which it collects its garbage. */
-const IDLE_MS = 3_000;
+const STARTS = 15;
+/** Times after the start at which the memory is read: at once, and after an idle process has collected its garbage. */
+const [SOON_MS, LATER_MS] = [2_000, 60_000];
+/** Unit of CPU times in /proc. */
+const TICK_MS = 10;
 
-/** Measures the time until all listeners are open, and the memory of an idle gateway. */
+const WEBHOOKS = `
+service_id = 1
+runner.bind_address = "127.0.0.1:0"
+operator.bind_address = "127.0.0.1:0"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/bench"
+job_id = 1
+`;
+
+const SALES = `${WEBHOOKS}
+[[jobs]]
+job_index = 0
+name = "capitals"
+mode = "public_paid"
+price = "$0.01"
+[x402]
+bind_address = "127.0.0.1:0"
+public_url = "http://127.0.0.1:8402"
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base-sepolia"
+pay_to = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+rpc_url = "http://127.0.0.1:9"
+`;
+
+/** Configurations by what they run. Nothing answers at their addresses. */
+const CONFIGS: Readonly<Record<string, string>> = {
+  "webhooks alone": WEBHOOKS,
+  "a paid job": `${SALES}
+[[x402.facilitators]]
+url = "http://127.0.0.1:9"
+`,
+  "most parts": `${SALES}
+[[x402.facilitators]]
+local = true
+signer = { private_key = "0x${"5e".repeat(32)}" }
+rpc_urls = { "base-sepolia" = "http://127.0.0.1:9" }
+[x402.refunds]
+signer = { private_key = "0x${"5f".repeat(32)}" }
+[x402.receipts]
+signer = { private_key = "0x${"5d".repeat(32)}" }
+[x402.mpp]
+secret_key = "${randomBytes(32).toString("hex")}"
+[x402.callbacks]
+[[push]]
+url = "http://127.0.0.1:9/jobs"
+job_ids = [30]
+[[callbacks]]
+url = "http://127.0.0.1:9/jobgate"
+events = ["dead_letter"]
+`,
+};
+
+/** Measures the time and CPU until all listeners are open, and the memory of an idle gateway. */
 export async function benchStart(trees: readonly Tree[]): Promise<void> {
-  const readyMs = trees.map((): number[] => []);
-  const residentMb = trees.map((): number[] => []);
+  for (const [what, config] of Object.entries(CONFIGS)) {
+    const series = trees.map(() => ({
+      readyMs: [] as number[],
+      cpuMs: [] as number[],
+      soonMb: [] as number[],
+    }));
+    for (let start = 0; start < STARTS; start += 1) {
+      for (const [i, tree] of trees.entries()) {
+        const startedAt = performance.now();
+        const jobgate = await startJobgate({ from: sourceOf(tree), config });
+        series[i]?.readyMs.push(performance.now() - startedAt);
+        series[i]?.cpuMs.push(cpuMilliseconds(jobgate.pid));
+        await sleep(SOON_MS);
+        series[i]?.soonMb.push(residentMegabytes(jobgate.pid));
+        await jobgate.stop();
+      }
+    }
+    const laterMb = await Promise.all(trees.map((tree) => megabytesLater(tree, config)));
+    console.log(`\nStart with ${what}`);
+    console.table(
+      trees.map(({ name }, i) => ({
+        "": name,
+        "ready after ms": median(series[i]?.readyMs),
+        "CPU ms": median(series[i]?.cpuMs),
+        [`MB after ${SOON_MS / 1_000} s`]: median(series[i]?.soonMb),
+        [`MB after ${LATER_MS / 1_000} s`]: Math.round(laterMb[i] ?? Number.NaN),
+      })),
+    );
+  }
+  benchCheck(trees);
+}
+
+async function megabytesLater(tree: Tree, config: string): Promise<number> {
+  const jobgate = await startJobgate({ from: sourceOf(tree), config });
+  await sleep(LATER_MS);
+  const megabytes = residentMegabytes(jobgate.pid);
+  await jobgate.stop();
+  return megabytes;
+}
+
+/** Prints the CPU time of a process when it ends. */
+const PRINT_CPU =
+  "data:text/javascript,process.on('exit',()=>console.error('cpu',process.cpuUsage().user+process.cpuUsage().system))";
+
+/** Measures `jobgate check` without a file. */
+function benchCheck(trees: readonly Tree[]): void {
+  const cpuMs = trees.map((): number[] => []);
   for (let start = 0; start < STARTS; start += 1) {
     for (const [i, tree] of trees.entries()) {
-      const startedAt = performance.now();
-      const { jobgate } = await startTree(tree);
-      readyMs[i]?.push(performance.now() - startedAt);
-      await sleep(IDLE_MS);
-      residentMb[i]?.push(residentMegabytes(jobgate.pid));
-      await jobgate.stop();
+      const args = ["--import", PRINT_CPU, ...jobgateProgram(sourceOf(tree)), "check", "-c", "none.toml"];
+      const { stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+      cpuMs[i]?.push(Number(/^cpu (\d+)/m.exec(stderr)?.[1]) / 1_000);
     }
   }
-  console.log("\nStart");
-  console.table(
-    trees.map(({ name }, i) => ({
-      "": name,
-      "ready after ms": Math.round(percentile(readyMs[i] ?? [], 0.5)),
-      "idle MB": Math.round(percentile(residentMb[i] ?? [], 0.5)),
-    })),
-  );
+  console.log("\njobgate check");
+  console.table(trees.map(({ name }, i) => ({ "": name, "CPU ms": median(cpuMs[i]) })));
+}
+
+function sourceOf({ folder }: Tree): ProgramSource {
+  return folder === undefined ? "build" : { builtIn: folder };
+}
+
+function median(values: readonly number[] = []): number {
+  return Math.round(percentile([...values], 0.5));
+}
+
+/** Returns the CPU time of a process so far; NaN without /proc. */
+function cpuMilliseconds(pid: number): number {
+  try {
+    const [user, system] = readFileSync(`/proc/${pid}/stat`, "utf8").split(" ").slice(13, 15);
+    return (Number(user) + Number(system)) * TICK_MS;
+  } catch {
+    return Number.NaN;
+  }
 }
 
 /** Returns NaN without /proc. */

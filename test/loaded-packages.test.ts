@@ -1,0 +1,79 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { startJobgate } from "./helpers/jobgate-process.ts";
+
+const WEBHOOKS = `
+service_id = 1
+runner.bind_address = "127.0.0.1:0"
+operator.bind_address = "127.0.0.1:0"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/alerts"
+job_id = 30
+auth = "none"
+`;
+
+const SALES = `${WEBHOOKS}
+[x402]
+bind_address = "127.0.0.1:0"
+public_url = "https://operator.example.com"
+facilitator_url = "http://127.0.0.1:9"
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base-sepolia"
+pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+rpc_url = "http://127.0.0.1:9"
+[[jobs]]
+job_index = 0
+name = "capitals"
+mode = "public_paid"
+price = "$0.01"
+`;
+
+/** Libraries that wait for the first call of the operator's API, the first request to a push target or callback, Postgres. */
+const NEVER_AT_START = ["@connectrpc/connect", "@connectrpc/connect-node", "pg", "undici"];
+const FOR_SALES = ["@x402/core", "@x402/evm", "abitype", "viem"];
+
+/** Writes the URL of each module that Node loads into a file. */
+const recorder = (file: string) => `
+import { register } from "node:module";
+const hooks = \`
+import { appendFileSync } from "node:fs";
+export async function load(url, context, next) {
+  appendFileSync(${JSON.stringify(file)}, url + "\\\\n");
+  return next(url, context);
+}\`;
+register("data:text/javascript," + encodeURIComponent(hooks));
+`;
+
+/** Starts the built program, and returns the packages whose code it has loaded by then. */
+async function packagesLoadedBy(config: string): Promise<string[]> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-loaded-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const [hook, list] = [join(folder, "recorder.mjs"), join(folder, "urls.txt")];
+  await writeFile(hook, recorder(list));
+  const env = { NODE_OPTIONS: `--import=${pathToFileURL(hook)}` };
+  const jobgate = await startJobgate({ config, from: "build", env });
+  await jobgate.stop();
+  const urls = new Set((await readFile(list, "utf8")).split("\n").filter((url) => url.startsWith("file:")));
+  const texts = await Promise.all([...urls].map((url) => readFile(new URL(url), "utf8")));
+  // A bundle names the file before its code.
+  const files = [...urls, ...texts.flatMap((text) => text.match(/^\/\/ node_modules\/.*$/gm) ?? [])];
+  return [...new Set(files.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []))];
+}
+
+test("A gateway with webhooks alone loads nothing of what sells jobs, and no library before it is used", async () => {
+  const loaded = await packagesLoadedBy(WEBHOOKS);
+  expect(loaded).toContain("@grpc/grpc-js");
+  expect(loaded.filter((name) => [...NEVER_AT_START, ...FOR_SALES].includes(name))).toEqual([]);
+});
+
+test("A gateway that sells jobs loads no library before it is used", async () => {
+  const loaded = await packagesLoadedBy(SALES);
+  expect(loaded).toContain("viem");
+  expect(loaded.filter((name) => NEVER_AT_START.includes(name))).toEqual([]);
+});
