@@ -16,6 +16,7 @@ import type { Store } from "./store/store.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
 import type { X402Gateway } from "./x402/gateway.ts";
 import type { X402Sources } from "./x402/gateway-options.ts";
+import type { Methods } from "./x402/methods/methods.ts";
 import type { LoadX402Parts } from "./x402/part.ts";
 import type { X402Periods } from "./x402/periods.ts";
 
@@ -41,6 +42,8 @@ export class Gateway {
     readonly parts: readonly Builder[];
     /** Loaded if the configuration sells jobs. */
     readonly x402: { readonly X402Gateway: typeof X402Gateway } | undefined;
+    /** Transfer methods of this build, loaded as well. */
+    readonly methods: Methods | undefined;
     /** Makes what the parts add to the gateway that sells jobs. */
     readonly x402Parts: LoadX402Parts;
   }) {
@@ -99,6 +102,7 @@ export class Gateway {
           store,
           events,
           ...sources,
+          methods: base.methods,
           parts: async (services) => [...(await base.x402Parts(services)), ...additions("x402")],
           logger,
           telemetry,

@@ -1,7 +1,7 @@
 import { type ConfigSource, type LoadConfigResult, loadConfigWith } from "./config/load-config.ts";
-import { partTables } from "./parts.ts";
+import { partKeys } from "./parts.ts";
 
-/** Reads and checks a configuration for this build, with the tables of its parts. */
+/** Reads and checks a configuration for this build, with what its parts bring. */
 export async function loadConfig(source: ConfigSource): Promise<LoadConfigResult> {
-  return loadConfigWith(partTables(), source);
+  return loadConfigWith(partKeys(), source);
 }

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem, StoreConfig } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
+import type { TokenMethod } from "./config/token-method.ts";
 import type { EventHub } from "./core/events.ts";
 import type { GaugeSample } from "./core/instruments.ts";
 import type { BindAddress } from "./core/network-address.ts";
@@ -15,6 +16,8 @@ import type { StoreOptions } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
 import type { X402Sources } from "./x402/gateway-options.ts";
 import type { ListedJob } from "./x402/jobs/listing.ts";
+import type { Method } from "./x402/methods/method.ts";
+import type { Methods } from "./x402/methods/methods.ts";
 import type { X402Part } from "./x402/part.ts";
 import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
@@ -32,12 +35,19 @@ export interface Part {
    * Loads what the part needs, while the store opens. Returns undefined if the configuration does not ask for the part. The
    * builder starts nothing yet.
    */
-  load?(config: Config): Builder | undefined | Promise<Builder | undefined>;
+  load?(config: Config, loadMethods: LoadMethods): Builder | undefined | Promise<Builder | undefined>;
+  /** A transfer method, as the configuration sees it. */
+  readonly tokenMethod?: TokenMethod;
+  /** Loads {@link tokenMethod} as payments use it, if the configuration sells jobs. */
+  method?(): Promise<Method>;
   /** Makes what the part adds to the gateway that sells jobs, whatever its configuration is. */
   x402?(services: Services): Promise<X402Part>;
   /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */
   findProblems?(config: Config): Promise<readonly PeerProblem[]>;
 }
+
+/** Loads the transfer methods of this build. */
+export type LoadMethods = () => Promise<Methods>;
 
 export type Builder = (host: Host) => Running;
 

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
-import type { ConfigTable } from "./config/config-table.ts";
+import type { PartKeys } from "./config/load-config.ts";
 import type { OfferedTelemetry, Part, StoreKind } from "./part.ts";
 import { part as books } from "./parts/books/part.ts";
 import { part as callbacks } from "./parts/callbacks/part.ts";
@@ -12,6 +12,7 @@ import { part as mcp } from "./parts/mcp/part.ts";
 import { part as mpp } from "./parts/mpp/part.ts";
 import { part as operator } from "./parts/operator/part.ts";
 import { part as page } from "./parts/page/part.ts";
+import { part as permit2 } from "./parts/permit2/part.ts";
 import { part as postgres } from "./parts/postgres/part.ts";
 import { part as pricingEngine } from "./parts/pricing-engine/part.ts";
 import { part as push } from "./parts/push/part.ts";
@@ -23,6 +24,7 @@ import { part as shop } from "./parts/shop/part.ts";
 import { part as signIn } from "./parts/sign-in/part.ts";
 import { part as telemetry } from "./parts/telemetry/part.ts";
 import { part as workStream } from "./parts/work-stream/part.ts";
+import type { Methods } from "./x402/methods/methods.ts";
 import type { X402Part } from "./x402/part.ts";
 import type { Services } from "./x402/services.ts";
 
@@ -50,13 +52,17 @@ const PARTS: readonly Part[] = [
   shop,
   receipts,
   signIn,
+  permit2,
   mpp,
   mcp,
 ];
 
 /** Returns what the parts bring to the configuration. */
-export function partTables(): ConfigTable[] {
-  return PARTS.flatMap(({ table }) => table ?? []);
+export function partKeys(): PartKeys {
+  return {
+    tables: PARTS.flatMap(({ table }) => table ?? []),
+    methods: PARTS.flatMap(({ tokenMethod }) => tokenMethod ?? []),
+  };
 }
 
 /** @returns the first telemetry that a part offers */
@@ -66,13 +72,25 @@ export async function offerTelemetry(logger: Logger): Promise<OfferedTelemetry |
 
 /** Loads the parts that a configuration asks for, and what shows the telemetry. */
 export async function loadParts(config: Config, telemetry: OfferedTelemetry | undefined) {
-  const builders = await Promise.all([telemetry?.load(), ...PARTS.map((part) => part.load?.(config))]);
+  const builders = await Promise.all([
+    telemetry?.load(),
+    ...PARTS.map((part) => part.load?.(config, loadMethods)),
+  ]);
   return builders.filter((build) => build !== undefined);
 }
 
 /** Returns the kind of store that the URLs of a scheme name; undefined if no part of this build opens it. */
 export function findStoreKind(scheme: string): StoreKind | undefined {
   return PARTS.map(({ store }) => store).find((kind) => kind?.schemes.includes(scheme));
+}
+
+/** Loads the transfer methods of this build, which need the libraries of chains. */
+export async function loadMethods(): Promise<Methods> {
+  const [{ Methods }, ...added] = await Promise.all([
+    import("./x402/methods/methods.ts"),
+    ...PARTS.map((part) => part.method?.()),
+  ]);
+  return new Methods(added.filter((method) => method !== undefined));
 }
 
 /** Makes what the parts add to the gateway that sells jobs. */

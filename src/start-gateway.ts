@@ -5,7 +5,7 @@ import { NO_TELEMETRY } from "./core/telemetry.ts";
 import type { Gateway } from "./host.ts";
 import { requirePages } from "./http/page-files.ts";
 import { openStore as openConfiguredStore } from "./open-store.ts";
-import { loadParts, loadX402Parts, offerTelemetry } from "./parts.ts";
+import { loadMethods, loadParts, loadX402Parts, offerTelemetry } from "./parts.ts";
 import { emitEvents } from "./store-events.ts";
 import { measureBatches } from "./store-telemetry.ts";
 import type { X402Periods } from "./x402/periods.ts";
@@ -34,14 +34,15 @@ export async function startGateway(options: {
   });
   try {
     // The store's threads start while this one loads the modules. Without sales, that leaves out viem.
-    const [store, { Gateway }, x402, parts] = await Promise.all([
+    const [store, { Gateway }, x402, methods, parts] = await Promise.all([
       opening,
       import("./host.ts"),
       config.x402 && import("./x402/gateway.ts"),
+      config.x402 && loadMethods(),
       loadParts(config, offered),
     ]);
     const gateway = new Gateway({
-      ...{ config, logger, telemetry: offered, events, store, periods, x402, parts },
+      ...{ config, logger, telemetry: offered, events, store, periods, x402, methods, parts },
       x402Parts: loadX402Parts,
     });
     await gateway.start();

@@ -35,7 +35,7 @@ const LONGEST = [
   "delivery/dispatcher",
   "e2e/traces",
   "e2e/money-chain",
-  "x402/settlement/permit2",
+  "parts/permit2/authorization",
   "e2e/crash",
   "store/sqlite/sqlite-store",
   "store/sqlite/crash",

@@ -1,6 +1,6 @@
 /** `jobgate/x402`: the HTTP gateway that sells jobs over x402. */
 
-import { loadX402Parts } from "../parts.ts";
+import { loadMethods, loadX402Parts } from "../parts.ts";
 import { X402Gateway as CoreX402Gateway } from "../x402/gateway.ts";
 
 export type {
@@ -18,9 +18,11 @@ export { type JobCall, type JobKey, jobKeyText } from "../core/job-call.ts";
 export type { PriceSource } from "../x402/prices/price-source.ts";
 export { X402Producer } from "../x402/producer.ts";
 
+const methods = await loadMethods();
+
 /** HTTP service that sells runs of jobs for x402 payments, with what every part of this build adds to it. */
 export class X402Gateway extends CoreX402Gateway {
   constructor(...[options, periods]: ConstructorParameters<typeof CoreX402Gateway>) {
-    super({ parts: loadX402Parts, ...options }, periods);
+    super({ methods, parts: loadX402Parts, ...options }, periods);
   }
 }

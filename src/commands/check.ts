@@ -91,8 +91,11 @@ async function queryPeers(config: Config) {
 
 async function x402Findings({ x402 }: Config) {
   if (x402 === undefined) return { problems: [], notes: [] };
-  const { checkX402Peers } = await import("../x402/online-check.ts");
-  return checkX402Peers(x402);
+  const [{ checkX402Peers }, { loadMethods }] = await Promise.all([
+    import("../x402/online-check.ts"),
+    import("../parts.ts"),
+  ]);
+  return checkX402Peers(x402, await loadMethods());
 }
 
 async function partProblems(config: Config): Promise<PeerProblem[]> {

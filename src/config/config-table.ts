@@ -139,9 +139,14 @@ export function withTables<Schema extends z.ZodType>(schema: Schema, tables: rea
   return tables.reduce((whole, { parent, keys }) => withKeys(whole, parent, keys) as Schema, schema);
 }
 
-function withKeys(schema: z.core.$ZodType, path: readonly string[], keys: z.ZodRawShape): z.ZodType {
+/** @param path tables and arrays of tables that lead to the keys */
+export function withKeys(schema: z.core.$ZodType, path: readonly string[], keys: z.ZodRawShape): z.ZodType {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return schema.clone({ ...schema.def, innerType: withKeys(schema.unwrap(), path, keys) } as never);
+  }
+  if (schema instanceof z.ZodArray) {
+    const element = withKeys(schema.element, path, keys);
+    return schema.clone({ ...schema.def, element }).describe(schema.description ?? "");
   }
   if (!(schema instanceof z.ZodObject)) throw new Error("a part adds keys to a value that is no table");
   const [name, ...rest] = path;

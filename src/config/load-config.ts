@@ -1,10 +1,11 @@
 import { dirname } from "node:path";
 import type * as z from "zod";
 import { defined } from "../core/objects.ts";
+import { EIP3009 } from "../core/transfer-method.ts";
 import { checkShape } from "./check-shape.ts";
 import { type Config, type OperatorConfig, type StoreConfig, toConfig, toOperator } from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
-import { type ConfigTable, withTables } from "./config-table.ts";
+import { type ConfigTable, withKeys, withTables } from "./config-table.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
 import { checkJobInputs } from "./rules/job-inputs.ts";
@@ -17,6 +18,8 @@ import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import { type ConfigTables, configSchema, operatorSchema, storePlaceSchema } from "./schema.ts";
 import { readSigners } from "./signers.ts";
+import type { TokenMethod } from "./token-method.ts";
+import { oneOf } from "./value-types.ts";
 
 export type LoadConfigResult =
   | {
@@ -42,25 +45,40 @@ export interface ConfigSource {
   readonly serviceId?: bigint | undefined;
 }
 
+/** What the parts of a build bring to the configuration. */
+export interface PartKeys {
+  readonly tables: readonly ConfigTable[];
+  readonly methods: readonly TokenMethod[];
+}
+
+/** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
+export function schemaWith({ tables, methods }: PartKeys): typeof configSchema {
+  const names = [EIP3009, ...methods].map(({ name }) => name) as [string, ...string[]];
+  const transferMethod = oneOf(names, "the transfer methods of this build").optional();
+  const schema = withTables(configSchema, tables);
+  return withKeys(schema, ["x402", "acceptedTokens"], { transferMethod }) as typeof configSchema;
+}
+
 /**
  * Reads and checks the whole configuration. Never rejects for anything that the operator can correct.
- * @param partTables the tables of the parts that this build has
+ * @param parts what the parts of this build bring
  */
-export async function loadConfigWith(
-  partTables: readonly ConfigTable[],
-  options: ConfigSource,
-): Promise<LoadConfigResult> {
+export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Promise<LoadConfigResult> {
   const { serviceId } = options;
   const mistakes = new MistakeList();
   const raw = await readConfigFiles(options, mistakes);
-  const schema = withTables(configSchema, partTables);
-  const checked = await checkShape(schema, raw, mistakes, dirname(options.path));
-  const ofParts = partTables.flatMap((table) => {
+  const checked = await checkShape(schemaWith(parts), raw, mistakes, dirname(options.path));
+  const ofParts = parts.tables.flatMap((table) => {
     const keys = checked && table.takeFrom(checked);
     return keys === undefined ? [] : { table, keys };
   });
   const given = new Set(ofParts.flatMap(({ table, keys }) => table.givenPaths(keys)));
-  const shaped = checked && { ...checked, ...(serviceId !== undefined && { serviceId }), ofParts: given };
+  const shaped = checked && {
+    ...checked,
+    ...(serviceId !== undefined && { serviceId }),
+    ofParts: given,
+    methods: [EIP3009, ...parts.methods],
+  };
   const tables = shaped && fillTokens(shaped, mistakes);
   if (tables !== undefined) checkStore(tables, mistakes);
   const signers = await readSigners(tables ?? {}, mistakes);
@@ -76,7 +94,7 @@ export async function loadConfigWith(
     warnOfMissingServiceId(tables, mistakes);
   }
   const settlers = new Set([...signers.values()].flat().map(({ privateKey }) => privateKey));
-  const parts = await Promise.all(
+  const checkedParts = await Promise.all(
     ofParts.map(async ({ table, keys }) => {
       const read = tables && (await table.check(keys, { tables, mistakes, settlers }));
       return { table, keys, read };
@@ -87,7 +105,7 @@ export async function loadConfigWith(
   // Nothing was reported, so nothing was left out.
   const ofEachPart = new Map<ConfigTable, unknown>();
   const config = toConfig(tables as Parameters<typeof toConfig>[0], signers, ofEachPart);
-  for (const { table, keys, read } of parts) ofEachPart.set(table, table.complete(keys, read, config));
+  for (const { table, keys, read } of checkedParts) ofEachPart.set(table, table.complete(keys, read, config));
   return {
     ok: true,
     config,

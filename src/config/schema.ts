@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
+import type { TokenMethod } from "./token-method.ts";
 import { bearerTokens, integer, namedFile, oneOf, seconds, u64 } from "./value-types.ts";
 import { bindAddress, storeUrl } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
@@ -72,6 +73,8 @@ export const configSchema = z.object({
 export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   /** Keys of parts that the file has, by their paths: `x402.refunds`. */
   readonly ofParts: ReadonlySet<string>;
+  /** Transfer methods of this build. */
+  readonly methods: readonly TokenMethod[];
 };
 
 export type CompleteTables = Complete<z.output<typeof configSchema>>;

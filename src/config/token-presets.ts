@@ -13,7 +13,7 @@ export interface TokenPreset {
   /** EIP-712 domain of the token; absent where only EIP-2612 would need it, which the token does not have. */
   readonly eip3009Name?: string;
   readonly eip3009Version?: string;
-  readonly transferMethod: "eip3009" | "permit2";
+  readonly hasEip3009: boolean;
 }
 
 type Row = readonly [
@@ -23,7 +23,7 @@ type Row = readonly [
   decimals: number,
   eip3009Name: string | undefined,
   eip3009Version: string | undefined,
-  transferMethod?: "permit2",
+  hasEip3009?: false,
 ];
 
 const ROWS: readonly Row[] = [
@@ -31,23 +31,23 @@ const ROWS: readonly Row[] = [
   ["eip155:84532", "USDC", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", 6, "USDC", "2"],
   ["eip155:1", "USDC", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", 6, "USD Coin", "2"],
   ["eip155:43114", "USDC", "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E", 6, "USD Coin", "2"],
-  ["eip155:4326", "MegaUSD", "0xFAfDdbb3FC7688494971a79cc65DCa3EF82079E7", 18, "MegaUSD", "1", "permit2"],
+  ["eip155:4326", "MegaUSD", "0xFAfDdbb3FC7688494971a79cc65DCa3EF82079E7", 18, "MegaUSD", "1", false],
   ["eip155:143", "USDC", "0x754704Bc059F8C67012fEd69BC8A327a5aafb603", 6, "USDC", "2"],
   ["eip155:988", "USDT0", "0x779Ded0c9e1022225f8E0630b35a9b54bE713736", 6, "USDT0", "1"],
   ["eip155:2201", "USDT0", "0x78Cf24370174180738C5B8E352B6D14c83a6c9A9", 6, "USDT0", "1"],
   ["eip155:137", "USDC", "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359", 6, "USD Coin", "2"],
   ["eip155:42161", "USDC", "0xaf88d065e77c8cC2239327C5EDb3A432268e5831", 6, "USD Coin", "2"],
   ["eip155:421614", "USDC", "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d", 6, "USD Coin", "2"],
-  ["eip155:31612", "mUSD", "0xdD468A1DDc392dcdbEf6db6e34E89AA338F9F186", 18, "Mezo USD", "1", "permit2"],
-  ["eip155:31611", "mUSD", "0x118917a40FAF1CD7a13dB0Ef56C86De7973Ac503", 18, "Mezo USD", "1", "permit2"],
-  ["eip155:723487", "SBC", "0x33ad9e4BD16B69B5BFdED37D8B5D9fF9aba014Fb", 6, "Stable Coin", "1", "permit2"],
-  ["eip155:72344", "SBC", "0x33ad9e4BD16B69B5BFdED37D8B5D9fF9aba014Fb", 6, "Stable Coin", "1", "permit2"],
+  ["eip155:31612", "mUSD", "0xdD468A1DDc392dcdbEf6db6e34E89AA338F9F186", 18, "Mezo USD", "1", false],
+  ["eip155:31611", "mUSD", "0x118917a40FAF1CD7a13dB0Ef56C86De7973Ac503", 18, "Mezo USD", "1", false],
+  ["eip155:723487", "SBC", "0x33ad9e4BD16B69B5BFdED37D8B5D9fF9aba014Fb", 6, "Stable Coin", "1", false],
+  ["eip155:72344", "SBC", "0x33ad9e4BD16B69B5BFdED37D8B5D9fF9aba014Fb", 6, "Stable Coin", "1", false],
   ["eip155:36900", "USDC.e", "0x9cb8142aEBBcdc60AF7c97Af897A67A8f3CA71C2", 6, "USDC.e", "2"],
   ["eip155:190415", "USDC.e", "0x401eCb1D350407f13ba348573E5630B83638E30D", 6, "Bridged USDC", "2"],
   ["eip155:181228", "USDC.e", "0x401eCb1D350407f13ba348573E5630B83638E30D", 6, "Bridged USDC", "2"],
   ["eip155:50", "USDC", "0xfA2958CB79b0491CC627c1557F441eF849Ca8eb1", 6, "USDC", "2"],
   ["eip155:51", "USDC", "0xb5AB69F7bBada22B28e79C8FFAECe55eF1c771D4", 6, "USDC", "2"],
-  ["eip155:38833", "USDC", "0xA5b8BF902b2844dA17d4506cc827F7F1681735E7", 6, undefined, undefined, "permit2"],
+  ["eip155:38833", "USDC", "0xA5b8BF902b2844dA17d4506cc827F7F1681735E7", 6, undefined, undefined, false],
   ["eip155:14", "USDT0", "0xe7cd86e13AC4309349F30B3435a9d337750fC82D", 6, "USD₮0", "1"],
   ["eip155:42220", "USDC", "0xcebA9300f2b948710d2653dD7B07f33A8B32118C", 6, "USDC", "2"],
   ["eip155:42220", "USDT", "0x48065fbBE25f71C9282ddf5e1cD6D6A887483D5e", 6, "Tether USD", "1"],
@@ -58,10 +58,20 @@ const ROWS: readonly Row[] = [
 ];
 
 export const TOKEN_PRESETS: readonly TokenPreset[] = ROWS.map((row) => {
-  const [network, symbol, asset, decimals, eip3009Name, eip3009Version, transferMethod = "eip3009"] = row;
+  const [network, symbol, asset, decimals, eip3009Name, eip3009Version, hasEip3009 = true] = row;
   const domain = eip3009Name && eip3009Version && { eip3009Name, eip3009Version };
-  return { network, symbol, asset, decimals, ...domain, transferMethod };
+  return { network, symbol, asset, decimals, ...domain, hasEip3009 };
 });
+
+/** Token of a chain, as far as a preset and an entry of the configuration have it. */
+interface TokenPlace {
+  readonly network?: string | undefined;
+  readonly asset?: string | undefined;
+}
+
+export function isSameToken(one: TokenPlace, other: TokenPlace): boolean {
+  return one.network === other.network && one.asset?.toLowerCase() === other.asset?.toLowerCase();
+}
 
 /** Chain IDs by the network's name in x402 version 1. */
 export const CHAIN_IDS_BY_NAME: ReadonlyMap<string, number> = new Map([

@@ -80,8 +80,8 @@ const acceptedToken = z.object({
   ratePerNativeUnit: rate().optional(),
   rateSource: rateSource.optional(),
   markupBps: markupBps().optional(),
-  /** Default: that of the preset; else `eip3009` with `eip3009Name`, and `permit2` without, as in the SDK. */
-  transferMethod: oneOf(["eip3009", "permit2"]).optional(),
+  /** Name of a method of this build. Default: that of the preset; else one that pays any token. */
+  transferMethod: text("the name of a transfer method", SHOWN).optional(),
   eip3009Name: text("the name in the token's EIP-712 domain", SHOWN).optional(),
   eip3009Version: text("the version in the token's EIP-712 domain", SHOWN).optional(),
   rpcUrl: httpUrl().optional(),
@@ -252,7 +252,7 @@ function toToken(
     rate,
     markupBps: token.markupBps ?? defaults.markupBps,
     transferMethod: required(token.transferMethod),
-    /** EIP-712 domain of the token. A token that is paid by Permit2 has one if it has EIP-2612, for the payer's approval. */
+    /** EIP-712 domain of the token. One that is paid by another method has it if it has EIP-2612, for the payer's approval. */
     eip3009: eip3009Name && eip3009Version ? { name: eip3009Name, version: eip3009Version } : undefined,
     requireOnchainConfirmation: token.requireOnchainConfirmation ?? token.rpcUrl !== undefined,
   });

@@ -11,12 +11,9 @@ export interface PaymentKey {
   readonly asset: string;
   /** Address whose money moves. */
   readonly payer: string;
-  /** EIP-3009: 32 bytes as hex with `0x`. Permit2: decimal. */
+  /** In the spelling of the transfer method. EIP-3009: 32 bytes as hex with `0x`. */
   readonly nonce: string;
 }
-
-/** How a payment moves its token: by the token itself (EIP-3009), or by Permit2, which the payer has approved. */
-export type TransferMethod = "eip3009" | "permit2";
 
 /** Identifier that a payer chose for one purchase. Of the payments that he signs for it, one is taken. */
 export interface PaymentIdentifier {
@@ -41,7 +38,8 @@ export interface PaymentIntent extends JobKey {
   readonly payload: string;
   /** JSON of the payment requirements, as the facilitator gets them. */
   readonly requirements: string;
-  readonly transferMethod: TransferMethod;
+  /** Name of the transfer method. */
+  readonly transferMethod: string;
   /** Name of the facilitator that the payment is sent to. Absent for a payment that the chain already shows. */
   readonly facilitator?: string;
   readonly payTo: string;

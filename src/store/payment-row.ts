@@ -1,10 +1,4 @@
-import type {
-  OnFailure,
-  PaymentIntent,
-  PaymentRecord,
-  PaymentState,
-  TransferMethod,
-} from "../core/payment.ts";
+import type { OnFailure, PaymentIntent, PaymentRecord, PaymentState } from "../core/payment.ts";
 
 /** Columns of a row of `payments`. */
 export interface PaymentRow {
@@ -22,7 +16,7 @@ export interface PaymentRow {
   x402_version: 1 | 2;
   payload: string;
   requirements: string;
-  transfer_method: TransferMethod;
+  transfer_method: string;
   facilitator: string | null;
   pay_to: string;
   amount: string;

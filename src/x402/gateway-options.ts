@@ -8,6 +8,7 @@ import type { HttpServer } from "../http/server.ts";
 import type { Store } from "../store/store.ts";
 import type { Facilitator } from "./facilitators/facilitator.ts";
 import type { OpenFacilitators } from "./facilitators/facilitators.ts";
+import type { Methods } from "./methods/methods.ts";
 import type { PriceSource } from "./prices/price-source.ts";
 import type { RateWatcher } from "./prices/token-rates.ts";
 
@@ -36,6 +37,8 @@ export interface X402GatewayOptions extends X402Sources {
   /** Keeps payments, offers and the JobCalls that were paid for. The embedder opens and closes it. */
   readonly store: Store;
   readonly logger: Logger;
+  /** Transfer methods that payments can be made by. Default: EIP-3009 alone. */
+  readonly methods?: Methods | undefined;
   /** Returns Unix milliseconds. Default: the system's clock. */
   readonly clock?: Clock;
   /** Server to share a socket with. Default: a server of the gateway's own at `config.bindAddress`. */

@@ -3,7 +3,7 @@ import { asHex, asNumber, Rpc, RpcError } from "../chain/rpc.ts";
 import type { AcceptedToken, JobPolicy, PeerProblem, X402Config } from "../config/config.ts";
 import { unreachableText } from "../node/unreachable.ts";
 import { checkFacilitators, type FacilitatorFindings } from "./facilitators/online-check.ts";
-import { hasPermit2 } from "./settlement/permit2.ts";
+import type { Methods } from "./methods/methods.ts";
 
 /** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
@@ -14,12 +14,12 @@ const DECIMALS = "0x313ce567";
  * Checks that the facilitators, and every chain in the configuration are what it says they are.
  * @returns the problems, and what the facilitators support
  */
-export async function checkX402Peers(config: X402Config): Promise<FacilitatorFindings> {
+export async function checkX402Peers(config: X402Config, methods: Methods): Promise<FacilitatorFindings> {
   const isByUse = config.jobs?.some(({ charge }) => charge?.includes("used")) === true;
-  const schemes = isByUse ? (["exact", "upto"] as const) : (["exact"] as const);
+  const of = { methods, schemes: isByUse ? (["exact", "upto"] as const) : (["exact"] as const) };
   const [{ notes, problems }, ...found] = await Promise.all([
-    checkFacilitators(config),
-    ...config.acceptedTokens.map((token, i) => tokenProblems(token, schemes, ["x402", "accepted_tokens", i])),
+    checkFacilitators(config, methods),
+    ...config.acceptedTokens.map((token, i) => tokenProblems(token, of, ["x402", "accepted_tokens", i])),
     ...config.jobPolicies.map((policy, i) => policyProblems(policy, policyPath(policy, i, config))),
   ]);
   return { notes, problems: [...problems, ...found.flat()] };
@@ -33,7 +33,7 @@ function policyPath(policy: JobPolicy, i: number, { jobs = [] }: X402Config): Pe
 
 async function tokenProblems(
   token: AcceptedToken,
-  schemes: readonly ("exact" | "upto")[],
+  { methods, schemes }: { readonly methods: Methods; readonly schemes: readonly ("exact" | "upto")[] },
   path: PeerProblem["path"],
 ): Promise<PeerProblem[]> {
   if (token.rpcUrl === undefined) return [];
@@ -46,11 +46,9 @@ async function tokenProblems(
     if (!(await hasContract(rpc, token.asset))) {
       return [{ path: [...path, "asset"], message: `has no contract on ${token.network}; expected a token` }];
     }
-    for (const scheme of token.transferMethod === "permit2" ? schemes : []) {
-      if (await hasPermit2(rpc, scheme)) continue;
-      const of = scheme === "upto" ? ` for jobs with charge = "used"` : "";
-      const message = `is permit2, but ${token.network} does not have Permit2 and x402's proxy${of}; expected another method`;
-      return [{ path: [...path, "transfer_method"], message }];
+    for (const scheme of schemes) {
+      const message = await methods.get(token.transferMethod).findChainProblem?.(rpc, { ...token, scheme });
+      if (message !== undefined) return [{ path: [...path, "transfer_method"], message }];
     }
   } catch (error) {
     return [{ path: [...path, "rpc_url"], message: unanswered(token.rpcUrl, error) }];

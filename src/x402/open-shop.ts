@@ -40,7 +40,7 @@ export async function openShop(
 ): Promise<OpenShop> {
   const { config, before, parts } = of;
   const { jobs = [], acceptedTokens: tokens, maxBodyBytes } = config;
-  const { store, payments, callerAuth, bodies, limits, stats, clock } = services;
+  const { store, payments, callerAuth, bodies, limits, stats, methods, clock } = services;
   const { facilitators, evidence, funds, settlement, inProgress } = payments;
   const opened = await Promise.all(parts.map(async (part) => part.open(config)));
   const additions = opened.filter((addition) => addition !== undefined);
@@ -54,13 +54,14 @@ export async function openShop(
   const descriptions = new JobDescriptions({
     jobs,
     seller,
+    methods,
     declares: [
       ...additions.flatMap(({ declares }) => declares ?? []),
       (job) => ({ extensions: identifiers.declaration(job) }),
     ],
     extensionsOf: (network) => facilitators.extensionsOf(network),
   });
-  const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, clock });
+  const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, methods, clock });
   if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
   const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
   const purchase = new Purchase({

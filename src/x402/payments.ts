@@ -5,6 +5,7 @@ import type { Telemetry } from "../core/telemetry.ts";
 import type { Facilitators, FacilitatorsOptions, OpenFacilitators } from "./facilitators/facilitators.ts";
 import { OneFacilitator } from "./facilitators/one-facilitator.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
+import type { Methods } from "./methods/methods.ts";
 import type { X402Periods } from "./periods.ts";
 import { ChainEvidence } from "./settlement/chain-evidence.ts";
 import { Charges } from "./settlement/charges.ts";
@@ -18,6 +19,7 @@ interface Parts
     X402GatewayOptions,
     "config" | "store" | "events" | "localFacilitator" | "openFacilitators" | "logger"
   > {
+  readonly methods: Methods;
   readonly clock: Clock;
   /** Measures durations. */
   readonly elapsed: Clock;
@@ -42,7 +44,7 @@ export class Payments implements BackgroundService {
 
   constructor(parts: Parts, periods: Periods) {
     const { config, store: journal, events, localFacilitator, clock, elapsed, logger, telemetry } = parts;
-    const { onAccepted } = parts;
+    const { methods, onAccepted } = parts;
     const { facilitatorTimeoutMs: settleTimeoutMs, acceptedTokens: tokens, settleMarginSecs } = config;
     const { rpcTimeoutMs, secondLookAfterMs, pendingLookMs, verifyPatienceMs } = periods;
     const { roundMs, firstDelayMs, slowRoundMs, confirmationTimeoutMs = settleTimeoutMs } = periods;
@@ -52,14 +54,14 @@ export class Payments implements BackgroundService {
       configs: config.facilitators,
       timeoutMs: settleTimeoutMs,
       verifyPatienceMs,
-      readsSupported: tokens.some(({ transferMethod }) => transferMethod === "permit2"),
+      readsSupported: tokens.some(({ transferMethod }) => methods.dependsOnFacilitators(transferMethod)),
       local: localFacilitator,
       clock: elapsed,
       logger,
       telemetry,
     });
-    const evidence = new ChainEvidence({ tokens, rpcTimeoutMs, secondLookAfterMs, telemetry });
-    const funds = new PayerFunds({ config, rpcTimeoutMs, telemetry });
+    const evidence = new ChainEvidence({ methods, tokens, rpcTimeoutMs, secondLookAfterMs, telemetry });
+    const funds = new PayerFunds({ methods, config, rpcTimeoutMs, telemetry });
     const looks = { confirmationTimeoutMs, pendingLookMs };
     const settlement = new Settlement({
       journal,

@@ -2,8 +2,8 @@ import type { X402Config } from "../config/config.ts";
 import { type JobCall, type JobKey, jobKeyText, SERVICE_ID_METADATA } from "../core/job-call.ts";
 import { ForwardedHeaders } from "../http/forwarded-headers.ts";
 import type { JobRequest } from "../http/request.ts";
+import type { SignedPayment } from "./methods/method.ts";
 import { type Offer, schemeOf } from "./wire/offer.ts";
-import type { SignedPayment } from "./wire/payment-header.ts";
 
 /** Makes the JobCall of a request that pays for a job. */
 export class X402Producer {

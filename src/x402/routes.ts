@@ -26,7 +26,10 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
     ...additions.flatMap((addition) => [...(addition.routes?.(shop) ?? [])]),
   ]);
-  const x402 = additions.reduce<Door>((door, addition) => addition.door?.(door) ?? door, new X402Door(shop));
+  const x402 = additions.reduce<Door>(
+    (door, addition) => addition.door?.(door) ?? door,
+    new X402Door({ ...shop, methods: services.methods }),
+  );
   const routeThrough = (door: Door) => new JobRoute({ ...services, ...shop, door, publicUrl });
   const jobs = new Map(
     [[X402, x402] as const, ...additions.flatMap(({ doors = {} }) => Object.entries(doors))].map(

@@ -12,6 +12,7 @@ import { ResultWaits } from "./calls/wait-for-result.ts";
 import { WaitPlaces } from "./calls/wait-places.ts";
 import { CallWatch } from "./calls/watch.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
+import { Methods } from "./methods/methods.ts";
 import { Payments } from "./payments.ts";
 import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
 import { Prices } from "./prices/prices.ts";
@@ -28,6 +29,7 @@ export class Services implements BackgroundService {
   readonly clock: Clock;
   readonly periods: Omit<X402Periods, "confirmationTimeoutMs">;
   readonly stats = new X402Stats();
+  readonly methods: Methods;
   readonly payments: Payments;
   readonly prices: Prices;
   readonly callerAuth: CallerAuth;
@@ -43,6 +45,7 @@ export class Services implements BackgroundService {
 
   constructor(options: X402GatewayOptions, periods: Partial<X402Periods>) {
     const { config, store, logger, events, clock = systemClock, telemetry = NO_TELEMETRY } = options;
+    const { methods = new Methods() } = options;
     const allPeriods = { ...DEFAULT_PERIODS, ...periods };
     const { rpcTimeoutMs, callPollMs } = allPeriods;
     // A test that sets the clock controls durations too.
@@ -53,8 +56,9 @@ export class Services implements BackgroundService {
     this.telemetry = telemetry;
     this.clock = clock;
     this.periods = allPeriods;
-    this.payments = new Payments({ ...options, clock, elapsed, telemetry, onAccepted }, allPeriods);
-    this.prices = new Prices({ ...options, facilitators: this.payments.facilitators, clock });
+    this.methods = methods;
+    this.payments = new Payments({ ...options, methods, clock, elapsed, telemetry, onAccepted }, allPeriods);
+    this.prices = new Prices({ ...options, methods, facilitators: this.payments.facilitators, clock });
     const chain = new CallerChain({ timeoutMs: rpcTimeoutMs, clock: elapsed, telemetry });
     this.callerAuth = new CallerAuth({ chain, journal: store, clock });
     this.tokens = new AccessTokens(store);

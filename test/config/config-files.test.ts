@@ -168,3 +168,42 @@ test("The SDK's example loads, [mpp] included", async () => {
   const mpp = { realm: "operator.example.com", secretKeys: [MPP_KEY], challengeTtlSecs: 300 };
   expect(mppTable.in(result.config)).toEqual(mpp);
 });
+
+test("A mistake in a separate file has that file's name and line", async () => {
+  const found = await mistakesOf(
+    {
+      "jobgate.toml": MAIN,
+      "x402.toml": SDK_X402.replace("decimals = 6", "decimals = 37"),
+      "hooks.toml": '[[endpoints]]\npath = "/hooks/a"\njob = 3\n',
+      "prices.toml": '\n[7]\n1 = "1"\n',
+    },
+    { env: { PRICES: "prices.toml" } },
+  );
+  expect(found.map(({ place }) => place)).toEqual([
+    "x402.toml:9 x402.accepted_tokens[0].decimals",
+    "hooks.toml:1 webhooks.endpoints[0].job_id",
+    "hooks.toml:3 webhooks.endpoints[0].job",
+  ]);
+});
+
+test("A syntax error in one file neither hides nor causes mistakes in another", async () => {
+  const found = await mistakesOf({
+    "jobgate.toml": 'x402 = "x402.toml"\nwebhooks = "missing.toml"\njob_pricing = "prices.toml"\n',
+    "x402.toml": "\nbind_address = \n",
+    "prices.toml": '[07]\n1 = "1"\n',
+  });
+  expect(found.map(({ place }) => place)).toEqual([
+    "x402.toml:2 x402",
+    "missing.toml webhooks",
+    "prices.toml:1 job_pricing.07",
+  ]);
+});
+
+test("The value of a variable is checked and never quoted", async () => {
+  const toml = '[store]\nurl = "env:STORE"\n';
+  const [mistake] = await mistakesOf(toml, { env: { STORE: "redis://:hunter2@host" } });
+  expect(mistake?.place).toBe("jobgate.toml:2 store.url");
+  expect(mistake?.message).not.toContain("hunter2");
+  const result = await loadFiles(toml, { env: { STORE: "postgres://u:p@host/db" } });
+  expect(result.ok && result.config.store.url).toBe("postgres://u:p@host/db");
+});

@@ -20,7 +20,7 @@ test("The presets are the SDK's default assets", () => {
         eip3009Name: name,
         eip3009Version: version,
       }),
-      transferMethod: methods.assetTransferMethod ?? "eip3009",
+      hasEip3009: methods.assetTransferMethod === undefined,
     })),
   );
   expect(TOKEN_PRESETS).toEqual(assets);
@@ -55,16 +55,6 @@ test("Keys beside a preset take precedence", async () => {
     symbol: "USDC on Base",
     rate: { kind: "fixed", ratePerNativeUnit: "3000" },
   });
-});
-
-test("A preset that only Permit2 can pay is paid by it, with its domain if it has EIP-2612", async () => {
-  const { x402 } = await configOf(
-    `${X402}${PRESET.replace("USDC", "MegaUSD").replace("base", "megaeth")}${PRESET.replace("base", "eip155:38833")}`,
-  );
-  const [megaUsd, usdc] = x402?.acceptedTokens ?? [];
-  expect(megaUsd).toMatchObject({ transferMethod: "permit2", eip3009: { name: "MegaUSD", version: "1" } });
-  expect(usdc).toMatchObject({ symbol: "USDC", transferMethod: "permit2" });
-  expect(usdc).not.toHaveProperty("eip3009");
 });
 
 test("Two spellings of a token are the same token", async () => {

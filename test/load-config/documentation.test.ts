@@ -1,11 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { withTables } from "../../src/config/config-table.ts";
+import { schemaWith } from "../../src/config/load-config.ts";
 import { fileKey, mistakeText } from "../../src/config/mistakes.ts";
-import { configSchema } from "../../src/config/schema.ts";
 import { loadConfig } from "../../src/load-config.ts";
-import { partTables } from "../../src/parts.ts";
+import { partKeys } from "../../src/parts.ts";
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
 const SECRET = "0123456789abcdef0123456789abcdef";
@@ -68,7 +67,7 @@ test("docs/configuration.md lists exactly the keys of the schema, and which are 
     ([, keyPath = "", , byDefault]) => ({ keyPath, isRequired: byDefault === "required" }),
   );
   const byPath = (a: DocumentedKey, b: DocumentedKey) => a.keyPath.localeCompare(b.keyPath);
-  expect(documented.sort(byPath)).toEqual(keysOf(withTables(configSchema, partTables()), "").sort(byPath));
+  expect(documented.sort(byPath)).toEqual(keysOf(schemaWith(partKeys()), "").sort(byPath));
 });
 
 test("jobgate.example.toml loads without mistakes or warnings", async () => {

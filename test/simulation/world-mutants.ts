@@ -23,8 +23,8 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a payment below the price is taken",
     seed: 16,
-    file: "x402/wire/match-offer.ts",
-    ...{ from: "value === BigInt(amount);", to: "value <= BigInt(amount);" },
+    file: "x402/methods/eip3009.ts",
+    ...{ from: "value === BigInt(amount)", to: "value <= BigInt(amount)" },
   },
   {
     name: "the job of a payment that is not settled runs",

@@ -5,6 +5,7 @@ import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import type { HttpServer } from "../../src/http/server.ts";
 import type { Store } from "../../src/store/store.ts";
+import type { Methods } from "../../src/x402/methods/methods.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { type Log, startLog } from "../helpers/log.ts";
@@ -36,6 +37,8 @@ interface Options {
   readonly store?: Store;
   /** Server to share with others. Default: one of its own. */
   readonly server?: HttpServer;
+  /** Default: those of the build. */
+  readonly methods?: Methods;
 }
 
 export interface Reply {
@@ -83,7 +86,7 @@ export async function startAnotherGateway(options: Options = {}): Promise<TestGa
 /** Makes a gateway without starting it. */
 export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
   const { logger, lines: errors } = startLog("error");
-  const { maxPending = 1_000, clock, server } = options;
+  const { maxPending = 1_000, clock, server, methods } = options;
   const opened = options.store === undefined ? await openTestStore({ maxPending, logger }) : undefined;
   const store = opened?.store ?? (options.store as Store);
   const config = configOf(options);
@@ -93,6 +96,7 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
     logger,
     ...(clock && { clock }),
     ...(server && { server }),
+    ...(methods && { methods }),
   });
   const jobUrl = (job = 0) => `http://${gateway.address}/x402/jobs/1/${job}`;
   return {

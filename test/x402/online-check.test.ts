@@ -1,15 +1,18 @@
-import { x402UptoPermit2ProxyAddress } from "@x402/evm";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import type { AcceptedToken, X402Config } from "../../src/config/config.ts";
-import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
+import type { X402Config } from "../../src/config/config.ts";
+import type { Method } from "../../src/x402/methods/method.ts";
+import { Methods } from "../../src/x402/methods/methods.ts";
 import { checkX402Peers } from "../../src/x402/online-check.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { type Anvil, borrowAnvil } from "../helpers/anvil.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
 import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
-import { installPermit2 } from "../helpers/permit2.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
+import { OTHER_METHOD } from "./payments.ts";
+import { type PeersOptions, peersConfig } from "./peers-config.ts";
 
+/** EIP-3009, and a method that can charge what was used. */
+const METHODS = new Methods([OTHER_METHOD]);
 const NOBODY = "0x000000000000000000000000000000000000dEaD";
 
 describe("Checking peers against the configuration", () => {
@@ -28,66 +31,10 @@ describe("Checking peers against the configuration", () => {
     await anvil?.stop();
   });
 
-  function config(
-    options: {
-      facilitatorUrl?: string;
-      token?: Partial<AcceptedToken>;
-      contract?: `0x${string}`;
-      jobs?: X402Config["jobs"];
-    } = {},
-  ) {
-    const result: X402Config = {
-      bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
-      publicUrl: "http://127.0.0.1",
-      facilitators: [toRemoteFacilitator(options.facilitatorUrl ?? facilitator.url)],
-      facilitatorTimeoutMs: 30_000,
-      quoteTtlSecs: 300,
-      maxBodyBytes: 1,
-      corsOrigins: ["*"],
-      maxUndecided: 100_000,
-      maxOpenPerPayer: 256,
-      settleMarginSecs: 60,
-      defaultInvocationMode: "disabled",
-      acceptedTokens: [
-        {
-          network: "eip155:84532",
-          asset: usdc.address,
-          symbol: "USDC",
-          decimals: 6,
-          payTo: accounts.payTo.address,
-          rate: { kind: "fixed", ratePerNativeUnit: "3200" },
-          markupBps: 0,
-          transferMethod: "eip3009",
-          eip3009: { name: "USDC", version: "2" },
-          rpcUrl: anvil.rpcUrl,
-          confirmations: 1,
-          requireOnchainConfirmation: true,
-          ...options.token,
-        },
-      ],
-      jobPolicies: [
-        {
-          serviceId: 1n,
-          jobIndex: 0,
-          invocationMode: "restricted_paid",
-          restriction: {
-            authMode: "payer_is_caller",
-            chainRpcUrl: anvil.rpcUrl,
-            chainContract: options.contract ?? usdc.address,
-            permissionCacheSecs: 0,
-          },
-        },
-      ],
-      priceSource: "map",
-      jobPricing: new Map(),
-      ...(options.jobs && { jobs: options.jobs }),
-      limits: { maxUnpaidPerSecondPerClient: 1, maxVerifiesPerClient: 1, maxVerifies: 1 },
-      parts: new Map(),
-    };
-    return result;
-  }
-  const problems = async (options?: Parameters<typeof config>[0]) =>
-    (await checkX402Peers(config(options))).problems.map(
+  const config = (options: Omit<PeersOptions, "anvil" | "usdc"> = {}) =>
+    peersConfig({ facilitatorUrl: facilitator.url, anvil, usdc, ...options });
+  const problems = async (options?: Parameters<typeof config>[0], methods = METHODS) =>
+    (await checkX402Peers(config(options), methods)).problems.map(
       ({ path, message }) => `${path.join(".")}: ${message}`,
     );
 
@@ -96,7 +43,7 @@ describe("Checking peers against the configuration", () => {
   });
 
   test("Notes what each facilitator supports", async () => {
-    const { notes } = await checkX402Peers(config());
+    const { notes } = await checkX402Peers(config(), METHODS);
     const signer = accounts.facilitator.address;
     expect(notes).toEqual([
       `127.0.0.1:${facilitator.port}: exact on eip155:84532 (v2), base-sepolia (v1); signers ${signer}`,
@@ -118,44 +65,44 @@ describe("Checking peers against the configuration", () => {
         },
       ],
     });
-    const { notes, problems } = await checkX402Peers(local("eip155:84532"));
+    const { notes, problems } = await checkX402Peers(local("eip155:84532"), METHODS);
     expect(problems).toEqual([]);
     expect(notes).toEqual([
       expect.stringMatching(
         `^local: exact, upto on eip155:84532; ${address} \\(balance [0-9.]+, less than min_balance 1000000\\)$`,
       ),
     ]);
-    expect((await checkX402Peers(local("eip155:8453"))).problems).toContainEqual({
+    expect((await checkX402Peers(local("eip155:8453"), METHODS)).problems).toContainEqual({
       path: ["x402", "facilitators", 0, "rpc_urls"],
       message: "has the RPC of eip155:84532 for eip155:8453",
     });
   });
 
-  test("Reports a chain without Permit2, or with its creation code in its place, for a token that is paid by it", async () => {
-    const token = { transferMethod: "permit2" } as const;
-    const missing =
-      "x402.accepted_tokens.0.transfer_method: is permit2, but eip155:84532 does not have Permit2 and x402's proxy; expected another method";
-    expect(await problems({ token })).toContain(missing);
-    await installPermit2(anvil, { code: "creation" });
-    expect(await problems({ token })).toContain(missing);
-    await installPermit2(anvil);
-    expect(await problems({ token })).toEqual([]);
+  test("Reports what a token's method misses on its chain, for each scheme that jobs are sold in", async () => {
+    const asked: string[] = [];
+    const picky: Method = {
+      ...OTHER_METHOD,
+      async findChainProblem(_rpc, { network, scheme }) {
+        asked.push(scheme);
+        return scheme === "upto" ? `is other, which ${network} does not have` : undefined;
+      },
+    };
+    const token = { transferMethod: "other" } as const;
+    const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
+    const methods = new Methods([picky]);
+    expect(await problems({ token }, methods)).toEqual([]);
+    expect(asked).toEqual(["exact"]);
+    expect(await problems({ token, jobs }, methods)).toContain(
+      "x402.accepted_tokens.0.transfer_method: is other, which eip155:84532 does not have",
+    );
   });
 
-  test("Reports a chain without x402's proxy for payments by use, and a facilitator without them, for jobs that are paid so", async () => {
-    await installPermit2(anvil);
-    await anvil.client.setCode({ address: x402UptoPermit2ProxyAddress, bytecode: "0x" });
-    const token = { transferMethod: "permit2" } as const;
-    expect(await problems({ token })).toEqual([]);
+  test("Reports jobs by use that no facilitator settles", async () => {
     const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
     const byUse = await startFacilitator({ anvil, settlesByUse: true });
     onTestFinished(() => byUse.stop());
-    const facilitatorUrl = byUse.url;
-    expect(await problems({ token, jobs, facilitatorUrl })).toEqual([
-      `x402.accepted_tokens.0.transfer_method: is permit2, but eip155:84532 does not have Permit2 and x402's proxy for jobs with charge = "used"; expected another method`,
-    ]);
-    await installPermit2(anvil);
-    expect(await problems({ token, jobs, facilitatorUrl })).toEqual([]);
+    const token = { transferMethod: "other" } as const;
+    expect(await problems({ token, jobs, facilitatorUrl: byUse.url })).toEqual([]);
     expect(await problems({ token, jobs })).toEqual([
       'jobs.0.charge: is "used", but no facilitator settles "upto" payments on eip155:84532; expected one that does',
     ]);

@@ -1,17 +1,10 @@
-import { createHash } from "node:crypto";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { AcceptedToken } from "../../src/config/config.ts";
 import type { JobCall } from "../../src/core/job-call.ts";
-import type { PaymentIntent, TransferMethod } from "../../src/core/payment.ts";
-import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import type { PaymentIntent } from "../../src/core/payment.ts";
+import { accounts } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
-import {
-  type Permit2Authorization,
-  type Permit2Payment,
-  type SignedPayment,
-  signPermit2Payment,
-  signV2Payment,
-} from "../helpers/clients.ts";
+import { type SignedPayment, signV2Payment } from "../helpers/clients.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 
 const AMOUNT = 3_264_000n;
@@ -66,36 +59,7 @@ export async function paymentToSettle(options: {
   return { payment, signed: payment.signed, intent };
 }
 
-/** Signs a Permit2 payment of {@link AMOUNT} that is valid for `validSecs` of the chain's time, and makes its intent. */
-export async function permit2ToSettle(options: {
-  readonly anvil: Anvil;
-  readonly token: Pick<Token, "address" | "name" | "version">;
-  /** Default: the test account that pays. */
-  readonly account?: TestAccount;
-  readonly validSecs?: number;
-  readonly permit?: Partial<Permit2Authorization>;
-}): Promise<{ readonly payment: Permit2Payment; readonly intent: PaymentIntent }> {
-  const { anvil, token, account = accounts.payer, validSecs = 300 } = options;
-  const offer = offerOf(anvil, token);
-  const { timestamp, number } = await anvil.client.getBlock();
-  const payment = await signPermit2Payment({
-    offer,
-    account,
-    permit: { deadline: String(Number(timestamp) + validSecs), ...options.permit },
-  });
-  const { from, nonce, deadline } = payment.permit;
-  const intent = intentOf(offer, payment.payload, {
-    transferMethod: "permit2",
-    payer: from,
-    nonce,
-    digest: createHash("sha256").update(nonce).digest("hex"),
-    validBefore: deadline,
-    fromBlock: number,
-  });
-  return { payment, intent };
-}
-
-function offerOf(anvil: Anvil, token: Pick<Token, "address" | "name" | "version">) {
+export function offerOf(anvil: Anvil, token: Pick<Token, "address" | "name" | "version">) {
   const requirements: PaymentRequirements = {
     scheme: "exact",
     network: `eip155:${anvil.chainId}`,
@@ -108,11 +72,11 @@ function offerOf(anvil: Anvil, token: Pick<Token, "address" | "name" | "version"
   return { x402Version: 2, resource: { url: "http://127.0.0.1/" }, accepts: [requirements] };
 }
 
-function intentOf(
+export function intentOf(
   { accepts }: ReturnType<typeof offerOf>,
   payload: PaymentPayload,
   signed: {
-    readonly transferMethod: TransferMethod;
+    readonly transferMethod: string;
     readonly payer: string;
     readonly nonce: string;
     /** Stands in for the digests that identify the payment and its quote. */

@@ -2,9 +2,12 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { PaymentPayload } from "@x402/core/types";
 import type { AcceptedToken } from "../../src/config/config.ts";
 import type { HttpRequest } from "../../src/http/request.ts";
+import { EIP3009_METHOD } from "../../src/x402/methods/eip3009.ts";
+import type { Method, SignedPayment } from "../../src/x402/methods/method.ts";
+import { Methods } from "../../src/x402/methods/methods.ts";
 import { TokenRates } from "../../src/x402/prices/token-rates.ts";
 import { makeOffers, type Offer, type OfferTerms, toRequirements } from "../../src/x402/wire/offer.ts";
-import { readPayment, type SignedPayment } from "../../src/x402/wire/payment-header.ts";
+import { readPayment } from "../../src/x402/wire/payment-header.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, signV2Payment } from "../helpers/clients.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
@@ -36,8 +39,18 @@ export const EURC: AcceptedToken = {
   eip3009: { name: "EURC", version: "2" },
 };
 
-/** {@link USDC}, paid by Permit2. */
-export const PERMIT2_USDC: AcceptedToken = { ...USDC, transferMethod: "permit2" };
+/** {@link USDC}, paid by {@link OTHER_METHOD}. */
+export const OTHER_USDC: AcceptedToken = { ...USDC, transferMethod: "other" };
+
+/** A transfer method as a part adds it, which can charge less than was signed. */
+export const OTHER_METHOD: Method = {
+  ...EIP3009_METHOD,
+  ...{ name: "other", title: "Other", charges: ["fixed", "used"] },
+  owns: (payload) => "other" in payload,
+};
+
+/** The transfer methods of the core. */
+export const METHODS = new Methods();
 
 /** The rates of tokens that have a fixed one. */
 export const FIXED_RATES: Pick<TokenRates, "rateOf"> = new TokenRates(undefined);
@@ -81,8 +94,8 @@ export function asV1({ payload }: PaymentPayload) {
 }
 
 /** Reads a payload from a request header. */
-export function read(payload: unknown, header = "payment-signature"): SignedPayment {
-  const payment = readPayment(requestWith([[header, base64Json(payload)]]));
+export function read(payload: unknown, header = "payment-signature", methods = METHODS): SignedPayment {
+  const payment = readPayment(requestWith([[header, base64Json(payload)]]), methods);
   if (payment === undefined) throw new Error("the request carries no payment");
   return payment;
 }

@@ -84,7 +84,7 @@ function checkPriceKeys(
 }
 
 /** Checks that a job by use can be paid, and that its other keys fit. */
-function checkCharge(job: JobTable, place: Place, { x402 }: ConfigTables, tokens: Place): void {
+function checkCharge(job: JobTable, place: Place, { x402, methods }: ConfigTables, tokens: Place): void {
   const charges = chargesOf(job);
   const { minCharge, onFailure = "keep", price } = job;
   if (!charges.includes("used")) {
@@ -103,13 +103,18 @@ function checkCharge(job: JobTable, place: Place, { x402 }: ConfigTables, tokens
     place.at("min_charge").report('is in dollars, and the price is not; expected a part of it such as "10%"');
   }
   // A token with a mistake may be the one.
-  const isPermit2 = (token: TokenTable | undefined, i: number) =>
-    tokens.at(i).hasMistake || token?.transferMethod === "permit2";
-  if (x402?.acceptedTokens !== undefined && !x402.acceptedTokens.some(isPermit2)) {
+  const paying = methods.filter(({ charges }) => charges.includes("used"));
+  const isPayable = (token: TokenTable | undefined, i: number) =>
+    tokens.at(i).hasMistake || paying.some(({ name }) => name === token?.transferMethod);
+  if (x402?.acceptedTokens !== undefined && !x402.acceptedTokens.some(isPayable)) {
+    const titles = paying.map(({ title }) => title).join(" or ");
+    const names = paying.map(({ name }) => JSON.stringify(name)).join(" or ");
     place
       .at("charge")
       .report(
-        'is "used", which only Permit2 pays; expected an accepted token with transfer_method = "permit2"',
+        paying.length === 0
+          ? 'is "used", which no transfer method of this build pays; expected "fixed"'
+          : `is "used", which only ${titles} pays; expected an accepted token with transfer_method = ${names}`,
       );
   }
 }

@@ -65,13 +65,6 @@ function checkToken(token: TokenTable, x402: X402Table, place: Place): void {
   }
   checkRate(token, x402, place);
   checkCredentials(place.at("rpc_url"), token.rpcUrl);
-  if (token.transferMethod === "permit2" && token.rpcUrl === undefined) {
-    place
-      .at("rpc_url")
-      .warn(
-        "is missing, so the facilitator is believed; where Permit2 is not on the chain, some report payments that moved nothing",
-      );
-  }
   if (token.requireOnchainConfirmation === true && token.rpcUrl === undefined) {
     place
       .at("rpc_url")

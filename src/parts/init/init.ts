@@ -190,7 +190,7 @@ function nextSteps({ job, webhook }: NewConfig, out: string): string {
 }
 
 function presetOn(network: string) {
-  return TOKEN_PRESETS.find((preset) => preset.network === network && preset.transferMethod === "eip3009");
+  return TOKEN_PRESETS.find((preset) => preset.network === network && preset.hasEip3009);
 }
 
 /** Yields it as the configuration has it. */

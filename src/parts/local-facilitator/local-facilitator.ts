@@ -20,6 +20,7 @@ import {
   type Supported,
   type Verification,
 } from "../../x402/facilitators/facilitator.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import { v1NetworkName } from "../../x402/wire/v1-networks.ts";
 import { SettlerAccount } from "../transactions/account.ts";
@@ -36,6 +37,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   readonly name = "local";
   readonly #networks: ReadonlyMap<string, NetworkSettler>;
   readonly #addresses: readonly string[];
+  readonly #methods: Methods;
   readonly #timeoutMs: number;
   readonly #logger: Logger;
   readonly #telemetry: Telemetry;
@@ -44,11 +46,12 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   constructor(parts: {
     /** `facilitatorTimeoutMs` is the longest time that a request waits for its settlement to be mined. */
     readonly config: Pick<X402Config, "facilitators" | "facilitatorTimeoutMs">;
+    readonly methods: Methods;
     readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
     readonly logger: Logger;
     readonly telemetry?: Telemetry;
   }) {
-    const { config, journal, logger, telemetry = NO_TELEMETRY } = parts;
+    const { config, methods, journal, logger, telemetry = NO_TELEMETRY } = parts;
     const local = config.facilitators.find(({ kind }) => kind === "local");
     if (local?.kind !== "local") throw new Error("the configuration has no local facilitator");
     const { signers, chains, maxFeePerGasWei, minBalanceWei } = local;
@@ -62,6 +65,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
           rpcTimeoutMs: RPC_TIMEOUT_MS,
           accounts,
           owner,
+          senderOf: (transaction) => methods.senderOf(transaction),
           maxFeePerGasWei,
           minBalanceWei,
           journal,
@@ -73,6 +77,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
       }),
     );
     this.#addresses = accounts.map(({ address }) => address);
+    this.#methods = methods;
     this.#timeoutMs = config.facilitatorTimeoutMs;
     this.#logger = logger;
     this.#telemetry = telemetry;
@@ -88,16 +93,19 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   }
 
   async supported(): Promise<Supported> {
+    const methods = [...this.#methods];
+    const isByUse = methods.some(({ name }) => this.#methods.chargesUse(name));
     return {
       kinds: [...this.#networks.keys()].flatMap((network) => {
+        const extra = { facilitatorAddress: this.#addresses[0] };
         const nameInV1 = v1NetworkName(network);
         return [
           { x402Version: 2, scheme: "exact", network },
-          { x402Version: 2, scheme: "upto", network, extra: { facilitatorAddress: this.#addresses[0] } },
+          ...(isByUse ? [{ x402Version: 2, scheme: "upto", network, extra }] : []),
           ...(nameInV1 === undefined ? [] : [{ x402Version: 1, scheme: "exact", network: nameInV1 }]),
         ];
       }),
-      extensions: ["eip2612GasSponsoring"],
+      extensions: methods.flatMap(({ settledExtensions = [] }) => settledExtensions),
       signers: { "eip155:*": [...this.#addresses] },
     };
   }
@@ -112,7 +120,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   }
 
   async #verify(request: FacilitatorRequest): Promise<Verification> {
-    const payment = readSettlerPayment(request);
+    const payment = readSettlerPayment(request, this.#methods);
     const settler = payment && this.#networks.get(payment.network);
     if (payment === undefined || settler === undefined)
       return { kind: "invalid", reason: "unsupported_scheme" };
@@ -133,7 +141,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   }
 
   async #settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
-    const payment = readSettlerPayment(request);
+    const payment = readSettlerPayment(request, this.#methods);
     const settler = payment && this.#networks.get(payment.network);
     if (payment === undefined || settler === undefined)
       return { kind: "refused", reason: "unsupported_scheme" };

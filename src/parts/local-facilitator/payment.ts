@@ -7,6 +7,8 @@ import type {
 } from "@x402/core/types";
 import * as z from "zod";
 import type { FacilitatorRequest } from "../../x402/facilitators/facilitator.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
+import { loose } from "../../x402/methods/payload-values.ts";
 import { caip2Network } from "../../x402/wire/v1-networks.ts";
 
 /** A payment for the SDK's schemes, which see both protocol versions as version 2. */
@@ -23,7 +25,7 @@ export interface SettlerPayment {
   /** Unix seconds. */
   readonly validBefore: number;
   /** Address that alone can settle it, of a payment by use. */
-  readonly sender?: string;
+  readonly sender: string | undefined;
   readonly transfer: {
     readonly token: string;
     readonly from: string;
@@ -32,78 +34,42 @@ export interface SettlerPayment {
   };
 }
 
-const hex = z.string().regex(/^0x(?:[0-9a-fA-F]{2})*$/);
-const word = z.string().regex(/^0x[0-9a-fA-F]{64}$/);
-const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/);
-const uint = z.string().refine((digits) => /^[0-9]{1,78}$/.test(digits) && BigInt(digits) < 2n ** 256n);
-
 /* The scheme throws for values of other shapes, which other sellers may send. */
 const requirementsShape = z.looseObject({
   network: z.string(),
-  asset: address,
-  payTo: address,
-  amount: uint,
+  asset: loose.address,
+  payTo: loose.address,
+  amount: loose.uint,
 });
-const eip3009Shape = z.looseObject({
-  signature: hex,
-  authorization: z.looseObject({
-    from: address,
-    to: address,
-    value: uint,
-    validAfter: uint,
-    validBefore: uint,
-    nonce: word,
-  }),
-});
-const permit2Shape = z.looseObject({
-  signature: hex,
-  permit2Authorization: z.looseObject({
-    from: address,
-    permitted: z.looseObject({ token: address, amount: uint }),
-    spender: address,
-    nonce: uint,
-    deadline: uint,
-    witness: z.looseObject({ to: address, facilitator: address.optional(), validAfter: uint }),
-  }),
-});
-
 /** Reads a request to verify or to settle. @returns undefined for what is not a payment on an EVM chain */
-export function readSettlerPayment({
-  payload,
-  requirements,
-}: FacilitatorRequest): SettlerPayment | undefined {
+export function readSettlerPayment(
+  { payload, requirements }: FacilitatorRequest,
+  methods: Methods,
+): SettlerPayment | undefined {
   const v2 = isV1(payload)
     ? fromV1(payload, requirements as PaymentRequirementsV1)
     : { payload, requirements };
   if (v2 === undefined || !requirementsShape.safeParse(v2.requirements).success) return undefined;
   const { payload: signed } = v2.payload;
   const required = v2.requirements as PaymentRequirements;
+  const settlable = methods.ofPayload(signed).readSettlable(signed, required.scheme);
+  if (settlable === undefined) return undefined;
   const { network, asset, payTo, amount } = required;
   const text = JSON.stringify([network, asset, payTo, amount, signed]).toLowerCase();
-  const common = {
+  return {
     network,
     payload: v2.payload as PaymentPayload,
     requirements: required,
     reference: createHash("sha256").update(text).digest("hex"),
+    validBefore: Number(settlable.validBefore),
+    sender: settlable.settler?.toLowerCase(),
+    transfer: {
+      token: asset.toLowerCase(),
+      from: settlable.from.toLowerCase(),
+      to: payTo.toLowerCase(),
+      value: BigInt(amount),
+    },
   };
-  const transfer = { token: asset.toLowerCase(), to: payTo.toLowerCase(), value: BigInt(amount) };
-  if ("permit2Authorization" in signed) {
-    const permit2 = permit2Shape.safeParse(signed);
-    if (!permit2.success) return undefined;
-    const { from, deadline, witness } = permit2.data.permit2Authorization;
-    const paid = {
-      ...common,
-      validBefore: Number(deadline),
-      transfer: { ...transfer, from: from.toLowerCase() },
-    };
-    if (required.scheme !== "upto") return paid;
-    const { facilitator } = witness;
-    return facilitator === undefined ? undefined : { ...paid, sender: facilitator.toLowerCase() };
-  }
-  const eip3009 = eip3009Shape.safeParse(signed);
-  if (!eip3009.success) return undefined;
-  const { from, validBefore } = eip3009.data.authorization;
-  return { ...common, validBefore: Number(validBefore), transfer: { ...transfer, from: from.toLowerCase() } };
 }
 
 /** A version 1 payment says the same in other fields. */

@@ -122,7 +122,7 @@ export class McpServer {
     const { periods, places, tokens, store: calls } = this.#services;
     const { name, arguments: args = {}, task } = paramsAs(PARAMS.callTool, message.params);
     const listed = (await listing.jobs()).find((job) => toolName(job) === name);
-    const payment = new ToolPayment(message.meta, messageDoor);
+    const payment = new ToolPayment(message.meta, messageDoor, this.#services.methods);
     let tool: Tool | undefined = listed;
     let bought: AcceptedPayment;
     try {

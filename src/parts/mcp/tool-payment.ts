@@ -6,8 +6,10 @@ import { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import type { MessageDoor, Meta } from "../../x402/doors/message-door.ts";
+import type { SignedPayment } from "../../x402/methods/method.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
 import type { PaymentReader } from "../../x402/purchase/checkout.ts";
-import { type SignedPayment, toSignedPayment } from "../../x402/wire/payment-header.ts";
+import { toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { paramsAs } from "./params.ts";
 
 const X402 = "x402/payment";
@@ -50,11 +52,13 @@ export function toolRequest(
 /** The payment of a tool call in its `_meta`: over x402, or through another door for messages. */
 export class ToolPayment implements PaymentReader {
   readonly #meta: Meta;
+  readonly #methods: Methods;
   /** The other door, if the payment comes through it. */
   readonly door: MessageDoor | undefined;
 
-  constructor(meta: Meta, door: MessageDoor | undefined) {
+  constructor(meta: Meta, door: MessageDoor | undefined, methods: Methods) {
     this.#meta = meta;
+    this.#methods = methods;
     this.door = door?.carriesPayment(meta) ? door : undefined;
   }
 
@@ -64,14 +68,14 @@ export class ToolPayment implements PaymentReader {
 
   readPayment(): SignedPayment | undefined {
     const paid = this.#meta[X402];
-    if (this.door === undefined) return paid === undefined ? undefined : readX402(paid);
+    if (this.door === undefined) return paid === undefined ? undefined : readX402(paid, this.#methods);
     if (paid !== undefined)
       throw invalid(`_meta holds an x402 payment and ${this.door.payment}: send one of them.`);
     return this.door.readPayment(this.#meta);
   }
 }
 
-function readX402(value: unknown): SignedPayment {
+function readX402(value: unknown, methods: Methods): SignedPayment {
   let payload = value;
   if (typeof value === "string") {
     try {
@@ -85,7 +89,7 @@ function readX402(value: unknown): SignedPayment {
     throw invalid(`_meta["${X402}"] has more than ${MAX_PAYMENT_CHARACTERS} characters.`);
   const parsed = parsePaymentPayload(payload);
   if (!parsed.success) throw invalid(`_meta["${X402}"] is not an x402 payment payload.`);
-  return toSignedPayment(parsed.data as PaymentPayload | PaymentPayloadV1, `_meta["${X402}"]`);
+  return toSignedPayment(parsed.data as PaymentPayload | PaymentPayloadV1, `_meta["${X402}"]`, methods);
 }
 
 function invalid(message: string): GatewayError {

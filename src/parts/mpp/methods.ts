@@ -4,7 +4,8 @@ import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/ty
 import { concat, keccak256, stringToBytes } from "viem";
 import * as z from "zod";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import type { Offer } from "../../x402/wire/offer.ts";
+import { EIP3009 } from "../../core/transfer-method.ts";
+import { extraOf, type Offer } from "../../x402/wire/offer.ts";
 import { v1NetworkName } from "../../x402/wire/v1-networks.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
@@ -44,7 +45,7 @@ export const EVM: MppMethod = {
   jobText: ({ serviceId, jobIndex }) => jobKeyText(serviceId, jobIndex),
 
   takes: (offer) =>
-    isExact(offer) && offer.token.transferMethod === "eip3009" && offer.token.eip3009 !== undefined,
+    isExact(offer) && offer.token.transferMethod === EIP3009.name && offer.token.eip3009 !== undefined,
 
   ask({ job, token, amount }, decimals) {
     const { network, asset, payTo, eip3009 } = token;
@@ -80,7 +81,7 @@ const blueprintRequest = chargeRequest.extend({
   description: z.string(),
   methodDetails: z.object({
     network: z.string(),
-    transferMethod: z.enum(["eip3009", "permit2"]),
+    transferMethod: z.string(),
     extra: z.object({ name: z.string(), version: z.string() }).optional(),
   }),
 });
@@ -116,7 +117,7 @@ export const BLUEPRINT: MppMethod = {
 
   read({ challenge, payload }) {
     const asked = parseAs(blueprintRequest, readJson(challenge.request, "request"), "request");
-    const { network, transferMethod, extra } = asked.methodDetails;
+    const { network, transferMethod, extra: eip3009 } = asked.methodDetails;
     const { x402_payload } = parseAs(blueprintPayload, payload, "payload");
     const parsed = parsePaymentPayload(readJson(x402_payload, "x402_payload"));
     if (!parsed.success || parsed.data.x402Version !== 1)
@@ -124,8 +125,7 @@ export const BLUEPRINT: MppMethod = {
     const { scheme, network: named, payload: signed } = parsed.data;
     if (scheme !== "exact" || (named !== network && named !== v1NetworkName(network)))
       throw malformed("is wrong: x402_payload names another scheme or network than the challenge");
-    const method = transferMethod === "permit2" ? { assetTransferMethod: "permit2" } : {};
-    const accepted = requirements({ ...asked, network, extra: { ...extra, ...method } });
+    const accepted = requirements({ ...asked, network, extra: extraOf({ eip3009, transferMethod }) });
     return { job: asked.description, payment: { x402Version: 2, accepted, payload: signed } };
   },
 };

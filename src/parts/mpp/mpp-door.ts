@@ -7,10 +7,12 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { Door } from "../../x402/doors/door.ts";
+import type { SignedPayment } from "../../x402/methods/method.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { chargedNothing } from "../../x402/purchase/payment-answer.ts";
 import type { Offer } from "../../x402/wire/offer.ts";
-import { type SignedPayment, toSignedPayment } from "../../x402/wire/payment-header.ts";
+import { toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";
 import { type Credential, carriesCredential, readCredential, readIdempotencyKey } from "./credential.ts";
@@ -23,6 +25,8 @@ export type MppCounter = (typeof MPP_COUNTERS)[number];
 
 interface Parts {
   readonly method: MppMethod;
+  /** Transfer methods of the payments. */
+  readonly transferMethods: Methods;
   readonly challenges: Challenges;
   readonly tokens: readonly AcceptedToken[];
   readonly count: (counter: MppCounter) => void;
@@ -57,7 +61,7 @@ export class MppDoor implements Door {
 
   /** Reads a credential as the x402 payment that it makes. @throws GatewayError `malformed_credential`, `invalid_payment` */
   toPayment(credential: Credential): SignedPayment {
-    const { method } = this.#parts;
+    const { method, transferMethods } = this.#parts;
     const { challenge } = credential;
     if (challenge.method !== method.name || challenge.intent !== "charge") {
       throw new GatewayError(
@@ -67,7 +71,7 @@ export class MppDoor implements Door {
       );
     }
     const { payment, job } = method.read(credential);
-    const signed = readAuthorization(payment);
+    const signed = readAuthorization(payment, transferMethods);
     return {
       ...signed,
       requireAskedFor: (purchase) => this.#requireAskedFor(credential, signed, { ...purchase, text: job }),
@@ -192,9 +196,9 @@ export function problemOf({ code, details }: GatewayError): string | undefined {
 }
 
 /** @throws GatewayError `malformed_credential` */
-function readAuthorization(payment: PaymentPayload): SignedPayment {
+function readAuthorization(payment: PaymentPayload, methods: Methods): SignedPayment {
   try {
-    return toSignedPayment(payment, "Authorization: Payment");
+    return toSignedPayment(payment, "Authorization: Payment", methods);
   } catch (cause) {
     if (!(cause instanceof GatewayError)) throw cause;
     throw new GatewayError("malformed_credential", `${cause.message} Nothing was charged.`, { cause });

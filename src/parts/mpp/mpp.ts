@@ -1,6 +1,7 @@
 import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Feature } from "../../x402/jobs/seller.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
 import { jobUrl } from "../../x402/wire/paths.ts";
@@ -17,10 +18,12 @@ const ROUTES = "mpp";
 /** MPP at each configuration. Its challenges outlive a reload. */
 export class Mpp implements X402Part {
   readonly #clock: Clock;
+  readonly #transferMethods: Methods;
   readonly #count: (counter: MppCounter) => void;
   #challenges: Challenges | undefined;
 
-  constructor({ clock, stats }: Services) {
+  constructor({ clock, stats, methods }: Services) {
+    this.#transferMethods = methods;
     this.#clock = clock;
     this.#count = stats.addCounters(MPP_COUNTERS);
   }
@@ -32,7 +35,14 @@ export class Mpp implements X402Part {
     if (this.#challenges === undefined) this.#challenges = new Challenges({ config, clock: this.#clock });
     else this.#challenges.reload(config);
     const challenges = this.#challenges;
-    const doorBy = (method: MppMethod) => new MppDoor({ method, challenges, tokens, count: this.#count });
+    const doorBy = (method: MppMethod) =>
+      new MppDoor({
+        method,
+        transferMethods: this.#transferMethods,
+        challenges,
+        tokens,
+        count: this.#count,
+      });
     const mpp = doorBy(EVM);
     return {
       door: (other) => new SharedDoor({ x402: other, mpp }),

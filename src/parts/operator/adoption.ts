@@ -3,10 +3,10 @@ import type { Logger } from "pino";
 import { amountText } from "../../core/amounts.ts";
 import type { AdoptPaymentRequest } from "../../gen/jobgate/v1/operator_pb.ts";
 import { invalid, readSignature } from "../../operator/requests.ts";
-import type { ChainPayment } from "../../x402/settlement/paid-transaction.ts";
+import type { ChainPayment } from "../../x402/settlement/chain-payment.ts";
 import type { OperatorSources } from "./sources.ts";
 
-type Sources = Pick<OperatorSources, "store" | "configuration" | "jobs">;
+type Sources = Pick<OperatorSources, "store" | "configuration" | "jobs" | "loadMethods">;
 
 /** Adopts the payments that a transaction made, and that the journal lacks. */
 export async function adoptPayment(request: AdoptPaymentRequest, sources: Sources, logger: Logger) {
@@ -47,11 +47,15 @@ export async function adoptPayment(request: AdoptPaymentRequest, sources: Source
   return { payments, journalled: known.map(BigInt) };
 }
 
-async function read({ configuration }: Sources, transaction: string): Promise<ChainPayment[]> {
+async function read({ configuration, loadMethods }: Sources, transaction: string): Promise<ChainPayment[]> {
   // Loaded when it is needed: a jobgate without [x402] does without the libraries of chains.
   const { NotPaid, readPaidTransaction } = await import("../../x402/settlement/paid-transaction.ts");
   try {
-    return await readPaidTransaction(configuration().x402?.acceptedTokens ?? [], transaction);
+    return await readPaidTransaction(
+      configuration().x402?.acceptedTokens ?? [],
+      transaction,
+      await loadMethods(),
+    );
   } catch (error) {
     if (error instanceof NotPaid) throw new ConnectError(error.message, Code.FailedPrecondition);
     const reason = error instanceof Error ? error.message : String(error);

@@ -3,7 +3,7 @@ import type { Part } from "../../part.ts";
 
 /** The operator's listener: the API, health, and what parts add. */
 export const part: Part = {
-  async load({ operator: { bindAddress } }) {
+  async load({ operator: { bindAddress } }, loadMethods) {
     const { OperatorServer } = await import("./server.ts");
     return (host) => {
       const { store, events, telemetry, logger } = host;
@@ -17,6 +17,7 @@ export const part: Part = {
           rates: () => host.rates(),
           runners: () => host.runners(),
           jobs: () => host.jobs(),
+          loadMethods,
           additions: () => host.additions("operator"),
           counters: telemetry.counters,
           configuration: () => host.config,

@@ -5,10 +5,10 @@ import { refundsTable } from "./config.ts";
 /** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
 export const part: Part = {
   table: refundsTable,
-  async load(whole) {
+  async load(whole, loadMethods) {
     const { x402 } = whole;
     const config = refundsTable.in(whole);
-    const { Refunds } = config === undefined ? {} : await import("./refunds.ts");
+    const sending = config && (await Promise.all([import("./refunds.ts"), loadMethods()]));
     return (host) => {
       const { store, logger, telemetry } = host;
       const operator: OperatorAddition = {
@@ -17,8 +17,10 @@ export const part: Part = {
           return { methods: refundMethods({ store, logger, configuration: () => host.config }) };
         },
       };
-      if (config === undefined || Refunds === undefined) return { operator };
-      const refunds = new Refunds({ config, tokens: x402?.acceptedTokens ?? [], store, logger, telemetry });
+      if (config === undefined || sending === undefined) return { operator };
+      const [{ Refunds }, methods] = sending;
+      const tokens = x402?.acceptedTokens ?? [];
+      const refunds = new Refunds({ config, methods, tokens, store, logger, telemetry });
       return {
         operator,
         gauges: () => refunds.gauges(),

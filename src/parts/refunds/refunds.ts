@@ -6,6 +6,7 @@ import { monotonicClock } from "../../core/clock.ts";
 import type { GaugeSample } from "../../core/instruments.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
 import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
@@ -39,6 +40,7 @@ export class Refunds implements BackgroundService {
 
   constructor(parts: {
     readonly config: RefundsConfig;
+    readonly methods: Methods;
     readonly tokens: readonly AcceptedToken[];
     readonly store: Store;
     readonly logger: Logger;
@@ -48,6 +50,7 @@ export class Refunds implements BackgroundService {
     this.#parts = parts;
     this.#account = new SettlerAccount(parts.config.signer.privateKey);
     this.#evidence = new ChainEvidence({
+      methods: parts.methods,
       tokens: [],
       rpcTimeoutMs: RPC_TIMEOUT_MS,
       secondLookAfterMs: SECOND_LOOK_MS,
@@ -103,6 +106,7 @@ export class Refunds implements BackgroundService {
       rpcTimeoutMs: RPC_TIMEOUT_MS,
       accounts: [this.#account],
       owner: this.#owner,
+      senderOf: () => undefined,
       maxFeePerGasWei,
       minBalanceWei,
       journal: store,

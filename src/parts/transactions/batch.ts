@@ -7,17 +7,20 @@ import type {
   TransactionEnd,
   TransactionRecord,
 } from "../../store/contract/transaction-journal.ts";
-import { UPTO_PROXY } from "../../x402/wire/payer-signature.ts";
 import { readSigned, type SettlerAccount } from "./account.ts";
 import { type Head, MAX_SETTLEMENT_GAS, type SettlerChain } from "./chain.ts";
 import { type Fees, newFees, raisedFees } from "./fees.ts";
 import type { Funds } from "./funds.ts";
 import type { Sent, SentTransactions } from "./sent-transactions.ts";
 
+/** Returns the only account that can send a transaction; undefined if any can. Lower case. */
+export type SenderOf = (transaction: Pick<TransactionRecord, "to" | "data">) => `0x${string}` | undefined;
+
 interface Parts {
   readonly network: string;
   readonly chain: SettlerChain;
   readonly accounts: readonly SettlerAccount[];
+  readonly senderOf: SenderOf;
   readonly funds: Funds;
   readonly maxFeePerGasWei: bigint;
   readonly clock: Clock;
@@ -109,13 +112,19 @@ export class BatchSigner {
       const estimate = estimates[i];
       const { reference } = record;
       if (estimate?.kind === "refused") ends.push({ reference, state: "dropped", reason: estimate.reason });
-      if (estimate?.kind === "gas" && fees !== undefined) assign(record, estimate.gas, fees, lanes);
+      if (estimate?.kind === "gas" && fees !== undefined)
+        assign(record, estimate.gas, fees, this.#lanesFor(record, lanes));
     }
     if (fees === undefined) return { signatures: [], ends };
     const signing = lanes.flatMap(({ account, nextNonce, calls }) =>
       calls.map(({ record, gas }, i) => this.#sign({ record, account, nonce: nextNonce + i, gas, fees })),
     );
     return { signatures: await Promise.all(signing), ends };
+  }
+
+  #lanesFor(record: TransactionRecord, lanes: readonly Lane[]): readonly Lane[] {
+    const sender = this.#parts.senderOf(record);
+    return lanes.filter(({ account }) => sender === undefined || account.address.toLowerCase() === sender);
   }
 
   /** Signs stuck transactions again, at their nonces, with higher fees. Leaves out those at the cap. */
@@ -170,7 +179,7 @@ export class BatchSigner {
     const { chain, accounts, network, clock, logger } = this.#parts;
     try {
       const gas = await chain.estimateGas({
-        from: requiredSender(record) ?? accounts[0]?.address ?? to,
+        from: this.#parts.senderOf(record) ?? accounts[0]?.address ?? to,
         to,
         data,
       });
@@ -226,28 +235,12 @@ function assign(
 ): void {
   const load = ({ unmined, calls }: Lane) => unmined + calls.length;
   const costWei = gas * maxFeePerGas;
-  const sender = requiredSender(record);
   const [lane] = lanes
-    .filter(({ account }) => sender === undefined || account.address.toLowerCase() === sender)
     .filter((one) => load(one) < MAX_UNMINED && one.balanceWei >= costWei)
     .sort((a, b) => load(a) - load(b));
   if (lane === undefined) return;
   lane.calls.push({ record, gas });
   lane.balanceWei -= costWei;
-}
-
-/** Position of the facilitator's address in the call data of the proxy's functions that settle, by selector. */
-const FACILITATOR_AT: Readonly<Record<string, number>> = {
-  "0xff11e7b4": 7, // settle(permit, amount, owner, witness, signature)
-  "0x016c1748": 12, // settleWithPermit(permit2612, permit, amount, owner, witness, signature)
-};
-
-/** Returns the address that has to send a transaction: payments by use name it. Lower case. */
-function requiredSender({ to, data }: TransactionRecord): `0x${string}` | undefined {
-  const at = to.toLowerCase() === UPTO_PROXY ? FACILITATOR_AT[data.slice(0, 10)] : undefined;
-  if (at === undefined) return undefined;
-  const end = 10 + 64 * (at + 1);
-  return `0x${data.slice(end - 40, end).toLowerCase()}`;
 }
 
 function lastNonce({ lastNonces }: OpenTransactions, address: string): number {

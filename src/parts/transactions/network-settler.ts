@@ -6,7 +6,7 @@ import type { Locks } from "../../core/lease-lock.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
 import type { SettlerAccount } from "./account.ts";
-import { BatchSigner } from "./batch.ts";
+import { BatchSigner, type SenderOf } from "./batch.ts";
 import { SettlerChain } from "./chain.ts";
 import { Changes } from "./changes.ts";
 import { Funds } from "./funds.ts";
@@ -34,6 +34,7 @@ export class NetworkSettler implements BackgroundService {
     readonly rpcTimeoutMs: number;
     readonly accounts: readonly SettlerAccount[];
     readonly owner: string;
+    readonly senderOf: SenderOf;
     readonly maxFeePerGasWei: bigint;
     readonly minBalanceWei: bigint;
     readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
@@ -42,7 +43,7 @@ export class NetworkSettler implements BackgroundService {
     readonly telemetry: Telemetry;
   }) {
     const { network, queue = network, rpcUrl, rpcTimeoutMs, accounts } = parts;
-    const { owner, maxFeePerGasWei, minBalanceWei } = parts;
+    const { owner, senderOf, maxFeePerGasWei, minBalanceWei } = parts;
     const { journal, clock, logger, telemetry } = parts;
     const chain = new SettlerChain({ network, rpcUrl, timeoutMs: rpcTimeoutMs, telemetry });
     const changes = new Changes();
@@ -62,6 +63,7 @@ export class NetworkSettler implements BackgroundService {
         network,
         chain,
         accounts,
+        senderOf,
         funds: this.funds,
         maxFeePerGasWei,
         clock,

@@ -1,4 +1,4 @@
-import type { PaymentKey, TransferMethod } from "../../core/payment.ts";
+import type { PaymentKey } from "../../core/payment.ts";
 
 /**
  * Payments that the chain shows and the journal lacks, because an older copy of the store was restored. None is in the
@@ -15,7 +15,7 @@ export interface AdoptionLedger {
 /** A payment that an operator adopted. */
 export interface AdoptedPayment {
   readonly key: PaymentKey;
-  readonly transferMethod: TransferMethod;
+  readonly transferMethod: string;
   /** Lower case. */
   readonly payTo: string;
   /** Token units, decimal. */

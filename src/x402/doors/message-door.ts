@@ -1,7 +1,7 @@
 import type { GatewayError } from "../../core/errors.ts";
+import type { SignedPayment } from "../methods/method.ts";
 import type { ToldSettlement } from "../purchase/checkout.ts";
 import type { Offer } from "../wire/offer.ts";
-import type { SignedPayment } from "../wire/payment-header.ts";
 
 /** `_meta` of a message. */
 export type Meta = Readonly<Record<string, unknown>>;

@@ -2,9 +2,10 @@ import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { SettleResponse } from "@x402/core/types";
 import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import { type HttpRequest, prefersHtml } from "../../http/request.ts";
+import { type HttpRequest, type JobRequest, prefersHtml } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
 import type { JobDescriptions } from "../jobs/job-descriptions.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
 import type { Offer } from "../wire/offer.ts";
@@ -18,6 +19,7 @@ import type { Pages } from "./pages.ts";
 /** x402 over HTTP: `PAYMENT-SIGNATURE` (v2) and `X-PAYMENT` (v1). */
 export class X402Door implements Door {
   readonly #descriptions: JobDescriptions;
+  readonly #methods: Methods;
   readonly #pages: Pages | undefined;
   readonly #receipts: Signer | undefined;
   /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
@@ -29,16 +31,18 @@ export class X402Door implements Door {
   /** @param parts `receipts` absent: offers are not signed; `pages` absent: browsers are answered as programs are */
   constructor(parts: {
     readonly descriptions: JobDescriptions;
+    readonly methods: Methods;
     readonly pages?: Pages | undefined;
     readonly receipts?: Signer | undefined;
   }) {
     this.#descriptions = parts.descriptions;
+    this.#methods = parts.methods;
     this.#pages = parts.pages;
     this.#receipts = parts.receipts;
   }
 
   readonly carriesPayment = carriesPayment;
-  readonly readPayment = readPayment;
+  readonly readPayment = (request: JobRequest) => readPayment(request, this.#methods);
 
   /** Answers the ordinary first request, so it makes no error with a stack. */
   async askToPay(request: HttpRequest, { job, offers }: UnpaidRequest): Promise<HttpResponse> {

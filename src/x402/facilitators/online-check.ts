@@ -9,6 +9,7 @@ import type {
 } from "../../config/config.ts";
 import { decimalText } from "../../core/amounts.ts";
 import { unreachableText } from "../../node/unreachable.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { PaymentKind, Supported } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
@@ -19,8 +20,7 @@ export interface FacilitatorFindings {
   readonly problems: readonly PeerProblem[];
 }
 
-const SCHEMES = ["exact", "upto"] as const;
-type Scheme = (typeof SCHEMES)[number];
+type Scheme = "exact" | "upto";
 
 /** One facilitator's findings, with the networks on which it takes payments of a scheme in x402 version 2. */
 type Findings = FacilitatorFindings & { readonly networks: (scheme: Scheme) => readonly string[] };
@@ -29,12 +29,14 @@ type Findings = FacilitatorFindings & { readonly networks: (scheme: Scheme) => r
 const MAX_TIMEOUT_MS = 10_000;
 
 /** Asks each facilitator what it supports, and whether one of them takes each token and each job. */
-export async function checkFacilitators(config: X402Config): Promise<FacilitatorFindings> {
+export async function checkFacilitators(config: X402Config, methods: Methods): Promise<FacilitatorFindings> {
   const timeoutMs = Math.min(config.facilitatorTimeoutMs, MAX_TIMEOUT_MS);
+  const isByUse = [...methods].some(({ name }) => methods.chargesUse(name));
+  const localSchemes: readonly Scheme[] = isByUse ? ["exact", "upto"] : ["exact"];
   const found = await Promise.all(
     config.facilitators.map((facilitator, i) =>
       facilitator.kind === "local"
-        ? checkLocal(facilitator, ["x402", "facilitators", i], timeoutMs)
+        ? checkLocal(facilitator, localSchemes, { path: ["x402", "facilitators", i], timeoutMs })
         : checkRemote(facilitator, ["x402", "facilitators", i], timeoutMs),
     ),
   );
@@ -45,7 +47,7 @@ export async function checkFacilitators(config: X402Config): Promise<Facilitator
     problems:
       problems.length > 0
         ? problems
-        : [...tokensWithoutFacilitator(config, found), ...jobsWithoutFacilitator(config, found)],
+        : [...tokensWithoutFacilitator(config, found), ...jobsWithoutFacilitator(config, methods, found)],
   };
 }
 
@@ -76,8 +78,8 @@ async function checkRemote(
 /** Checks each chain's RPC, and reads the balances of the accounts that pay for gas. */
 async function checkLocal(
   { signers, chains, minBalanceWei }: LocalFacilitatorConfig,
-  path: PeerProblem["path"],
-  timeoutMs: number,
+  schemes: readonly Scheme[],
+  { path, timeoutMs }: { readonly path: PeerProblem["path"]; readonly timeoutMs: number },
 ): Promise<Findings> {
   const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
   const found = await Promise.all(
@@ -98,7 +100,7 @@ async function checkLocal(
           balanceText(address, balances[i] ?? 0n, minBalanceWei),
         );
         return {
-          notes: [`local: ${SCHEMES.join(", ")} on ${network}; ${accounts.join(", ")}`],
+          notes: [`local: ${schemes.join(", ")} on ${network}; ${accounts.join(", ")}`],
           problems: [],
         };
       } catch (error) {
@@ -111,7 +113,7 @@ async function checkLocal(
   return {
     notes: found.flatMap(({ notes }) => notes),
     problems: found.flatMap(({ problems }) => problems),
-    networks: () => chains.map(({ network }) => network),
+    networks: (scheme) => (schemes.includes(scheme) ? chains.map(({ network }) => network) : []),
   };
 }
 
@@ -133,15 +135,16 @@ function tokensWithoutFacilitator(
   });
 }
 
-/** Finds the jobs by use that no buyer is offered, because nobody settles `upto` on the network of a Permit2 token. */
+/** Finds the jobs by use that no buyer is offered, because nobody settles `upto` on the network of a token that can pay so. */
 function jobsWithoutFacilitator(
   { acceptedTokens, jobs = [] }: X402Config,
+  methods: Methods,
   found: readonly Findings[],
 ): PeerProblem[] {
   const networks = found.flatMap((one) => one.networks("upto"));
-  const permit2 = acceptedTokens.filter(({ transferMethod }) => transferMethod === "permit2");
-  if (permit2.some(({ network }) => takes(networks, network))) return [];
-  const wanted = [...new Set(permit2.map(({ network }) => network))].join(" or ");
+  const payable = acceptedTokens.filter(({ transferMethod }) => methods.chargesUse(transferMethod));
+  if (payable.some(({ network }) => takes(networks, network))) return [];
+  const wanted = [...new Set(payable.map(({ network }) => network))].join(" or ");
   return jobs.flatMap(({ charge }, i) =>
     charge?.includes("used")
       ? [

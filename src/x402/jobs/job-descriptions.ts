@@ -1,7 +1,7 @@
 import type { Job } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { declareGasSponsoring } from "../wire/gas-sponsoring.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { JobDescription, Offer } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
 import { asSentence, jobTitle, PROMISES, type Seller } from "./seller.ts";
@@ -22,6 +22,7 @@ export type DeclareExtensions = (
 interface Parts {
   readonly jobs: readonly Job[];
   readonly seller: Seller;
+  readonly methods: Methods;
   /** The extensions that each job's 402 declares, in the order in which the 402 shows them. */
   readonly declares: readonly DeclareExtensions[];
   /** Extensions that the facilitator of a CAIP-2 network lists. */
@@ -55,12 +56,27 @@ export class JobDescriptions {
    */
   withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
     const { resource, extensions, ...rest } = this.of(job);
-    const sponsoring = declareGasSponsoring(offers, this.#parts.extensionsOf);
     const description = withPromise(
       resource.description ?? "",
       offers.find(({ onFailure }) => onFailure)?.onFailure,
     );
-    return { ...rest, resource: { ...resource, description }, extensions: { ...extensions, ...sponsoring } };
+    return {
+      ...rest,
+      resource: { ...resource, description },
+      extensions: { ...extensions, ...this.#listed(offers) },
+    };
+  }
+
+  /** Returns the extensions of the offers' methods that a facilitator lists for one of their networks. */
+  #listed(offers: readonly Offer[]): JobDescription["extensions"] {
+    const { methods, extensionsOf } = this.#parts;
+    return Object.fromEntries(
+      [...methods].flatMap(({ name, extensions }) => {
+        const own = offers.filter(({ token }) => token.transferMethod === name);
+        const listed = new Set(own.flatMap(({ token }) => extensionsOf(token.network)));
+        return Object.entries(extensions).filter(([extension]) => listed.has(extension));
+      }),
+    );
   }
 
   #describe(job: Job): JobDescription {

@@ -4,6 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { defined } from "../../core/objects.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { JobPolicies } from "../prices/job-policies.ts";
 import type { PayableTokens } from "../prices/payable-tokens.ts";
 import type { JobPrice, PriceSource } from "../prices/price-source.ts";
@@ -26,8 +27,10 @@ export interface ListedJob extends Omit<Job, "policy" | "price"> {
 }
 
 export interface ListedOffer extends Offer {
-  /** Those of the token. */
+  /** Decimals of the token. */
   readonly decimals: number;
+  /** Name of the transfer method for people. */
+  readonly method: string;
 }
 
 interface Parts {
@@ -38,6 +41,7 @@ interface Parts {
   readonly isConfigured: (job: Job) => boolean;
   readonly tokens: PayableTokens;
   readonly useTerms: Pick<JobUseTerms, "of">;
+  readonly methods: Methods;
   readonly rates: Pick<TokenRates, "rateOf">;
   readonly clock: Clock;
 }
@@ -154,12 +158,13 @@ export class Listing {
   }
 
   #offers({ serviceId, jobIndex }: Job, price: JobPrice): ListedOffer[] {
-    const { tokens, useTerms, rates, config } = this.#parts;
+    const { tokens, useTerms, methods, rates, config } = this.#parts;
     const job = { serviceId, jobIndex };
     const terms = { job, ...pick(price), byUse: useTerms.of(job), ttlSecs: config.quoteTtlSecs };
     return tokens.for(price).flatMap((token) => {
       const offers = makeOffers({ ...terms, tokens: [token] }, rates);
-      return offers.map((offer) => ({ ...offer, decimals: token.decimals }));
+      const method = methods.get(token.transferMethod).title;
+      return offers.map((offer) => ({ ...offer, decimals: token.decimals, method }));
     });
   }
 }

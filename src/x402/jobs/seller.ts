@@ -2,6 +2,7 @@ import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { priceText } from "../../core/price.ts";
+import { EIP3009 } from "../../core/transfer-method.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";
 
@@ -52,11 +53,11 @@ export function listedPriceText({ priceWei, currency }: NonNullable<ListedJob["p
   return priceText({ unit: currency === "USD" ? "usd" : "wei", amount: priceWei });
 }
 
-/** Returns a way to pay for people: `0.01 USDC on eip155:8453`, `0.01 USDC on eip155:8453 by Permit2`. */
-export function optionText({ amount, decimals, token, byUse }: ListedOffer): string {
+/** Returns a way to pay for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
+export function optionText({ amount, decimals, token, byUse, method }: ListedOffer): string {
   const ceiling = byUse === undefined ? "" : "up to ";
-  const method = token.transferMethod === "permit2" ? " by Permit2" : "";
-  return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${method}`;
+  const by = token.transferMethod === EIP3009.name ? "" : ` by ${method}`;
+  return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${by}`;
 }
 
 /** Ends a text of the seller so that a sentence can follow it. */

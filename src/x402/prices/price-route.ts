@@ -1,6 +1,7 @@
 import type { AcceptedToken } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { priceText } from "../../core/price.ts";
+import { EIP3009 } from "../../core/transfer-method.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
 import { type JobPath, jobUrl } from "../wire/paths.ts";
@@ -56,7 +57,7 @@ export function settlementOption(offer: Offer, publicUrl: string, protocol: JobP
     pay_to: token.payTo,
     scheme: schemeOf(offer),
     // As in an x402 offer, EIP-3009 goes without saying.
-    ...(token.transferMethod === "permit2" && { transfer_method: token.transferMethod }),
+    ...(token.transferMethod !== EIP3009.name && { transfer_method: token.transferMethod }),
     // The SDK's field, whatever the protocol.
     x402_endpoint: jobUrl(publicUrl, job, protocol),
   };

@@ -5,6 +5,7 @@ import type { Store } from "../../store/store.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { X402GatewayOptions } from "../gateway-options.ts";
 import { Listing } from "../jobs/listing.ts";
+import type { Methods } from "../methods/methods.ts";
 import { JobPolicies } from "./job-policies.ts";
 import { OfferBook } from "./offer-book.ts";
 import { PayableTokens } from "./payable-tokens.ts";
@@ -19,6 +20,7 @@ import { JobUseTerms } from "./use-terms.ts";
 interface Parts extends Pick<X402GatewayOptions, "prices" | "redeemsQuotes" | "rates"> {
   readonly store: Store;
   readonly facilitators: Facilitators;
+  readonly methods: Methods;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -51,11 +53,11 @@ export class Prices {
 
   /** Returns the prices at a configuration, whose rates must be watched. */
   at(config: X402Config): ShopPrices {
-    const { prices, redeemsQuotes = false, facilitators, clock } = this.#parts;
+    const { prices, redeemsQuotes = false, facilitators, methods, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs, publicUrl } = config;
     /** Prices of the jobs that have none of their own. */
     const ofEngine = config.priceSource === "engine" ? prices : undefined;
-    const useTerms = new JobUseTerms({ config, facilitators });
+    const useTerms = new JobUseTerms({ config, facilitators, methods });
     const tokens = new PayableTokens(acceptedTokens);
     const source = this.#checks.payablePrices(
       createJobPrices({ jobs, engine: prices, otherwise: ofEngine ?? createPriceMap(config.jobPricing) }),
@@ -80,6 +82,7 @@ export class Prices {
       isConfigured: ({ price }) => price !== "engine" && !(price === undefined && ofEngine),
       tokens,
       useTerms,
+      methods,
       rates: this.rates,
       clock,
     });

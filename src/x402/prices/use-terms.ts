@@ -1,6 +1,7 @@
 import type { X402Config } from "../../config/config.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { UseTerms } from "../wire/offer.ts";
 
 /** Longest run of a job whose `max_run_secs` is not configured. */
@@ -17,15 +18,24 @@ export class JobUseTerms {
   constructor(parts: {
     readonly config: Pick<X402Config, "jobs" | "acceptedTokens" | "settleMarginSecs">;
     readonly facilitators: Pick<Facilitators, "settlesByUse">;
+    readonly methods: Methods;
   }) {
     const { jobs = [], acceptedTokens, settleMarginSecs } = parts.config;
     this.#facilitators = parts.facilitators;
     this.#networks = [...new Set(acceptedTokens.map(({ network }) => network))];
+    const methods = new Set(
+      [...parts.methods].flatMap(({ name, charges }) => (charges.includes("used") ? name : [])),
+    );
     this.#jobs = new Map(
       jobs.flatMap(({ serviceId, jobIndex, charge, minCharge, maxRunSecs = DEFAULT_RUN_SECS }) => {
         if (charge?.includes("used") !== true) return [];
         const isFixedToo = charge.includes("fixed");
-        const terms = { isFixedToo, runSecs: maxRunSecs + settleMarginSecs, ...(minCharge && { minCharge }) };
+        const terms = {
+          methods,
+          isFixedToo,
+          runSecs: maxRunSecs + settleMarginSecs,
+          ...(minCharge && { minCharge }),
+        };
         return [[jobKeyText(serviceId, jobIndex), terms] as const];
       }),
     );

@@ -1,9 +1,9 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { AdoptedPayment, AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
+import type { SignedPayment } from "../methods/method.ts";
 import type { Price } from "../prices/price-book.ts";
 import type { Offer } from "../wire/offer.ts";
 import { isSignedByPayer } from "../wire/payer-signature.ts";
-import type { SignedPayment } from "../wire/payment-header.ts";
 import type { Verification, VerifiedPayment } from "./verification.ts";
 
 /** An adopted payment that answers an offer: the chain shows that it is paid. */
@@ -35,7 +35,7 @@ export class AdoptedPayments {
   ): Promise<AdoptedSale> {
     if (!(refusal instanceof GatewayError) || !REFUSED_AS.has(refusal.code)) throw refusal;
     // Adopted payments are exact: the signed value is the amount that moved.
-    if (payment.permit2?.facilitator !== undefined) throw refusal;
+    if (payment.settler !== undefined) throw refusal;
     const adopted = await this.#ledger.findAdoptedPayments({ payer: payment.from, nonce: payment.nonce });
     if (adopted.length === 0) throw refusal;
     const { price, body, offer: answered } = from;

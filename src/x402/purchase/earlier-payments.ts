@@ -2,8 +2,8 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
-import { isSignedByPayer, type SignedToken } from "../wire/payer-signature.ts";
-import type { SignedPayment } from "../wire/payment-header.ts";
+import type { SignedPayment, SignedToken } from "../methods/method.ts";
+import { isSignedByPayer } from "../wire/payer-signature.ts";
 
 type Journal = Pick<PaymentJournal, "findPayment" | "findPaymentByFingerprint" | "findPaymentByIdentifier">;
 

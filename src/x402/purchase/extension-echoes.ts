@@ -4,12 +4,13 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { isObject } from "../../core/objects.ts";
-import { GAS_SPONSORING } from "../wire/gas-sponsoring.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { JobDescription } from "../wire/offer.ts";
 
 interface Parts {
   /** Extensions that the 402 of a job declares at this configuration. */
   readonly declared: (job: JobKey) => JobDescription["extensions"];
+  readonly methods: Methods;
   readonly clock: Clock;
 }
 
@@ -46,8 +47,13 @@ export class ExtensionEchoes {
 
   #changedExtension(payload: PaymentPayload | PaymentPayloadV1, job: JobKey): string | undefined {
     const echoed = "extensions" in payload ? (payload.extensions ?? {}) : {};
-    // Another facilitator may have been queried since the 402, so gas sponsoring is treated as declared.
-    const declared = { ...this.#parts.declared(job), ...GAS_SPONSORING };
+    // Another facilitator may have been queried since the 402, so what any might list is treated as declared.
+    const ofMethods = [...this.#parts.methods].map(({ extensions }) => extensions);
+    const declared = Object.assign(
+      {},
+      this.#parts.declared(job),
+      ...ofMethods,
+    ) as JobDescription["extensions"];
     const changed = Object.entries(declared).find(([name, extension]) =>
       contradicts(infoOf(extension), infoOf(echoed[name])),
     )?.[0];

@@ -5,6 +5,7 @@ import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
+import type { SignedPayment } from "../methods/method.ts";
 import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import {
@@ -16,7 +17,6 @@ import {
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { Settlement } from "../settlement/settlement.ts";
 import type { X402Stats } from "../stats.ts";
-import type { SignedPayment } from "../wire/payment-header.ts";
 import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { AdoptedPayments } from "./adopted-payments.ts";

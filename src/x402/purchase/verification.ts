@@ -4,10 +4,10 @@ import type { JobRequest } from "../../http/request.ts";
 import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { JobDescriptions } from "../jobs/job-descriptions.ts";
+import type { SignedPayment } from "../methods/method.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { PayerFunds } from "../settlement/payer-funds.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
-import type { SignedPayment } from "../wire/payment-header.ts";
 import type { ClientLimits } from "./client-limits.ts";
 
 /** A payment that a facilitator verified. */
@@ -104,8 +104,9 @@ export class Verification {
   /** A facilitator compares the payer's balance with one ceiling, but the payer may have more of them open. */
   async #findFunds(payment: SignedPayment, offer: Offer): Promise<bigint | undefined> {
     if (offer.byUse === undefined) return undefined;
+    const { transferMethod } = offer.token;
     const payload = JSON.stringify(payment.payload);
-    return this.#parts.funds.find({ key: paymentKey(payment, offer), payload });
+    return this.#parts.funds.find({ key: paymentKey(payment, offer), transferMethod, payload });
   }
 
   /** Returns the name of the facilitator that verified the payment. */

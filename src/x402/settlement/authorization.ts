@@ -9,8 +9,8 @@ export type AuthorizedPayment = Pick<
 >;
 
 /**
- * The authorization that pays a payment, as its chain shows it. The two kinds differ in who keeps the nonce, and in the
- * marks that its use leaves: what is the same for both, such as views, searches and decisions, asks this interface.
+ * The authorization that pays a payment, as its chain shows it. Transfer methods differ in who keeps the nonce, and in the
+ * marks that its use leaves. What is the same for all, such as views, searches and decisions, uses this interface.
  */
 export interface Authorization {
   readonly payment: AuthorizedPayment;
@@ -20,6 +20,8 @@ export interface Authorization {
   readonly endsAt: bigint;
   /** Contract that keeps the nonce, and the call that asks for it. The answer is one word. */
   readonly nonceCall: { readonly to: string; readonly data: string };
+  /** A call that settles can succeed and move nothing where that contract is missing. */
+  readonly needsContract: boolean;
   /** Reads the answer to {@link nonceCall}. @returns undefined when it is no answer to it */
   isUsed(answer: bigint): boolean | undefined;
   /** Filters of `eth_getLogs` for the logs among which {@link useAmong} finds the use. */
@@ -29,7 +31,7 @@ export interface Authorization {
   /** Finds the use in a transaction. @throws Unexplained */
   useIn(rpc: Rpc, transaction: string): Promise<NonceUse | undefined>;
   /**
-   * Finds the use by the state of the blocks up to `head`, for a kind whose use no log names.
+   * Finds the use by the state of the blocks up to `head`, for a method whose use no log names.
    * @returns undefined when the RPC does not have that state, or the nonce was used before the payment's start block
    * @throws Unexplained
    */

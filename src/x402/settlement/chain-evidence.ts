@@ -5,6 +5,7 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
+import type { Methods } from "../methods/methods.ts";
 import { type Authorization, type AuthorizedPayment, type NonceUse, Unexplained } from "./authorization.ts";
 import {
   type Block,
@@ -15,10 +16,8 @@ import {
   readHead,
   readView,
 } from "./block-view.ts";
-import { Eip3009Authorization } from "./eip3009.ts";
 import { LogSearch } from "./log-search.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
-import { Permit2Authorization } from "./permit2.ts";
 
 /** Names a token. `network` is CAIP-2, `asset` in any letter case. */
 type TokenName = Pick<PaymentKey, "network" | "asset">;
@@ -51,6 +50,7 @@ const QUICK_QUERIES = 10;
 export class ChainEvidence {
   /** Time between the two looks that it takes to say that a payment was not paid. */
   readonly secondLookAfterMs: number;
+  readonly #methods: Methods;
   readonly #rpcTimeoutMs: number;
   readonly #telemetry: Telemetry;
   readonly #watched = new Map<string, WatchedToken>();
@@ -59,12 +59,14 @@ export class ChainEvidence {
 
   /** @param parts `rpcTimeoutMs` is for one RPC call */
   constructor(parts: {
+    readonly methods: Methods;
     readonly tokens: readonly AcceptedToken[];
     readonly rpcTimeoutMs: number;
     readonly secondLookAfterMs: number;
     readonly telemetry?: Telemetry;
   }) {
     this.secondLookAfterMs = parts.secondLookAfterMs;
+    this.#methods = parts.methods;
     this.#rpcTimeoutMs = parts.rpcTimeoutMs;
     this.#telemetry = parts.telemetry ?? NO_TELEMETRY;
     this.watch(parts.tokens);
@@ -129,7 +131,7 @@ export class ChainEvidence {
   /**
    * Looks for the use of an authorization that jobgate has not journalled yet.
    * @returns the transaction that used it, if the search finds it quickly; undefined when it is unused
-   * @throws GatewayError `facilitator_unavailable` when Permit2 is not at its address
+   * @throws GatewayError `facilitator_unavailable` when the contract that keeps the nonce is needed, and missing
    * @throws Error when the chain cannot be asked
    */
   async findEarlierUse(
@@ -138,12 +140,11 @@ export class ChainEvidence {
     const token = this.#watched.get(tokenKey(payment.key));
     if (token === undefined) return undefined;
     const rpc = await token.client.connect();
-    const authorization = authorizationOf(payment);
+    const authorization = this.#methods.authorizationOf(payment);
     try {
       if (!(await isNonceUsed(rpc, authorization))) return undefined;
     } catch (error) {
-      // A token that does not keep EIP-3009 nonces moves nothing, but whatever is at Permit2's address may accept all calls.
-      if (!(error instanceof NoNonceState) || payment.transferMethod !== "permit2") throw error;
+      if (!(error instanceof NoNonceState) || !authorization.needsContract) throw error;
       throw new GatewayError(
         "facilitator_unavailable",
         `A settlement could not be confirmed: ${error.message}. Nothing was charged: try again later.`,
@@ -171,7 +172,7 @@ export class ChainEvidence {
     if (token === undefined) return { kind: "unknown", reason: "the token has no rpc_url" };
     try {
       const rpc = await token.client.connect();
-      const authorization = authorizationOf(intent);
+      const authorization = this.#methods.authorizationOf(intent);
       const [newest, named] = await Promise.all([
         readBlock(rpc, "latest"),
         transaction === undefined
@@ -309,12 +310,6 @@ async function isExpired(rpc: Rpc, { endsAt }: Authorization, confirmedBlock: bi
   if (confirmedBlock < 0n) return false;
   const { timestamp } = await readBlock(rpc, confirmedBlock);
   return timestamp >= endsAt;
-}
-
-function authorizationOf(payment: AuthorizedPayment): Authorization {
-  return payment.transferMethod === "permit2"
-    ? new Permit2Authorization(payment)
-    : new Eip3009Authorization(payment);
 }
 
 /** A named transaction that cannot be explained may have nothing to do with the payment: the search finds the right one. */

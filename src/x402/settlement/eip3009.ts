@@ -1,4 +1,5 @@
 import { asNumber, type Rpc } from "../../chain/rpc.ts";
+import type { AcceptedToken } from "../../config/config.ts";
 import type { Authorization, AuthorizedPayment, NonceUse } from "./authorization.ts";
 import {
   addressWord,
@@ -11,6 +12,7 @@ import {
   type Transfer,
   wordAddress,
 } from "./chain-logs.ts";
+import { type ChainPayment, type MinedTransaction, toChainPayment } from "./chain-payment.ts";
 
 /** Event that a payment leaves in its token's logs. Addresses and nonces are lower case. */
 export type TokenEvent = AuthorizationEvent | Transfer;
@@ -33,6 +35,8 @@ export class Eip3009Authorization implements Authorization {
   readonly validAfter: bigint;
   readonly endsAt: bigint;
   readonly nonceCall: Authorization["nonceCall"];
+  /** The token moves itself: one that does not keep the nonce moves nothing. */
+  readonly needsContract = false;
   readonly logFilters: Authorization["logFilters"];
 
   constructor(payment: AuthorizedPayment) {
@@ -109,6 +113,17 @@ export function outcomeOf(
   const next = events[index + 1];
   if (next !== undefined && isPayment(next)) return { kind: "paid", transaction };
   return { kind: next?.name === "Transfer" ? "used_otherwise" : "ambiguous" };
+}
+
+/** Takes each use of an authorization with the transfer that directly follows it, as the token's contract logs them. */
+export function paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] {
+  const events = tokenEvents(mined.logs, token.asset.toLowerCase());
+  return events.flatMap((used, i) => {
+    const moved = events[i + 1];
+    if (used.name !== "AuthorizationUsed" || moved?.name !== "Transfer") return [];
+    if (moved.from !== used.authorizer || moved.to !== token.payTo.toLowerCase()) return [];
+    return [toChainPayment(mined, token, { payer: used.authorizer, nonce: used.nonce, value: moved.value })];
+  });
 }
 
 /** Returns the events of a token, in order. */

@@ -2,11 +2,12 @@ import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
 import type { X402Config } from "../../config/config.ts";
 import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
-import { findPermit2Shortfall, readPermit2Funds } from "./permit2.ts";
+import type { Methods } from "../methods/methods.ts";
 
 type Config = Pick<X402Config, "acceptedTokens" | "facilitators">;
 
 interface Parts {
+  readonly methods: Methods;
   readonly config: Config;
   /** For one RPC call. */
   readonly rpcTimeoutMs: number;
@@ -18,12 +19,14 @@ interface Parts {
  * is read with the RPC of jobgate's own settler, where jobgate settles on that network.
  */
 export class PayerFunds {
+  readonly #methods: Methods;
   readonly #rpcTimeoutMs: number;
   readonly #telemetry: Telemetry;
   /** Keyed by network and asset. */
   readonly #clients = new Map<string, ChainClient>();
 
-  constructor({ config, rpcTimeoutMs, telemetry }: Parts) {
+  constructor({ methods, config, rpcTimeoutMs, telemetry }: Parts) {
+    this.#methods = methods;
     this.#rpcTimeoutMs = rpcTimeoutMs;
     this.#telemetry = telemetry;
     this.watch(config);
@@ -51,13 +54,12 @@ export class PayerFunds {
    * Reads what the payer of a payment by use could pay now. Never throws.
    * @returns token units; undefined when the chain cannot be read
    */
-  async find(payment: Pick<PaymentIntent, "key" | "payload">): Promise<bigint | undefined> {
+  async find(
+    payment: Pick<PaymentIntent, "key" | "transferMethod" | "payload">,
+  ): Promise<bigint | undefined> {
     try {
       const rpc = await this.#clients.get(clientKey(payment.key))?.connect();
-      const { balance, allowance } = rpc ? await readPermit2Funds(rpc, payment) : {};
-      if (balance === undefined || allowance === undefined) return balance ?? allowance;
-      const isBoundByAllowance = allowance < balance;
-      return isBoundByAllowance ? allowance : balance;
+      return rpc && (await this.#methods.find(payment.transferMethod)?.funds?.read(rpc, payment));
     } catch {
       return undefined;
     }
@@ -70,7 +72,7 @@ export class PayerFunds {
   async findShortfall(payment: PaymentIntent): Promise<string | undefined> {
     try {
       const rpc = await this.#clients.get(clientKey(payment.key))?.connect();
-      return rpc && (await findPermit2Shortfall(rpc, payment));
+      return rpc && (await this.#methods.find(payment.transferMethod)?.funds?.findShortfall(rpc, payment));
     } catch {
       return undefined;
     }

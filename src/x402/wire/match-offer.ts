@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PaymentRequirements } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
+import { EIP3009 } from "../../core/transfer-method.ts";
+import type { SignedPayment } from "../methods/method.ts";
 import { type Offer, timeoutSecs, toRequirements } from "./offer.ts";
-import { isSignedByPayer, PERMIT2_PROXY, UPTO_PROXY } from "./payer-signature.ts";
-import type { SignedPayment } from "./payment-header.ts";
+import { isSignedByPayer } from "./payer-signature.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 /** Remaining lifetime that a payment needs in order to be verified, settled and mined. */
@@ -28,17 +29,16 @@ export async function matchOffer(
       "The payment answers no open offer for this job: scheme, network, asset, amount, payTo or extra differ.",
     );
   }
-  const { transferMethod } = payment;
-  const fitting = named.filter(({ token }) => token.transferMethod === transferMethod);
+  const { method } = payment;
+  const fitting = named.filter(({ token }) => token.transferMethod === method.name);
   if (fitting.length === 0) {
     const wanted = named[0]?.token.transferMethod;
-    throw mismatch(`The offer asks for ${wanted}, but the payload is ${transferMethod}.`);
+    throw mismatch(`The offer asks for ${wanted}, but the payload is ${method.name}.`);
   }
-  const paid = fitting.filter((offer) => paysOffer(payment, offer));
+  const paid = fitting.filter((offer) => method.pays(payment, offer));
   if (paid.length === 0) {
-    const parts = transferMethod === "permit2" ? "token, its spender, its recipient" : "recipient";
     throw mismatch(
-      `The signed authorization does not pay the offer: its ${parts} or its exact amount differs.`,
+      `The signed authorization does not pay the offer: its ${method.compared} or its exact amount differs.`,
     );
   }
   const minSecs = Math.min(...paid.map(({ byUse }) => byUse?.runSecs ?? MIN_SECONDS_LEFT));
@@ -50,7 +50,9 @@ export async function matchOffer(
 function namesOffer(payment: SignedPayment, offer: Offer): boolean {
   if (payment.accepted === undefined) {
     if (payment.scheme !== "exact" || offer.byUse !== undefined) return false;
-    return payment.network === v1NetworkName(offer.token.network) && offer.token.transferMethod === "eip3009";
+    return (
+      payment.network === v1NetworkName(offer.token.network) && offer.token.transferMethod === EIP3009.name
+    );
   }
   return isDeepStrictEqual(comparable(payment.accepted), comparable(toRequirements(offer)));
 }
@@ -65,16 +67,6 @@ function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentReq
     payTo: payTo.toLowerCase(),
     extra: { ...(extra ?? {}) },
   };
-}
-
-/** Reports whether the signed part pays exactly this offer's amount to its recipient, and only that. */
-function paysOffer({ to, value, permit2 }: SignedPayment, { token, amount, byUse }: Offer): boolean {
-  const isPaid = to === token.payTo.toLowerCase() && value === BigInt(amount);
-  if (permit2 === undefined) return isPaid;
-  // Any other spender may send the money elsewhere: only the proxy binds it to the signed recipient.
-  const proxy = byUse === undefined ? PERMIT2_PROXY : UPTO_PROXY;
-  const isBound = permit2.spender === proxy && permit2.facilitator === byUse?.facilitator.toLowerCase();
-  return isPaid && permit2.token === token.asset.toLowerCase() && isBound;
 }
 
 function checkTimeWindow(

@@ -9,6 +9,7 @@ import type { AcceptedToken, MinCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
+import { EIP3009 } from "../../core/transfer-method.ts";
 import type { JobQuote } from "../prices/quotes.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 import { v1NetworkName } from "./v1-networks.ts";
@@ -52,6 +53,8 @@ export interface Offer {
 
 /** Terms of a job that is paid by use. */
 export interface UseTerms {
+  /** Names of the transfer methods that can charge less than the payer signed. */
+  readonly methods: ReadonlySet<string>;
   /** Offered at the fixed price, too. */
   readonly isFixedToo: boolean;
   readonly runSecs: number;
@@ -154,10 +157,10 @@ export function makeOffers(
 /** Returns undefined for a token, or on a network, that nobody settles by use. */
 function toOfferByUse(
   { onFailure: _, ...fixed }: Offer,
-  { runSecs, minCharge, facilitators }: UseTerms,
+  { methods, runSecs, minCharge, facilitators }: UseTerms,
 ): Offer | undefined {
   const facilitator = facilitators.get(fixed.token.network);
-  if (facilitator === undefined || fixed.token.transferMethod !== "permit2") return undefined;
+  if (facilitator === undefined || !methods.has(fixed.token.transferMethod)) return undefined;
   const least = minCharge && minUnits(minCharge, fixed);
   return { ...fixed, byUse: { facilitator, runSecs, ...(least && { minCharge: least }) } };
 }
@@ -217,15 +220,19 @@ export function toRequirements(offer: Offer): PaymentRequirements {
     asset: token.asset,
     payTo: token.payTo,
     maxTimeoutSeconds: timeoutSecs(offer),
-    extra:
-      token.transferMethod === "permit2"
-        ? {
-            ...token.eip3009,
-            assetTransferMethod: "permit2",
-            ...(byUse && { facilitatorAddress: byUse.facilitator }),
-          }
-        : { ...token.eip3009 },
+    extra: { ...extraOf(token), ...(byUse && { facilitatorAddress: byUse.facilitator }) },
   };
+}
+
+/** Returns what `extra` says of a token: its EIP-712 domain, and its transfer method, where EIP-3009 goes without saying. */
+export function extraOf({
+  eip3009,
+  transferMethod,
+}: {
+  readonly eip3009?: Offer["token"]["eip3009"] | undefined;
+  readonly transferMethod: string;
+}) {
+  return { ...eip3009, ...(transferMethod !== EIP3009.name && { assetTransferMethod: transferMethod }) };
 }
 
 /**
@@ -237,7 +244,7 @@ export function toRequirementsV1(
   { resource, outputSchema }: Pick<JobDescription, "resource" | "outputSchema">,
 ): PaymentRequirementsV1 | undefined {
   const network = v1NetworkName(offer.token.network);
-  if (network === undefined || offer.token.transferMethod !== "eip3009") return undefined;
+  if (network === undefined || offer.token.transferMethod !== EIP3009.name) return undefined;
   const { amount, ...common } = toRequirements(offer);
   return {
     ...common,

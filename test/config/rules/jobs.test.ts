@@ -4,10 +4,6 @@ import { POLICY, testMistakes } from "../mistake-cases.ts";
 
 const USD_TOKEN = `${TOKEN}currency = "USD"\n`;
 const GATEWAY = `service_id = 1\n${X402}${USD_TOKEN}`;
-const BY_USE = GATEWAY.replace(
-  'transfer_method = "eip3009"',
-  'transfer_method = "permit2"\nrpc_url = "http://127.0.0.1:1"',
-);
 const job = (keys: string, index = 0) => `[[jobs]]\njob_index = ${index}\n${keys}\n`;
 
 test("A job has everything that its entry says, and the gateway's service", async () => {
@@ -196,12 +192,6 @@ testMistakes([
     message: /is "metered"; expected "fixed", "used", or both in an array/,
   },
   {
-    promise: "A charge by use needs a token that Permit2 pays",
-    toml: `${GATEWAY}${job('charge = "used" #!')}`,
-    keyPath: "jobs[0].charge",
-    message: /expected an accepted token with transfer_method = "permit2"/,
-  },
-  {
     promise: "A least charge is a part of the price, or dollars",
     toml: `${GATEWAY}${job('min_charge = "101%" #!')}`,
     keyPath: "jobs[0].min_charge",
@@ -212,12 +202,6 @@ testMistakes([
     toml: `${GATEWAY}${job('min_charge = "10%" #!')}`,
     keyPath: "jobs[0].min_charge",
     message: /expected charge = "used" beside it/,
-  },
-  {
-    promise: "A least charge in dollars is for a price in dollars",
-    toml: `${BY_USE}${job('min_charge = "$0.01" #!\ncharge = "used"')}`,
-    keyPath: "jobs[0].min_charge",
-    message: /is in dollars, and the price is not/,
   },
   {
     promise: "A refund needs an account that it is sent from, also when the operator is asked",

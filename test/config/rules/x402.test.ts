@@ -113,15 +113,6 @@ testMistakes([
     message: /EIP-712/,
   },
   {
-    promise: "Half of an EIP-712 domain is a mistake for Permit2 too",
-    toml: header(
-      `${X402}${without(TOKEN, "eip3009_version").replace('"eip3009"', '"permit2"')}`,
-      "[[x402.accepted_tokens]]",
-    ),
-    keyPath: "x402.accepted_tokens[0].eip3009_version",
-    message: /EIP-712/,
-  },
-  {
     promise: "EIP-3009 without the token's version is a mistake",
     toml: header(`${X402}${without(TOKEN, "eip3009_version")}`, "[[x402.accepted_tokens]]"),
     keyPath: "x402.accepted_tokens[0].eip3009_version",

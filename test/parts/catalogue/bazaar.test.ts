@@ -15,7 +15,7 @@ import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../../x402/gateway-harness.ts";
-import { offersOf, read, signedPayload } from "../../x402/payments.ts";
+import { METHODS, offersOf, read, signedPayload } from "../../x402/payments.ts";
 
 const KEY = { serviceId: 1n, jobIndex: 3 };
 const NESTED = {
@@ -40,6 +40,7 @@ function describeJob(job: Partial<Job> & { schema?: unknown; example?: unknown }
   const description = new JobDescriptions({
     jobs,
     seller,
+    methods: METHODS,
     declares: [bazaarExtension],
     extensionsOf: () => [],
   }).of(KEY);

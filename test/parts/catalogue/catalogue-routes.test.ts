@@ -14,7 +14,8 @@ import {
   startAnotherGateway,
   startTestGateway,
 } from "../../x402/gateway-harness.ts";
-import { AMOUNT, PERMIT2_USDC, PRICE_WEI, requestWith, USDC } from "../../x402/payments.ts";
+import { AMOUNT, PRICE_WEI, requestWith, USDC } from "../../x402/payments.ts";
+import { PERMIT2_USDC } from "../permit2/payments.ts";
 
 const TEXT_SCHEMA = { type: "object", properties: { text: { $ref: "#/$defs/text" } }, required: ["text"] };
 const SCHEMA = { ...TEXT_SCHEMA, $defs: { text: { type: "string" } } };

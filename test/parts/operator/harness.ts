@@ -16,6 +16,7 @@ import { metricsRoutes } from "../../../src/parts/telemetry/metrics-routes.ts";
 import { ProcessTelemetry } from "../../../src/parts/telemetry/process-telemetry.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import { type Log, startLog } from "../../helpers/log.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 
@@ -113,6 +114,7 @@ export async function startOperator(
       rates,
       runners: () => runners.runners(),
       jobs: () => Promise.resolve([]),
+      loadMethods: async () => new Methods(),
       additions: () =>
         options.additions ?? [
           { routes: metricsRoutes(registry), files: pageRoutes() },

@@ -1,5 +1,5 @@
 import { toHex } from "../../../src/chain/rpc.ts";
-import { UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
+import { UPTO_PROXY } from "../../../src/parts/permit2/contracts.ts";
 import { AccountView } from "./account-view.ts";
 import { gasUsed } from "./accounts.ts";
 import { type Block, type Chain, FIRST_BLOCK } from "./chain.ts";

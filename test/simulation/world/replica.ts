@@ -12,12 +12,14 @@ import { SeveralFacilitators } from "../../../src/parts/failover/several-facilit
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import { Mpp } from "../../../src/parts/mpp/mpp.ts";
+import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import type { X402Part } from "../../../src/x402/part.ts";
 import { callbackKeys, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
@@ -156,15 +158,16 @@ export class Replica {
       unmount: async () => undefined,
     };
     const { x402: config, webhooks, engine } = this.#shop;
+    const methods = new Methods([PERMIT2]);
     const shared = { store, events, logger, server: server as HttpServer };
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "local")
-      ? new LocalFacilitator({ config, journal: store, logger })
+      ? new LocalFacilitator({ config, methods, journal: store, logger })
       : undefined;
     const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
     const sold = pricing && { prices: pricing.prices, redeemsQuotes: true };
     const keys = await callbackKeys();
     const gateway: X402Gateway = new X402Gateway({
-      ...{ config, ...shared, ...sold, localFacilitator },
+      ...{ config, methods, ...shared, ...sold, localFacilitator },
       openFacilitators: (options) => new SeveralFacilitators(options),
       parts: async (services) => [new Mpp(services), new Mcp(services), CALLBACKS],
     });
@@ -176,7 +179,7 @@ export class Replica {
     const { refunds } = this.#shop;
     if (refunds !== undefined) {
       const { acceptedTokens: tokens } = config;
-      await new Refunds({ config: refunds, tokens, store, logger, telemetry: NO_TELEMETRY }).start();
+      await new Refunds({ config: refunds, methods, tokens, store, logger, telemetry: NO_TELEMETRY }).start();
     }
     this.#simulation.say(`${process.name} runs`);
     const routes: RouteTable = (path) => tables.map((table) => table(path)).find(Boolean);

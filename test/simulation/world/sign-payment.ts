@@ -1,7 +1,7 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { authorizationTypes } from "@x402/evm";
 import { hashTypedData } from "viem";
-import { PERMIT2_PROXY, UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
+import { EXACT_PROXY, UPTO_PROXY } from "../../../src/parts/permit2/contracts.ts";
 import { permit2Nonce } from "./chain-node.ts";
 import type { SignedPayment } from "./laws.ts";
 import { signHash } from "./viem.ts";
@@ -48,7 +48,7 @@ export function signPayment(terms: Terms): Signed {
   const facilitator = accepted.extra.facilitatorAddress;
   const witness = { to: accepted.payTo, validAfter: "0", ...(isByUse && { facilitator }) };
   const permitted = { token: accepted.asset, amount };
-  const spender = isByUse ? UPTO_PROXY : PERMIT2_PROXY;
+  const spender = isByUse ? UPTO_PROXY : EXACT_PROXY;
   const permit2Authorization = { from: payer, permitted, spender, nonce, deadline: String(ends), witness };
   return payWith(terms, SOME_SIGNATURE, { permit2Authorization });
 }

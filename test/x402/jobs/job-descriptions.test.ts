@@ -3,7 +3,7 @@ import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
-import { offersOf } from "../payments.ts";
+import { METHODS, offersOf } from "../payments.ts";
 
 const KEY = { serviceId: 1n, jobIndex: 3 };
 
@@ -11,6 +11,7 @@ it("A job is described with the extensions that are declared for it, in their or
   const descriptions = new JobDescriptions({
     jobs: [{ ...KEY, title: "Speech to text" }],
     seller: sellerOf({ publicUrl: PUBLIC_URL }),
+    methods: METHODS,
     declares: [
       ({ title }) => ({ extensions: { one: { info: { title } } }, outputSchema: { input: 1 } }),
       () => ({ extensions: { two: {} } }),
@@ -26,6 +27,7 @@ it("A job is sold to clients of both versions without any extension", () => {
   const descriptions = new JobDescriptions({
     jobs: [],
     seller: sellerOf({ publicUrl: PUBLIC_URL }),
+    methods: METHODS,
     declares: [],
     extensionsOf: () => [],
   });
@@ -42,6 +44,7 @@ it("The promise of an offer is a sentence of its own after the description, with
     const descriptions = new JobDescriptions({
       jobs: [{ ...KEY, ...text }],
       seller: sellerOf({ publicUrl: PUBLIC_URL }),
+      methods: METHODS,
       declares: [],
       extensionsOf: () => [],
     });

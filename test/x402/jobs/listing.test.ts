@@ -2,13 +2,14 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { Job, JobPolicy } from "../../../src/config/config.ts";
 import { jobKeyText } from "../../../src/core/job-call.ts";
 import { Listing } from "../../../src/x402/jobs/listing.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { type PriceSource, priceUnavailable } from "../../../src/x402/prices/price-source.ts";
 import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
 import { schemeOf } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
-import { PERMIT2_USDC, PRICE_WEI, USDC } from "../payments.ts";
+import { OTHER_METHOD, OTHER_USDC, PRICE_WEI, USDC } from "../payments.ts";
 
 const job = (jobIndex: number, more: Partial<Job> = {}): Job => ({ serviceId: 1n, jobIndex, ...more });
 const engineJob = (jobIndex: number) => job(jobIndex, { price: "engine" });
@@ -36,6 +37,7 @@ class World {
         return this.priceOf(key);
       },
     };
+    const methods = new Methods([OTHER_METHOD]);
     return new Listing({
       config: {
         jobs,
@@ -51,7 +53,9 @@ class World {
       useTerms: new JobUseTerms({
         config: { jobs, acceptedTokens: this.tokens, settleMarginSecs: 60 },
         facilitators: { settlesByUse: () => this.facilitator },
+        methods,
       }),
+      methods,
       rates: { rateOf: () => (this.rate === undefined ? undefined : { ratePerNativeUnit: this.rate }) },
       clock: () => this.nowMs,
     });
@@ -96,7 +100,7 @@ describe("The listing", () => {
 
   it("Offers a job by use as its 402 does, once its facilitator is known", async () => {
     const world = new World();
-    world.tokens = [USDC, PERMIT2_USDC];
+    world.tokens = [USDC, OTHER_USDC];
     const listing = world.listing({
       jobs: [job(0), job(1, { charge: ["used"] }), job(2, { charge: ["used", "fixed"] })],
     });
@@ -104,15 +108,11 @@ describe("The listing", () => {
       (await listing.jobs()).map(({ offers }) =>
         offers.map((offer) => `${schemeOf(offer)} ${offer.token.transferMethod}`),
       );
-    const fixed = ["exact eip3009", "exact permit2"];
+    const fixed = ["exact eip3009", "exact other"];
     expect(await schemes()).toEqual([fixed, [], fixed]);
     world.facilitator = PUBLIC_URL;
     world.nowMs += 6_000;
-    expect(await schemes()).toEqual([
-      fixed,
-      ["upto permit2"],
-      ["exact eip3009", "upto permit2", "exact permit2"],
-    ]);
+    expect(await schemes()).toEqual([fixed, ["upto other"], ["exact eip3009", "upto other", "exact other"]]);
   });
 
   it("Does not wait long for a pricing engine, and asks it about a bounded number of jobs", async () => {

@@ -1,9 +1,10 @@
 import { describe, expect, it, test } from "vitest";
 import { optionText } from "../../../src/x402/jobs/seller.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import { settlementOption } from "../../../src/x402/prices/price-route.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
-import { PERMIT2_USDC, USDC } from "../payments.ts";
+import { OTHER_METHOD, OTHER_USDC, USDC } from "../payments.ts";
 
 interface Answer {
   readonly settlement_options: readonly { readonly transfer_method?: string }[];
@@ -36,12 +37,15 @@ describe("The price route", () => {
     ]);
   });
 
-  it("Names Permit2", async () => {
-    const both = await startAnotherGateway({ config: { acceptedTokens: [USDC, PERMIT2_USDC] } });
+  it("Names a method other than EIP-3009", async () => {
+    const both = await startAnotherGateway({
+      config: { acceptedTokens: [USDC, OTHER_USDC] },
+      methods: new Methods([OTHER_METHOD]),
+    });
     const methods = ({ settlement_options: options }: Answer) =>
       options.map((option) => option.transfer_method);
     const read = async (path: string) => (await fetch(`${both.url}${path}`)).text();
-    expect(methods(JSON.parse(await read("/x402/jobs/1/0/price")))).toEqual([undefined, "permit2"]);
+    expect(methods(JSON.parse(await read("/x402/jobs/1/0/price")))).toEqual([undefined, "other"]);
   });
 
   it("404 without a price and 403 for a disabled job, with the ids as numbers", async () => {
@@ -61,9 +65,16 @@ describe("The price route", () => {
 
 test("An offer by use is shown as scheme upto, with its ceiling", () => {
   const offer = {
-    ...{ job: { serviceId: 1n, jobIndex: 0 }, priceWei: 10n, token: PERMIT2_USDC, ttlSecs: 300, decimals: 6 },
+    ...{
+      job: { serviceId: 1n, jobIndex: 0 },
+      priceWei: 10n,
+      token: OTHER_USDC,
+      ttlSecs: 300,
+      decimals: 6,
+      method: "Other",
+    },
     ...{ amount: "640000", rate: "640000", byUse: { facilitator: USDC.payTo, runSecs: 60 } },
   };
   expect(settlementOption(offer, PUBLIC_URL)).toMatchObject({ scheme: "upto", amount: "640000" });
-  expect(optionText(offer)).toBe("up to 0.64 USDC on eip155:84532 by Permit2");
+  expect(optionText(offer)).toBe("up to 0.64 USDC on eip155:84532 by Other");
 });

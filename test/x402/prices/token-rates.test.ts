@@ -30,7 +30,7 @@ test("A report has a token once that is accepted by two methods, and once for ea
     transferMethod,
     rate: { kind: "fixed", ratePerNativeUnit },
   });
-  await rates.watch([at("3200.00", "eip3009"), at("3200.00", "permit2"), at("3100.00", "permit2")]);
+  await rates.watch([at("3200.00", "eip3009"), at("3200.00", "other"), at("3100.00", "other")]);
   expect(rates.report().map(({ rate }) => rate?.ratePerNativeUnit)).toEqual(["3200.00", "3100.00"]);
 });
 

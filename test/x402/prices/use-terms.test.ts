@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { X402Config } from "../../../src/config/config.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
-import { USDC } from "../payments.ts";
+import { OTHER_METHOD, USDC } from "../payments.ts";
 
 const ADDRESS = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
 
@@ -13,12 +14,14 @@ function termsOf(
   return new JobUseTerms({
     config: { jobs, acceptedTokens: [USDC], settleMarginSecs: 60 },
     facilitators: { settlesByUse: facilitatorOf },
+    methods: new Methods([OTHER_METHOD]),
   });
 }
 const JOB = { serviceId: 1n, jobIndex: 0 };
 
 test("A job by use may run for max_run_secs, and its payment outlives that by the margin", () => {
   expect(termsOf({ charge: ["used"], maxRunSecs: 120 }).of(JOB)).toEqual({
+    methods: new Set(["other"]),
     isFixedToo: false,
     runSecs: 180,
     facilitators: new Map([[USDC.network, ADDRESS]]),

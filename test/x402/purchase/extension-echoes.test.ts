@@ -1,8 +1,7 @@
 import type { PaymentPayload } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
 import { ExtensionEchoes } from "../../../src/x402/purchase/extension-echoes.ts";
-import { GAS_SPONSORING } from "../../../src/x402/wire/gas-sponsoring.ts";
-import { accounts } from "../../helpers/accounts.ts";
+import { METHODS } from "../payments.ts";
 
 const KEY = { serviceId: 1n, jobIndex: 3 };
 
@@ -12,23 +11,12 @@ describe("The extensions of a payment", () => {
     bazaar: { info: { input: { method: "POST", body }, output: "text" }, schema: {} },
   });
   const echoesOf = (body: string) =>
-    new ExtensionEchoes({ declared: () => declaring(body), clock: () => nowMs });
+    new ExtensionEchoes({ declared: () => declaring(body), methods: METHODS, clock: () => nowMs });
   const check = (echoes: ExtensionEchoes, extensions: object | undefined) => () =>
     echoes.check({ x402Version: 2, extensions } as unknown as PaymentPayload, KEY);
   const CHANGED = expect.objectContaining({
     code: "payment_mismatch",
     details: { reason: "extension_echo_mismatch", extension: "bazaar" },
-  });
-
-  it("May be filled in for gas sponsoring, whose declaration may not be changed", () => {
-    const echoes = echoesOf("a");
-    const info = { ...GAS_SPONSORING.eip2612GasSponsoring?.info, from: accounts.payer.address, amount: "1" };
-    expect(check(echoes, { eip2612GasSponsoring: { info } })).not.toThrow();
-    expect(check(echoes, { eip2612GasSponsoring: { info: { ...info, version: "2" } } })).toThrow(
-      expect.objectContaining({
-        details: { reason: "extension_echo_mismatch", extension: "eip2612GasSponsoring" },
-      }),
-    );
   });
 
   it("May be left out or added to, but not changed", () => {

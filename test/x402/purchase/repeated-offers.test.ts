@@ -22,7 +22,7 @@ import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { JobRoute } from "../../../src/x402/purchase/job-route.ts";
 import { makeOffers, quoteTerms } from "../../../src/x402/wire/offer.ts";
 import { paymentRequired, paymentRequiredResponse } from "../../../src/x402/wire/payment-required.ts";
-import { EURC, requestWith, USDC } from "../payments.ts";
+import { EURC, METHODS, requestWith, USDC } from "../payments.ts";
 
 const logger = pino({ level: "silent" });
 /** No client of protocol version 1 knows its network. */
@@ -87,7 +87,7 @@ class Parts {
       clock: this.#clock,
     });
     return new JobRoute({
-      door: new X402Door({ descriptions: describedAt(publicUrl), pages: unused }),
+      door: new X402Door({ descriptions: describedAt(publicUrl), methods: METHODS, pages: unused }),
       checkout: new Checkout({
         prices,
         callbacks: undefined,
@@ -114,6 +114,7 @@ const describedAt = (publicUrl: string) =>
   new JobDescriptions({
     jobs: [],
     seller: sellerOf({ publicUrl }),
+    methods: METHODS,
     declares: [() => ({ extensions: { described: { info: {} } } })],
     extensionsOf: () => [],
   });

@@ -14,6 +14,7 @@ import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
 import { deployUsdc, eip3009Token, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken, paymentToSettle } from "../payment-fixtures.ts";
+import { METHODS } from "../payments.ts";
 
 const SECOND_LOOK_AFTER_MS = 100;
 const RPC_TIMEOUT_MS = 30_000;
@@ -39,7 +40,7 @@ function evidenceFor(
     ...acceptedToken(anvil, token, rpc.url),
     confirmations,
   }));
-  return new ChainEvidence({ tokens, rpcTimeoutMs, secondLookAfterMs });
+  return new ChainEvidence({ methods: METHODS, tokens, rpcTimeoutMs, secondLookAfterMs });
 }
 
 const noLogs: Fault = {
@@ -144,6 +145,7 @@ describe("The chain shows a payment as", () => {
 
   it("A reload adds its tokens, and keeps those that it removed", async () => {
     const reloaded = new ChainEvidence({
+      methods: METHODS,
       tokens: [acceptedToken(anvil, usdc, rpc.url)],
       rpcTimeoutMs: RPC_TIMEOUT_MS,
       secondLookAfterMs: SECOND_LOOK_AFTER_MS,
@@ -487,6 +489,7 @@ describe("Tokens with an RPC", () => {
     expect(evidence.isRequired(key)).toBe(true);
     expect(evidence.covers({ network: "eip155:1", asset: usdc.address })).toBe(false);
     const without = new ChainEvidence({
+      methods: METHODS,
       tokens: [acceptedToken(anvil, usdc)],
       rpcTimeoutMs: RPC_TIMEOUT_MS,
       secondLookAfterMs: SECOND_LOOK_AFTER_MS,

@@ -15,6 +15,7 @@ import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { deployUsdc, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken } from "../payment-fixtures.ts";
+import { METHODS } from "../payments.ts";
 
 /** Settlement with a real store, facilitator and chain, and a clock that the test moves. */
 export interface SettlementHarness {
@@ -81,6 +82,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
     { confirmations = 1, timeoutMs = 30_000, pendingLookMs = 1_000 } = {},
   ) => {
     const evidence = new ChainEvidence({
+      methods: METHODS,
       tokens: [{ ...acceptedToken(anvil, usdc, rpcUrl), confirmations }],
       rpcTimeoutMs: 30_000,
       secondLookAfterMs: 100,

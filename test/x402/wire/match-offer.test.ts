@@ -1,16 +1,12 @@
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
-import { PERMIT2_ADDRESS, x402UptoPermit2ProxyAddress } from "@x402/evm";
 import { describe, expect, it } from "vitest";
 import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
-import type { Offer } from "../../../src/x402/wire/offer.ts";
-import { toRequirements } from "../../../src/x402/wire/offer.ts";
+import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { accounts } from "../../helpers/accounts.ts";
-import { type Permit2Authorization, signPermit2Payment } from "../../helpers/clients.ts";
-import { AMOUNT, asV1, EURC, offersOf, PERMIT2_USDC, read, signedPayload, USDC } from "../payments.ts";
+import { AMOUNT, asV1, EURC, OTHER_USDC, offersOf, read, signedPayload, USDC } from "../payments.ts";
 
 const NOW_SECS = 1_800_000_000;
 const [OFFER] = offersOf() as [Offer];
-const [PERMIT2_OFFER] = offersOf({ tokens: [PERMIT2_USDC] }) as [Offer];
 /** Time window that is open at {@link NOW_SECS}. */
 const WINDOW = { validAfter: String(NOW_SECS - 600), validBefore: String(NOW_SECS + 300) };
 
@@ -32,14 +28,6 @@ const good = (
   edit?: (payload: PaymentPayload) => PaymentPayload,
 ) =>
   signedPayload({ authorization: { ...WINDOW, ...authorization }, ...(edit === undefined ? {} : { edit }) });
-
-/** Signs a Permit2 payment whose time window is open at {@link NOW_SECS}. */
-const permitted = (permit: Partial<Permit2Authorization> = {}, offer = PERMIT2_OFFER) =>
-  signPermit2Payment({
-    offer: { x402Version: 2, resource: { url: "http://a" }, accepts: [toRequirements(offer)] },
-    account: accounts.payer,
-    permit: { deadline: WINDOW.validBefore, ...permit },
-  });
 
 describe("The signed authorization", () => {
   it("Exactly the offered amount matches, with addresses in any letter case", async () => {
@@ -78,7 +66,7 @@ describe("The offer that a payment names", () => {
     ["extra's name", { extra: { name: "USD Coin", version: "2" } }],
     ["extra's version", { extra: { name: "USDC", version: "1" } }],
     ["extra, empty", { extra: {} }],
-    ["extra, with more", { extra: { name: "USDC", version: "2", assetTransferMethod: "permit2" } }],
+    ["extra, with more", { extra: { name: "USDC", version: "2", assetTransferMethod: "other" } }],
   ])("An edited %s is a mismatch", async (_name, changes) => {
     const edit = (payload: PaymentPayload) => ({ ...payload, accepted: { ...payload.accepted, ...changes } });
     expect(await outcome(await good({}, edit))).toBe("payment_mismatch");
@@ -95,67 +83,11 @@ describe("The offer that a payment names", () => {
     expect(await outcome(await good(), { offers: [] })).toBe("payment_mismatch");
   });
 
-  it("Permit2 payload against an EIP-3009 offer is a mismatch", async () => {
-    const { payload } = await permitted({}, OFFER);
-    expect(await outcome(payload)).toBe("payment_mismatch");
-  });
-});
-
-describe("A Permit2 payment", () => {
-  const offers = [PERMIT2_OFFER];
-  const witness = { to: accounts.payTo.address, validAfter: "0" };
-
-  it("That signs the token, the amount, the proxy and the recipient matches its offer", async () => {
-    for (const permit of [{}, { nonce: String(2n ** 256n - 1n) }]) {
-      const { payload } = await permitted(permit);
-      expect(await outcome(payload, { offers })).toBe("USDC");
-    }
-  });
-
-  it.each<[string, Parameters<typeof permitted>[0]]>([
-    ["another token", { permitted: { token: EURC.asset, amount: AMOUNT } }],
-    ["a unit short", { permitted: { token: USDC.asset, amount: String(BigInt(AMOUNT) - 1n) } }],
-    ["a unit over", { permitted: { token: USDC.asset, amount: String(BigInt(AMOUNT) + 1n) } }],
-    ["Permit2 as spender", { spender: PERMIT2_ADDRESS }],
-    ["the proxy of another scheme as spender", { spender: x402UptoPermit2ProxyAddress }],
-    ["an account as spender", { spender: accounts.payTo.address }],
-    ["another recipient", { witness: { ...witness, to: accounts.stranger.address } }],
-    ["a start in the future", { witness: { ...witness, validAfter: String(NOW_SECS + 1) } }],
-    ["5 s left", { deadline: String(NOW_SECS + 5) }],
-    ["no end", { deadline: String(2n ** 256n - 1n) }],
-  ])("That signs %s is a mismatch", async (_name, permit) => {
-    const { payload } = await permitted(permit);
+  it("An offer by another method is a mismatch", async () => {
+    const offers = offersOf({ tokens: [OTHER_USDC] });
+    const payload = await signedPayload({ offer: offers[0] as Offer, authorization: WINDOW });
     expect(await outcome(payload, { offers })).toBe("payment_mismatch");
-  });
-
-  it("With a nonce of 2^256, with leading zeros or without digits is no payment", async () => {
-    const { payload } = await permitted();
-    const authorization = payload.payload.permit2Authorization as Record<string, unknown>;
-    for (const nonce of [String(2n ** 256n), "007", "0x7", "-1", "", "seven"]) {
-      const changed = { ...authorization, nonce };
-      const forged = { ...payload, payload: { ...payload.payload, permit2Authorization: changed } };
-      expect(() => read(forged), nonce).toThrow(/permit2Authorization.nonce/);
-    }
-  });
-
-  it("Is a mismatch in version 1, which has EIP-3009 only, and so is an EIP-3009 payload", async () => {
-    const { payload } = await permitted();
     expect(await outcome(asV1(payload), { offers, header: "x-payment" })).toBe("payment_mismatch");
-    expect(await outcome(asV1(await good()), { offers, header: "x-payment" })).toBe("payment_mismatch");
-    expect(
-      await outcome(await signedPayload({ offer: PERMIT2_OFFER, authorization: WINDOW }), { offers }),
-    ).toBe("payment_mismatch");
-  });
-
-  it("Takes its own offer, where the token is offered by both methods", async () => {
-    const both = offersOf({ tokens: [USDC, PERMIT2_USDC] });
-    const { payload } = await permitted();
-    expect((await matchOffer(read(payload), both, NOW_SECS * 1000)).token.transferMethod).toBe("permit2");
-    for (const eip3009 of [await good(), asV1(await good())]) {
-      const header = "accepted" in eip3009 ? undefined : "x-payment";
-      const offer = await matchOffer(read(eip3009, header), both, NOW_SECS * 1000);
-      expect(offer.token.transferMethod).toBe("eip3009");
-    }
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { MinCharge } from "../../../src/config/config.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
-import { offersOf, PERMIT2_USDC, USDC } from "../payments.ts";
+import { OTHER_USDC, offersOf, USDC } from "../payments.ts";
 
 const URL = "https://operator.example.com/x402/jobs/1/0";
 const JOB = {
@@ -39,15 +39,11 @@ describe("Payment requirements", () => {
     });
   });
 
-  it("Permit2 is named in extra, with the token's domain if it has one, and version 1 does not have it", () => {
-    const { eip3009: _, ...withoutDomain } = PERMIT2_USDC;
-    const [offer, plain] = offersOf({ tokens: [PERMIT2_USDC, withoutDomain] }) as [Offer, Offer];
-    expect(toRequirements(offer).extra).toEqual({
-      name: "USDC",
-      version: "2",
-      assetTransferMethod: "permit2",
-    });
-    expect(toRequirements(plain).extra).toEqual({ assetTransferMethod: "permit2" });
+  it("A method other than EIP-3009 is named in extra, and version 1 does not have it", () => {
+    const { eip3009: _, ...withoutDomain } = OTHER_USDC;
+    const [offer, plain] = offersOf({ tokens: [OTHER_USDC, withoutDomain] }) as [Offer, Offer];
+    expect(toRequirements(offer).extra).toEqual({ name: "USDC", version: "2", assetTransferMethod: "other" });
+    expect(toRequirements(plain).extra).toEqual({ assetTransferMethod: "other" });
     expect(toRequirementsV1(offer, JOB)).toBeUndefined();
   });
 
@@ -71,11 +67,12 @@ describe("Payment requirements", () => {
 });
 
 describe("An offer by use", () => {
-  const network = PERMIT2_USDC.network;
+  const network = OTHER_USDC.network;
   const least = (minCharge?: MinCharge) => {
     const facilitators = new Map([[network, USDC.payTo]]);
-    const byUse = { isFixedToo: false, runSecs: 180, facilitators, ...(minCharge && { minCharge }) };
-    return offersOf({ tokens: [PERMIT2_USDC], byUse })[0]?.byUse?.minCharge;
+    const methods = new Set([OTHER_USDC.transferMethod]);
+    const byUse = { methods, isFixedToo: false, runSecs: 180, facilitators, ...(minCharge && { minCharge }) };
+    return offersOf({ tokens: [OTHER_USDC], byUse })[0]?.byUse?.minCharge;
   };
 
   it.each<[string, MinCharge | undefined, string | undefined]>([

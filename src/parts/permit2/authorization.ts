@@ -1,15 +1,12 @@
-import { PERMIT2_ADDRESS } from "@x402/evm";
 import { asNumber, type Rpc } from "../../chain/rpc.ts";
-import { GAS_SPONSORING } from "../wire/gas-sponsoring.ts";
-import { PERMIT2_PROXY, UPTO_PROXY } from "../wire/payer-signature.ts";
 import {
   type Authorization,
   type AuthorizedPayment,
   type NonceUse,
   Unexplained,
   type UseOutcome,
-} from "./authorization.ts";
-import { type Block, callForWord, NoStateByHash, readViewOf } from "./block-view.ts";
+} from "../../x402/settlement/authorization.ts";
+import { type Block, NoStateByHash, readViewOf } from "../../x402/settlement/block-view.ts";
 import {
   addressWord,
   asLogs,
@@ -21,28 +18,10 @@ import {
   readWord,
   successfulLogs,
   TRANSFER_TOPIC,
-  wordAddress,
-} from "./chain-logs.ts";
-import { readCalls } from "./traced-calls.ts";
-
-const PERMIT2 = PERMIT2_ADDRESS.toLowerCase();
-/** `nonceBitmap(address,uint256)` */
-const NONCE_BITMAP = "0x4fe02b44";
-
-/** `balanceOf(address)` */
-const BALANCE_OF = "0x70a08231";
-/** `allowance(address,address)` */
-const ALLOWANCE = "0xdd62ed3e";
-
-/** Positions of words in the call data of the proxies' functions that settle, by selector. */
-const POSITIONS: Readonly<Record<string, { readonly nonce: number; readonly owner: number }>> = {
-  "0x13cd3b53": { nonce: 2, owner: 4 }, // settle(permit, owner, witness, signature)
-  "0xfa340378": { nonce: 7, owner: 9 }, // settleWithPermit(permit2612, permit, owner, witness, signature)
-  "0xff11e7b4": { nonce: 2, owner: 5 }, // settle(permit, amount, owner, witness, signature)
-  "0x016c1748": { nonce: 7, owner: 10 }, // settleWithPermit(permit2612, permit, amount, owner, witness, signature)
-};
-/** Characters of a selector, `0x` included. */
-const SELECTOR_LENGTH = 10;
+} from "../../x402/settlement/chain-logs.ts";
+import { readCalls } from "../../x402/settlement/traced-calls.ts";
+import { bitmapCall, EXACT_PROXY, PERMIT2_CONTRACT, UPTO_PROXY } from "./contracts.ts";
+import { readPermit } from "./proxy-calls.ts";
 
 /** `UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask)` */
 const INVALIDATION_TOPIC = "0x3704902f963766a4e561bbaab6e6cdc1b1dd12f6e9e99648da8843b3f46b918d";
@@ -57,6 +36,8 @@ export class Permit2Authorization implements Authorization {
   readonly validAfter: bigint;
   readonly endsAt: bigint;
   readonly nonceCall: Authorization["nonceCall"];
+  /** Whatever is at Permit2's address may accept all calls. */
+  readonly needsContract = true;
   readonly logFilters: Authorization["logFilters"];
   readonly #nonce: bigint;
   /** Contract that settles it. */
@@ -70,14 +51,13 @@ export class Permit2Authorization implements Authorization {
     };
     const permit = signed.payload?.permit2Authorization;
     // The offer that it answered made sure that the spender is one of x402's proxies.
-    this.#proxy = permit?.spender?.toLowerCase() === UPTO_PROXY ? UPTO_PROXY : PERMIT2_PROXY;
+    this.#proxy = permit?.spender?.toLowerCase() === UPTO_PROXY ? UPTO_PROXY : EXACT_PROXY;
     this.#nonce = BigInt(key.nonce);
     this.validAfter = BigInt(permit?.witness?.validAfter ?? 0);
     // Permit2 accepts a permit at its very deadline; EIP-3009 ends before `validBefore`.
     this.endsAt = BigInt(validBefore) + 1n;
     const payerWord = addressWord(key.payer);
-    const word = numberWord(this.#nonce >> 8n);
-    this.nonceCall = { to: PERMIT2, data: `${NONCE_BITMAP}${payerWord}${word}` };
+    this.nonceCall = bitmapCall(payerWord, this.#nonce);
     const topics = [TRANSFER_TOPIC, `0x${payerWord}`, `0x${addressWord(payTo)}`];
     this.logFilters = [{ address: key.asset, topics }];
   }
@@ -193,7 +173,9 @@ export class Permit2Authorization implements Authorization {
 
   async #useInBlock(rpc: Rpc, { hash, number }: Block): Promise<NonceUse> {
     const { asset } = this.payment.key;
-    const logs = asLogs(await rpc.call("eth_getLogs", [{ blockHash: hash, address: [asset, PERMIT2] }]));
+    const logs = asLogs(
+      await rpc.call("eth_getLogs", [{ blockHash: hash, address: [asset, PERMIT2_CONTRACT] }]),
+    );
     const use = await this.useAmong(rpc, logs);
     if (use !== undefined && use.blockHash !== hash) throw new Error("the chain changed during a search");
     const kind = logs.some((log) => this.#isCancelledBy(log)) ? "cancelled" : "used_otherwise";
@@ -209,7 +191,7 @@ export class Permit2Authorization implements Authorization {
   #isCancelledBy({ address, topics, data }: RawLog): boolean {
     const [owner, word, mask] = [readWord(topics[1]), readWord(data, 0), readWord(data, 1)];
     return (
-      address.toLowerCase() === PERMIT2 &&
+      address.toLowerCase() === PERMIT2_CONTRACT &&
       topics[0] === INVALIDATION_TOPIC &&
       owner === addressWord(this.payment.key.payer) &&
       word === numberWord(this.#nonce >> 8n) &&
@@ -231,67 +213,4 @@ export class Permit2Authorization implements Authorization {
     const isOfSeller = from === this.payment.key.payer && to === this.payment.payTo;
     return this.#proxy === UPTO_PROXY && isOfSeller && value > 0n ? value : undefined;
   }
-}
-
-/** Reads whose permit with which nonce a call to one of the proxies settles. @returns undefined for another call */
-export function readPermit(input: string): { readonly payer: string; readonly nonce: string } | undefined {
-  const at = POSITIONS[input.slice(0, SELECTOR_LENGTH)];
-  if (at === undefined) return undefined;
-  const words = `0x${input.slice(SELECTOR_LENGTH)}`;
-  const [nonce, owner] = [readWord(words, at.nonce), readWord(words, at.owner)];
-  if (nonce === undefined || owner === undefined) return undefined;
-  return { payer: wordAddress(owner), nonce: BigInt(`0x${nonce}`).toString() };
-}
-
-/**
- * Looks for what keeps a payment's ceiling from being charged: its payer may have moved his tokens or taken back Permit2's
- * allowance, and another seller may have used the authorization.
- */
-export async function findPermit2Shortfall(
-  rpc: Rpc,
-  payment: AuthorizedPayment,
-): Promise<string | undefined> {
-  const { amount } = payment;
-  const authorization = new Permit2Authorization(payment);
-  const [{ balance, allowance }, bitmap] = await Promise.all([
-    readPermit2Funds(rpc, payment),
-    callForWord(rpc, authorization.nonceCall),
-  ]);
-  const isLess = (amountOfPayer: bigint | undefined) =>
-    amountOfPayer !== undefined && amountOfPayer < BigInt(amount);
-  if (bitmap !== undefined && authorization.isUsed(bitmap))
-    return "the payer's authorization was used elsewhere";
-  if (isLess(balance)) return "the payer's balance is less than the ceiling";
-  if (isLess(allowance)) return "the payer's allowance for Permit2 is less than the ceiling";
-  return undefined;
-}
-
-/**
- * Reads a payer's balance of a token and allowance for Permit2. Each is undefined when the token does not answer, the
- * allowance also when a facilitator that sponsors gas gives the payer's approval with the settlement.
- */
-export async function readPermit2Funds(
-  rpc: Rpc,
-  { key, payload }: Pick<AuthorizedPayment, "key" | "payload">,
-): Promise<{ readonly balance: bigint | undefined; readonly allowance: bigint | undefined }> {
-  const payer = addressWord(key.payer);
-  const { extensions = {} } = JSON.parse(payload) as { extensions?: object };
-  const isSponsored = Object.keys(GAS_SPONSORING).some((name) => name in extensions);
-  const [balance, allowance] = await Promise.all([
-    callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${payer}` }),
-    isSponsored
-      ? undefined
-      : callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2)}` }),
-  ]);
-  return { balance, allowance };
-}
-
-/** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy for a scheme. */
-export async function hasPermit2(rpc: Rpc, scheme: "exact" | "upto"): Promise<boolean> {
-  const anyNonce = { to: PERMIT2, data: `${NONCE_BITMAP}${numberWord(1n)}${numberWord(0n)}` };
-  const [bitmap, proxy] = await Promise.all([
-    callForWord(rpc, anyNonce),
-    rpc.call("eth_getCode", [scheme === "upto" ? UPTO_PROXY : PERMIT2_PROXY, "latest"]),
-  ]);
-  return bitmap !== undefined && proxy !== "0x";
 }

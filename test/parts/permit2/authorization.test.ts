@@ -28,7 +28,8 @@ import {
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
 import { deployUsdc, type Token } from "../../helpers/usdc.ts";
-import { acceptedToken, paymentToSettle, permit2ToSettle } from "../payment-fixtures.ts";
+import { acceptedToken, paymentToSettle } from "../../x402/payment-fixtures.ts";
+import { METHODS, permit2ToSettle } from "./payments.ts";
 
 const SECOND_LOOK_AFTER_MS = 100;
 const { payer, otherPayer, stranger, payTo } = accounts;
@@ -49,6 +50,7 @@ afterEach(() => rpc.clear());
 
 function evidenceOf(confirmations = 1): ChainEvidence {
   return new ChainEvidence({
+    methods: METHODS,
     tokens: [{ ...acceptedToken(anvil, usdc, rpc.url), confirmations }],
     rpcTimeoutMs: 30_000,
     secondLookAfterMs: SECOND_LOOK_AFTER_MS,

@@ -1,8 +1,3 @@
-import type { PaymentRequired } from "@x402/core/types";
-import type { Offer } from "./offer.ts";
-
-type Extensions = NonNullable<PaymentRequired["extensions"]>;
-
 const address = (description: string) => ({ type: "string", pattern: "^0x[a-fA-F0-9]{40}$", description });
 const decimal = (description: string) => ({ type: "string", pattern: "^[0-9]+$", description });
 const hex = (description: string) => ({ type: "string", pattern: "^0x[a-fA-F0-9]+$", description });
@@ -45,18 +40,6 @@ export const GAS_SPONSORING: Readonly<Record<string, { readonly info: object; re
     },
   ),
 };
-
-/** Declares the extensions that a facilitator lists for any of the offers that are paid by Permit2. */
-export function declareGasSponsoring(
-  offers: readonly Offer[],
-  extensionsOf: (network: string) => readonly string[],
-): Extensions {
-  const networks = new Set(
-    offers.flatMap(({ token }) => (token.transferMethod === "permit2" ? token.network : [])),
-  );
-  const listed = new Set([...networks].flatMap((network) => extensionsOf(network)));
-  return Object.fromEntries(Object.entries(GAS_SPONSORING).filter(([name]) => listed.has(name)));
-}
 
 function declaration(description: string, properties: Readonly<Record<string, object>>) {
   return {

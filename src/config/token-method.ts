@@ -1,0 +1,22 @@
+import type { TransferMethod } from "../core/transfer-method.ts";
+import type { Place } from "./mistakes.ts";
+import type { TokenTable } from "./x402.ts";
+
+/** A transfer method as the configuration sees it. */
+export interface TokenMethod extends TransferMethod {
+  /** Pays any token: one without EIP-3009, and one whose entry names no method, as in the SDK. */
+  readonly paysAny?: true;
+  /** Checks a token that is paid by the method. */
+  check?(token: TokenTable, context: TokenContext): void;
+}
+
+/** Surroundings of an accepted token, for the check of its method. */
+export interface TokenContext {
+  readonly place: Place;
+  /** Source of the token's method: its entry, its preset, or neither. */
+  readonly namedBy: "entry" | "preset" | undefined;
+  /** All accepted tokens. */
+  readonly tokens: readonly (TokenTable | undefined)[];
+  /** A job is sold by use. */
+  readonly isSoldByUse: boolean;
+}

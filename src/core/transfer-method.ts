@@ -1,0 +1,12 @@
+/** Facts about a transfer method: how a payment moves its token. */
+export interface TransferMethod {
+  /** Name in configurations, offers and stored payments. */
+  readonly name: string;
+  /** Name for people. */
+  readonly title: string;
+  /** What an authorization is charged: the signed value (`fixed`), or what the job used of it (`used`). */
+  readonly charges: readonly ("fixed" | "used")[];
+}
+
+/** The transfer method of the core: the token itself moves. Offers of x402 do not name it. */
+export const EIP3009: TransferMethod = { name: "eip3009", title: "EIP-3009", charges: ["fixed"] };

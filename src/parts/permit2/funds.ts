@@ -1,0 +1,59 @@
+import type { Rpc } from "../../chain/rpc.ts";
+import type { PayerFundsReader } from "../../x402/methods/method.ts";
+import type { AuthorizedPayment } from "../../x402/settlement/authorization.ts";
+import { callForWord } from "../../x402/settlement/block-view.ts";
+import { addressWord } from "../../x402/settlement/chain-logs.ts";
+import { Permit2Authorization } from "./authorization.ts";
+import { PERMIT2_CONTRACT } from "./contracts.ts";
+import { GAS_SPONSORING } from "./gas-sponsoring.ts";
+
+/** `balanceOf(address)` */
+const BALANCE_OF = "0x70a08231";
+/** `allowance(address,address)` */
+const ALLOWANCE = "0xdd62ed3e";
+
+/** What keeps a payer from paying: the balance of the token, and the allowance for Permit2. */
+export const payerFunds: PayerFundsReader = {
+  async read(rpc, payment) {
+    const { balance, allowance } = await readFunds(rpc, payment);
+    if (balance === undefined || allowance === undefined) return balance ?? allowance;
+    const isBoundByAllowance = allowance < balance;
+    return isBoundByAllowance ? allowance : balance;
+  },
+
+  /** The payer may have moved the tokens or taken back Permit2's allowance, and another seller may have used the authorization. */
+  async findShortfall(rpc, payment) {
+    const ceiling = BigInt(payment.amount);
+    const authorization = new Permit2Authorization(payment);
+    const [{ balance, allowance }, bitmap] = await Promise.all([
+      readFunds(rpc, payment),
+      callForWord(rpc, authorization.nonceCall),
+    ]);
+    if (bitmap !== undefined && authorization.isUsed(bitmap))
+      return "the payer's authorization was used elsewhere";
+    if (balance !== undefined && balance < ceiling) return "the payer's balance is less than the ceiling";
+    if (allowance !== undefined && allowance < ceiling)
+      return "the payer's allowance for Permit2 is less than the ceiling";
+    return undefined;
+  },
+};
+
+/**
+ * Reads a payer's balance of a token and allowance for Permit2. Each is undefined when the token does not answer, the
+ * allowance also when a facilitator that sponsors gas gives the payer's approval with the settlement.
+ */
+async function readFunds(
+  rpc: Rpc,
+  { key, payload }: Pick<AuthorizedPayment, "key" | "payload">,
+): Promise<{ readonly balance: bigint | undefined; readonly allowance: bigint | undefined }> {
+  const payer = addressWord(key.payer);
+  const { extensions = {} } = JSON.parse(payload) as { extensions?: object };
+  const isSponsored = Object.keys(GAS_SPONSORING).some((name) => name in extensions);
+  const [balance, allowance] = await Promise.all([
+    callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${payer}` }),
+    isSponsored
+      ? undefined
+      : callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2_CONTRACT)}` }),
+  ]);
+  return { balance, allowance };
+}

@@ -1,0 +1,29 @@
+import type { Method } from "../../x402/methods/method.ts";
+import { Permit2Authorization } from "./authorization.ts";
+import { permit2Tokens } from "./config.ts";
+import { findChainProblem } from "./contracts.ts";
+import { payerFunds } from "./funds.ts";
+import { GAS_SPONSORING } from "./gas-sponsoring.ts";
+import { pays, permitPayload, readSettlable, recoverSigner } from "./permit.ts";
+import { isChargeByUse, paymentsIn, senderOf } from "./proxy-calls.ts";
+
+const { name, title, charges } = permit2Tokens;
+
+/** Permit2: the payer has approved it for a token, and signs who may move how much of it to whom. */
+export const PERMIT2: Method = {
+  ...{ name, title, charges },
+  extensions: GAS_SPONSORING,
+  owns: (payload) => "permit2Authorization" in payload,
+  payload: { schema: permitPayload, kind: "a Permit2 authorization" },
+  pays,
+  compared: "token, its spender, its recipient",
+  recoverSigner,
+  authorizationOf: (payment) => new Permit2Authorization(payment),
+  paymentsIn,
+  isChargeByUse,
+  findChainProblem,
+  funds: payerFunds,
+  readSettlable,
+  settledExtensions: ["eip2612GasSponsoring"],
+  senderOf,
+};

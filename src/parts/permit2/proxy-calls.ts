@@ -1,0 +1,73 @@
+import { asHex } from "../../chain/rpc.ts";
+import type { AcceptedToken } from "../../config/config.ts";
+import { type RawLog, readTransfer, readWord, wordAddress } from "../../x402/settlement/chain-logs.ts";
+import {
+  type ChainPayment,
+  type MinedTransaction,
+  toChainPayment,
+} from "../../x402/settlement/chain-payment.ts";
+import { readCalls } from "../../x402/settlement/traced-calls.ts";
+import { EXACT_PROXY, UPTO_PROXY } from "./contracts.ts";
+
+/** Positions of words in the call data of the proxies' functions that settle, by selector. */
+const POSITIONS: Readonly<
+  Record<string, { readonly nonce: number; readonly owner: number; readonly facilitator?: number }>
+> = {
+  "0x13cd3b53": { nonce: 2, owner: 4 }, // settle(permit, owner, witness, signature)
+  "0xfa340378": { nonce: 7, owner: 9 }, // settleWithPermit(permit2612, permit, owner, witness, signature)
+  "0xff11e7b4": { nonce: 2, owner: 5, facilitator: 7 }, // settle(permit, amount, owner, witness, signature)
+  "0x016c1748": { nonce: 7, owner: 10, facilitator: 12 }, // settleWithPermit(permit2612, permit, amount, owner, witness, signature)
+};
+/** Characters of a selector, `0x` included. */
+const SELECTOR_LENGTH = 10;
+
+/** Reads whose permit with which nonce a call to one of the proxies settles. @returns undefined for another call */
+export function readPermit(input: string): { readonly payer: string; readonly nonce: string } | undefined {
+  const at = POSITIONS[input.slice(0, SELECTOR_LENGTH)];
+  if (at === undefined) return undefined;
+  const [nonce, owner] = [readArgument(input, at.nonce), readArgument(input, at.owner)];
+  if (nonce === undefined || owner === undefined) return undefined;
+  return { payer: wordAddress(owner), nonce: BigInt(`0x${nonce}`).toString() };
+}
+
+/** Returns the facilitator that a call to the proxy of the scheme upto names, because the proxy takes it from nobody else. */
+export function senderOf({
+  to,
+  data,
+}: {
+  readonly to: string;
+  readonly data: string;
+}): `0x${string}` | undefined {
+  if (to.toLowerCase() !== UPTO_PROXY) return undefined;
+  const at = POSITIONS[data.slice(0, SELECTOR_LENGTH)]?.facilitator;
+  const word = at === undefined ? undefined : readArgument(data, at);
+  return word === undefined ? undefined : (wordAddress(word) as `0x${string}`);
+}
+
+function readArgument(input: string, index: number): string | undefined {
+  return readWord(`0x${input.slice(SELECTOR_LENGTH)}`, index);
+}
+
+/** Reports whether the proxy of the scheme upto was called: it emits an event in each call that settles. */
+export function isChargeByUse(logs: readonly RawLog[]): boolean {
+  return logs.some(({ address }) => address.toLowerCase() === UPTO_PROXY);
+}
+
+/** Takes each call to the proxy of the scheme exact with the transfer that it made. */
+export async function paymentsIn(mined: MinedTransaction, token: AcceptedToken): Promise<ChainPayment[]> {
+  const { rpc, hash, logs } = mined;
+  if (!logs.some(({ address }) => address.toLowerCase() === EXACT_PROXY)) return [];
+  const [asset, payTo] = [token.asset.toLowerCase(), token.payTo.toLowerCase()];
+  const sent = (await rpc.call("eth_getTransactionByHash", [hash])) as Record<string, unknown> | null;
+  const isDirect = typeof sent?.to === "string" && sent.to.toLowerCase() === EXACT_PROXY;
+  const calls = isDirect ? [{ input: asHex(sent.input), logs }] : await readCalls(rpc, hash, EXACT_PROXY);
+  return calls.flatMap(({ input, logs }) => {
+    const permit = readPermit(input);
+    if (permit === undefined) return [];
+    const moved = logs
+      .filter(({ address }) => address.toLowerCase() === asset)
+      .map(readTransfer)
+      .find((transfer) => transfer?.from === permit.payer && transfer?.to === payTo);
+    return moved === undefined ? [] : [toChainPayment(mined, token, { ...permit, value: moved.value })];
+  });
+}

@@ -1,0 +1,108 @@
+import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements } from "@x402/core/types";
+import type * as z from "zod";
+import type { Rpc } from "../../chain/rpc.ts";
+import type { AcceptedToken } from "../../config/config.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { TransferMethod } from "../../core/transfer-method.ts";
+import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
+import type { RawLog } from "../settlement/chain-logs.ts";
+import type { ChainPayment, MinedTransaction } from "../settlement/chain-payment.ts";
+import type { JobDescription, Offer, schemeOf } from "../wire/offer.ts";
+
+/** Values that the payer of a payment signed, whatever its method is. */
+export interface SignedFields {
+  /** Lower case, as are the other addresses. */
+  readonly from: `0x${string}`;
+  readonly to: string;
+  /** Token units. */
+  readonly value: bigint;
+  /** Unix seconds. */
+  readonly validAfter: bigint;
+  /** Unix seconds. */
+  readonly validBefore: bigint;
+  /** Unique for the payer in the method's space of nonces, in one spelling. */
+  readonly nonce: string;
+  /** The only address that can settle it; undefined where any can. */
+  readonly settler: string | undefined;
+  /** Digest of the signed fields and the signature: identifies this very payment. */
+  readonly fingerprint: string;
+}
+
+/** A signed payment, in one shape for both protocol versions and all methods. */
+export interface SignedPayment extends SignedFields {
+  readonly x402Version: 1 | 2;
+  readonly method: Method;
+  readonly scheme: string;
+  /** CAIP-2 in v2, a name in v1. */
+  readonly network: string;
+  /** The offer that a v2 client names; v1 has no field for it. */
+  readonly accepted?: PaymentRequirements;
+  /** Chosen by the client for all payments of one purchase. Not signed. */
+  readonly paymentId?: string;
+  /** The whole payload, for the facilitator. */
+  readonly payload: PaymentPayload | PaymentPayloadV1;
+  /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */
+  readonly requireAskedFor?: (purchase: JobKey & { readonly body: Uint8Array }) => void;
+}
+
+/** A token that a payment may have been signed for, and its recipient. */
+export type SignedToken = Pick<AcceptedToken, "network" | "asset" | "payTo" | "transferMethod" | "eip3009">;
+
+/** A payment that a facilitator in this process is asked to settle, for any seller. */
+export interface SettlablePayload {
+  /** Address in any letter case. */
+  readonly from: string;
+  /** Unix seconds, decimal. */
+  readonly validBefore: string;
+  /** The only address that can settle it. */
+  readonly settler?: string | undefined;
+}
+
+/**
+ * A transfer method: what a payer signs to move a token, and what its chain shows of that. The core has EIP-3009; a part
+ * adds another one by `Part.method`. Tokens, offers and stored payments name it in `transferMethod`.
+ */
+export interface Method extends TransferMethod {
+  /** Extensions of x402 that a facilitator may list for payments by this method. */
+  readonly extensions: JobDescription["extensions"];
+
+  /** Reports whether an x402 payload is of this method, well-formed or not. */
+  owns(payload: object): boolean;
+  /** The payload. `kind` completes "is not". */
+  readonly payload: { readonly schema: z.ZodType<SignedFields>; readonly kind: string };
+
+  /** Reports whether the signed part pays exactly this offer's amount to its recipient, and only that. */
+  pays(payment: SignedPayment, offer: Offer): boolean;
+  /** Names of what {@link pays} compares besides the amount, for people: `recipient`. */
+  readonly compared: string;
+  /** Recovers who signed the payment for a token. @returns undefined for a signature that recovers to nobody */
+  recoverSigner(payment: SignedPayment, token: SignedToken): Promise<string | undefined>;
+
+  /** Returns the authorization that pays a payment, as its chain shows it. */
+  authorizationOf(payment: AuthorizedPayment): Authorization;
+  /** Reads the payments in a token to its `pay_to` that a mined transaction made, and that are exact. */
+  paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] | Promise<ChainPayment[]>;
+  /** Reports whether the logs are of a transaction that charged a payment by use. */
+  isChargeByUse?(logs: readonly RawLog[]): boolean;
+  /** Returns why tokens of a chain cannot be paid in a scheme: `…, but the chain does not have …`. */
+  findChainProblem?(
+    rpc: Rpc,
+    of: { readonly network: string; readonly scheme: ReturnType<typeof schemeOf> },
+  ): Promise<string | undefined>;
+  /** What payers can pay. Only of a method that charges what was used, because that money moves late. */
+  readonly funds?: PayerFundsReader;
+
+  /** Reads a payload that any seller may have sent to a facilitator in this process. @returns undefined for another shape */
+  readSettlable(payload: object, scheme: string): SettlablePayload | undefined;
+  /** Those of {@link extensions} that jobgate's own facilitator settles. */
+  readonly settledExtensions?: readonly string[];
+  /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */
+  senderOf?(transaction: { readonly to: string; readonly data: string }): `0x${string}` | undefined;
+}
+
+export interface PayerFundsReader {
+  /** Reads what the payer of a payment could pay now, in token units. @returns undefined when the chain does not tell */
+  read(rpc: Rpc, payment: Pick<AuthorizedPayment, "key" | "payload">): Promise<bigint | undefined>;
+  /** Returns why a payment could not be charged its whole amount now; undefined when it could. */
+  findShortfall(rpc: Rpc, payment: AuthorizedPayment): Promise<string | undefined>;
+}

@@ -1,0 +1,57 @@
+import type { AuthorizedPayment } from "../settlement/authorization.ts";
+import { EIP3009_METHOD } from "./eip3009.ts";
+import type { Method } from "./method.ts";
+
+/** The transfer methods of a build: EIP-3009, and what its parts add. */
+export class Methods implements Iterable<Method> {
+  readonly #byName: ReadonlyMap<string, Method>;
+
+  constructor(added: readonly Method[] = []) {
+    this.#byName = new Map([...added, EIP3009_METHOD].map((method) => [method.name, method]));
+  }
+
+  [Symbol.iterator](): Iterator<Method> {
+    return this.#byName.values();
+  }
+
+  /** Returns the method that a token, an offer or a stored payment names; undefined if this build does not have it. */
+  find(name: string): Method | undefined {
+    return this.#byName.get(name);
+  }
+
+  /** @throws Error when this build does not have the method */
+  get(name: string): Method {
+    const method = this.find(name);
+    if (method === undefined) throw new Error(`this build has no transfer method ${JSON.stringify(name)}`);
+    return method;
+  }
+
+  /** Returns the method of an x402 payload: EIP-3009 unless the payload is another one's. */
+  ofPayload(payload: object): Method {
+    return [...this].find((method) => method.owns(payload)) ?? EIP3009_METHOD;
+  }
+
+  /** @throws Error when this build does not have the payment's method */
+  authorizationOf(payment: AuthorizedPayment): ReturnType<Method["authorizationOf"]> {
+    return this.get(payment.transferMethod).authorizationOf(payment);
+  }
+
+  /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */
+  senderOf(transaction: { readonly to: string; readonly data: string }): `0x${string}` | undefined {
+    for (const method of this) {
+      const sender = method.senderOf?.(transaction);
+      if (sender !== undefined) return sender;
+    }
+    return undefined;
+  }
+
+  /** Returns true if what facilitators support decides about the offers of a method. */
+  dependsOnFacilitators(name: string): boolean {
+    return this.chargesUse(name) || Object.keys(this.find(name)?.extensions ?? {}).length > 0;
+  }
+
+  /** Returns true if payments by a method can be charged less than what was signed. */
+  chargesUse(name: string): boolean {
+    return this.find(name)?.charges.includes("used") ?? false;
+  }
+}

@@ -1,0 +1,43 @@
+import { createHash } from "node:crypto";
+import * as z from "zod";
+
+/* Values of signed payloads, which the schemas of methods are made of. */
+
+const MAX_U256 = 2n ** 256n - 1n;
+
+export const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, "expected an address: 0x and 40 hex digits");
+
+/** Without leading zeros, so that one number has one spelling. */
+export const decimal = z
+  .string()
+  .refine(
+    (digits) => /^(0|[1-9][0-9]{0,77})$/.test(digits) && BigInt(digits) <= MAX_U256,
+    "expected a whole number below 2^256 as a decimal string",
+  );
+
+export const uint = decimal.transform((digits) => BigInt(digits));
+
+/** 65 bytes for a plain account. A smart account's contract decides (ERC-1271): none may do, and ERC-6492 needs many. */
+export const signature = z
+  .string()
+  .regex(/^0x(?:[0-9a-fA-F]{2}){0,4096}$/, "expected a signature: 0x and at most 4096 bytes of hex");
+
+/** Values in payloads to settle, of other sellers too: the library that settles them accepts more than {@link address} and the rest do. */
+export const loose = {
+  hex: z.string().regex(/^0x(?:[0-9a-fA-F]{2})*$/),
+  word: z.string().regex(/^0x[0-9a-fA-F]{64}$/),
+  address: z.string().regex(/^0x[0-9a-fA-F]{40}$/),
+  uint: z.string().refine((digits) => /^[0-9]{1,78}$/.test(digits) && BigInt(digits) < 2n ** 256n),
+};
+
+export function lowerCase(hex: string): `0x${string}` {
+  return hex.toLowerCase() as `0x${string}`;
+}
+
+/** Returns the digest of a payment's signed fields, in their order, and its signature. */
+export function fingerprintOf(signature: string, fields: object): string {
+  const text = JSON.stringify({ ...fields, signature: signature.toLowerCase() }, (_key, value) =>
+    typeof value === "bigint" ? value.toString() : value,
+  );
+  return createHash("sha256").update(text).digest("hex");
+}

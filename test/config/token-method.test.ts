@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { loadConfigWith } from "../../src/config/load-config.ts";
+import type { TokenMethod } from "../../src/config/token-method.ts";
+import { TOKEN, X402 } from "./config-folder.ts";
+import { without } from "./mistake-cases.ts";
+
+const PRESET = `[[x402.accepted_tokens]]
+token = "MegaUSD"
+network = "megaeth"
+pay_to = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+`;
+const BY_USE = '[[jobs]]\njob_index = 0\nprice = "$0.01"\ncharge = "used"\n';
+const other: TokenMethod = {
+  ...{ name: "other", title: "Other", charges: ["fixed", "used"], paysAny: true },
+  check({ symbol }, { place, namedBy, isSoldByUse }) {
+    place.at("transfer_method").warn(`${symbol} ${namedBy} ${isSoldByUse}`);
+  },
+};
+
+/** Loads a file in a build with these methods beside EIP-3009. @returns its mistakes */
+async function mistakesOf(tokens: string, methods: readonly TokenMethod[] = []) {
+  const toml = `service_id = 1\n${X402}${tokens}`;
+  const result = await loadConfigWith({ tables: [], methods }, { path: "jobgate.toml", toml, env: {} });
+  if (!result.ok) return result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`);
+  const [token] = result.config.x402?.acceptedTokens ?? [];
+  return [token?.transferMethod, ...result.warnings.map(({ message }) => message)];
+}
+
+test("A method that no part of the build has is refused, with the methods of the build", async () => {
+  const token = TOKEN.replace('"eip3009"', '"other"');
+  expect(await mistakesOf(token)).toContain(
+    'x402.accepted_tokens[0].transfer_method is "other"; expected "eip3009" (the transfer methods of this build)',
+  );
+  expect(await mistakesOf(token, [other])).toEqual(["other", "USDC entry false"]);
+});
+
+test("A preset without EIP-3009 is paid by a method that pays any token, or refused", async () => {
+  expect(await mistakesOf(PRESET)).toContain(
+    'x402.accepted_tokens[0].token is "MegaUSD", which has no EIP-3009, and this build has no other transfer method; expected a token with EIP-3009',
+  );
+  expect(await mistakesOf(PRESET, [other])).toEqual(["other", "MegaUSD preset false"]);
+});
+
+test("A token whose entry names no method is paid by one that pays any token, or by EIP-3009", async () => {
+  const token = without(TOKEN, "transfer_method");
+  expect(await mistakesOf(token)).toEqual(["eip3009"]);
+  expect(await mistakesOf(token, [other])).toEqual(["other", "USDC undefined false"]);
+});
+
+test("A job by use needs a token whose method charges what was used", async () => {
+  expect(await mistakesOf(`${TOKEN}${BY_USE}`)).toContain(
+    'jobs[0].charge is "used", which no transfer method of this build pays; expected "fixed"',
+  );
+  expect(await mistakesOf(`${TOKEN}${BY_USE}`, [other])).toContain(
+    'jobs[0].charge is "used", which only Other pays; expected an accepted token with transfer_method = "other"',
+  );
+  const paid = `${TOKEN.replace('"eip3009"', '"other"')}currency = "USD"\n`;
+  expect(await mistakesOf(`${paid}${BY_USE}`, [other])).toContain("USDC entry true");
+});

@@ -1,0 +1,174 @@
+import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddress } from "@x402/evm";
+import { describe, expect, it } from "vitest";
+import { readSettlerPayment } from "../../../src/parts/local-facilitator/payment.ts";
+import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
+import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
+import { isSignedByPayer } from "../../../src/x402/wire/payer-signature.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { type Permit2Authorization, signPermit2Payment } from "../../helpers/clients.ts";
+import { AMOUNT, asV1, EURC, offersOf, signedPayload, USDC } from "../../x402/payments.ts";
+import { METHODS, PERMIT2_USDC, permitFor, read } from "./payments.ts";
+
+const NOW_SECS = 1_800_000_000;
+const [EIP3009_OFFER] = offersOf() as [Offer];
+const [OFFER] = offersOf({ tokens: [PERMIT2_USDC] }) as [Offer];
+/** Time window of EIP-3009 that is open at {@link NOW_SECS}. */
+const WINDOW = { validAfter: String(NOW_SECS - 600), validBefore: String(NOW_SECS + 300) };
+
+/** Returns the symbol of the offer that a payment matches, or the code of its refusal. */
+async function outcome(payload: unknown, options: { offers?: Offer[]; header?: string } = {}) {
+  const { offers = [OFFER], header } = options;
+  try {
+    return (await matchOffer(read(payload, header), offers, NOW_SECS * 1000)).token.symbol;
+  } catch (error) {
+    return (error as { code?: string }).code ?? error;
+  }
+}
+
+/** Signs a payment whose time window is open at {@link NOW_SECS}. */
+const permitted = (permit: Partial<Permit2Authorization> = {}, offer = OFFER) =>
+  permitFor(offer, { deadline: WINDOW.validBefore, ...permit });
+
+it("An offer names Permit2 in extra, with the token's domain if it has one, and version 1 does not have it", () => {
+  const { eip3009: _, ...withoutDomain } = PERMIT2_USDC;
+  const [plain] = offersOf({ tokens: [withoutDomain] }) as [Offer];
+  const job = { resource: { url: "http://a" }, outputSchema: {} };
+  expect(toRequirements(OFFER).extra).toEqual({
+    name: "USDC",
+    version: "2",
+    assetTransferMethod: "permit2",
+  });
+  expect(toRequirements(plain).extra).toEqual({ assetTransferMethod: "permit2" });
+  expect(toRequirementsV1(OFFER, job)).toBeUndefined();
+});
+
+describe("A Permit2 payment", () => {
+  const witness = { to: accounts.payTo.address, validAfter: "0" };
+
+  it("Is read as Permit2", async () => {
+    const payment = read(await permitFor(OFFER));
+    expect(payment).toMatchObject({
+      method: { name: "permit2" },
+      from: accounts.payer.address.toLowerCase(),
+      to: accounts.payTo.address.toLowerCase(),
+      value: BigInt(AMOUNT),
+      nonce: expect.stringMatching(/^[0-9]+$/),
+      settler: undefined,
+      payload: {
+        payload: {
+          permit2Authorization: { permitted: { token: USDC.asset }, spender: x402ExactPermit2ProxyAddress },
+        },
+      },
+    });
+  });
+
+  it("That signs the token, the amount, the proxy and the recipient matches its offer", async () => {
+    for (const permit of [{}, { nonce: String(2n ** 256n - 1n) }])
+      expect(await outcome(await permitted(permit))).toBe("USDC");
+  });
+
+  it.each<[string, Parameters<typeof permitted>[0]]>([
+    ["another token", { permitted: { token: EURC.asset, amount: AMOUNT } }],
+    ["a unit short", { permitted: { token: USDC.asset, amount: String(BigInt(AMOUNT) - 1n) } }],
+    ["a unit over", { permitted: { token: USDC.asset, amount: String(BigInt(AMOUNT) + 1n) } }],
+    ["Permit2 as spender", { spender: PERMIT2_ADDRESS }],
+    ["the proxy of another scheme as spender", { spender: x402UptoPermit2ProxyAddress }],
+    ["an account as spender", { spender: accounts.payTo.address }],
+    ["another recipient", { witness: { ...witness, to: accounts.stranger.address } }],
+    ["a start in the future", { witness: { ...witness, validAfter: String(NOW_SECS + 1) } }],
+    ["5 s left", { deadline: String(NOW_SECS + 5) }],
+    ["no end", { deadline: String(2n ** 256n - 1n) }],
+  ])("That signs %s is a mismatch", async (_name, permit) => {
+    expect(await outcome(await permitted(permit))).toBe("payment_mismatch");
+  });
+
+  it("With a nonce of 2^256, with leading zeros or without digits is no payment", async () => {
+    const payload = await permitted();
+    const authorization = payload.payload.permit2Authorization as Record<string, unknown>;
+    for (const nonce of [String(2n ** 256n), "007", "0x7", "-1", "", "seven"]) {
+      const changed = { ...authorization, nonce };
+      const forged = { ...payload, payload: { ...payload.payload, permit2Authorization: changed } };
+      expect(() => read(forged), nonce).toThrow(/permit2Authorization.nonce/);
+    }
+  });
+
+  it("With an EIP-3009 authorization beside the permit is no payment", async () => {
+    const [permit, { payload }] = [await permitted(), await signedPayload()];
+    const both = { ...permit, payload: { ...permit.payload, ...payload } };
+    expect(() => read(both)).toThrow(/payload is not a Permit2 authorization/);
+  });
+
+  it("Is a mismatch for an EIP-3009 offer", async () => {
+    expect(await outcome(await permitted({}, EIP3009_OFFER), { offers: [EIP3009_OFFER] })).toBe(
+      "payment_mismatch",
+    );
+  });
+
+  it("Is a mismatch in version 1, which has EIP-3009 only, and so is an EIP-3009 payload", async () => {
+    const eip3009 = await signedPayload({ authorization: WINDOW });
+    expect(await outcome(asV1(await permitted()), { header: "x-payment" })).toBe("payment_mismatch");
+    expect(await outcome(asV1(eip3009), { header: "x-payment" })).toBe("payment_mismatch");
+    expect(await outcome(await signedPayload({ offer: OFFER, authorization: WINDOW }))).toBe(
+      "payment_mismatch",
+    );
+  });
+
+  it("Takes its own offer, where the token is offered by both methods", async () => {
+    const both = offersOf({ tokens: [USDC, PERMIT2_USDC] });
+    const methodOf = async (payload: unknown, header?: string) =>
+      (await matchOffer(read(payload, header), both, NOW_SECS * 1000)).token.transferMethod;
+    expect(await methodOf(await permitted())).toBe("permit2");
+    const eip3009 = await signedPayload({ authorization: WINDOW });
+    expect(await methodOf(eip3009)).toBe("eip3009");
+    expect(await methodOf(asV1(eip3009), "x-payment")).toBe("eip3009");
+  });
+});
+
+describe("The signature of a payer", () => {
+  it("Is recognised for its token and method", async () => {
+    const tokens = [EURC, USDC, PERMIT2_USDC];
+    expect(await isSignedByPayer(read(await signedPayload()), tokens)).toBe(true);
+    expect(await isSignedByPayer(read(await permitFor(OFFER)), tokens)).toBe(true);
+  });
+
+  it("Is not the payer's for the other method, another recipient or spender, or once a signed field is changed", async () => {
+    const payload = await permitFor(OFFER);
+    expect(await isSignedByPayer(read(payload), [USDC])).toBe(false);
+    expect(await isSignedByPayer(read(await signedPayload()), [PERMIT2_USDC])).toBe(false);
+    const other = { ...PERMIT2_USDC, payTo: accounts.stranger.address };
+    expect(await isSignedByPayer(read(payload), [other])).toBe(false);
+    const spent = await permitFor(OFFER, { spender: accounts.payTo.address });
+    expect(await isSignedByPayer(read(spent), [PERMIT2_USDC])).toBe(false);
+
+    const signed = payload.payload.permit2Authorization as Permit2Authorization;
+    for (const change of [
+      { nonce: "7" },
+      { deadline: "9" },
+      { from: accounts.otherPayer.address },
+      { permitted: { ...signed.permitted, amount: "1" } },
+    ]) {
+      const permit2Authorization = { ...signed, ...change };
+      const forged = read({ ...payload, payload: { ...payload.payload, permit2Authorization } });
+      expect([change, await isSignedByPayer(forged, [PERMIT2_USDC])]).toEqual([change, false]);
+    }
+  });
+});
+
+it("A facilitator in this process takes any nonce below 2^256, and nothing else", async () => {
+  const requirements = toRequirements(OFFER);
+  const settles = async (nonce: bigint | string) => {
+    const offer = { x402Version: 2, resource: { url: "http://a" }, accepts: [requirements] };
+    // The signature of a nonce that is too large cannot be made.
+    const edit = (payload: Awaited<ReturnType<typeof permitFor>>) => {
+      const permit2Authorization = {
+        ...(payload.payload.permit2Authorization as object),
+        nonce: String(nonce),
+      };
+      return { ...payload, payload: { ...payload.payload, permit2Authorization } };
+    };
+    const { payload } = await signPermit2Payment({ offer, account: accounts.payer, edit });
+    return readSettlerPayment({ payload, requirements }, METHODS);
+  };
+  for (const nonce of [0n, 10n ** 77n, 2n ** 256n - 1n]) expect(await settles(nonce)).toBeDefined();
+  for (const nonce of [2n ** 256n, "", "seven"]) expect(await settles(nonce)).toBeUndefined();
+});
