@@ -16,10 +16,6 @@ export const DEFAULT_PERIODS = {
   slowRoundMs: 60_000,
   /** Time between two looks at a call that a client waits for, in case no event reports a change. */
   callPollMs: 1_000,
-  /** Longest wait of a tool call for its result: clients give up after a minute. */
-  toolMs: 50_000,
-  /** Longest wait for the result of a task, and of a tool call that shows its progress. */
-  longToolMs: 600_000,
 };
 
 export type X402Periods = Readonly<

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { ExtendRequestSchema, type JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { eventually } from "../helpers/eventually.ts";
@@ -21,14 +21,13 @@ const RESULTS: Record<string, JobOutcome> = {
   image: { body: Buffer.from([1, 2, 3]), contentType: "image/png" },
 };
 const unfinished = new Map<string, (outcome: JobOutcome) => void>();
-/** No test waits for the runner at a restart. */
-const drainQuickly = (config: string) => config.replace("[runner]", "[runner]\ndrain_secs = 0.2");
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "no rpc_url",
-    edit: drainQuickly,
+    // No test waits for the runner at a restart.
+    edit: (config) => config.replace("[runner]", "[runner]\ndrain_secs = 0.2"),
     handle: (call) => {
       const body = Buffer.from(call.body).toString();
       return RESULTS[body] ?? new Promise((resolve) => unfinished.set(body, resolve));
@@ -220,25 +219,6 @@ it("An ended session is gone, whatever follows its ID", async () => {
   expect((await fetch(url(), { method: "DELETE", headers: withSession(id) })).status).toBe(204);
   for (const sent of [id, `${id}.anything`, `${id}.`, `${id}, ${id}`])
     expect([sent, (await rpc("ping", {}, withSession(sent))).status]).toEqual([sent, 404]);
-});
-
-it("A call that outlasts its wait becomes a task, and a task that outlasts its own is asked for again", async () => {
-  const periods = { toolMs: 1, longToolMs: 1 };
-  const handle = () => new Promise<never>(() => {});
-  const hasty = await startPaidGateway({ parts, setUp: "no rpc_url", edit: drainQuickly, periods, handle });
-  onTestFinished(() => hasty.stop());
-  const send = (method: string, params: object) =>
-    sendRpc(`${hasty.jobgate.x402Url}/mcp`, method, { ...params });
-  const { payload } = await hasty.sign();
-  const call = { name: "job-1-0", arguments: { body: "endless" }, _meta: { "x402/payment": payload } };
-  const { result } = await send("tools/call", call);
-  expect(result?.structuredContent).toEqual({ status: "running", task_id: expect.any(String) });
-  const taskId = result?.structuredContent?.task_id;
-  expect((await send("tasks/result", { taskId })).error).toMatchObject({
-    code: -32000,
-    data: { retryable: true },
-  });
-  expect((await send("tasks/get", { taskId })).result).toMatchObject({ status: "working" });
 });
 
 it("A call with a progress token streams the runner's progress, each value higher than the last, and then its result", async () => {

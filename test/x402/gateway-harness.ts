@@ -6,6 +6,7 @@ import type { Clock } from "../../src/core/clock.ts";
 import type { HttpServer } from "../../src/http/server.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Methods } from "../../src/x402/methods/methods.ts";
+import type { LoadX402Parts } from "../../src/x402/part.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { type Log, startLog } from "../helpers/log.ts";
@@ -39,6 +40,8 @@ interface Options {
   readonly server?: HttpServer;
   /** Default: those of the build. */
   readonly methods?: Methods;
+  /** Default: the parts of this build. */
+  readonly parts?: LoadX402Parts;
 }
 
 export interface Reply {
@@ -86,7 +89,7 @@ export async function startAnotherGateway(options: Options = {}): Promise<TestGa
 /** Makes a gateway without starting it. */
 export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
   const { logger, lines: errors } = startLog("error");
-  const { maxPending = 1_000, clock, server, methods } = options;
+  const { maxPending = 1_000, clock, server, methods, parts } = options;
   const opened = options.store === undefined ? await openTestStore({ maxPending, logger }) : undefined;
   const store = opened?.store ?? (options.store as Store);
   const config = configOf(options);
@@ -97,6 +100,7 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
     ...(clock && { clock }),
     ...(server && { server }),
     ...(methods && { methods }),
+    ...(parts && { parts }),
   });
   const jobUrl = (job = 0) => `http://${gateway.address}/x402/jobs/1/${job}`;
   return {

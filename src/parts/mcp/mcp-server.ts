@@ -38,14 +38,28 @@ interface Context {
 
 const TOOLS_PER_PAGE = 100;
 
+/** Longest waits for the outcome of a call, in milliseconds. */
+export const WAITS = {
+  /** Wait of a tool call: clients give up after a minute. */
+  toolMs: 50_000,
+  /** Wait for the result of a task, and wait of a tool call that shows its progress. */
+  longToolMs: 600_000,
+};
+
 /** The jobs for sale as tools of the Model Context Protocol. */
 export class McpServer {
   readonly #services: Services;
   readonly #shop: Shop;
+  readonly #waits: Readonly<typeof WAITS>;
 
-  constructor(services: Services, shop: Shop) {
-    this.#services = services;
-    this.#shop = shop;
+  constructor(parts: {
+    readonly services: Services;
+    readonly shop: Shop;
+    readonly waits: Readonly<typeof WAITS>;
+  }) {
+    this.#services = parts.services;
+    this.#shop = parts.shop;
+    this.#waits = parts.waits;
   }
 
   /** Returns the response to a request. Never rejects: HTTP has begun to answer, perhaps. */
@@ -119,7 +133,7 @@ export class McpServer {
 
   async #callTool(message: RpcMessage, context: Context): Promise<object> {
     const { listing, checkout, messageDoor } = this.#shop;
-    const { periods, places, tokens, store: calls } = this.#services;
+    const { places, tokens, store: calls } = this.#services;
     const { name, arguments: args = {}, task } = paramsAs(PARAMS.callTool, message.params);
     const listed = (await listing.jobs()).find((job) => toolName(job) === name);
     const payment = new ToolPayment(message.meta, messageDoor, this.#services.methods);
@@ -152,7 +166,7 @@ export class McpServer {
       return { task: taskOf(taskId, await unlessFailed(calls.findCall(callId))), _meta: meta };
     const leave = places.take({ callId, payer, session: context.session?.id });
     if (leave === undefined) return stillRunning(taskId, meta);
-    const waiting = { ...context, message, meta, maxMs: periods.toolMs };
+    const waiting = { ...context, message, meta, maxMs: this.#waits.toolMs };
     return (await unlessFailed(this.#wait(callId, waiting).finally(leave))) ?? stillRunning(taskId, meta);
   }
 
@@ -223,7 +237,7 @@ export class McpServer {
     callId: number,
     of: Context & { readonly message: RpcMessage; readonly meta: Meta; readonly maxMs: number },
   ): Promise<object | undefined> {
-    const { watch, store: calls, periods } = this.#services;
+    const { watch, store: calls } = this.#services;
     const { receipts } = this.#shop;
     const { progressToken } = of.message.meta;
     const showsProgress = of.notify !== undefined && progressToken !== undefined;
@@ -231,7 +245,7 @@ export class McpServer {
     const end = () => over.abort();
     of.request.closed.addEventListener("abort", end);
     // Progress shows the client that it goes on.
-    const maxMs = showsProgress ? periods.longToolMs : of.maxMs;
+    const maxMs = showsProgress ? this.#waits.longToolMs : of.maxMs;
     void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
     let told: ToldProgress | undefined;
     try {
@@ -261,14 +275,14 @@ export class McpServer {
 
   async #taskResult(message: RpcMessage, context: Context): Promise<object> {
     const { taskId, call } = await this.#findTask(message, context);
-    const { periods, places } = this.#services;
+    const { places } = this.#services;
     const { callId, payment, state } = call;
     const waiter = { callId, payer: payment.payer, session: context.session?.id };
     const hasEnded = state === "failed" || isFinished(call);
     const leave = hasEnded ? () => {} : places.take(waiter);
     if (leave === undefined) throw tooManyWaits();
     const meta = { "io.modelcontextprotocol/related-task": { taskId } };
-    const waiting = { ...context, message, meta, maxMs: periods.longToolMs };
+    const waiting = { ...context, message, meta, maxMs: this.#waits.longToolMs };
     const outcome = await this.#wait(callId, waiting).finally(leave);
     if (outcome !== undefined) return outcome;
     throw new RpcError(RPC.refused, "The task is still running: ask for its result again.", {

@@ -3,16 +3,18 @@ import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
 import { mcpTable } from "./config.ts";
 import { McpRoute } from "./mcp-route.ts";
-import { McpServer } from "./mcp-server.ts";
+import { McpServer, WAITS } from "./mcp-server.ts";
 import { Sessions } from "./sessions.ts";
 
 /** MCP at each configuration. Its sessions outlive a reload. */
 export class Mcp implements X402Part {
   readonly #services: Services;
   readonly #sessions: Sessions;
+  readonly #waits: Readonly<typeof WAITS>;
 
-  constructor(services: Services) {
+  constructor(services: Services, waits: Readonly<typeof WAITS> = WAITS) {
     this.#services = services;
+    this.#waits = waits;
     this.#sessions = new Sessions(services.tokens);
   }
 
@@ -26,7 +28,7 @@ export class Mcp implements X402Part {
       feature: { guide: `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.` },
       pageHeaders: { sent: ["Mcp-Session-Id", "MCP-Protocol-Version"], read: ["Mcp-Session-Id"] },
       routes: (shop) => {
-        const server = new McpServer(this.#services, shop);
+        const server = new McpServer({ services: this.#services, shop, waits: this.#waits });
         const route = new McpRoute({ server, sessions, allowedOrigins, publicUrl, maxBodyBytes });
         return [["/mcp", route.handlers]];
       },

@@ -1,14 +1,19 @@
 import { describe, expect, it } from "vitest";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
+import { Mcp } from "../../../src/parts/mcp/mcp.ts";
+import type { LoadX402Parts } from "../../../src/x402/part.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
-import { soldByMcp } from "../../helpers/door-tables.ts";
 import { sendRpc } from "../../helpers/mcp.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { startAnotherGateway, type TestGateway } from "../../x402/gateway-harness.ts";
+import { soldByMcp } from "./tables.ts";
 
 const parts = startBeforeAll(startPaidParts);
-const startShop = () =>
-  startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url, parts: soldByMcp() } });
+const startShop = (options: { readonly parts?: LoadX402Parts } = {}) =>
+  startAnotherGateway({
+    config: { facilitatorUrl: parts.facilitator.url, parts: soldByMcp() },
+    ...options,
+  });
 const unavailable = () => Promise.reject(new GatewayError("store_unavailable", "The store is away."));
 const logged = (method: string, message: string) => [
   {
@@ -103,5 +108,19 @@ describe("A call that is paid for", () => {
     });
     expect(result?.isError).toBeUndefined();
     expect(shop.errors).toMatchObject(logged("tools/call", "a bug"));
+  });
+
+  it("Becomes a task when it outlasts its wait, and a task that outlasts its own is asked for again", async () => {
+    const waits = { toolMs: 1, longToolMs: 1 };
+    const shop = await startShop({ parts: async (services) => [new Mcp(services, waits)] });
+    const send = (method: string, params: object) => sendRpc(`${shop.url}/mcp`, method, { ...params });
+    const { result } = await buy(shop);
+    expect(result?.structuredContent).toEqual({ status: "running", task_id: expect.any(String) });
+    const taskId = result?.structuredContent?.task_id;
+    expect((await send("tasks/result", { taskId })).error).toMatchObject({
+      code: -32000,
+      data: { retryable: true },
+    });
+    expect((await send("tasks/get", { taskId })).result).toMatchObject({ status: "working" });
   });
 });
