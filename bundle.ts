@@ -30,11 +30,9 @@ export const MODULES = {
 
 /** Paths of the modules of parts whose names end in `suffix`, such as `api.ts`. */
 const modulesOfParts = (suffix: string): string[] =>
-  readdirSync(join(ROOT, "src/parts")).flatMap((part) =>
-    readdirSync(join(ROOT, "src/parts", part))
-      .filter((file) => `/${file}`.endsWith(suffix))
-      .map((file) => `src/parts/${part}/${file}`),
-  );
+  readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
+    .filter((path) => /^parts\/[^/]+\/[^/]+$/.test(path) && path.endsWith(suffix))
+    .map((path) => `src/${path}`);
 
 /** Modules of jobgate's worker threads, which must be beside the program. */
 export const WORKERS = {

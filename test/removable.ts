@@ -14,15 +14,21 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import type { ConfigTable } from "../src/config/config-table.ts";
 import type { Part } from "../src/part.ts";
+import { partTables } from "../src/parts.ts";
+import { importsOfPart } from "./imports-of-parts.ts";
 
 /*
- * Shows that each part can be deleted: in a copy of the sources, without the folder and its lines, the rest compiles, and the
- * built program checks and serves a configuration of the core, and refuses one that has a table of the part. Run by `npm run check:removable`; names of parts select some.
- * `npm run test:removable` runs the tests of the core in each copy.
+ * Shows that each part can be deleted, and all of them at once: no test of the core imports their files. In a copy of
+ * the sources, without the folder and its lines, the rest compiles, and the built program checks and serves a configuration of
+ * the core, and refuses one that has a table of the part. Run by `npm run check:removable`; names of parts select some, and `all`
+ * names all parts at once. `npm run test:removable` runs the tests of the core in each copy.
  */
 
 const ROOT = join(import.meta.dirname, "..");
+/** Name of the case without any part. */
+const ALL = "all";
 /** Libraries of parts. */
 const TOOLS: readonly string[] = ["outbound", "transactions"];
 /** Folders of `test/` that test the core alone. */
@@ -109,12 +115,16 @@ async function makeBase(folder: string): Promise<void> {
 
 /** @returns what breaks without the part */
 async function problemWithout(part: string, base: string): Promise<string | undefined> {
+  const imports = importsOfPart(part === ALL ? "[^/]+" : part, CORE_TESTS);
+  if (imports.length > 0) return imports.join("\n");
   const folder = mkdtempSync(join(tmpdir(), `jobgate-without-${part}-`));
   try {
     cpSync(base, folder, { recursive: true, verbatimSymlinks: true });
-    rmSync(join(folder, "src/parts", part), { recursive: true });
-    rmSync(join(folder, "test/parts", part), { recursive: true, force: true });
-    for (const list of ["src/parts.ts", "src/commands/program.ts"]) removeLines(join(folder, list), part);
+    for (const name of part === ALL ? readdirSync(join(ROOT, "src/parts")) : [part])
+      for (const list of ["src/parts.ts", "src/commands/program.ts"]) removeLines(join(folder, list), name);
+    const path = part === ALL ? "parts" : `parts/${part}`;
+    rmSync(join(folder, "src", path), { recursive: true });
+    rmSync(join(folder, "test", path), { recursive: true, force: true });
     for (const command of [
       ["npx", "tsc", "-p", "sources.json"],
       ["node", "--import", "tsx", "bundle.ts"],
@@ -133,15 +143,21 @@ async function problemWithout(part: string, base: string): Promise<string | unde
 
 /** @returns what `jobgate check` prints if it accepts a table of the part */
 async function acceptedTables(part: string, folder: string): Promise<string | undefined> {
-  const face = join(ROOT, "src/parts", part, "part.ts");
-  const { part: deleted } = existsSync(face) ? ((await import(face)) as { part: Part }) : {};
-  const paths = deleted?.table?.paths ?? [];
+  const paths = (await tablesOf(part)).flatMap((table) => table.paths);
   if (paths.length === 0) return undefined;
   writeFileSync(join(folder, "table.toml"), `${CORE_CONFIG}${paths.map((path) => `[${path}]\n`).join("")}`);
   const { code, output } = await run(folder, "node", "dist/main.js", "check", "-c", "table.toml");
   const refused = (path: string) =>
     output.includes(`: ${path}: is not a known key: this build has no table ${path.split(".").at(-1)};`);
   return code === 1 && paths.every(refused) ? undefined : `accepts ${paths.join(" or ")}:\n${output}`;
+}
+
+async function tablesOf(part: string): Promise<readonly ConfigTable[]> {
+  if (part === ALL) return partTables();
+  const face = join(ROOT, "src/parts", part, "part.ts");
+  if (!existsSync(face)) return [];
+  const { part: deleted } = (await import(face)) as { part: Part };
+  return deleted.table ? [deleted.table] : [];
 }
 
 /** @returns what the tests of the core print if one fails */
@@ -165,8 +181,8 @@ function removeLines(path: string, part: string): void {
   writeFileSync(path, left.join("\n"));
 }
 
-const all = readdirSync(join(ROOT, "src/parts")).filter((name) => !TOOLS.includes(name));
-const parts = selected.length === 0 ? all : all.filter((name) => selected.includes(name));
+const names = [ALL, ...readdirSync(join(ROOT, "src/parts")).filter((name) => !TOOLS.includes(name))];
+const parts = selected.length === 0 ? names : names.filter((name) => selected.includes(name));
 const left = [...parts];
 const problems = new Map<string, string>();
 const base = mkdtempSync(join(tmpdir(), "jobgate-with-all-"));

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { mistakeText } from "../../src/config/mistakes.ts";
-import { mppTable } from "../../src/parts/mpp/config.ts";
 import { loadFiles, mistakesOf, TOKEN } from "./config-folder.ts";
 import { testMistakes } from "./mistake-cases.ts";
 
@@ -123,50 +122,6 @@ test("Files written for the SDK load unchanged, including aliases", async () => 
   });
   expect(config.x402?.jobPricing).toEqual(new Map([["7/1", 1000000000000000n]]));
   expect(config.webhooks?.endpoints).toEqual([{ path: "/hooks/a", jobId: 3n, auth: { mode: "none" } }]);
-});
-
-/** The SDK's own example, with a payee and the transfer method that its comments recommend for USDC. */
-const SDK_EXAMPLE = `bind_address = "0.0.0.0:8402"
-facilitator_url = "https://x402.org/facilitator"
-quote_ttl_secs = 300
-default_invocation_mode = "disabled"
-service_id = 1
-[[job_policies]]
-service_id = 1
-job_index = 0
-invocation_mode = "public_paid"
-[[job_policies]]
-service_id = 1
-job_index = 1
-invocation_mode = "restricted_paid"
-auth_mode = "payer_is_caller"
-tangle_rpc_url = "http://127.0.0.1:8545"
-tangle_contract = "0x0000000000000000000000000000000000000001"
-[[accepted_tokens]]
-network = "eip155:8453"
-asset   = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
-symbol  = "USDC"
-decimals = 6
-pay_to  = "0x0000000000000000000000000000000000000002"
-rate_per_native_unit = "3200.00"
-markup_bps = 200
-transfer_method = "eip3009"
-eip3009_name = "USD Coin"
-eip3009_version = "2"
-[mpp]
-realm = "operator.example.com"
-secret_key = "env:MPP_KEY"
-challenge_ttl_secs = 300
-`;
-
-const MPP_KEY = "5b1f0ad9c3e7426880b4f1d2a697c35e".repeat(2);
-
-test("The SDK's example loads, [mpp] included", async () => {
-  const files = { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": SDK_EXAMPLE };
-  const result = await loadFiles(files, { env: { MPP_KEY } });
-  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
-  const mpp = { realm: "operator.example.com", secretKeys: [MPP_KEY], challengeTtlSecs: 300 };
-  expect(mppTable.in(result.config)).toEqual(mpp);
 });
 
 test("A mistake in a separate file has that file's name and line", async () => {

@@ -1,11 +1,8 @@
 import { readFileSync } from "node:fs";
 import { credentials, status } from "@grpc/grpc-js";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { until } from "../helpers/until.ts";
-import { startWorkDelivery } from "../parts/work-stream/harness.ts";
-import { startRun } from "../runner/start-run.ts";
 import { startDelivery } from "./harness.ts";
 
 const certificates = startBeforeAll(() => makeCertificates());
@@ -30,19 +27,6 @@ describe("TLS", () => {
     await accept();
     await stream.next();
     await expect(connect().subscribe()).rejects.toMatchObject({ code: status.UNAVAILABLE });
-  });
-
-  test("The Node library's runner trusts its CA file's authorities, and no others", async () => {
-    const tls = { cert: pem("server.pem"), key: pem("server.key") };
-    const { accept, address, store } = await startWorkDelivery({ tls, tokens: ["secret"] });
-    const options = { address, token: "secret" };
-    const stranger = startRun(() => "no", { ...options, ca: file("stranger.pem") });
-    await until(() => stranger.lines.some((line) => line.startsWith("cannot connect")));
-    const trusting = startRun(() => "done", { ...options, ca: file("authority.pem") });
-    await accept();
-    await until(async () => (await store.totals()).calls.ready + (await store.totals()).calls.leased === 0);
-    expect(trusting.lines).toEqual([`connected to ${address} as test`]);
-    expect(stranger.lines.join()).not.toContain("connected to");
   });
 
   test("A key that does not fit its certificate makes the start fail", async () => {
@@ -79,22 +63,11 @@ describe("Mutual TLS", () => {
     await stream.next();
   });
 
-  test("The Node library's runner presents its certificate", async () => {
-    const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
-    const { accept, address, store } = await startWorkDelivery({ tls });
-    const options = { address, ca: file("authority.pem") };
-    await expect(startRun(() => "no", options).ended).rejects.toThrow("refuses this runner");
-    const acks = vi.spyOn(store, "ack");
-    startRun(() => "done", { ...options, cert: file("runner.pem"), key: file("runner.key") });
-    await accept();
-    await until(() => acks.mock.calls.length === 1);
-  });
-
   test.each([undefined, "impostor"])(
     "No client certificate, or a stranger's (%s), is UNAUTHENTICATED",
     async (client) => {
       const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
-      const { connect } = await startWorkDelivery({ tls });
+      const { connect } = await startDelivery({ tls });
       const runner = connect({ credentials: channelCredentials(client) });
       await expect(runner.subscribe()).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
       await expect(runner.ack()).rejects.toMatchObject({ code: status.UNAUTHENTICATED });

@@ -20,8 +20,8 @@ import {
   WaitForTransactionReceiptTimeoutError,
   walletActions,
 } from "viem";
+import { startChain } from "../../src/chain/local/anvil.ts";
 import { JsonEndpoint } from "../../src/node/json-endpoint.ts";
-import { startChain } from "../../src/parts/dev/chain.ts";
 
 /** Address of Multicall3 on every chain. */
 export const MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11";

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { soldByBoth } from "../helpers/door-tables.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startTestGateway } from "./gateway-harness.ts";
 
@@ -61,27 +60,6 @@ test("A reload changes which pages may call, and which headers of jobs they may 
   );
   const { headers } = await fetch(gateway.jobUrl(), { method: "POST", headers: { origin: SHOP } });
   expect([headers.get("access-control-allow-origin"), headers.get("vary")]).toEqual([null, "Origin"]);
-});
-
-test("A page may use the headers of what parts add, as long as a configuration adds it", async () => {
-  const headersFor = async () => {
-    const { headers } = await fetch(gateway.jobUrl(), { method: "OPTIONS", headers: { origin: SHOP } });
-    return {
-      sent: listed(headers.get("access-control-allow-headers")),
-      read: listed(headers.get("access-control-expose-headers")),
-    };
-  };
-  await gateway.reload({ parts: soldByBoth() });
-  expect(await headersFor()).toEqual({
-    sent: expect.arrayContaining([
-      ...["Accept-Payment", "Idempotency-Key", "SIGN-IN-WITH-X", "Mcp-Session-Id", "MCP-Protocol-Version"],
-    ]),
-    read: expect.arrayContaining(["Payment-Receipt", "Mcp-Session-Id"]),
-  });
-  await gateway.reload({});
-  const { sent, read } = await headersFor();
-  expect(sent).not.toContain("Accept-Payment");
-  expect(read).not.toContain("Payment-Receipt");
 });
 
 function listed(header: string | null | undefined): string[] {

@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { Logger } from "pino";
+import { NoAnvil, startChain } from "../../chain/local/anvil.ts";
+import { installPermit2 } from "../../chain/local/permit2.ts";
 import { Refusal, refusalOfMistakes } from "../../commands/input.ts";
 import { addCommand, jsonOption, logFormatOption, logLevelOption, option } from "../../commands/options.ts";
 import { fields, programName } from "../../commands/output.ts";
@@ -15,8 +17,7 @@ import { loadConfig } from "../../load-config.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
 import { type Job, RunnerError } from "../../runner/job.ts";
 import { run } from "../../runner/run.ts";
-import { startChain } from "./chain.ts";
-import { installPermit2, issuePlayMoney } from "./token.ts";
+import { issuePlayMoney } from "./token.ts";
 
 /** Chain ID of Base Sepolia, where official clients know the token. */
 const CHAIN_ID = 84532;
@@ -77,8 +78,9 @@ async function dev(options: DevOptions): Promise<void> {
     const extraArgs = [...mining, "--prune-history", String(KEPT_BLOCKS)];
     const chain = await startChain({ chainId: CHAIN_ID, port: ports.chain, extraArgs }).catch(
       (error: unknown) => {
-        if (error instanceof Refusal) throw error;
-        throw new Refusal([(error as Error).message, "If a port is in use, --free-ports takes others."]);
+        const { message } = error as Error;
+        const advice = error instanceof NoAnvil ? [] : ["If a port is in use, --free-ports takes others."];
+        throw new Refusal([message, ...advice]);
       },
     );
     undo.push(chain.stop);

@@ -4,13 +4,14 @@ import pino from "pino";
 import { onTestFinished } from "vitest";
 import { CALLBACK_EVENTS, type CallbackEvent } from "../../../src/core/callbacks.ts";
 import { EventHub } from "../../../src/core/events.ts";
+import type { Telemetry } from "../../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender, type CallbackTargets } from "../../../src/parts/callbacks/callback-sender.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
-import { ProcessTelemetry } from "../../../src/parts/telemetry/process-telemetry.ts";
 import type { Callback } from "../../../src/store/contract/callback-ledger.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
+import { countingTelemetry } from "../../helpers/counting-telemetry.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
@@ -60,7 +61,7 @@ export interface Calling {
   readonly store: Store;
   readonly sender: CallbackSender;
   readonly keys: CallbackKeys;
-  readonly telemetry: ProcessTelemetry;
+  readonly telemetry: Telemetry;
   /** Makes a dead letter of a webhook. @returns its call ID */
   bury(): Promise<number>;
   /** Sells a job with a `Callback-URL`, and finishes it. @returns its call ID */
@@ -91,7 +92,7 @@ export async function startCalling(
   const { store, stop } = await openTestStore({ onCommitted: emitEvents(events) });
   const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
   await keys.use([]);
-  const telemetry = new ProcessTelemetry();
+  const telemetry = countingTelemetry();
   const sender = new CallbackSender({
     ...{ keys, events, telemetry, logger: pino({ level: "silent" }) },
     store: options.withStore?.(store) ?? store,
@@ -107,7 +108,6 @@ export async function startCalling(
   if (options.starts ?? true) await sender.start();
   onTestFinished(async () => {
     await sender.stop();
-    await telemetry.stop();
     await stop();
   });
   let sold = 0;

@@ -6,7 +6,6 @@ import { CatalogueRoutes } from "../../../src/parts/catalogue/catalogue-routes.t
 import { llmsText } from "../../../src/parts/catalogue/llms-text.ts";
 import { openApi as openApiOf } from "../../../src/parts/catalogue/openapi.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
-import { soldByBoth } from "../../helpers/door-tables.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import {
   PERMISSIONS,
@@ -14,8 +13,7 @@ import {
   startAnotherGateway,
   startTestGateway,
 } from "../../x402/gateway-harness.ts";
-import { AMOUNT, PRICE_WEI, requestWith, USDC } from "../../x402/payments.ts";
-import { PERMIT2_USDC } from "../permit2/payments.ts";
+import { PRICE_WEI, requestWith, USDC } from "../../x402/payments.ts";
 
 const TEXT_SCHEMA = { type: "object", properties: { text: { $ref: "#/$defs/text" } }, required: ["text"] };
 const SCHEMA = { ...TEXT_SCHEMA, $defs: { text: { type: "string" } } };
@@ -272,63 +270,9 @@ it("A long document lets other work go on while it is rendered", async () => {
   expect(turns).toBeGreaterThan(10);
 });
 
-describe("With MPP and MCP", () => {
-  it("Names x402 once as a protocol of a job that is sold both ways", async () => {
-    const job = { serviceId: 1n, mode: "public_paid" } as const;
-    const shop = await startAnotherGateway({
-      config: {
-        acceptedTokens: [USDC, PERMIT2_USDC],
-        jobs: [{ ...job, jobIndex: 1, charge: ["used", "fixed"] }],
-      },
-    });
-    const { paths } = JSON.parse(await (await fetch(`${shop.url}/openapi.json`)).text());
-    const { offers, protocols } = paths["/x402/jobs/1/1"].post["x-payment-info"];
-    expect(offers.length).toBeGreaterThan(1);
-    expect(protocols).toEqual([{ x402: { scheme: "exact" } }]);
-  });
-
-  it("Says so: offers of evm for what it can pay, the route of blueprintevm, and the URL of the tools", async () => {
-    const job = { serviceId: 1n, mode: "public_paid" } as const;
-    const shop = await startAnotherGateway({
-      config: {
-        acceptedTokens: [USDC, PERMIT2_USDC],
-        jobs: [
-          { ...job, jobIndex: 0 },
-          { ...job, jobIndex: 1, charge: ["used"] },
-        ],
-        parts: soldByBoth(),
-      },
-    });
-    const read = async (path: string) => (await fetch(`${shop.url}${path}`)).text();
-    const { paths, components } = JSON.parse(await read("/openapi.json"));
-    const offersOf = (index: number) => paths[`/x402/jobs/1/${index}`].post["x-payment-info"].offers;
-    const offer = { intent: "charge", amount: AMOUNT, currency: USDC.asset };
-    expect(offersOf(0)).toMatchObject([
-      { ...offer, method: "x402" },
-      { ...offer, method: "evm" },
-      { ...offer, method: "x402", description: expect.stringContaining("Permit2") },
-    ]);
-    expect(paths["/x402/jobs/1/0"].post["x-payment-info"].protocols).toEqual([
-      { x402: { scheme: "exact" } },
-      { mpp: { method: "evm", intent: "charge", currency: USDC.asset } },
-    ]);
-    // Nobody settles by use here.
-    expect(offersOf(1)).toEqual([{ intent: "charge", method: "x402", scheme: "upto", amount: null }]);
-    expect(paths["/x402/jobs/1/1"].post["x-payment-info"]).toMatchObject({
-      protocols: [{ x402: { scheme: "upto" } }],
-    });
-    expect(components.responses.PaymentRequired.headers).toHaveProperty("WWW-Authenticate");
-    const { jobs } = JSON.parse(await read("/x402/jobs"));
-    expect(jobs[0].mpp_endpoint).toBe(`${PUBLIC_URL}/mpp/jobs/1/0`);
-    const text = await read("/llms.txt");
-    expect(text).toContain("MPP clients");
-    expect(text).toContain(`\`${PUBLIC_URL}/mcp\``);
-  });
-
-  it("Does not say so without", async () => {
-    for (const path of ["/openapi.json", "/x402/jobs", "/llms.txt"])
-      expect(await (await get(path)).text()).not.toMatch(/mpp|mcp|"evm"/i);
-  });
+it("Names no protocol of a part that is not configured", async () => {
+  for (const path of ["/openapi.json", "/x402/jobs", "/llms.txt"])
+    expect(await (await get(path)).text()).not.toMatch(/mpp|mcp|"evm"/i);
 });
 
 describe("GET /", () => {

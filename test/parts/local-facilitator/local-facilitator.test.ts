@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import type { FacilitatorRequest } from "../../../src/x402/facilitators/facilitator.ts";
 import { newAccount } from "../../helpers/accounts.ts";
 import type { ProxiedAnswer } from "../../helpers/fault.ts";
-import { type SettlerChainHarness, type SettlerHarness, startSettlerChain } from "../transactions/harness.ts";
+import { type SettlerChainHarness, type SettlerHarness, startSettlerChain } from "./harness.ts";
 
 describe("The local facilitator", () => {
   let chain: SettlerChainHarness;

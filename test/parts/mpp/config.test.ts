@@ -48,3 +48,45 @@ test("A wrong key is described without being quoted", () => {
   const { found, hint } = describeWrong(mppKey(), "abcdef");
   expect(`${found}; ${hint}`).toMatch(/^has 6 hex digits; expected 64/);
 });
+
+/** The SDK's own example, with a payee and the transfer method that its comments recommend for USDC. */
+const SDK_EXAMPLE = `bind_address = "0.0.0.0:8402"
+facilitator_url = "https://x402.org/facilitator"
+quote_ttl_secs = 300
+default_invocation_mode = "disabled"
+service_id = 1
+[[job_policies]]
+service_id = 1
+job_index = 0
+invocation_mode = "public_paid"
+[[job_policies]]
+service_id = 1
+job_index = 1
+invocation_mode = "restricted_paid"
+auth_mode = "payer_is_caller"
+tangle_rpc_url = "http://127.0.0.1:8545"
+tangle_contract = "0x0000000000000000000000000000000000000001"
+[[accepted_tokens]]
+network = "eip155:8453"
+asset   = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+symbol  = "USDC"
+decimals = 6
+pay_to  = "0x0000000000000000000000000000000000000002"
+rate_per_native_unit = "3200.00"
+markup_bps = 200
+transfer_method = "eip3009"
+eip3009_name = "USD Coin"
+eip3009_version = "2"
+[mpp]
+realm = "operator.example.com"
+secret_key = "env:MPP_KEY"
+challenge_ttl_secs = 300
+`;
+
+test("The SDK's example loads, [mpp] included", async () => {
+  const files = { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": SDK_EXAMPLE };
+  const result = await loadFiles(files, { env: { MPP_KEY: KEY } });
+  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+  const mpp = { realm: "operator.example.com", secretKeys: [KEY], challengeTtlSecs: 300 };
+  expect(mppTable.in(result.config)).toEqual(mpp);
+});

@@ -5,13 +5,13 @@ import { EventHub } from "../../../src/core/events.ts";
 import { GetActivityRequestSchema } from "../../../src/gen/jobgate/v1/operator_pb.ts";
 import { countActivity } from "../../../src/parts/operator/activity.ts";
 import { History } from "../../../src/parts/operator/history.ts";
-import { ProcessTelemetry } from "../../../src/parts/telemetry/process-telemetry.ts";
+import { countingTelemetry } from "../../helpers/counting-telemetry.ts";
 
 const MINUTE = 60_000;
 
 /** Activity of a process that acks one JobCall each minute, at minute 1000 and later. */
 function startActivity() {
-  const telemetry = new ProcessTelemetry();
+  const telemetry = countingTelemetry();
   let now = 1_000 * MINUTE;
   const { counters } = telemetry;
   const history = new History({ events: new EventHub(), counters, clock: () => now });

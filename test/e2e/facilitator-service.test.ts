@@ -3,12 +3,12 @@ import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { pino } from "pino";
 import type { PrivateKeyAccount } from "viem/accounts";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { HttpServer } from "../../../src/http/server.ts";
-import { FacilitatorService } from "../../../src/parts/facilitator-service/service.ts";
-import type { FacilitatorRequest } from "../../../src/x402/facilitators/facilitator.ts";
-import { RemoteFacilitator } from "../../../src/x402/facilitators/remote-facilitator.ts";
-import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { type SettlerHarness, startSettlerChain } from "../transactions/harness.ts";
+import { HttpServer } from "../../src/http/server.ts";
+import { FacilitatorService } from "../../src/parts/facilitator-service/service.ts";
+import type { FacilitatorRequest } from "../../src/x402/facilitators/facilitator.ts";
+import { RemoteFacilitator } from "../../src/x402/facilitators/remote-facilitator.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { type SettlerHarness, startSettlerChain } from "../parts/local-facilitator/harness.ts";
 
 const TOKEN = "token-of-a-seller";
 const AUTHORIZED = { authorization: `Bearer ${TOKEN}` };

@@ -1,9 +1,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { Rpc } from "../../chain/rpc.ts";
-import { Refusal } from "../../commands/input.ts";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../node/tethered-process.ts";
+import { Rpc } from "../rpc.ts";
 
 const START_TIMEOUT_MS = 50_000;
 const RPC_TIMEOUT_MS = 10_000;
@@ -12,10 +11,25 @@ const MAX_PRINTED = 10_000;
 /** Version that jobgate is tested with. */
 const ANVIL = "@foundry-rs/anvil@1.7.1";
 
+/** anvil is not installed. */
+export class NoAnvil extends Error {
+  override readonly name = "NoAnvil";
+
+  constructor() {
+    super(
+      [
+        `The local chain needs ${ANVIL}, which is not installed (it exists for Linux and macOS, on x64 and arm64).`,
+        `Install it with: npm install --no-save ${ANVIL}`,
+        `or run: npx -p jobgate -p ${ANVIL} jobgate dev`,
+      ].join("\n"),
+    );
+  }
+}
+
 /**
  * Starts anvil on 127.0.0.1, in a process that cannot outlive this one. It mines a block for each transaction at once,
  * unless its arguments say otherwise.
- * @throws Refusal when it is not installed; another error, with what it printed, when it does not start
+ * @throws NoAnvil when it is not installed; another error, with what it printed, when it does not start
  */
 export async function startChain(options: {
   readonly chainId: number;
@@ -62,11 +76,7 @@ function anvilProgram(): string {
       }
     }
   }
-  throw new Refusal([
-    `The local chain needs ${ANVIL}, which is not installed (it exists for Linux and macOS, on x64 and arm64).`,
-    `Install it with: npm install --no-save ${ANVIL}`,
-    `or run: npx -p jobgate -p ${ANVIL} jobgate dev`,
-  ]);
+  throw new NoAnvil();
 }
 
 /** Reads the port from the line that anvil prints once it accepts connections. */

@@ -1,0 +1,44 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import ts from "typescript";
+
+const ROOT = join(import.meta.dirname, "..");
+/** Files whose lines name the parts: deleting a part deletes its line. */
+const LISTS: readonly string[] = ["src/parts.ts", "src/commands/program.ts"];
+
+/** Paths of the files that a file imports, by path from the root. */
+const imports = new Map<string, readonly string[]>();
+
+/**
+ * Finds what the tests in folders import of a part, also through other files.
+ * @returns one line for each import
+ */
+export function importsOfPart(part: string, folders: readonly string[]): string[] {
+  const own = new RegExp(`^(src|test)/parts/${part}/`);
+  const seen = new Set(folders.flatMap(testFiles).filter((file) => !own.test(file)));
+  const found: string[] = [];
+  for (const file of seen)
+    for (const imported of importsOf(file)) {
+      if (own.test(imported)) found.push(`${file} imports ${imported}`);
+      else seen.add(imported);
+    }
+  return found;
+}
+
+function testFiles(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => /\.tsx?$/.test(name))
+    .map((name) => join(folder, name));
+}
+
+function importsOf(file: string): readonly string[] {
+  const known = imports.get(file);
+  if (known !== undefined) return known;
+  const { importedFiles } = ts.preProcessFile(readFileSync(join(ROOT, file), "utf8"));
+  const found = importedFiles
+    .map(({ fileName }) => fileName)
+    .filter((name) => /^\.{1,2}\/.*\.tsx?$/.test(name) && !(LISTS.includes(file) && name.includes("/parts/")))
+    .map((name) => join(dirname(file), name));
+  imports.set(file, found);
+  return found;
+}
