@@ -82,7 +82,8 @@ async function reload(context: {
 /** Reads the configuration, hides its secrets in the log, and logs its warnings. @throws Refusal with its mistakes */
 async function loadConfig(options: ConfigSelection, log: Log): Promise<Config> {
   const { config, warnings } = await readConfig(options);
-  log.hide(secretsOf(config));
+  const { shown: _, ...values } = config;
+  log.hide(secretsOf(values));
   for (const warning of warnings) log.logger.warn(mistakeText(warning));
   return config;
 }

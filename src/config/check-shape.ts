@@ -45,7 +45,14 @@ export function required<T>(value: T | undefined): T {
   return value;
 }
 
-function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
+/** Returns the option of a union that a table or an array is for. */
+export function optionFor(schema: z.ZodUnion, value: unknown): z.core.$ZodType | undefined {
+  const kind = isTable(value) ? z.ZodObject : Array.isArray(value) ? z.ZodArray : undefined;
+  return kind && schema.options.find((one) => one instanceof kind);
+}
+
+/** Returns the schema of a value that is there. */
+export function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
   const hasInner =
     schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault;
   return hasInner ? withoutDefault(schema.unwrap()) : schema;
@@ -73,8 +80,7 @@ class ShapeCheck {
     if (schema instanceof z.ZodArray) {
       if (Array.isArray(value)) return this.#checkArray(schema, value, place);
     } else if (schema instanceof z.ZodUnion) {
-      const kind = isTable(value) ? z.ZodObject : Array.isArray(value) ? z.ZodArray : undefined;
-      const option = kind && schema.options.find((one) => one instanceof kind);
+      const option = optionFor(schema, value);
       if (option !== undefined) return this.check(option, value, place);
     }
     return this.#checkValue(schema, value, place);

@@ -4,8 +4,9 @@ import type { PrivateKey } from "../core/private-keys.ts";
 import type { Checked, Complete } from "./check-shape.ts";
 import type { Config } from "./config.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
-import type { PartTable, PartTables, ShownBeside } from "./part-tables.ts";
+import type { PartTable, PartTables } from "./part-tables.ts";
 import type { ConfigTables } from "./schema.ts";
+import { type ShownTable, shownTable } from "./shown.ts";
 
 /** Surroundings of a table, for its checks. */
 export interface TableContext {
@@ -29,7 +30,7 @@ export interface TableListener {
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
 
 /** The configuration without what parts make of their tables. */
-type CoreConfig = Omit<Config, "parts">;
+type CoreConfig = Omit<Config, "parts" | "shown">;
 
 interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
@@ -48,8 +49,6 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   listener?(keys: Checked<Output<Keys>>): TableListener | undefined;
   /** Says in a few words what the table has, if it has something: `push targets: 2`. */
   summary?(own: Own): string | undefined;
-  /** Returns what operators see of the table, without secrets. */
-  show?(own: Own, whole: ShownBeside): object;
 }
 
 /** A table of the configuration, or keys of a table, that a part brings. */
@@ -105,6 +104,13 @@ export class ConfigTable<Own = unknown> implements PartTable {
     return own;
   }
 
+  /** Adds what operators see of keys that {@link takeFrom} returned to what they see of the tables of the core. */
+  addShown(core: ShownTable, keys: object, mistakes: MistakeList): void {
+    const path = this.parent.map(fileKey);
+    const parent = path.reduce((table, key) => table[key] as ShownTable, core);
+    Object.assign(parent, shownTable(z.object(this.keys), keys, mistakes.at(...path)));
+  }
+
   /** Reports the mistakes of keys that {@link takeFrom} returned. */
   async check(keys: object, context: Omit<TableContext, "place">): Promise<unknown> {
     const place = context.mistakes.at(...this.parent.map(fileKey));
@@ -127,10 +133,6 @@ export class ConfigTable<Own = unknown> implements PartTable {
 
   summary(own: unknown): string | undefined {
     return own === undefined ? undefined : this.#declaration.summary?.(own as Own);
-  }
-
-  show(own: unknown, whole: ShownBeside): object {
-    return own === undefined ? {} : (this.#declaration.show?.(own as Own, whole) ?? {});
   }
 }
 

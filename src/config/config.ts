@@ -2,12 +2,16 @@ import { defined } from "../core/objects.ts";
 import type { Complete } from "./check-shape.ts";
 import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
+import type { ShownTable } from "./shown.ts";
 import { secretList } from "./value-types.ts";
 import { toWebhooksConfig } from "./webhooks.ts";
 import { type FacilitatorSigners, toX402Config } from "./x402.ts";
 
 /** The configuration after it is read, checked and completed. */
-export type Config = Complete<ReturnType<typeof toConfig>>;
+export type Config = Complete<ReturnType<typeof toConfig>> & {
+  /** All tables as operators see them. */
+  readonly shown: ShownTable;
+};
 export type StoreConfig = Config["store"];
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];

@@ -17,6 +17,7 @@ import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import { type ConfigTables, configSchema, operatorSchema, storePlaceSchema } from "./schema.ts";
+import { shownTable } from "./shown.ts";
 import { readSigners } from "./signers.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { oneOf } from "./value-types.ts";
@@ -67,7 +68,8 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   const { serviceId } = options;
   const mistakes = new MistakeList();
   const raw = await readConfigFiles(options, mistakes);
-  const checked = await checkShape(schemaWith(parts), raw, mistakes, dirname(options.path));
+  const schema = schemaWith(parts);
+  const checked = await checkShape(schema, raw, mistakes, dirname(options.path));
   const ofParts = parts.tables.flatMap((table) => {
     const keys = checked && table.takeFrom(checked);
     return keys === undefined ? [] : { table, keys };
@@ -106,9 +108,11 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   const ofEachPart = new Map<ConfigTable, unknown>();
   const config = toConfig(tables as Parameters<typeof toConfig>[0], signers, ofEachPart);
   for (const { table, keys, read } of checkedParts) ofEachPart.set(table, table.complete(keys, read, config));
+  const shown = shownTable(schema, tables, mistakes.at());
+  for (const { table, keys } of ofParts) table.addShown(shown, keys, mistakes);
   return {
     ok: true,
-    config,
+    config: { ...config, shown },
     warnings: mistakes.warnings(),
     mistakeAt: (path, message) => mistakes.locate({ path: pathInFile(path, tables), message }),
   };

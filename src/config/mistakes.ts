@@ -107,6 +107,15 @@ export class Place {
     return this.#list.originOf(this.path);
   }
 
+  /** Notes what operators see in place of the value. */
+  isShownAs(text: string): void {
+    this.#list.noteView(this.path, text);
+  }
+
+  get view(): string | undefined {
+    return this.#list.viewOf(this.path);
+  }
+
   /** Adds something that works, but probably not as the operator intends. */
   warn(message: string): void {
     this.#list.warn({ path: this.path, message });
@@ -127,6 +136,7 @@ export class MistakeList {
   readonly #mistakes: Entry[] = [];
   readonly #warnings: Entry[] = [];
   readonly #origins = new Map<string, string>();
+  readonly #views = new Map<string, string>();
   readonly #finders = new Map<SourceFile, LineFinder>();
 
   /** Adds a file that later reports can point into. */
@@ -162,6 +172,14 @@ export class MistakeList {
 
   originOf(path: KeyPath): string | undefined {
     return this.#origins.get(keyPathText(path));
+  }
+
+  noteView(path: KeyPath, view: string): void {
+    this.#views.set(keyPathText(path), view);
+  }
+
+  viewOf(path: KeyPath): string | undefined {
+    return this.#views.get(keyPathText(path));
   }
 
   warn(entry: Entry): void {

@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { defined } from "../core/objects.ts";
 import type { Config, FacilitatorConfig, Job, RunnerConfig, X402Config } from "./config.ts";
+import { isTable } from "./config-files.ts";
 import { fileKey } from "./mistakes.ts";
 import type { PartTable, PartTables } from "./part-tables.ts";
+import type { Shown, ShownTable } from "./shown.ts";
 
 /**
  * Returns the configuration in effect after a reload. Sockets, the store and settings that runners rely on cannot change
@@ -11,6 +13,29 @@ import type { PartTable, PartTables } from "./part-tables.ts";
  * listener.
  */
 export function afterReload(running: Config, next: Config): Config {
+  const inEffect = valuesAfterReload(running, next);
+  const shown = ignoredChanges(inEffect, next).reduce(
+    (table, key) => withShown(table, running.shown, key.split(".")),
+    next.shown,
+  );
+  return { ...inEffect, shown };
+}
+
+/** Returns what is shown of the next configuration with what is shown in use of one key, in each entry of a list too. */
+function withShown(
+  next: ShownTable,
+  inUse: Shown | undefined,
+  [key = "", ...rest]: readonly string[],
+): ShownTable {
+  const { [key]: value, ...others } = next;
+  const used = isTable(inUse) ? (inUse as ShownTable)[key] : undefined;
+  if (rest.length === 0) return used === undefined ? others : { ...others, [key]: used };
+  const within = (item: Shown) => (isTable(item) ? withShown(item as ShownTable, used, rest) : item);
+  if (value === undefined) return next;
+  return { ...next, [key]: Array.isArray(value) ? value.map(within) : within(value) };
+}
+
+function valuesAfterReload(running: Config, next: Config): Config {
   const { store, runner, operator, x402, webhooks } = running;
   const parts = partsAfterReload(running.parts, next.parts);
   const tls = hasSameKeys(runner.tls, next.runner.tls) ? next.runner.tls : runner.tls;
@@ -92,8 +117,12 @@ const TOP_LEVEL: Readonly<Record<string, string>> = {
 
 /** Returns the changed tables and keys that a reload ignores, as the file spells them. */
 export function changesThatNeedRestart(running: Config, next: Config): string[] {
-  const inEffect = afterReload(running, next);
+  return ignoredChanges(valuesAfterReload(running, next), next);
+}
+
+function ignoredChanges(inEffect: Config, next: Config): string[] {
   const changes = differences(inEffect, next).flatMap((name) => {
+    if (name === "shown") return [];
     if (name === "parts") return partsThatNeedRestart(inEffect.parts, next.parts);
     const [used, wanted] = [inEffect, next].map((config) => config[name as keyof Config] as object);
     if (!SPLIT_TABLES.has(name) || used === undefined || wanted === undefined) return fileKey(name);

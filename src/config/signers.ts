@@ -2,6 +2,7 @@ import { decryptKeystore, KeystoreProblem, type PrivateKey } from "../core/priva
 import type { Signer, SignerTable } from "./facilitators.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import type { ConfigTables } from "./schema.ts";
+import { accountText } from "./value-types.ts";
 
 /**
  * Collects the keys of each local facilitator, and decrypts those in keystores.
@@ -60,7 +61,9 @@ async function readKey(
 
 async function decrypt(keystore: string, password: string, place: Place): Promise<PrivateKey | undefined> {
   try {
-    return await decryptKeystore(keystore, password);
+    const key = await decryptKeystore(keystore, password);
+    place.isShownAs(accountText(key));
+    return key;
   } catch (error) {
     if (!(error instanceof KeystoreProblem)) throw error;
     place.report(`${error.message}; expected the path of a keystore file that opens with the password`);

@@ -104,7 +104,7 @@ export const privateKey = () =>
   );
 
 /** Returns what operators see of a private key. */
-const accountText = (key: PrivateKey): string => `account ${accountOf(key)}`;
+export const accountText = (key: PrivateKey): string => `account ${accountOf(key)}`;
 
 /** Says why a text is not so many hex digits, with or without 0x. */
 function hexFault(value: string, digits: number): string | undefined {

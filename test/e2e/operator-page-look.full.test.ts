@@ -123,22 +123,25 @@ describe("appearance", () => {
     expect(await ground()).toBe(dark);
   });
 
-  test("Durations of the configuration are shown exactly", async () => {
+  test("Keys of the configuration are shown as the file spells them, under the path of their table", async () => {
     const page = await openOperatorPage();
     await page.route("**/GetConfiguration", async (route) => {
       const { configuration } = await (await route.fetch()).json();
-      const runner = { ...configuration.runner, lease: "1.500s", retry_base: "90s", retry_max: "7200s" };
-      await route.fulfill({ json: { configuration: { ...configuration, runner } } });
+      const runner = { ...configuration.runner, lease_secs: 1.5, token: ["file /run/token", "set"] };
+      const push = [{ url: "https://a.example" }, { url: "https://b.example", job_ids: [] }];
+      await route.fulfill({ json: { configuration: { ...configuration, runner, push } } });
     });
     await logIn(page, OPERATOR_TOKEN);
     // The link works from the first moment: it is an address.
     await page.getByRole("link", { name: "Settings" }).click();
-    for (const [key, shown] of [
-      ["lease", "1.5 s"],
-      ["retry_base", "90 s"],
-      ["retry_max", "2 h"],
+    for (const [table, key, shown] of [
+      ["runner", "lease_secs", "1.5"],
+      ["runner", "token", "file /run/token, set"],
+      ["push[0]", "url", "https://a.example"],
+      ["push[1]", "job_ids", "none"],
     ] as const) {
-      const fact = page.locator(".facts div", { has: page.getByText(key, { exact: true }) });
+      const group = page.locator(".group", { has: page.getByRole("heading", { name: table, exact: true }) });
+      const fact = group.locator(".facts div", { has: page.getByText(key, { exact: true }) });
       await expect.poll(() => fact.locator("dd").textContent()).toBe(shown);
     }
   });

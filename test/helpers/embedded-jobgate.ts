@@ -38,7 +38,8 @@ export async function startEmbeddedJobgate(options: {
   });
   const read = async () => {
     const { config } = await readConfig({ config: configPath });
-    hide(secretsOf(config));
+    const { shown: _, ...values } = config;
+    hide(secretsOf(values));
     return config;
   };
   const gateway = await startGateway({

@@ -93,6 +93,24 @@ test("An account for refunds waits for the restart, and is named once", async ()
   expect(changesThatNeedRestart(running, next)).toEqual(["x402.refunds"]);
 });
 
+test("Operators see what a reload leaves as it was", async () => {
+  const jobs = (name: string, onFailure: string) =>
+    `[[jobs]]\njob_index = 0\nname = "${name}"\nmode = "public_paid"\nprice_wei = "1000000000000000"\non_failure = "${onFailure}"\n`;
+  const account = `refunds.signer = { private_key = "0x${"01".repeat(32)}" }\n`;
+  const token = `${TOKEN}rpc_url = "http://127.0.0.1:9"\n`;
+  const running = await configOf(`${X402}${token}${jobs("old", "keep")}`);
+  const timeout = "facilitator_timeout_secs = 5\nquote_ttl_secs = 60\n";
+  const next = await configOf(`${X402}${timeout}${account}${token}${jobs("new", "ask")}[webhooks]\n`);
+  const { shown } = afterReload(running, next);
+  expect(shown).toMatchObject({
+    x402: { facilitator_timeout_secs: 30, quote_ttl_secs: 60 },
+    jobs: [{ name: "new", price_wei: "1000000000000000" }],
+  });
+  expect(shown).not.toHaveProperty("webhooks");
+  expect(shown.x402).not.toHaveProperty("refunds");
+  expect(shown.jobs).not.toHaveProperty([0, "on_failure"]);
+});
+
 test("A reload turns TLS and client certificates neither on nor off, and replaces their files", async () => {
   const running = await configOf("");
   const withTls = (tls: { cert: string; key: string; clientCa?: string }) => ({

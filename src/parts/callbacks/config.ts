@@ -61,14 +61,6 @@ export const callbacksTable = ConfigTable.of({
     keys: secretList(callbackKey),
   }),
   afterReload: (_, next) => next,
-  show: ({ endpoints, keys }) => ({
-    callbacks: endpoints.map(({ url, events, secrets }) => ({
-      url: new URL(url).origin,
-      events: [...events],
-      hasSecret: secrets.length > 0,
-    })),
-    callbackKeys: publicCallbackKeys(keys).map(({ whpk }) => whpk),
-  }),
 });
 
 function toCallback({ secret, ...table }: Complete<z.output<typeof callback>>) {

@@ -4,7 +4,6 @@ import { ConfigTable } from "../../config/config-table.ts";
 import type { Place } from "../../config/mistakes.ts";
 import { headerSecret, label } from "../../config/value-types.ts";
 import { tcpAddress } from "../../config/web-types.ts";
-import { addressText } from "../../core/network-address.ts";
 
 const service = z.object({
   bindAddress: tcpAddress(),
@@ -39,15 +38,6 @@ export const serviceTable = ConfigTable.of({
     table: "x402.facilitator_service",
     bindAddress: facilitatorService?.bindAddress,
   }),
-  show: (config) =>
-    config === undefined
-      ? {}
-      : {
-          x402: {
-            facilitatorService: addressText(config.bindAddress),
-            facilitatorServiceSellers: config.tokens.map(({ name }) => name),
-          },
-        },
 });
 
 function toService({ bindAddress, tokens }: Complete<z.output<typeof service>>) {

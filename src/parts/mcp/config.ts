@@ -26,6 +26,4 @@ export const mcpTable = ConfigTable.of({
   complete: ({ mcp: table }): McpConfig | undefined =>
     table?.enabled ? { allowedOrigins: table.allowedOrigins } : undefined,
   afterReload: (_, next) => next,
-  show: (config) =>
-    config === undefined ? {} : { x402: { mcp: { allowedOrigins: [...config.allowedOrigins] } } },
 });

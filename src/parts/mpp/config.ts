@@ -51,17 +51,6 @@ export const mppTable = ConfigTable.of({
   },
   complete: ({ mpp: table }, _, { x402 }): MppConfig | undefined => table && x402 && toMpp(table, x402),
   afterReload: (_, next) => next,
-  show: (config) =>
-    config === undefined
-      ? {}
-      : {
-          x402: {
-            mpp: {
-              realm: config.realm,
-              challengeTtl: { seconds: BigInt(config.challengeTtlSecs), nanos: 0 },
-            },
-          },
-        },
 });
 
 function toMpp(

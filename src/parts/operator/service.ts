@@ -27,7 +27,6 @@ import { isCallId, notFound, readPage } from "../../operator/requests.ts";
 import type { Refund } from "../../store/contract/refund-ledger.ts";
 import { countActivity } from "./activity.ts";
 import { adoptPayment } from "./adoption.ts";
-import { toConfiguration } from "./configuration.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
 import { toEndpoints } from "./endpoints.ts";
 import type { History } from "./history.ts";
@@ -249,7 +248,7 @@ export class OperatorApi implements OperatorMethods {
   }
 
   getConfiguration() {
-    return { configuration: toConfiguration(this.#sources.configuration()) };
+    return { configuration: this.#sources.configuration().shown };
   }
 
   tail({ history }: TailRequest, { signal }: HandlerContext) {

@@ -6,7 +6,6 @@ import { checkCredentials } from "../../config/rules/urls.ts";
 import type { ConfigTables } from "../../config/schema.ts";
 import { address, integer } from "../../config/value-types.ts";
 import { baseUrl, tcpAddress } from "../../config/web-types.ts";
-import { addressText } from "../../core/network-address.ts";
 import { defined } from "../../core/objects.ts";
 
 const engineSchema = z.object({
@@ -34,7 +33,6 @@ export const engineTable = ConfigTable.of({
   },
   complete: ({ pricingEngine }): PricingEngineConfig | undefined => pricingEngine && toEngine(pricingEngine),
   listener: ({ pricingEngine }) => ({ table: "pricing_engine", bindAddress: pricingEngine?.bindAddress }),
-  show: (config) => (config === undefined ? {} : { pricingEngine: shown(config) }),
 });
 
 function toEngine(engine: EngineTable) {
@@ -49,16 +47,6 @@ function toSigning({ chainId, verifyingContract, operatorAddress }: EngineTable)
     chainId: required(chainId),
     verifyingContract: required(verifyingContract),
     operatorAddress: required(operatorAddress),
-  };
-}
-
-function shown({ url, bindAddress, proofOfWorkBits, signing }: PricingEngineConfig) {
-  return {
-    url: new URL(url).origin,
-    bindAddress: addressText(bindAddress),
-    proofOfWorkBits,
-    checksQuotes: signing !== undefined,
-    ...(signing && { ...signing, chainId: BigInt(signing.chainId) }),
   };
 }
 

@@ -32,14 +32,7 @@ export const pushTable = ConfigTable.of({
   complete: ({ push }): readonly PushTargetConfig[] => push.map(toTarget),
   afterReload: (_, next) => next,
   summary: ({ length }) => (length > 0 ? `push targets: ${length}` : undefined),
-  show: (targets) => ({ push: targets.map(showTarget) }),
 });
-
-function showTarget({ url, jobIds, concurrency, timeoutMs, secrets }: PushTargetConfig) {
-  const timeout = { seconds: BigInt(Math.trunc(timeoutMs / 1000)), nanos: (timeoutMs % 1000) * 1_000_000 };
-  const isSigned = secrets.length > 0;
-  return { url: new URL(url).origin, jobIds: [...jobIds], concurrency, timeout, isSigned };
-}
 
 function toTarget({ secret, ...rest }: Complete<z.output<typeof target>>) {
   return { ...rest, secrets: secretList(secret) };

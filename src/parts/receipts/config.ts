@@ -3,7 +3,6 @@ import { required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import { type Signer, signer } from "../../config/facilitators.ts";
 import { readSigner } from "../../config/signers.ts";
-import { accountOf } from "../../core/private-keys.ts";
 
 /** The key that signs offers and receipts. */
 export interface ReceiptsConfig {
@@ -24,6 +23,4 @@ export const receiptsTable = ConfigTable.of({
   },
   complete: ({ receipts }, read): ReceiptsConfig | undefined => receipts && { signer: required(read) },
   afterReload: (_, next) => next,
-  show: (config) =>
-    config === undefined ? {} : { x402: { receiptsSigner: accountOf(config.signer.privateKey) } },
 });

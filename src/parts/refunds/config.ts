@@ -1,18 +1,17 @@
 import * as z from "zod";
-import { type Complete, required } from "../../config/check-shape.ts";
+import { required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import { signer as signerSchema } from "../../config/facilitators.ts";
 import { readSigner } from "../../config/signers.ts";
 import { decimalAmount } from "../../config/value-types.ts";
-import { decimalText } from "../../core/amounts.ts";
-import { accountOf, type PrivateKey } from "../../core/private-keys.ts";
+import type { PrivateKey } from "../../core/private-keys.ts";
 
 const refundsSchema = z.object({
   signer: signerSchema.describe('a table such as { private_key = "file:/run/secrets/refunds" }'),
   /** Gwei in the file. Yields wei. */
-  maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").optional(),
+  maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").default(10n ** 10n),
   /** Native units in the file, below which jobgate warns. Yields wei. */
-  minBalance: decimalAmount(18, "an amount of the native token").optional(),
+  minBalance: decimalAmount(18, "an amount of the native token").default(10n ** 15n),
 });
 
 /** The account that pays failed jobs back. */
@@ -21,11 +20,6 @@ export interface RefundsConfig {
   readonly maxFeePerGasWei: bigint;
   readonly minBalanceWei: bigint;
 }
-
-/** 10 gwei. */
-const DEFAULT_MAX_FEE_PER_GAS_WEI = 10n ** 10n;
-/** 0.001 native units. */
-const DEFAULT_MIN_BALANCE_WEI = 10n ** 15n;
 
 /** `[x402.refunds]` */
 export const refundsTable = ConfigTable.of({
@@ -41,27 +35,9 @@ export const refundsTable = ConfigTable.of({
     return signer;
   },
   complete: ({ refunds }, signer): RefundsConfig | undefined =>
-    refunds && { signer: required(signer), ...boundsOf(refunds) },
-  show: (config, { x402 }) =>
-    config === undefined
-      ? {}
-      : {
-          x402: {
-            refunds: {
-              account: accountOf(config.signer.privateKey),
-              maxFeePerGasGwei: decimalText(config.maxFeePerGasWei, 9),
-              minBalance: decimalText(config.minBalanceWei, 18),
-              promises: (x402?.jobs ?? []).flatMap(({ serviceId, jobIndex, onFailure }) =>
-                onFailure === undefined ? [] : { serviceId, jobIndex, onFailure },
-              ),
-            },
-          },
-        },
+    refunds && {
+      signer: required(signer),
+      maxFeePerGasWei: refunds.maxFeePerGasGwei,
+      minBalanceWei: refunds.minBalance,
+    },
 });
-
-function boundsOf({ maxFeePerGasGwei, minBalance }: Complete<z.output<typeof refundsSchema>>) {
-  return {
-    maxFeePerGasWei: maxFeePerGasGwei ?? DEFAULT_MAX_FEE_PER_GAS_WEI,
-    minBalanceWei: minBalance ?? DEFAULT_MIN_BALANCE_WEI,
-  };
-}

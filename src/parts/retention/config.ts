@@ -20,18 +20,4 @@ export const retentionTable = ConfigTable.of({
   in: ["store"],
   keys: { retention: ages.prefault({}) },
   complete: ({ retention }): RetentionConfig => retention,
-  show: ({ resultsDays, callsDays, paymentsDays, deadLettersDays }) => ({
-    store: {
-      retention: {
-        results: duration(resultsDays),
-        calls: duration(callsDays),
-        ...(paymentsDays === undefined ? {} : { payments: duration(paymentsDays) }),
-        ...(deadLettersDays === undefined ? {} : { deadLetters: duration(deadLettersDays) }),
-      },
-    },
-  }),
 });
-
-function duration(days: number) {
-  return { seconds: BigInt(Math.round(days * 86_400)), nanos: 0 };
-}

@@ -25,17 +25,17 @@ test("After a reload GetConfiguration shows the settings in use", async () => {
   async function shown() {
     const { answer } = await callJson(jobgate.operatorUrl, "GetConfiguration");
     const { store, runner, webhooks } = answer.configuration as {
-      store: { max_pending: string };
-      runner: { lease: string };
+      store: { max_pending: number };
+      runner: { lease_secs: number };
       webhooks: { endpoints: { path: string }[] };
     };
     return {
       maxPending: store.max_pending,
-      lease: runner.lease,
+      leaseSecs: runner.lease_secs,
       paths: webhooks.endpoints.map(({ path }) => path),
     };
   }
-  const before = { maxPending: "1000", lease: "60s", paths: ["/hooks/a"] };
+  const before = { maxPending: 1_000, leaseSecs: 60, paths: ["/hooks/a"] };
   expect(await shown()).toEqual(before);
   const endpoints = '[[webhooks.endpoints]]\npath = "/hooks/b"\njob_id = 4\n';
   await jobgate.reload(configOf({ leaseSecs: 7, maxPending: 7, endpoints }));

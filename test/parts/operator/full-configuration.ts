@@ -1,247 +1,243 @@
-import { privateKeyToAccount } from "viem/accounts";
-import type {
-  AcceptedToken,
-  Config,
-  Job,
-  JobPolicy,
-  RemoteFacilitatorConfig,
-  WebhookEndpoint,
-} from "../../../src/config/config.ts";
-import type { ConfigTable } from "../../../src/config/config-table.ts";
-import { callbacksTable } from "../../../src/parts/callbacks/config.ts";
-import { serviceTable } from "../../../src/parts/facilitator-service/config.ts";
-import { mcpTable } from "../../../src/parts/mcp/config.ts";
-import { mppTable } from "../../../src/parts/mpp/config.ts";
-import { engineTable, type PricingEngineConfig } from "../../../src/parts/pricing-engine/config.ts";
-import { type PushTargetConfig, pushTable } from "../../../src/parts/push/config.ts";
-import { receiptsTable } from "../../../src/parts/receipts/config.ts";
-import { refundsTable } from "../../../src/parts/refunds/config.ts";
-import { retentionTable } from "../../../src/parts/retention/config.ts";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Config } from "../../../src/config/config.ts";
+import { mistakeText } from "../../../src/config/mistakes.ts";
+import { loadConfig } from "../../../src/load-config.ts";
+import { makeCertificates } from "../../helpers/certificates.ts";
+import { KEYSTORES } from "../../helpers/keystores.ts";
 
-export const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
-const tcp = (port: number) => ({ kind: "tcp", host: "127.0.0.1", port }) as const;
+const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+const { file: keystore, password } = KEYSTORES.pbkdf2;
 
-/** Prefix of every generated secret. */
+/** Beginning of every secret that has no form of its own. */
 export const SECRET = "sEcReT";
 let count = 0;
-const secret = (): string => `${SECRET}${++count}`;
+const secret = (): string => `${SECRET}-${++count}-longer-than-words-of-paths`;
 /** A URL with a secret in every part that can hold one. */
-const secretUrl = (scheme = "https"): string =>
-  `${scheme}://${secret()}:${secret()}@host.example:444/v3/${secret()}?apikey=${secret()}#${secret()}`;
-/** The public URL; its path is not secret. */
-const publicUrl = (): string =>
-  `https://${secret()}:${secret()}@host.example/jobgate?key=${secret()}#${secret()}`;
+const secretUrl = (user = `${secret()}:${secret()}@`): string =>
+  `https://${user}host.example:444/v3/${secret()}?apikey=${secret()}#${secret()}`;
+const signingKey = (letter: string) => `whsec_${Buffer.from(letter.repeat(32)).toString("base64")}`;
 
-/** A value with everything that it can have, but for the entries of its lists. */
-type Filled<Value> = Value extends readonly unknown[] | ReadonlyMap<unknown, unknown>
-  ? Value
-  : Value extends object
-    ? {
-        readonly [Key in keyof Value as [Value[Key]] extends [undefined] ? never : Key]-?: Filled<Value[Key]>;
-      }
-    : Value;
-
-const RANGE = { address: "10.0.0.0", prefixBits: 8, family: "ipv4" } as const;
-const live = { maxAgeMs: 60_000, refreshMs: 1_000 };
-
-const TOKEN: Filled<AcceptedToken> = {
-  network: "eip155:84532",
-  asset: ADDRESS,
-  symbol: "USDC",
-  decimals: 6,
-  currency: "USD",
-  payTo: ADDRESS,
-  rate: { kind: "chainlink", rpcUrl: secretUrl(), feed: ADDRESS, ...live },
-  markupBps: 200,
-  transferMethod: "eip3009",
-  eip3009: { name: "USDC", version: "2" },
-  rpcUrl: secretUrl(),
-  confirmations: 3,
-  requireOnchainConfirmation: true,
+/** Secrets that have a form of their own. */
+export const KEYS = {
+  settler: "5e".repeat(32),
+  refunds: "6f".repeat(32),
+  mpp: "0123456789abcdef00112233445566778899aabbccddeeff0123456789abcdea",
+  push: signingKey("p"),
+  callback: signingKey("c"),
+  svix: signingKey("s"),
+  /** The private key of test 1 in RFC 8032, section 7.1. */
+  callbacks: "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=",
+  password,
+  keystore: KEYSTORES.pbkdf2.privateKey.slice(2),
 };
 
-const POLICY: Filled<JobPolicy> = {
-  serviceId: 1n,
-  jobIndex: 4,
-  invocationMode: "restricted_paid",
-  restriction: {
-    authMode: "payer_is_caller",
-    chainRpcUrl: secretUrl(),
-    chainContract: ADDRESS,
-    permissionCacheSecs: 30,
-  },
-};
+const TOML = `service_id = "18446744073709551615"
+callback_key = "env:CALLBACK_KEY"
 
-const JOB: Filled<Job> = {
-  serviceId: 1n,
-  jobIndex: 4,
-  name: "summarise",
-  title: "Summarise",
-  description: "Summarises.",
-  tags: ["text"],
-  policy: POLICY,
-  input: { contentType: "text/plain", schema: "{}", example: "" },
-  output: { contentType: "text/plain" },
-  requirePaymentIdentifier: true,
-  onFailure: "ask",
-  charge: ["fixed", "used"],
-  minCharge: { basisPoints: 1_050 },
-  price: { unit: "usd", amount: 10n ** 16n },
-  maxRunSecs: 90,
-  forwardHeaders: ["x-own"],
-};
+[store]
+url = "postgres://${secret()}:${secret()}@db.example:5432/jobgate?password=${secret()}"
+max_pending = 1_000
+pool_size = 20
+connect_timeout_secs = 2.5
+tls = "require"
+ca = "$DIR/authority.pem"
+retention = { payments_days = 0.5, dead_letters_days = 7 }
 
-const REMOTE: Filled<RemoteFacilitatorConfig> = {
-  kind: "remote",
-  name: "cdp.example",
-  url: secretUrl(),
-  headers: { "X-Api-Key": secret() },
-  cdp: { keyId: secret(), keySecret: secret() },
-  networks: ["eip155:8453"],
-};
+[runner]
+bind_address = "unix:/run/jobgate/runner.sock"
+token = "file:token"
+retry_base_secs = 1.5
+[runner.tls]
+cert = "$DIR/server.pem"
+key = "$DIR/server.key"
+client_ca = "$DIR/authority.pem"
 
-const ENDPOINT: Filled<WebhookEndpoint> = {
-  path: "/hooks/e",
-  jobId: 5n,
-  name: "Signed",
-  auth: { mode: "svix", secrets: [{ name: "new", secret: secret() }], toleranceSecs: 300 },
-  dedupe: { by: "header", header: "x-id", windowMs: 60_000 },
-  challenge: { parameter: "challenge", method: "GET", verify: { parameter: "token", token: secret() } },
-  rateLimitPerSecond: 50,
-  allowCidrs: [RANGE],
-  forwardHeaders: ["x-event"],
-};
+[operator]
+bind_address = "[::1]:8405"
+token = ["env:OPERATOR_TOKEN", "${secret()}"]
 
-export const PRIVATE_KEY = `0x${"5e".repeat(32)}` as const;
-export const ACCOUNT = privateKeyToAccount(PRIVATE_KEY).address;
-/** The private key of test 1 in RFC 8032, section 7.1. */
-export const CALLBACK_KEY = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=";
+[[push]]
+url = "${secretUrl()}"
+job_ids = [3]
+concurrency = 4
+timeout_secs = 1.5
+secret = ["${KEYS.push}", "env:CALLBACK_SECRET"]
 
-const PUSH: Filled<PushTargetConfig>[] = [
-  { url: secretUrl(), jobIds: [3n], concurrency: 4, timeoutMs: 1_500, secrets: [secret(), secret()] },
-];
+[[callbacks]]
+url = "${secretUrl("")}"
+events = ["dead_letter"]
+secret = "env:CALLBACK_SECRET"
+[[callbacks]]
+url = "https://host.example/"
+events = ["payment.settled"]
 
-const ENGINE: Filled<PricingEngineConfig> = {
-  url: secretUrl("http"),
-  bindAddress: tcp(8404),
-  proofOfWorkBits: 20,
-  signing: { chainId: 1, verifyingContract: ADDRESS, operatorAddress: ADDRESS },
-};
+[pricing_engine]
+url = "${secretUrl("").replace(/\?.*/, "")}"
+chain_id = 1
+verifying_contract = "${ADDRESS}"
+operator_address = "${ADDRESS}"
 
-const CALLBACKS = {
-  endpoints: [
-    { url: secretUrl(), events: ["dead_letter"], secrets: [secret()] },
-    { url: secretUrl(), events: ["payment.settled"], secrets: [] },
-  ],
-  keys: [CALLBACK_KEY],
-};
+[mcp]
+enabled = true
+allowed_origins = ["https://agent.example"]
 
-const PARTS = new Map<ConfigTable, unknown>([
-  [pushTable, PUSH],
-  [callbacksTable, CALLBACKS],
-  [engineTable, ENGINE],
-  [retentionTable, { resultsDays: 30, callsDays: 90, paymentsDays: 0.5, deadLettersDays: 7 }],
-  [
-    refundsTable,
-    { signer: { privateKey: PRIVATE_KEY }, maxFeePerGasWei: 1_500_000_000n, minBalanceWei: 10n ** 16n },
-  ],
-  [receiptsTable, { signer: { privateKey: PRIVATE_KEY } }],
-  [mppTable, { realm: "pay.example", secretKeys: [secret(), secret()], challengeTtlSecs: 120 }],
-  [mcpTable, { allowedOrigins: ["https://agent.example"] }],
-  [serviceTable, { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] }],
-]);
+[x402]
+bind_address = "127.0.0.1:8402"
+public_url = "https://host.example/jobgate/"
+service_name = "Shop"
+default_invocation_mode = "public_paid"
+forward_headers = ["X-All"]
+trusted_proxies = ["10.0.0.0/8"]
+cors_origins = ["https://shop.example"]
+rate_per_native_unit = "3200"
+markup_bps = 200
+receipts.signer.private_key = "${KEYS.settler}"
+callbacks = { ports = [443, 8443], allowed_addresses = ["10.0.0.0/8"] }
+mpp = { realm = "pay.example", secret_key = "${KEYS.mpp}", challenge_ttl_secs = 120 }
+[x402.refunds]
+signer = { private_key = "0x${KEYS.refunds}" }
+max_fee_per_gas_gwei = "1.5"
+min_balance = "0.01"
+[x402.facilitator_service]
+bind_address = "127.0.0.1:8406"
+tokens = ["${secret()}", { name = "shop", token = "${secret()}" }]
 
-/** Everything that a configuration can have. Its type demands what is new, too. */
-export const FULL: Filled<Config> = {
-  serviceId: 18446744073709551615n,
-  store: {
-    url: `postgres://${secret()}:${secret()}@db.example:5432/jobgate?password=${secret()}`,
-    maxPending: 1_000,
-    poolSize: 20,
-    connectTimeoutMs: 60_000,
-    tls: "require",
-    ca: secret(),
-  },
-  runner: {
-    bindAddress: { kind: "unix", path: "/run/jobgate/runner.sock" },
-    tokens: [secret()],
-    leaseMs: 60_000,
-    maxAttempts: 10,
-    retryBaseMs: 1_500,
-    retryMaxMs: 300_000,
-    drainMs: 20_000,
-    tls: { cert: `/etc/${secret()}`, key: `/etc/${secret()}`, clientCa: `/etc/${secret()}` },
-  },
-  parts: PARTS,
-  operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
-  x402: {
-    bindAddress: tcp(8402),
-    publicUrl: publicUrl(),
-    facilitators: [
-      {
-        kind: "remote",
-        name: "host.example:444/v3",
-        url: secretUrl(),
-        headers: { "X-Api-Key": secret() },
-      },
-      REMOTE,
-      {
-        kind: "local",
-        name: "local",
-        signers: [{ privateKey: PRIVATE_KEY }],
-        chains: [{ network: "eip155:84532", rpcUrl: secretUrl() }],
-        maxFeePerGasWei: 2_500_000_000n,
-        minBalanceWei: 10n ** 15n,
-      },
-    ],
-    parts: PARTS,
-    paysBack: true,
-    jobs: [JOB, { serviceId: 1n, jobIndex: 5 }],
-    callbacks: { ports: [443, 8443], allowedAddresses: [RANGE] },
-    serviceName: "Shop",
-    forwardHeaders: ["x-all"],
-    facilitatorTimeoutMs: 30_000,
-    quoteTtlSecs: 300,
-    maxBodyBytes: 1_048_576,
-    corsOrigins: ["https://shop.example"],
-    trustedProxies: [RANGE],
-    maxUndecided: 100_000,
-    maxOpenPerPayer: 256,
-    settleMarginSecs: 60,
-    defaultInvocationMode: "public_paid",
-    acceptedTokens: [
-      { ...TOKEN, rate: { kind: "fixed", ratePerNativeUnit: "3200" } },
-      TOKEN,
-      { ...TOKEN, rate: { kind: "http", url: secretUrl(), pointer: `/${secret()}`, ...live } },
-    ],
-    jobPolicies: [POLICY],
-    priceSource: "map",
-    jobPricing: new Map([["18446744073709551615/7", 1_000_000_000_000_000n]]),
-    limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 128, maxVerifies: 512 },
-  },
-  webhooks: {
-    bindAddress: tcp(9090),
-    trustedProxies: [{ address: "2001:db8::1", prefixBits: 128, family: "ipv6" }],
-    maxBodyBytes: 2_048,
-    endpoints: [
-      { path: "/hooks/a", jobId: 1n, auth: { mode: "none" } },
-      {
-        path: "/hooks/b",
-        jobId: 2n,
-        auth: { mode: "bearer", secrets: [{ name: "secret", secret: secret() }] },
-      },
-      {
-        path: "/hooks/c",
-        jobId: 3n,
-        auth: { mode: "hmac-sha256", secrets: [{ name: "secret", secret: secret() }] },
-        name: "Alerts",
-      },
-      {
-        path: "/hooks/d",
-        jobId: 4n,
-        auth: { mode: "api-key", secrets: [{ name: "secret", secret: secret() }], header: "X-API-Key" },
-      },
-      ENDPOINT,
-    ],
-  },
-};
+[[x402.facilitators]]
+url = "${secretUrl().replace(/\?.*/, "")}"
+auth.headers = { X-Api-Key = "${secret()}", X-Name = "env:OPERATOR_TOKEN" }
+[[x402.facilitators]]
+url = "https://cdp.example/platform/v2/x402"
+auth.cdp = { key_id = "${secret()}", key_secret = "env:CDP_SECRET" }
+networks = ["base"]
+[[x402.facilitators]]
+local = true
+signer = [{ private_key = "${KEYS.settler}" }, { keystore = "keystore.json", password = "${KEYS.password}" }]
+rpc_urls = { base-sepolia = "${secretUrl()}" }
+max_fee_per_gas_gwei = "2.5"
+
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base-sepolia"
+pay_to = "${ADDRESS}"
+rpc_url = "${secretUrl()}"
+confirmations = 3
+[[x402.accepted_tokens]]
+network = "eip155:84532"
+asset = "${ADDRESS}"
+symbol = "USDC"
+decimals = 6
+transfer_method = "permit2"
+pay_to = "${ADDRESS}"
+rpc_url = "env:RPC_URL"
+markup_bps = 0
+rate_source.chainlink = { rpc_url = "${secretUrl()}", feed = "${ADDRESS}", max_age_secs = 60, refresh_secs = 0.5 }
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base"
+pay_to = "${ADDRESS}"
+rpc_url = "env:RPC_URL"
+rate_source.http = { url = "${secretUrl()}", pointer = "/rates/ETH", max_age_secs = 60 }
+
+[[x402.job_policies]]
+service_id = 1
+job_index = 4
+invocation_mode = "restricted_paid"
+auth_mode = "payer_is_caller"
+chain_rpc_url = "${secretUrl()}"
+chain_contract = "${ADDRESS}"
+permission_cache_secs = 30
+
+[[jobs]]
+service_id = 1
+job_index = 4
+name = "summarise"
+title = "Summarise"
+description = "Summarises."
+tags = ["text"]
+price = "$0.01"
+require_payment_identifier = true
+charge = ["fixed", "used"]
+min_charge = "10.5%"
+on_failure = "ask"
+input = { content_type = "application/json", schema = "schema.json", example = "example.json" }
+output = { content_type = "text/plain" }
+max_run_secs = 90
+forward_headers = ["x-own"]
+[[jobs]]
+job_index = 5
+price = "engine"
+
+[job_pricing.1]
+7 = "1000000000000000"
+
+[webhooks]
+bind_address = "127.0.0.1:9090"
+max_body_bytes = 2048
+trusted_proxies = ["2001:db8::1"]
+[[webhooks.endpoints]]
+path = "/hooks/a"
+job_id = 1
+[[webhooks.endpoints]]
+path = "/hooks/b"
+job_id = 2
+auth = "bearer"
+secret = "${secret()}"
+[[webhooks.endpoints]]
+path = "/hooks/c"
+job_id = 3
+auth = "github"
+secrets = ["env:OPERATOR_TOKEN", "${secret()}"]
+dedupe = false
+[[webhooks.endpoints]]
+path = "/hooks/d"
+job_id = 4
+name = "Alerts"
+auth = "api-key"
+secrets = [{ name = "new", secret = "env:OPERATOR_TOKEN" }, { name = "old", secret = "${secret()}" }]
+[[webhooks.endpoints]]
+path = "/hooks/e"
+job_id = 5
+auth = "svix"
+secrets = [{ name = "new", secret = "${KEYS.svix}" }]
+dedupe = { header = "X-Id", window_secs = 60 }
+challenge = { parameter = "challenge", token_parameter = "token", token = "${secret()}" }
+rate_limit_per_second = 50
+allow_cidrs = ["10.0.0.0/8"]
+forward_headers = ["X-Event"]
+`;
+
+/** Loads a configuration with every table, and with a secret wherever one can be. */
+export async function loadFullConfiguration(): Promise<{
+  config: Config;
+  /** Folders of the files that keys name. */
+  folders: readonly string[];
+}> {
+  const certificates = await makeCertificates({ server: {} });
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-full-"));
+  const files = {
+    "jobgate.toml": TOML.replaceAll("$DIR/", `${certificates.file("")}/`),
+    "keystore.json": keystore,
+    "schema.json": "{}",
+    "example.json": "{}",
+    token: secret(),
+  };
+  try {
+    for (const [name, text] of Object.entries(files))
+      await writeFile(join(folder, name), text, { mode: 0o600 });
+    const env = {
+      CALLBACK_KEY: KEYS.callbacks,
+      CALLBACK_SECRET: KEYS.callback,
+      OPERATOR_TOKEN: secret(),
+      RPC_URL: secretUrl(),
+      CDP_SECRET: Buffer.alloc(64, SECRET).toString("base64"),
+    };
+    const result = await loadConfig({ path: join(folder, "jobgate.toml"), env });
+    if (!result.ok) throw new Error(result.mistakes.map(mistakeText).join("\n"));
+    return { config: result.config, folders: [folder, certificates.file("")] };
+  } finally {
+    await rm(folder, { recursive: true });
+    await certificates.stop();
+  }
+}

@@ -84,6 +84,7 @@ export async function startOperator(
     store: { url: `sqlite:${opened.path}`, maxPending },
     runner: runnerConfig,
     parts: new Map(),
+    shown: {},
     operator: { bindAddress: loopback, tokens: [] },
   };
   const runners = new RunnerServer({

@@ -1,3 +1,4 @@
+import type { JsonObject } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Revenue } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, exactAmount, plural, spanText } from "../../../page/shared/format.js";
@@ -149,6 +150,18 @@ export function RevenuePanel({ filters }: { filters: Filters }) {
   );
 }
 
+interface AcceptedToken {
+  readonly network: string;
+  readonly asset: string;
+  readonly decimals: number;
+}
+
+/** Returns the tokens that a configuration accepts. */
+function acceptedTokens(configuration: JsonObject | undefined): readonly AcceptedToken[] {
+  const { x402 } = (configuration ?? {}) as { x402?: { accepted_tokens: readonly AcceptedToken[] } };
+  return x402?.accepted_tokens ?? [];
+}
+
 function TokenRevenue(options: {
   readonly revenue: readonly Revenue[];
   readonly first: number;
@@ -158,7 +171,7 @@ function TokenRevenue(options: {
   const { bucketMs, buckets, text } = PERIODS[period];
   const { data } = useConfiguration();
   const { network = "", asset = "", symbol = "" } = revenue[0] ?? {};
-  const token = data?.configuration?.x402?.acceptedTokens.find(
+  const token = acceptedTokens(data?.configuration).find(
     (one) => one.network === network && one.asset.toLowerCase() === asset.toLowerCase(),
   );
   const format = (units: bigint) =>

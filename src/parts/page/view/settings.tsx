@@ -1,7 +1,5 @@
-import { toJson } from "@bufbuild/protobuf";
-import { ConfigurationSchema } from "../../../gen/jobgate/v1/configuration_pb.ts";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rate } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { countText, durationText } from "../../../page/shared/format.js";
 import { useConfiguration, useInfo, useRates } from "./client.ts";
 import { Hint, Table } from "./controls.tsx";
 import { Ago, Badge, Facts } from "./format.tsx";
@@ -10,9 +8,6 @@ import { Ago, Badge, Facts } from "./format.tsx";
 export function Settings() {
   const { data: info } = useInfo();
   const { data } = useConfiguration();
-  const configuration =
-    data?.configuration &&
-    toJson(ConfigurationSchema, data.configuration, { useProtoFieldName: true, alwaysEmitImplicit: true });
   return (
     <>
       <div class="columns">
@@ -36,7 +31,7 @@ export function Settings() {
           <h2 id="configuration">Configuration</h2>
           <p class="muted">defaults and reloads included, without secrets</p>
         </div>
-        <div class="groups">{configuration && <Group name="service" values={configuration} />}</div>
+        <div class="groups">{data?.configuration && <Group name="" table={data.configuration} />}</div>
       </section>
     </>
   );
@@ -88,39 +83,45 @@ function RateState({ usable, asOf, problem }: Rate) {
   );
 }
 
-type Json = ReturnType<typeof toJson>;
-
-/** The values of one table of the configuration, and its tables after it. */
-function Group({ name, values }: { name: string; values: Json }) {
-  const entries = Object.entries(values ?? {}) as [string, Json][];
-  const tables = entries.flatMap(([key, value]) =>
-    (Array.isArray(value) ? value : [value]).filter(isTable).map((table) => ({ key, table })),
-  );
+/** The values of one table of the configuration, and its tables after it, each under its path in the file. */
+function Group({ name, table }: { name: string; table: JsonObject }) {
+  const entries = Object.entries(table);
+  const tables = entries.flatMap(([key, value]) => {
+    const path = name === "" ? key : `${name}.${key}`;
+    if (isTable(value)) return [{ path, table: value }];
+    return isTableList(value) ? value.map((item, i) => ({ path: `${path}[${i}]`, table: item })) : [];
+  });
   const facts = entries
-    .filter(([, value]) => !isTable(Array.isArray(value) ? (value[0] ?? null) : value))
+    .filter(([, value]) => !isTable(value) && !isTableList(value))
     .map(([key, value]) => [key, <span class="mono">{valueText(value)}</span>] as const);
   return (
     <>
-      <section class="group">
-        <h3>{name.replaceAll("_", " ")}</h3>
-        <Facts facts={facts} />
-      </section>
-      {tables.map(({ key, table }, index) => (
-        <Group key={`${key} ${index}`} name={key} values={table} />
+      {facts.length > 0 && (
+        <section class="group">
+          <h3>{name || "service"}</h3>
+          <Facts facts={facts} />
+        </section>
+      )}
+      {tables.map(({ path, table }) => (
+        <Group key={path} name={path} table={table} />
       ))}
     </>
   );
 }
 
-function isTable(value: Json): boolean {
+function isTable(value: JsonValue): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function valueText(value: Json): string {
+function isTableList(value: JsonValue): value is JsonObject[] {
+  return Array.isArray(value) && value.length > 0 && value.every(isTable);
+}
+
+function valueText(value: JsonValue): string {
   if (Array.isArray(value)) return value.map(valueText).join(", ") || "none";
-  if (typeof value === "boolean") return value ? "yes" : "no";
-  if (typeof value === "number") return countText(value);
-  const text = String(value);
-  if (/^\d+(\.\d+)?s$/.test(text)) return durationText(text);
-  return text || "–";
+  return isTable(value)
+    ? Object.entries(value)
+        .map(([key, item]) => `${key} = ${valueText(item)}`)
+        .join(", ")
+    : String(value);
 }

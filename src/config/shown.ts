@@ -1,0 +1,42 @@
+import * as z from "zod";
+import { optionFor, withoutDefault } from "./check-shape.ts";
+import { isTable } from "./config-files.ts";
+import { fileKey, type Place } from "./mistakes.ts";
+import { notesOf, type Scalar } from "./wrong-value.ts";
+
+/** What operators see of a value of the configuration, without secrets. */
+export type Shown = Scalar | Shown[] | ShownTable;
+
+/** Keys of a table, as the file spells them, with what operators see of their values. */
+export type ShownTable = { [key: string]: Shown };
+
+/**
+ * Returns what operators see of a checked value. Of a value whose kind has no view they see only where it comes from, or
+ * that it is set.
+ */
+function shown(declared: z.core.$ZodType, value: unknown, place: Place): Shown {
+  const schema = withoutDefault(declared);
+  if (schema instanceof z.ZodObject && isTable(value)) return shownTable(schema, value, place);
+  if (schema instanceof z.ZodRecord && isTable(value) && notesOf(schema.keyType).view !== undefined) {
+    const entries = Object.entries(value);
+    return Object.fromEntries(
+      entries.map(([key, item]) => [key, shown(schema.valueType, item, place.at(key))]),
+    );
+  }
+  if (schema instanceof z.ZodArray && Array.isArray(value))
+    return value.map((item, i) => shown(schema.element, item, place.at(i)));
+  const option = schema instanceof z.ZodUnion ? optionFor(schema, value) : undefined;
+  if (option !== undefined) return shown(option, value, place);
+  return place.view ?? notesOf(schema).view?.(value) ?? place.origin ?? "set";
+}
+
+/** Returns what operators see of the keys of a table. A key without a value is left out. */
+export function shownTable(schema: z.ZodObject, table: object, place: Place): ShownTable {
+  const values = table as Readonly<Record<string, unknown>>;
+  const seen: ShownTable = {};
+  for (const [name, schemaOfKey] of Object.entries(schema.shape)) {
+    const key = fileKey(name);
+    if (values[name] !== undefined) seen[key] = shown(schemaOfKey, values[name], place.at(key));
+  }
+  return seen;
+}
