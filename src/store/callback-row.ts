@@ -19,6 +19,28 @@ export interface CallbackRow {
   ended_at: number | null;
 }
 
+/** Row of an operator's URL. `events` has a blank around each event. */
+export interface EndpointRow {
+  readonly url: string;
+  readonly host: string;
+  readonly events: string;
+}
+
+/** Columns of a new row. */
+export const NEW_CALLBACK_COLUMNS = [
+  "event",
+  "call_id",
+  "at",
+  "data",
+  "url",
+  "host",
+  "is_buyers",
+  "due_at",
+  "give_up_at",
+] as const satisfies readonly (keyof CallbackRow)[];
+
+export type NewCallbackRow = Readonly<Pick<CallbackRow, (typeof NEW_CALLBACK_COLUMNS)[number]>>;
+
 /** Columns that change after a row was inserted. */
 export const CHANGED_CALLBACK_COLUMNS = [
   "state",

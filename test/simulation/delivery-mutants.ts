@@ -1,6 +1,7 @@
 import type { WorldMutant } from "./bundle-gateway.ts";
 
 const SENDER = "parts/callbacks/callback-sender.ts";
+const CALLBACKS = "store/machine/callbacks.ts";
 const ANSWER = "parts/callbacks/callback-answer.ts";
 
 /** Guards of deliveries and callbacks that are missed in some world. */
@@ -80,7 +81,14 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   {
     name: "nobody is called back about a job by use",
     seed: 5,
-    file: "store/sqlite/schema/callbacks.ts",
-    ...{ from: "WHEN NEW.ceiling IS NOT NULL AND", to: "WHEN NEW.ceiling = '' AND" },
+    ...{
+      file: CALLBACKS,
+      from: "payment.ceiling !== null && isCertain",
+      to: 'payment.ceiling === "" && isCertain',
+    },
+  },
+  {
+    name: "nobody is called back about a dead letter",
+    ...{ file: CALLBACKS, from: '...called(ended(call, payment, "failed", at), known),', to: "" },
   },
 ];

@@ -3,6 +3,7 @@ import type { WorldMutant } from "./bundle-gateway.ts";
 const SENDER = "parts/transactions/sender.ts";
 const SENT = "parts/transactions/sent-transactions.ts";
 const BOOKS = "store/machine/books.ts";
+const REFUNDS = "store/machine/refunds.ts";
 const REFUND_RULES = "store/rules/refunds.ts";
 
 /** Guards of the transactions that a gateway sends itself, of refunds and of the books. */
@@ -82,14 +83,17 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund is sent although the operator has to be asked",
     seed: 5,
-    file: "store/sqlite/schema/refunds.ts",
-    ...{ from: "on_failure = 'refund' AND closed IS NULL,", to: "1," },
+    ...{ file: REFUNDS, from: 'payment.on_failure === "refund" && payment.closed === null', to: "true" },
+  },
+  {
+    name: "no refund is owed for a dead letter",
+    ...{ file: REFUNDS, from: 'payment.on_failure === "keep"', to: 'payment.on_failure !== "ask"' },
   },
   {
     name: "a refund that is sent stays owed",
     seed: 3,
     file: "store/sqlite/operations/refunds.ts",
-    ...{ from: "refunds.write(row);\n      queueTransaction(", to: "queueTransaction(" },
+    ...{ from: "write(before, row);\n      queueTransaction(", to: "queueTransaction(" },
   },
   {
     name: "the fee of a transaction that reverted is not booked",

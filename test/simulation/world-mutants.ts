@@ -12,6 +12,7 @@ const CHARGES = "store/rules/charges.ts";
 const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
 const DELIVERIES = "store/rules/repeated-deliveries.ts";
 const QUOTES = "x402/prices/quote-book.ts";
+const METERED = "store/machine/metered.ts";
 const CALLS = "store/sqlite/operations/job-calls.ts";
 
 /** Guards that are missed in some world: with each seed, clients, faults and crashes are others. */
@@ -129,8 +130,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a charge of nothing is settled",
     seed: 2,
-    file: "store/sqlite/schema/by-use.ts",
-    ...{ from: "iif(NEW.charge = '0', 'released', 'settling')", to: "'settling'" },
+    ...{ file: CHARGES, from: 'amount === "0" ? "released" : "settling"', to: '"settling"' },
   },
   {
     name: "a charge of less than the ceiling is settled at the ceiling",
@@ -149,11 +149,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a job that failed is charged",
     seed: 3,
-    file: "store/sqlite/schema/by-use.ts",
-    ...{
-      from: "SET state = 'released', amount = '0',",
-      to: "SET state = 'settling',",
-    },
+    ...{ file: METERED, from: 'charged(payment, "0", at)', to: "charged(payment, payment.amount, at)" },
   },
   {
     name: "a reported charge counts twice as a payment ends",

@@ -39,12 +39,18 @@ const REMOVE = {
 /** Skips rows that somebody else has locked: the next round finds them again. */
 function removeCounted(kind: keyof ReturnType<typeof countedKinds>) {
   const { table, countedAs } = countedKinds("jobgate.")[kind];
+  // Once its payment is forgotten, an adoption must not sell a job again.
+  const forgetAdoptions = `adoptions AS (
+       DELETE FROM jobgate.adopted_payments AS adopted USING gone
+        WHERE (adopted.payer, adopted.nonce, adopted.network, adopted.asset)
+            = (gone.payer, gone.nonce, gone.network, gone.asset)),`;
   return statement<{ n: number }>(
     `prune_${kind}`,
     `WITH gone AS (
        DELETE FROM jobgate.${table} WHERE call_id = ANY (ARRAY (
          SELECT call_id FROM jobgate.${table} WHERE call_id = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED))
-       RETURNING ${countedAs} AS name),
+       RETURNING ${countedAs} AS name${kind === "payments" ? ", payer, nonce, network, asset" : ""}),
+     ${kind === "payments" ? forgetAdoptions : ""}
      counted AS (
        INSERT INTO jobgate.pruned AS sums SELECT name, count(*) FROM gone GROUP BY name
        ON CONFLICT (name) DO UPDATE SET n = sums.n + excluded.n)

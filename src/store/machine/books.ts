@@ -11,7 +11,7 @@ export const BOOKS: Reactions = {
   paymentDecided({ payment }) {
     if (payment.state !== "settled") return [];
     const { updated_at: at, amount, ceiling, settlement, block_number, network, asset, symbol } = payment;
-    const hash = { transaction_hash: transactionOf(settlement), block_number };
+    const hash = { transaction_hash: transactionOf(settlement) || null, block_number };
     const kind = ceiling === null ? "payment" : "charge";
     return [
       moved({ ...saleOf(payment), ...hash, at, kind, amount }),
@@ -76,11 +76,11 @@ function saleOf(payment: SoldPayment) {
   } satisfies Partial<NewMovementRow>;
 }
 
-/** Reads the transaction from the JSON of a settlement response. */
+/** Reads the transaction from the JSON of a settlement response; empty for a payment that the operator closed. */
 export function transactionOf(settlement: string | null): string | null {
   try {
     const { transaction } = JSON.parse(settlement ?? "{}") as { readonly transaction?: unknown };
-    return typeof transaction === "string" && transaction !== "" ? transaction : null;
+    return typeof transaction === "string" ? transaction : null;
   } catch {
     return null;
   }

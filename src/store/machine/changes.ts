@@ -1,3 +1,5 @@
+import type { JobCallOrigin } from "../../core/job-call.ts";
+import type { EndpointRow, NewCallbackRow } from "../callback-row.ts";
 import type { NewMovementRow } from "../movement-row.ts";
 import type { PaymentRow } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
@@ -20,19 +22,47 @@ export const SOLD_COLUMNS = [
   "rate",
   "settlement",
   "block_number",
+  "reason",
+  "closed",
   "ceiling",
+  "on_failure",
+  "callback_url",
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
 
 export type SoldPayment = Readonly<Pick<PaymentRow, (typeof SOLD_COLUMNS)[number]>>;
 
-/** Change of a row that a commit makes, with the row as it is after the change. */
+/** Columns of a JobCall that ended. */
+export interface EndedCall {
+  readonly call_id: number;
+  readonly origin: JobCallOrigin;
+  readonly job_id: string;
+  readonly service_id: string;
+  readonly attempts: number;
+}
+
+/** Change that a commit makes, with the row as it is after the change. Times are Unix milliseconds. */
 export type Change =
-  /** The payment's state became another one. */
+  /** A payment's state became another one. */
   | { readonly kind: "paymentDecided"; readonly payment: SoldPayment }
   /** The chain contradicts a decided payment. */
   | { readonly kind: "paymentContradicted"; readonly payment: SoldPayment; readonly at: number }
-  | { readonly kind: "refundChanged"; readonly refund: RefundRow }
+  /** A JobCall was acked. `charge` is what its payment by use is charged; null for any other JobCall. */
+  | {
+      readonly kind: "finished";
+      readonly call: EndedCall;
+      readonly charge: string | null;
+      readonly at: number;
+    }
+  | { readonly kind: "deadLettered"; readonly call: EndedCall; readonly reason: string; readonly at: number }
+  /** A dead letter is in the queue again. */
+  | { readonly kind: "revived"; readonly callId: number }
+  /** A refund's state became another one; `from` is undefined for a new refund. */
+  | {
+      readonly kind: "refundChanged";
+      readonly from: RefundRow["state"] | undefined;
+      readonly refund: RefundRow;
+    }
   /** A transaction that was sent is in a block. */
   | { readonly kind: "transactionMined"; readonly transaction: TransactionRow };
 
@@ -46,8 +76,13 @@ export interface Revenue {
   readonly amount: string;
 }
 
-/** Further write of the same commit, which a change causes. */
+/** Further write of the same commit, which a change causes. A payment or a refund that it writes is a change again. */
 export type Effect =
+  | { readonly kind: "payment"; readonly row: SoldPayment }
+  | { readonly kind: "refund"; readonly from: RefundRow["state"] | undefined; readonly row: RefundRow }
+  /** Watches a payment that the chain may still contradict. */
+  | { readonly kind: "watch"; readonly payment: SoldPayment; readonly since: number }
+  | { readonly kind: "callback"; readonly row: NewCallbackRow }
   | { readonly kind: "movement"; readonly row: NewMovementRow }
   | { readonly kind: "revenue"; readonly revenue: Revenue };
 
@@ -55,11 +90,22 @@ export type Effect =
 export interface Known {
   /** Finds the payment of a JobCall. */
   payment(callId: number): SoldPayment | undefined;
+  /** Finds the refund of a JobCall, also one that was cancelled. */
+  refund(callId: number): RefundRow | undefined;
   /** Finds the account that sent a refund's transaction. */
   refundAccount(refund: RefundRow): string | null;
+  /** Returns true for a JobCall that was acked. */
+  hasSucceeded(callId: number): boolean;
+  /** The operator's URLs. */
+  endpoints(): readonly EndpointRow[];
 }
 
 /** Effects of changes, by the kind of the change. */
 export type Reactions = {
   readonly [Kind in Change["kind"]]?: (change: Extract<Change, { kind: Kind }>, known: Known) => Effect[];
 };
+
+/** Finds the payment of a JobCall, which a webhook's JobCall does not have. */
+export function paymentOf({ call_id, origin }: EndedCall, known: Known): SoldPayment | undefined {
+  return origin === "x402" ? known.payment(call_id) : undefined;
+}

@@ -1,7 +1,10 @@
 import { BOOKS } from "./books.ts";
+import { CALLBACKS } from "./callbacks.ts";
 import type { Change, Effect, Known, Reactions } from "./changes.ts";
+import { METERED } from "./metered.ts";
+import { REFUNDS } from "./refunds.ts";
 
-const REACTIONS: readonly Reactions[] = [BOOKS];
+const REACTIONS: readonly Reactions[] = [METERED, REFUNDS, BOOKS, CALLBACKS];
 
 /** Decides what else a commit writes because of a change. */
 export function react(change: Change, known: Known): Effect[] {

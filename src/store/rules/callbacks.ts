@@ -1,4 +1,4 @@
-import type { CallbackRow } from "../callback-row.ts";
+import type { CallbackRow, EndpointRow } from "../callback-row.ts";
 import {
   CALLBACK_TRIED_MS,
   type CallbackEndpoint,
@@ -28,7 +28,6 @@ export function retriedNow(row: CallbackRow | undefined, now: number): CallbackR
   return { ...row, state: "pending", due_at: now, give_up_at: now + CALLBACK_TRIED_MS, ended_at: null };
 }
 
-/** Columns of a row of `callback_endpoints`. The triggers find an event between blanks. */
-export function toEndpointRow({ url, events }: CallbackEndpoint) {
+export function toEndpointRow({ url, events }: CallbackEndpoint): EndpointRow {
   return { url, host: new URL(url).host, events: ` ${events.join(" ")} ` };
 }

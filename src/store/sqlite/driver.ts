@@ -34,14 +34,15 @@ export function prepareRows<T>(
   return (parameters) => JSON.parse(statement.get(parameters)?.rows ?? "[]") as T[];
 }
 
-/** Prepares an insert of a row. */
+/** Prepares an insert of a row. @param conflict `ON CONFLICT …` */
 export function prepareInsert<Row extends Readonly<Record<Column, SqlValue>>, Column extends string>(
   database: Database,
   table: string,
   columns: readonly Column[],
+  conflict = "",
 ): (row: Row) => void {
   const insert = database.prepare(
-    `INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()})`,
+    `INSERT INTO ${table} (${columns.join()}) VALUES (${columns.map(() => "?").join()}) ${conflict}`,
   );
   return (row) => void insert.run(columns.map((column) => row[column]));
 }

@@ -1,7 +1,7 @@
 import type { Capacity } from "../../../store/new-call.ts";
 import type { Input, Outcome, WriteName } from "../../../store/operations.ts";
 import type { Sql } from "../sql.ts";
-import type { Effects } from "./effects.ts";
+import type { PostgresEffects } from "./effects.ts";
 
 /** An operation of a batch, and the place for its outcome. */
 export type Entry<Name extends WriteName = WriteName> = {
@@ -30,7 +30,7 @@ export interface BatchContext {
   readonly capacity: Capacity;
   /** Returns a unique call ID. */
   takeCallId(): number;
-  readonly effects: Effects;
+  readonly effects: PostgresEffects;
   /** JobCalls that this batch made ready. */
   readonly madeReady: Set<number>;
   /** True when the batch will be rolled back, so that work of several rounds can stop. */
@@ -44,8 +44,11 @@ export interface BatchContext {
 export interface BatchPart {
   /** Number of call ids that it may need. */
   readonly callIds: number;
-  /** Reads and locks the rows that decide. Sends its statements before it first waits. */
-  load(sql: Sql, effects: Effects): Promise<void>;
+  /**
+   * Reads and locks the rows that decide. Sends its statements before it first waits, and says before what reactions will
+   * need to know.
+   */
+  load(sql: Sql, effects: PostgresEffects): Promise<void>;
   /** Decides each operation, in order, and writes the changes. Sends its statements before it first waits. */
   write(context: BatchContext): Promise<void>;
 }

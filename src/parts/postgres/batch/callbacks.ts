@@ -39,7 +39,7 @@ const FORGET_CALLBACKS = statement(
      SELECT id FROM jobgate.callbacks WHERE ended_at <= $1 ORDER BY ended_at LIMIT ${FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
 );
 
-/** Operations on callbacks that write. Triggers add them. */
+/** Operations on callbacks that write; the machine adds callbacks. */
 export class CallbacksPart implements BatchPart {
   readonly callIds = 0;
   readonly #endpoints: readonly Entry<"useCallbackEndpoints">[];

@@ -1,4 +1,3 @@
-import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type {
   AckedLease,
   BuriedCall,
@@ -8,8 +7,9 @@ import type {
   Lease,
   Progress,
 } from "../../../store/contract/work-queue.ts";
+import type { EndedCall } from "../../../store/machine/changes.ts";
+import { charged, decidedCharge } from "../../../store/machine/metered.ts";
 import type { Outcome } from "../../../store/operations.ts";
-import type { RefundRow } from "../../../store/refund-row.ts";
 import { type CallStep, STREAM_ENDED, withStep } from "../../../store/rules/call-steps.ts";
 import {
   AUTHORIZATION_ENDED,
@@ -28,19 +28,11 @@ import {
 import { canRetry } from "../../../store/rules/refunds.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
-import {
-  AUTHORIZED,
-  type AuthorizedPayment,
-  chargePayments,
-  decidedCharge,
-  stillAuthorized,
-} from "./charges.ts";
+import type { PostgresEffects } from "./effects.ts";
 import { packed } from "./new-rows.ts";
 
 /** Columns of a JobCall that can change. */
-interface CallRow extends LeaseColumns, AttemptColumns, ChargeColumns {
-  readonly call_id: number;
-  readonly origin: JobCallOrigin;
+interface CallRow extends EndedCall, LeaseColumns, AttemptColumns, ChargeColumns {
   readonly subscriber: string | null;
   readonly claimed_at: number | null;
   readonly history: readonly CallStep[] | null;
@@ -48,9 +40,6 @@ interface CallRow extends LeaseColumns, AttemptColumns, ChargeColumns {
   readonly progress_text: string | null;
   readonly dead_at: number | null;
   readonly dead_reason: string | null;
-  /** Null: no refund. */
-  readonly refund_state: RefundRow["state"] | null;
-  readonly authorized: AuthorizedPayment | null;
 }
 
 interface FinishedCall {
@@ -63,10 +52,8 @@ interface FinishedCall {
 // Ordered alike in all batches, so that no two wait for each other.
 const LOCK_CALLS = statement<CallRow>(
   "lock_calls",
-  `SELECT call_id, origin, state, visible_at, attempts, forgiven, lease_token, subscriber, claimed_at, history,
-          progress_percent, progress_text, dead_at, dead_reason, ceiling, min_charge, charge_so_far,
-          ${AUTHORIZED} AS authorized,
-          (SELECT refunds.state FROM jobgate.refunds WHERE refunds.call_id = job_calls.call_id) AS refund_state
+  `SELECT call_id, origin, job_id, service_id, state, visible_at, attempts, forgiven, lease_token, subscriber, claimed_at, history,
+          progress_percent, progress_text, dead_at, dead_reason, ceiling, min_charge, charge_so_far
      FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) ORDER BY call_id FOR UPDATE`,
 );
 const UPDATE_CALLS = statement(
@@ -115,21 +102,18 @@ export class CallsPart implements BatchPart {
   readonly #rows = new Map<number, CallRow>();
   readonly #changed = new Set<number>();
   readonly #finished: FinishedCall[] = [];
-  /** Amounts by call ID. */
-  readonly #charged = new Map<number, string>();
 
   constructor(entries: readonly CallEntry[]) {
     this.#entries = entries;
   }
 
-  async load(sql: Sql): Promise<void> {
+  async load(sql: Sql, effects: PostgresEffects): Promise<void> {
     if (this.#entries.length === 0) return;
-    const callIds = this.#entries.map(({ input: [call] }) => (typeof call === "number" ? call : call.callId));
-    const rows = await sql.run(LOCK_CALLS, [numberArray(callIds)]);
-    const byUse = rows.flatMap(({ call_id, authorized }) => (authorized === null ? [] : call_id));
-    const open = await stillAuthorized(sql, byUse);
-    for (const row of rows)
-      this.#rows.set(row.call_id, open.has(row.call_id) ? row : { ...row, authorized: null });
+    const ending = this.#entries.filter(({ name }) => name !== "extend" && name !== "dropDeadLetter");
+    effects.willNeedPayments(callIdsOf(ending));
+    effects.willChangeRefunds(callIdsOf(ending.filter(({ name }) => name !== "ack")));
+    const rows = await sql.run(LOCK_CALLS, [numberArray(callIdsOf(this.#entries))]);
+    for (const row of rows) this.#rows.set(row.call_id, row);
   }
 
   async write(context: BatchContext): Promise<void> {
@@ -139,12 +123,7 @@ export class CallsPart implements BatchPart {
       ...changed,
       ...this.#finished.flatMap(({ row }) => (this.#changed.has(row.call_id) ? row : [])),
     ];
-    await Promise.all([
-      // Before the triggers of the others, which leave a charged payment alone.
-      chargePayments(context, this.#charged),
-      update(context.sql, rows),
-      finish(context, this.#finished),
-    ]);
+    await Promise.all([update(context.sql, rows), finish(context, this.#finished)]);
   }
 
   #apply(entry: CallEntry, context: BatchContext): void {
@@ -192,7 +171,7 @@ export class CallsPart implements BatchPart {
   #ack(
     lease: Lease,
     { result, charge }: { readonly result: JobResult | undefined; readonly charge: Charge | undefined },
-    { now, capacity }: BatchContext,
+    { now, capacity, effects }: BatchContext,
   ): AckedLease {
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
@@ -200,8 +179,9 @@ export class CallsPart implements BatchPart {
     const amount = row.ceiling === null ? null : chargedUnits(row.ceiling, charge);
     this.#finish(row, result, amount);
     capacity.adjust(-1);
-    const decided = decidedCharge(row, amount ?? "0");
-    return { outcome, ...(decided && { charge: decided }) };
+    const decided = amount === null ? undefined : decidedCharge(effects.payment(row.call_id), amount);
+    effects.finished(row, amount, now);
+    return decided === undefined ? { outcome } : { outcome, charge: decided };
   }
 
   #extend(
@@ -226,11 +206,11 @@ export class CallsPart implements BatchPart {
     return { outcome, leaseExpiresAt };
   }
 
-  #revive(callId: number, { now, capacity, madeReady }: BatchContext): Outcome<"retryDeadLetter"> {
+  #revive(callId: number, { now, capacity, madeReady, effects }: BatchContext): Outcome<"retryDeadLetter"> {
     const row = this.#rows.get(callId);
     if (row?.state !== "dead") return "not_found";
-    const { history, dead_at, dead_reason, refund_state } = row;
-    if (refund_state !== null && !canRetry({ state: refund_state })) return "refund_begun";
+    const { history, dead_at, dead_reason } = row;
+    if (!canRetry(effects.refund(callId))) return "refund_begun";
     const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
     this.#change(row, {
       state: "ready",
@@ -239,6 +219,7 @@ export class CallsPart implements BatchPart {
       dead_reason: null,
       history: withStep(history, step),
     });
+    effects.note({ kind: "revived", callId });
     // The operator decided: this may exceed max_pending.
     capacity.adjust(1);
     madeReady.add(callId);
@@ -256,12 +237,12 @@ export class CallsPart implements BatchPart {
     const row = this.#rows.get(callId);
     if (row === undefined) return { kind: "not_open" };
     const amount = chargeAtEnd(row, context.now);
-    const charge = decidedCharge(row, amount ?? "0");
-    if (charge === undefined) return { kind: "not_open" };
+    const payment = context.effects.payment(callId);
+    const charge = decidedCharge(payment, amount ?? "0");
+    if (payment === undefined || charge === undefined) return { kind: "not_open" };
     if (amount === undefined)
       return { kind: "buried", buried: this.#bury(row, AUTHORIZATION_ENDED, context) };
-    this.#charged.set(callId, amount);
-    this.#rows.set(callId, { ...row, authorized: null });
+    context.effects.apply({ kind: "payment", row: charged(payment, amount, context.now) });
     return { kind: "charged", charge };
   }
 
@@ -291,12 +272,10 @@ export class CallsPart implements BatchPart {
     return { outcome };
   }
 
-  #bury(row: CallRow, reason: string, { now, capacity }: BatchContext): BuriedCall {
-    const released = decidedCharge(row, "0");
-    const dead = { state: "dead", dead_at: now, dead_reason: reason, authorized: null } as const;
-    this.#change(row, { ...NO_LEASE, ...dead });
+  #bury(row: CallRow, reason: string, { now, capacity, effects }: BatchContext): BuriedCall {
+    this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason });
     capacity.adjust(-1);
-    return { callId: row.call_id, reason, deadAt: now, ...(released && { released }) };
+    return effects.buried(row, reason, now);
   }
 
   #change(row: CallRow, values: Partial<CallRow>): void {
@@ -308,6 +287,10 @@ export class CallsPart implements BatchPart {
     this.#rows.delete(row.call_id);
     this.#finished.push({ row, result, charge });
   }
+}
+
+function callIdsOf(entries: readonly CallEntry[]): number[] {
+  return entries.map(({ input: [call] }) => (typeof call === "number" ? call : call.callId));
 }
 
 async function update(sql: Sql, rows: readonly CallRow[]): Promise<void> {

@@ -1,9 +1,9 @@
-import type { BuriedCall, Claimed, ClaimedCall, ClaimRequest } from "../../../store/contract/work-queue.ts";
+import type { ClaimedCall, ClaimRequest } from "../../../store/contract/work-queue.ts";
+import type { EndedCall } from "../../../store/machine/changes.ts";
 import { BARE_REASONS, LEASE_EXPIRED, MAX_STEPS } from "../../../store/rules/call-steps.ts";
 import { MAX_ATTEMPTS_REASON } from "../../../store/rules/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
-import { releasedWith } from "./charges.ts";
 
 /** A JobCall that a claim has found. */
 interface FoundRow {
@@ -15,8 +15,18 @@ interface FoundRow {
   enqueued_at: number;
   ceiling: string | null;
   encoded: Buffer;
-  dead_reason: string;
+  buried: BuriedRow;
 }
+
+/** A JobCall that has used up its attempts. */
+interface BuriedRow extends EndedCall {
+  readonly dead_reason: string;
+}
+
+/** Columns of a {@link BuriedRow}. */
+const BURIED = ["call_id", "origin", "job_id", "service_id", "attempts", "dead_reason"]
+  .map((column) => `job_call.${column}`)
+  .join(", ");
 
 /** Factor by which a claim looks further when others have locked what it found. */
 const WIDENING = 4;
@@ -36,7 +46,7 @@ const USED_UP = `
        THEN ': ' || (history -> -1 ->> 'reason') ELSE '' END`;
 
 // Skips rows that another batch has locked: it is changing them just now.
-const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead"; dead_reason: string }>(
+const EXPIRE_LEASES = statement<BuriedRow & { readonly state: "ready" | "dead" }>(
   "expire_leases",
   `WITH due AS MATERIALIZED (
      SELECT call_id, state = 'leased' AS is_lease, attempts - forgiven >= $2::bigint AS is_used_up
@@ -48,7 +58,7 @@ const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead"; dead
           dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN ${USED_UP} END,
           history = CASE WHEN is_lease THEN ${EXPIRED} ELSE history END,
           visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL
-     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id, job_call.state, job_call.dead_reason`,
+     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.state, ${BURIED}`,
 );
 
 /** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
@@ -66,10 +76,10 @@ const TAKE = `
        SET state = 'dead', dead_at = $2, dead_reason = ${USED_UP},
            visible_at = NULL, lease_token = NULL, subscriber = NULL
       FROM found WHERE job_call.call_id = found.call_id AND found.is_used_up
-    RETURNING job_call.call_id, job_call.dead_reason)
-  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded, NULL AS dead_reason
+    RETURNING ${BURIED})
+  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded, NULL AS buried
     FROM leased JOIN jobgate.job_bodies USING (call_id)
-   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL, NULL, dead_reason FROM buried`;
+   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL, NULL, to_json(buried) FROM buried`;
 
 const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
@@ -113,6 +123,8 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
    UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
 );
 
+const NOTHING: Found = { calls: [], buried: [], suspectsLeft: false };
+
 /**
  * Runs the claims of a batch, after everything else in it, so that they get what that made ready. Leases and delays that
  * ran out end once for the whole batch: the first entry reports the dead letters among them.
@@ -123,41 +135,52 @@ export async function runClaims(
 ): Promise<void> {
   const [first] = entries;
   if (first === undefined) return;
-  const { sql, now, madeReady, capacity } = context;
+  const { sql, now, madeReady, capacity, effects } = context;
   const maxAttempts = first.name === "claim" ? first.input[0].maxAttempts : first.input[0];
   const [due, claims] = await allSettled([
     sql.run(EXPIRE_LEASES, [now, maxAttempts]),
     allSettled(
-      entries.map((entry) => (entry.name === "claim" ? claim(sql, entry.input[0], context) : nothing())),
+      entries.map((entry) => (entry.name === "claim" ? claim(sql, entry.input[0], context) : NOTHING)),
     ),
   ]);
-  const expired: BuriedCall[] = [];
-  for (const { call_id, state, dead_reason } of due) {
-    if (state === "ready") madeReady.add(call_id);
-    else expired.push({ callId: call_id, reason: dead_reason, deadAt: now });
+  const expired: BuriedRow[] = [];
+  for (const { state, ...call } of due) {
+    if (state === "ready") madeReady.add(call.call_id);
+    else expired.push(call);
   }
   capacity.adjust(-expired.length);
   const allBuried = [...expired, ...claims.flatMap(({ buried }) => buried)];
-  const complete = await releasedWith(sql, now, allBuried);
+  if (allBuried.length > 0) {
+    const callIds = allBuried.map(({ call_id }) => call_id);
+    effects.willNeedPayments(callIds);
+    effects.willChangeRefunds(callIds);
+    await effects.load(sql);
+  }
+  const report = ({ dead_reason, ...call }: BuriedRow) => effects.buried(call, dead_reason, now);
   for (const [index, { calls, buried, suspectsLeft }] of claims.entries()) {
-    for (const { callId } of [...buried, ...calls]) madeReady.delete(callId);
+    for (const { call_id } of buried) madeReady.delete(call_id);
+    for (const { callId } of calls) madeReady.delete(callId);
     const entry = entries[index];
-    const reported = (index === 0 ? [...expired, ...buried] : buried).map(complete);
-    if (entry?.name === "claim")
-      entry.decide({ calls, buried: reported, suspectsLeft: suspectsLeft === true });
+    const reported = (index === 0 ? [...expired, ...buried] : buried).map(report);
+    if (entry?.name === "claim") entry.decide({ calls, buried: reported, suspectsLeft });
     else entry?.decide(reported);
   }
+  if (allBuried.length > 0) await effects.write(sql);
 }
 
-async function nothing(): Promise<Claimed> {
-  return { calls: [], buried: [] };
+/** What one claim has found. */
+interface Found {
+  readonly calls: ClaimedCall[];
+  readonly buried: BuriedRow[];
+  readonly suspectsLeft: boolean;
 }
 
-async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Promise<Claimed> {
+async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Promise<Found> {
   const { now, capacity, hasFailed } = context;
   const { limit, leaseMs, maxAttempts, subscriber } = request;
   const leaseExpiresAt = now + leaseMs;
-  const { calls, buried }: Claimed = await nothing();
+  const calls: ClaimedCall[] = [];
+  const buried: BuriedRow[] = [];
   // A job named twice must not be claimed twice.
   const jobIds = [...new Set(request.jobIds.map(String))];
   let suspectsLeft = false;
@@ -178,7 +201,7 @@ async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Pr
       : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
     const buriedBefore = buried.length;
     for (const row of rows) {
-      if (row.fate === "buried") buried.push({ callId: row.call_id, reason: row.dead_reason, deadAt: now });
+      if (row.fate === "buried") buried.push(row.buried);
       if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
     }
     const newlyBuried = buried.length - buriedBefore;

@@ -1,20 +1,27 @@
-import { sumsByHour } from "../../../store/machine/books.ts";
+import { type EndpointRow, NEW_CALLBACK_COLUMNS } from "../../../store/callback-row.ts";
+import type { BuriedCall } from "../../../store/contract/work-queue.ts";
+import { type EndedCall, paymentOf, SOLD_COLUMNS, type SoldPayment } from "../../../store/machine/changes.ts";
+import { Effects } from "../../../store/machine/effects.ts";
+import { decidedCharge } from "../../../store/machine/metered.ts";
+import { MOVEMENT_COLUMN_LIST } from "../../../store/movement-row.ts";
 import {
-  type Change,
-  type Effect,
-  type Known,
-  type Revenue,
-  SOLD_COLUMNS,
-  type SoldPayment,
-} from "../../../store/machine/changes.ts";
-import { react } from "../../../store/machine/react.ts";
-import { MOVEMENT_COLUMN_LIST, type NewMovementRow } from "../../../store/movement-row.ts";
-import type { RefundRow } from "../../../store/refund-row.ts";
+  CHANGED_REFUND_COLUMNS,
+  REFUND_COLUMN_LIST,
+  REFUND_COLUMNS,
+  type RefundRow,
+} from "../../../store/refund-row.ts";
+import { LostRace } from "../connection/database-errors.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 
 const SOLD_PAYMENTS = statement<SoldPayment>(
   "sold_payments",
   `SELECT ${SOLD_COLUMNS.join()} FROM jobgate.payments WHERE call_id = ANY ($1::bigint[])`,
+);
+// Ordered alike in all batches, so that no two wait for each other.
+const LOCK_REFUNDS = statement<RefundRow>(
+  "lock_refunds",
+  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
+    WHERE call_id = ANY ($1::bigint[]) ORDER BY call_id FOR UPDATE`,
 );
 const REFUND_ACCOUNTS = statement<{ call_id: number; account: string | null }>(
   "refund_accounts",
@@ -23,12 +30,37 @@ const REFUND_ACCOUNTS = statement<{ call_id: number; account: string | null }>(
        ON sent.network = refunds.network || '/refunds' AND sent.reference = refunds.reference
     WHERE call_id = ANY ($1::bigint[])`,
 );
+const CHANGE_PAYMENTS = statement<{ call_id: number }>(
+  "change_payments",
+  `UPDATE jobgate.payments AS payment
+      SET state = new.state, amount = new.amount, reason = new.reason, updated_at = new.updated_at
+     FROM json_populate_recordset(NULL::jobgate.payments, $1::json) AS new
+    WHERE payment.call_id = new.call_id AND payment.state = 'authorized' RETURNING payment.call_id`,
+);
+const WRITE_REFUNDS = statement(
+  "write_refunds",
+  `INSERT INTO jobgate.refunds (${REFUND_COLUMNS.join()})
+   SELECT ${REFUND_COLUMNS.join()} FROM json_populate_recordset(NULL::jobgate.refunds, $1::json) ORDER BY call_id
+   ON CONFLICT (call_id) DO UPDATE
+     SET ${CHANGED_REFUND_COLUMNS.map((column) => `${column} = excluded.${column}`).join()}`,
+);
+const WATCH_PAYMENTS = statement(
+  "watch_payments",
+  `INSERT INTO jobgate.watched_payments (call_id, since, is_by_use)
+   SELECT call_id, since, is_by_use FROM json_populate_recordset(NULL::jobgate.watched_payments, $1::json)
+   ON CONFLICT (call_id) DO UPDATE SET since = excluded.since`,
+);
+const INSERT_CALLBACKS = statement(
+  "insert_callbacks",
+  `INSERT INTO jobgate.callbacks (${NEW_CALLBACK_COLUMNS.join()})
+   SELECT ${NEW_CALLBACK_COLUMNS.join()} FROM json_populate_recordset(NULL::jobgate.callbacks, $1::json)
+   ON CONFLICT DO NOTHING`,
+);
 const INSERT_MOVEMENTS = statement(
   "insert_movements",
   `INSERT INTO jobgate.movements (${MOVEMENT_COLUMN_LIST})
    SELECT ${MOVEMENT_COLUMN_LIST} FROM json_populate_recordset(NULL::jobgate.movements, $1::json)`,
 );
-// Ordered alike in all batches, so that no two wait for each other.
 const ADD_REVENUE = statement(
   "add_revenue",
   `INSERT INTO jobgate.revenue_hours AS sums (hour, network, asset, symbol, slot, amount, payments)
@@ -38,55 +70,135 @@ const ADD_REVENUE = statement(
      SET amount = sums.amount + excluded.amount, payments = sums.payments + excluded.payments`,
 );
 
-/** Writes what changes of a batch cause, in the round trip in which its other rows are written. */
-export class Effects implements Known {
+/**
+ * Effects of one batch. What reactions need is read with the rows that the batch locks, and written with those that it
+ * changes: neither takes a round trip of its own.
+ */
+export class PostgresEffects extends Effects {
+  readonly #neededPayments = new Set<number>();
+  readonly #neededRefunds = new Set<number>();
   readonly #payments = new Map<number, SoldPayment>();
+  readonly #refunds = new Map<number, RefundRow>();
   readonly #refundAccounts = new Map<number, string | null>();
-  readonly #movements: NewMovementRow[] = [];
-  readonly #revenue: Revenue[] = [];
+  readonly #succeeded = new Set<number>();
+  readonly #changedPayments = new Set<number>();
+  readonly #changedRefunds = new Set<number>();
+  readonly #watched = new Map<number, object>();
+  #endpoints: readonly EndpointRow[] = [];
 
-  /** Reads what reactions to changes of these refunds need. */
-  async loadRefunded(sql: Sql, callIds: readonly number[]): Promise<void> {
-    const [payments, accounts] = await Promise.all([
-      sql.run(SOLD_PAYMENTS, [numberArray(callIds)]),
-      sql.run(REFUND_ACCOUNTS, [numberArray(callIds)]),
+  /** Lets {@link load} read payments, by call ID. */
+  willNeedPayments(callIds: readonly number[]): void {
+    for (const callId of callIds) this.#neededPayments.add(callId);
+  }
+
+  /** Lets {@link load} lock refunds. All of a batch are locked by one statement, in order, so that no two batches wait for each other. */
+  willChangeRefunds(callIds: readonly number[]): void {
+    for (const callId of callIds) this.#neededRefunds.add(callId);
+  }
+
+  /** Reads what is needed, as it is once the rows before are locked. Sends its statements before it first waits. */
+  async load(sql: Sql): Promise<void> {
+    const paid = [...this.#neededPayments].filter((callId) => !this.#payments.has(callId));
+    const refunded = numberArray([...this.#neededRefunds].filter((callId) => !this.#refunds.has(callId)));
+    this.#neededPayments.clear();
+    this.#neededRefunds.clear();
+    const [payments, refunds, accounts] = await Promise.all([
+      paid.length === 0 ? [] : sql.run(SOLD_PAYMENTS, [numberArray(paid)]),
+      refunded === "{}" ? [] : sql.run(LOCK_REFUNDS, [refunded]),
+      refunded === "{}" ? [] : sql.run(REFUND_ACCOUNTS, [refunded]),
     ]);
-    for (const payment of payments) this.#payments.set(payment.call_id, payment);
+    // Those that the batch itself may change are live.
+    for (const row of payments) if (!this.#payments.has(row.call_id)) this.#payments.set(row.call_id, row);
+    for (const row of refunds) this.#refunds.set(row.call_id, row);
     for (const { call_id, account } of accounts) this.#refundAccounts.set(call_id, account);
   }
 
-  /** Carries out what a change causes. */
-  note(change: Change): void {
-    for (const effect of react(change, this)) this.#apply(effect);
+  /** Uses the row of a payment that the batch may change, and changes in place. */
+  use(payment: SoldPayment, hasSucceeded: boolean): void {
+    this.#payments.set(payment.call_id, payment);
+    if (hasSucceeded) this.#succeeded.add(payment.call_id);
+  }
+
+  useEndpoints(endpoints: readonly EndpointRow[]): void {
+    this.#endpoints = endpoints;
   }
 
   payment(callId: number): SoldPayment | undefined {
     return this.#payments.get(callId);
   }
 
+  refund(callId: number): RefundRow | undefined {
+    return this.#refunds.get(callId);
+  }
+
   refundAccount({ call_id }: RefundRow): string | null {
     return this.#refundAccounts.get(call_id) ?? null;
   }
 
-  /** Writes the rows that are only added. Sends its statements before it first waits. */
-  async write(sql: Sql): Promise<void> {
-    const revenue = sumsByHour(this.#revenue).map((sum) => ({ ...sum, amount: String(sum.amount) }));
-    await Promise.all([
-      this.#movements.length === 0 ? [] : sql.run(INSERT_MOVEMENTS, [toJson(this.#movements)]),
-      revenue.length === 0 ? [] : sql.run(ADD_REVENUE, [toJson(revenue)]),
-    ]);
+  hasSucceeded(callId: number): boolean {
+    return this.#succeeded.has(callId);
   }
 
-  #apply(effect: Effect): void {
-    switch (effect.kind) {
-      case "movement":
-        this.#movements.push(effect.row);
-        break;
-      case "revenue":
-        this.#revenue.push(effect.revenue);
-        break;
-    }
+  endpoints(): readonly EndpointRow[] {
+    return this.#endpoints;
   }
+
+  /** Notes that a JobCall was acked. */
+  finished(call: EndedCall, charge: string | null, at: number): void {
+    this.#succeeded.add(call.call_id);
+    this.note({ kind: "finished", call, charge, at });
+  }
+
+  /** Notes that a JobCall became a dead letter. @returns it, with the payment that this released */
+  buried(call: EndedCall, reason: string, deadAt: number): BuriedCall {
+    const released = decidedCharge(paymentOf(call, this), "0");
+    this.note({ kind: "deadLettered", call, reason, at: deadAt });
+    const buried = { callId: call.call_id, reason, deadAt };
+    return released === undefined ? buried : { ...buried, released };
+  }
+
+  watch({ call_id, ceiling }: SoldPayment, since: number): void {
+    this.#watched.set(call_id, { call_id, since, is_by_use: ceiling !== null });
+  }
+
+  /**
+   * Writes what was caused since the last call. Sends its statements before it first waits.
+   * @throws LostRace when another batch has charged a payment meanwhile
+   */
+  async write(sql: Sql): Promise<void> {
+    const { movements, callbacks, revenue } = this.takeAdded();
+    const sums = revenue.map((sum) => ({ ...sum, amount: String(sum.amount) }));
+    const payments = taken(this.#changedPayments, this.#payments);
+    const refunds = taken(this.#changedRefunds, this.#refunds);
+    const watched = [...this.#watched.values()];
+    this.#watched.clear();
+    const [changed] = await Promise.all([
+      payments.length === 0 ? [] : sql.run(CHANGE_PAYMENTS, [toJson(payments)]),
+      refunds.length === 0 ? [] : sql.run(WRITE_REFUNDS, [toJson(refunds)]),
+      watched.length === 0 ? [] : sql.run(WATCH_PAYMENTS, [toJson(watched)]),
+      callbacks.length === 0 ? [] : sql.run(INSERT_CALLBACKS, [toJson(callbacks)]),
+      movements.length === 0 ? [] : sql.run(INSERT_MOVEMENTS, [toJson(movements)]),
+      sums.length === 0 ? [] : sql.run(ADD_REVENUE, [toJson(sums)]),
+    ]);
+    if (changed.length !== payments.length) throw new LostRace("a payment was charged meanwhile");
+  }
+
+  protected changePayment(payment: SoldPayment): void {
+    this.#payments.set(payment.call_id, payment);
+    this.#changedPayments.add(payment.call_id);
+  }
+
+  protected changeRefund(refund: RefundRow): void {
+    this.#refunds.set(refund.call_id, refund);
+    this.#changedRefunds.add(refund.call_id);
+  }
+}
+
+/** Takes the changed rows out of a set of their call IDs. */
+function taken<Row>(changed: Set<number>, rows: ReadonlyMap<number, Row>): Row[] {
+  const callIds = [...changed];
+  changed.clear();
+  return callIds.flatMap((callId) => rows.get(callId) ?? []);
 }
 
 function toJson(rows: readonly object[]): string {

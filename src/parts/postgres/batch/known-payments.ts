@@ -15,6 +15,8 @@ export type KnownRow = PaymentRow & {
   is_watched?: boolean;
   /** Another payment under its identifier did not fail. */
   is_identifier_taken?: boolean;
+  /** Its JobCall was acked. Only read for a payment by use. */
+  has_succeeded?: boolean;
 };
 
 // Ordered alike in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
@@ -23,6 +25,9 @@ const LOCK_PAYMENTS = statement<KnownRow & { readonly state_before: PaymentRow["
   "lock_payments",
   `SELECT ${PAYMENT_COLUMN_LIST},
           (SELECT state FROM jobgate.payments AS before WHERE before.call_id = payments.call_id) AS state_before,
+          ceiling IS NOT NULL AND EXISTS (
+            SELECT FROM jobgate.finished_calls AS done WHERE done.call_id = payments.call_id AND done.state = 'succeeded')
+            AS has_succeeded,
           EXISTS (SELECT FROM jobgate.watched_payments WHERE watched_payments.call_id = payments.call_id) AS is_watched,
           payment_id IS NOT NULL AND EXISTS (
             SELECT FROM jobgate.payments AS other
@@ -38,11 +43,12 @@ export class KnownPayments {
   readonly #byKey = new Map<string, KnownRow>();
   readonly #byFingerprint = new Map<string, KnownRow>();
   readonly #byIdentifier = new Map<string, KnownRow>();
+  #locked: readonly KnownRow[] = [];
 
   /**
    * @param keys payments to lock
    * @param intents payments that the batch may begin
-   * @throws LostRace when another batch has failed a payment meanwhile: its watch was not read
+   * @throws LostRace when another batch has decided a payment meanwhile: what is read beside it is from before
    */
   async load(sql: Sql, keys: readonly PaymentKey[], intents: readonly PaymentIntent[]): Promise<void> {
     const fingerprints = intents.map(({ fingerprint }) => fingerprint);
@@ -54,10 +60,16 @@ export class KnownPayments {
       fingerprints.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [fingerprints]),
       identifiers.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_IDENTIFIER, identifierColumns(identifiers)),
     ]);
-    if (locked.some(({ state, state_before }) => state === "failed" && state_before !== state))
-      throw new LostRace("a payment failed meanwhile");
+    if (locked.some(({ state, state_before }) => state_before !== state))
+      throw new LostRace("a payment was decided meanwhile");
+    this.#locked = locked;
     // The locked rows last: those are the rows that change.
     for (const row of [...alike, ...identified, ...locked]) this.add(row);
+  }
+
+  /** Returns the payments that the batch may change. */
+  locked(): readonly KnownRow[] {
+    return this.#locked;
   }
 
   add(row: KnownRow): void {

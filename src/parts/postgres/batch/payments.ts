@@ -24,6 +24,7 @@ import { normalKey } from "../shared-statements.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import { CallerNonces } from "./caller-nonces.ts";
+import type { PostgresEffects } from "./effects.ts";
 import { KnownPayments, type KnownRow } from "./known-payments.ts";
 import { insertCalls } from "./new-rows.ts";
 import { Undecided } from "./undecided.ts";
@@ -116,7 +117,7 @@ export class PaymentsPart implements BatchPart {
     this.callIds = this.#begins.length;
   }
 
-  async load(sql: Sql): Promise<void> {
+  async load(sql: Sql, effects: PostgresEffects): Promise<void> {
     const intents = this.#intents;
     const keys = [...this.#decisions.map(({ input }) => input[0]), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
@@ -139,6 +140,7 @@ export class PaymentsPart implements BatchPart {
       ),
     ]);
     for (const { receipt } of redeemed) this.#paidQuotes.add(receipt);
+    for (const row of this.#known.locked()) effects.use(row, row.has_succeeded === true);
   }
 
   async write(context: BatchContext): Promise<void> {

@@ -1,3 +1,4 @@
+import type { EndpointRow } from "../../../store/callback-row.ts";
 import { Capacity } from "../../../store/new-call.ts";
 import type { Operation, WriteName } from "../../../store/operations.ts";
 import { type Sql, statement } from "../sql.ts";
@@ -7,7 +8,7 @@ import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } 
 import { CallbacksPart } from "./callbacks.ts";
 import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
-import { Effects } from "./effects.ts";
+import { PostgresEffects } from "./effects.ts";
 import { ledgersPart } from "./ledgers.ts";
 import { PaymentsPart } from "./payments.ts";
 import { RefundsPart } from "./refunds.ts";
@@ -36,10 +37,11 @@ export interface RunBatchOptions {
 }
 
 const BEGIN = statement("begin", "BEGIN");
-const READ_START = statement<{ now: number; pending: number }>(
+const READ_START = statement<{ now: number; pending: number; endpoints: readonly EndpointRow[] | null }>(
   "read_start",
   `SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS now,
-          (SELECT sum(n)::bigint FROM jobgate.pending) AS pending`,
+          (SELECT sum(n)::bigint FROM jobgate.pending) AS pending,
+          (SELECT json_agg(endpoint) FROM jobgate.callback_endpoints AS endpoint) AS endpoints`,
 );
 // One row: each row is a message to read.
 const TAKE_CALL_IDS = statement<{ call_ids: string }>(
@@ -64,7 +66,7 @@ export async function runBatch(
     return { name, input, decide } as Entry;
   });
   const testNow = options.clock?.() ?? null;
-  const effects = new Effects();
+  const effects = new PostgresEffects();
   const parts = partsOf(entries, testNow);
   const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
 
@@ -73,9 +75,12 @@ export async function runBatch(
     sql.run(READ_START),
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
     ...parts.map((part) => part.load(sql, effects)),
+    // After the parts have locked their rows.
+    effects.load(sql),
   ]);
   if (start === undefined) throw new Error("Postgres gave no row");
 
+  effects.useEndpoints(start.endpoints ?? []);
   const looksFull = start.pending >= options.maxPending;
   const uncounted = looksFull ? await countUncounted(sql, testNow) : 0;
   const capacity = new Capacity(start.pending, options.maxPending, uncounted);

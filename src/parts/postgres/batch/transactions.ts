@@ -12,7 +12,7 @@ import {
 import { FIND_TRANSACTIONS, referenceColumns } from "../shared-statements.ts";
 import { NOW, type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
-import type { Effects } from "./effects.ts";
+import type { PostgresEffects } from "./effects.ts";
 
 /** Finished transactions that are deleted with each batch of new ones: more than it adds, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 200;
@@ -173,7 +173,7 @@ export class TransactionsPart implements BatchPart {
 
   #finish(
     [network, , ends]: Entry<"finishTransactions">["input"],
-    effects: Effects,
+    effects: PostgresEffects,
     now: number,
   ): "finished" {
     for (const end of ends) {

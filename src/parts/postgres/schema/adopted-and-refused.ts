@@ -11,15 +11,6 @@ CREATE TABLE jobgate.adopted_payments (
   adopted_at bigint NOT NULL,
   PRIMARY KEY (payer, nonce, network, asset)
 );
--- Once its payment is forgotten, an adoption must not sell a job again.
-CREATE FUNCTION jobgate.forget_adoption() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  DELETE FROM jobgate.adopted_payments
-   WHERE payer = OLD.payer AND nonce = OLD.nonce AND network = OLD.network AND asset = OLD.asset;
-  RETURN NULL;
-END $$;
-CREATE TRIGGER adoptions_forgotten AFTER DELETE ON jobgate.payments FOR EACH ROW
-  EXECUTE FUNCTION jobgate.forget_adoption();
 
 -- Payments that bought nothing, and why: the newest, for a week.
 CREATE TABLE jobgate.refused_payments (

@@ -17,7 +17,7 @@ import { UPKEEP } from "./upkeep.ts";
  * - job_calls holds only what is not finished, and no bodies: each update writes a whole row anew.
  */
 
-/** All tables of a new database. A table stands before the triggers and indexes of others that need it. */
+/** All tables of a new database. A table stands before the indexes of others that need it. */
 const TABLES = [
   CALLS,
   PAYMENTS,

@@ -8,13 +8,15 @@ import { CALLBACK_KEPT_MS } from "../../contract/callback-ledger.ts";
 import { afterAttempt, retriedNow, toEndpointRow } from "../../rules/callbacks.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
+import type { SqliteEffects } from "./effects.ts";
 
 /** Ended callbacks that are deleted with each that ends: more than one, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 10;
 
-/** Changes rows of `callbacks`. Triggers add them. */
+/** Changes rows of `callbacks`, which the machine adds. */
 export function callbackOperations(
   database: Database,
+  effects: SqliteEffects,
 ): OperationTable<"useCallbackEndpoints" | "endCallback" | "retryCallback"> {
   const deleteEndpoints = database.prepare("DELETE FROM callback_endpoints");
   const insertEndpoint = database.prepare(
@@ -38,6 +40,7 @@ export function callbackOperations(
       deleteEndpoints.run([]);
       for (const { url, host, events } of endpoints.map(toEndpointRow))
         insertEndpoint.run([url, host, events]);
+      effects.forgetEndpoints();
     },
 
     endCallback(now, id, attempts, outcome) {

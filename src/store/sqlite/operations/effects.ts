@@ -1,35 +1,64 @@
-import { sumsByHour } from "../../machine/books.ts";
-import {
-  type Change,
-  type Effect,
-  type Known,
-  type Revenue,
-  SOLD_COLUMNS,
-  type SoldPayment,
-} from "../../machine/changes.ts";
-import { react } from "../../machine/react.ts";
+import { type EndpointRow, NEW_CALLBACK_COLUMNS, type NewCallbackRow } from "../../callback-row.ts";
+import { SOLD_COLUMNS, type SoldPayment } from "../../machine/changes.ts";
+import { Effects } from "../../machine/effects.ts";
 import { MOVEMENT_COLUMNS, type NewMovementRow } from "../../movement-row.ts";
-import type { RefundRow } from "../../refund-row.ts";
-import { type Database, prepareInsert, type Statement } from "../driver.ts";
+import { CHANGED_REFUND_COLUMNS, REFUND_COLUMNS, type RefundRow } from "../../refund-row.ts";
+import { type Database, prepareInsert, prepareRows, type Statement } from "../driver.ts";
 
 /** Divides an amount into two parts: amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
 const LOW_PART = 10n ** 9n;
 
-/** Writes what changes of the running batch cause. Rows that are only added are written at its end, all together. */
-export class Effects implements Known {
-  readonly #selectPayment: Statement<SoldPayment>;
+/** Effects in one file. Rows that the next operation may read are written at once, rows that are only added at the end. */
+export class SqliteEffects extends Effects {
+  readonly #selectPayments: (parameters: readonly [json: string]) => SoldPayment[];
+  readonly #selectRefund: Statement<RefundRow>;
   readonly #selectAccount: Statement<{ account: string | null }>;
+  readonly #selectSucceeded: Statement<unknown>;
+  readonly #selectEndpoints: Statement<EndpointRow>;
+  readonly #updatePayment: Statement<unknown>;
+  readonly #upsertRefund: (row: RefundRow) => void;
+  readonly #watch: Statement<unknown>;
   readonly #insertMovement: (row: NewMovementRow) => void;
+  readonly #insertCallback: (row: NewCallbackRow) => void;
   readonly #addRevenue: Statement<unknown>;
-  #movements: NewMovementRow[] = [];
-  #revenue: Revenue[] = [];
+  /** Payments that were read together. */
+  readonly #payments = new Map<number, SoldPayment>();
+  /** Undefined: not read since they may have changed. */
+  #endpoints: readonly EndpointRow[] | undefined;
 
   constructor(database: Database) {
-    this.#selectPayment = database.prepare(`SELECT ${SOLD_COLUMNS.join()} FROM payments WHERE call_id = ?`);
+    super();
+    this.#selectPayments = prepareRows<SoldPayment>(
+      database,
+      SOLD_COLUMNS,
+      "FROM payments WHERE call_id IN (SELECT value FROM json_each(?))",
+    );
+    this.#selectRefund = database.prepare(`SELECT ${REFUND_COLUMNS.join()} FROM refunds WHERE call_id = ?`);
     this.#selectAccount = database.prepare(
       "SELECT account FROM settler_transactions WHERE network = ? || '/refunds' AND reference = ?",
     );
+    this.#selectSucceeded = database.prepare(
+      "SELECT 1 FROM finished_calls WHERE call_id = ? AND state = 'succeeded'",
+    );
+    this.#selectEndpoints = database.prepare("SELECT url, host, events FROM callback_endpoints");
+    this.#updatePayment = database.prepare(
+      "UPDATE payments SET state = ?, amount = ?, reason = ?, updated_at = ? WHERE call_id = ?",
+    );
+    this.#upsertRefund = prepareInsert(
+      database,
+      "refunds",
+      REFUND_COLUMNS,
+      `ON CONFLICT (call_id) DO UPDATE
+         SET ${CHANGED_REFUND_COLUMNS.map((column) => `${column} = excluded.${column}`).join()}`,
+    );
+    this.#watch = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?)");
     this.#insertMovement = prepareInsert(database, "movements", MOVEMENT_COLUMNS);
+    this.#insertCallback = prepareInsert(
+      database,
+      "callbacks",
+      NEW_CALLBACK_COLUMNS,
+      "ON CONFLICT DO NOTHING",
+    );
     this.#addRevenue = database.prepare(
       `INSERT INTO revenue_hours (hour, network, asset, symbol, high, low, payments) VALUES (?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (hour, network, asset, symbol) DO UPDATE
@@ -37,44 +66,66 @@ export class Effects implements Known {
     );
   }
 
-  /** Carries out what a change causes. */
-  note(change: Change): void {
-    for (const effect of react(change, this)) this.#apply(effect);
+  /** Reads payments together, for the changes that come next. They are forgotten with the next call. */
+  readPayments(callIds: readonly number[]): void {
+    this.#payments.clear();
+    if (callIds.length === 0) return;
+    for (const row of this.#selectPayments([JSON.stringify(callIds)])) this.#payments.set(row.call_id, row);
   }
 
   payment(callId: number): SoldPayment | undefined {
-    return this.#selectPayment.get([callId]);
+    return this.#payments.get(callId) ?? this.#selectPayments([JSON.stringify([callId])])[0];
+  }
+
+  refund(callId: number): RefundRow | undefined {
+    return this.#selectRefund.get([callId]);
   }
 
   refundAccount({ network, reference }: RefundRow): string | null {
     return this.#selectAccount.get([network, reference])?.account ?? null;
   }
 
+  hasSucceeded(callId: number): boolean {
+    return this.#selectSucceeded.get([callId]) !== undefined;
+  }
+
+  endpoints(): readonly EndpointRow[] {
+    this.#endpoints ??= this.#selectEndpoints.all([]);
+    return this.#endpoints;
+  }
+
+  forgetEndpoints(): void {
+    this.#endpoints = undefined;
+  }
+
   /** Writes the rows that are only added. */
   write(): void {
-    const [movements, revenue] = [this.#movements, this.#revenue];
-    this.discard();
+    const { movements, callbacks, revenue } = this.takeAdded();
     for (const row of movements) this.#insertMovement(row);
-    for (const { hour, network, asset, symbol, amount, payments } of sumsByHour(revenue)) {
+    for (const row of callbacks) this.#insertCallback(row);
+    for (const { hour, network, asset, symbol, amount, payments } of revenue) {
       const parts = [Number(amount / LOW_PART), Number(amount % LOW_PART)];
       this.#addRevenue.run([hour, network, asset, symbol, ...parts, payments]);
     }
   }
 
-  /** Forgets them: the batch is rolled back. */
+  /** Forgets all that the batch has read and not written: it is rolled back. */
   discard(): void {
-    this.#movements = [];
-    this.#revenue = [];
+    this.takeAdded();
+    this.#payments.clear();
+    this.forgetEndpoints();
   }
 
-  #apply(effect: Effect): void {
-    switch (effect.kind) {
-      case "movement":
-        this.#movements.push(effect.row);
-        break;
-      case "revenue":
-        this.#revenue.push(effect.revenue);
-        break;
-    }
+  watch({ call_id, ceiling }: Pick<SoldPayment, "call_id" | "ceiling">, since: number): void {
+    this.#watch.run([call_id, since, ceiling === null ? 0 : 1]);
+  }
+
+  protected changePayment({ state, amount, reason, updated_at, call_id }: SoldPayment): void {
+    this.#updatePayment.run([state, amount, reason, updated_at, call_id]);
+    this.#payments.delete(call_id);
+  }
+
+  protected changeRefund(refund: RefundRow): void {
+    this.#upsertRefund(refund);
   }
 }

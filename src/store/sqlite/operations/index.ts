@@ -5,7 +5,7 @@ import type { BulkTable, OperationTable } from "../transaction.ts";
 import { adoptionLookups, adoptionOperations } from "./adoptions.ts";
 import { callbackLookups, callbackOperations } from "./callbacks.ts";
 import { claimOperations } from "./claims.ts";
-import { Effects } from "./effects.ts";
+import { SqliteEffects } from "./effects.ts";
 import { acceptOnceInBulk, intakeOperations } from "./intake.ts";
 import { JobCalls } from "./job-calls.ts";
 import { ackInBulk, leaseOperations } from "./leases.ts";
@@ -30,11 +30,11 @@ export function writeOperations(
   readonly operations: OperationTable<WriteName>;
   readonly bulk: BulkTable;
   readonly newCalls: NewCalls;
-  readonly effects: Effects;
+  readonly effects: SqliteEffects;
 } {
   const newCalls = new NewCalls(database);
-  const effects = new Effects(database);
-  const jobCalls = new JobCalls(database, capacity, newCalls);
+  const effects = new SqliteEffects(database);
+  const jobCalls = new JobCalls(database, capacity, newCalls, effects);
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   const transactions = transactionOperations(database, effects);
   const operations = {
@@ -43,8 +43,8 @@ export function writeOperations(
     ...adoptionOperations(database),
     ...refusedPaymentOperations(database),
     ...transactions,
-    ...refundOperations(database, effects, transactions.queueTransaction),
-    ...callbackOperations(database),
+    ...refundOperations(effects, transactions.queueTransaction),
+    ...callbackOperations(database, effects),
     ...claimOperations(database, jobCalls, newCalls),
     ...leaseOperations(database, jobCalls, effects),
     ...ledgerOperations(database),

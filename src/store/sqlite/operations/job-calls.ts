@@ -1,20 +1,19 @@
-import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { PaymentIntent } from "../../../core/payment.ts";
 import { GROUPED_CHARACTERS } from "../../contract/dead-letter-box.ts";
 import type { BuriedCall, Charge, DecidedCharge, JobResult } from "../../contract/work-queue.ts";
+import { type EndedCall, paymentOf } from "../../machine/changes.ts";
+import { decidedCharge } from "../../machine/metered.ts";
 import type { Capacity, NewCall } from "../../new-call.ts";
 import type { PaymentRow } from "../../payment-row.ts";
 import { LEASE_EXPIRED, MAX_STEP_REASON, MAX_STEPS } from "../../rules/call-steps.ts";
-import { chargedState, chargedUnits } from "../../rules/charges.ts";
+import { chargedUnits } from "../../rules/charges.ts";
 import { usedUpReason } from "../../rules/leases.ts";
 import type { Database, Statement } from "../driver.ts";
+import type { SqliteEffects } from "./effects.ts";
 import type { NewCalls } from "./new-calls.ts";
 
-/** Columns of a paid JobCall that its result is kept with. */
-interface KeptColumns {
-  readonly call_id: number;
-  readonly origin: JobCallOrigin;
-  readonly attempts: number;
+/** Columns of a JobCall that its result is kept with. */
+interface KeptColumns extends EndedCall {
   readonly enqueued_at: number;
   readonly ceiling: string | null;
 }
@@ -48,7 +47,8 @@ const COPIED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_
 export class JobCalls {
   readonly #capacity: Capacity;
   readonly #newCalls: NewCalls;
-  readonly #bury: Statement<unknown>;
+  readonly #effects: SqliteEffects;
+  readonly #bury: Statement<EndedCall>;
   readonly #selectLastReason: Statement<{ reason: string | null }>;
   readonly #deleteCalls: Statement<unknown>;
   readonly #deleteHeldCall: Statement<unknown>;
@@ -58,9 +58,9 @@ export class JobCalls {
   readonly #insertDropped: Statement<unknown>;
   readonly #insertResult: Statement<unknown>;
   readonly #insertFailure: Statement<unknown>;
-  readonly #selectAuthorized: Statement<Omit<DecidedCharge, "state" | "amount">>;
 
-  constructor(database: Database, capacity: Capacity, newCalls: NewCalls) {
+  constructor(database: Database, capacity: Capacity, newCalls: NewCalls, effects: SqliteEffects) {
+    this.#effects = effects;
     this.#capacity = capacity;
     this.#newCalls = newCalls;
     this.#bury = database.prepare(
@@ -69,7 +69,7 @@ export class JobCalls {
               dead_group = origin || ' ' || service_id || ' ' || job_id || ' ' || substr(?2, 1, ${GROUPED_CHARACTERS}),
               history = iif(state = 'leased', ${appendStep(deliveryStep({ to: "?1", reason: "?3" }))}, history),
               visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL
-        WHERE call_id = ?4`,
+        WHERE call_id = ?4 RETURNING call_id, origin, job_id, service_id, attempts`,
     );
     this.#selectLastReason = database.prepare(
       "SELECT history ->> '$[#-1].reason' AS reason FROM job_calls WHERE call_id = ? AND state <> 'leased'",
@@ -104,18 +104,6 @@ export class JobCalls {
        SELECT call_id, 'failed', attempts, enqueued_at, dead_at, dead_reason
          FROM job_calls WHERE call_id = ? AND origin = 'x402'`,
     );
-    this.#selectAuthorized = database.prepare(
-      "SELECT network, asset, symbol, payer FROM payments WHERE call_id = ? AND state = 'authorized'",
-    );
-  }
-
-  /** Finds what a charge of a JobCall decides, before the change. @returns undefined unless its payment is open, by use */
-  findCharge(callId: number, amount: string): DecidedCharge | undefined {
-    const payment = this.#selectAuthorized.get([callId]);
-    if (payment === undefined) return undefined;
-    // libsql adds a property of its own to rows.
-    const { network, asset, symbol, payer } = payment;
-    return { network, asset, symbol, payer, state: chargedState(amount), amount };
   }
 
   hasRoom(): boolean {
@@ -143,8 +131,9 @@ export class JobCalls {
    * @param endedBy why its delivery ended, if it is leased
    */
   bury(callId: number, reason: string, now: number, endedBy = LEASE_EXPIRED): BuriedCall {
-    const released = this.findCharge(callId, "0");
-    this.#bury.run([now, reason, endedBy, callId]);
+    const call = this.#bury.get([now, reason, endedBy, callId]) as EndedCall;
+    const released = decidedCharge(paymentOf(call, this.#effects), "0");
+    this.#effects.note({ kind: "deadLettered", call, reason, at: now });
     this.#capacity.adjust(-1);
     return { callId, reason, deadAt: now, ...(released && { released }) };
   }
@@ -155,7 +144,8 @@ export class JobCalls {
   }
 
   /** Notes that a dead letter is unfinished again. The operator decided that: it may exceed max_pending. */
-  revived(): void {
+  revived(callId: number): void {
+    this.#effects.note({ kind: "revived", callId });
     this.#capacity.adjust(1);
   }
 
@@ -182,15 +172,20 @@ export class JobCalls {
   succeed(finished: readonly FinishedCall[]): ReadonlyMap<number, DecidedCharge> {
     const charges = new Map<number, DecidedCharge>();
     if (finished.length === 0) return charges;
-    for (const { call, charge } of finished) {
-      const { call_id: callId, ceiling } = call;
-      const decided = ceiling === null ? undefined : this.findCharge(callId, chargedUnits(ceiling, charge));
-      if (decided !== undefined) charges.set(callId, decided);
-    }
+    const effects = this.#effects;
+    effects.readPayments(finished.flatMap(({ call }) => (call.origin === "x402" ? call.call_id : [])));
     this.#insertSucceeded.run([JSON.stringify(finished.map(({ call, now }) => [call.call_id, now]))]);
     this.#delete(finished.map(({ call }) => call.call_id));
     this.#capacity.adjust(-finished.length);
-    for (const call of finished) this.#keepResult(call);
+    for (const { call, now, result, charge } of finished) {
+      const { call_id: callId, ceiling } = call;
+      const amount = ceiling === null ? null : chargedUnits(ceiling, charge);
+      const decided = amount === null ? undefined : decidedCharge(effects.payment(callId), amount);
+      if (decided !== undefined) charges.set(callId, decided);
+      if (call.origin === "x402") this.#keepResult(call, now, result, amount);
+      effects.note({ kind: "finished", call, charge: amount, at: now });
+    }
+    effects.readPayments([]);
     return charges;
   }
 
@@ -207,11 +202,13 @@ export class JobCalls {
     this.#deleteBodies.run([json]);
   }
 
-  #keepResult({ call, now, result, charge }: FinishedCall): void {
-    const { call_id, origin, attempts, enqueued_at, ceiling } = call;
-    if (origin !== "x402") return;
+  #keepResult(
+    { call_id, attempts, enqueued_at }: KeptColumns,
+    now: number,
+    result: JobResult | undefined,
+    charge: string | null,
+  ): void {
     const { body = null, contentType = null } = result ?? {};
-    const charged = ceiling === null ? null : chargedUnits(ceiling, charge);
-    this.#insertResult.run([call_id, attempts, enqueued_at, now, body, contentType, charged]);
+    this.#insertResult.run([call_id, attempts, enqueued_at, now, body, contentType, charge]);
   }
 }

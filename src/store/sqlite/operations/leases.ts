@@ -1,5 +1,6 @@
-import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { AckedLease, DecidedCharge, EndedLease, Lease } from "../../contract/work-queue.ts";
+import type { EndedCall } from "../../machine/changes.ts";
+import { charged, decidedCharge } from "../../machine/metered.ts";
 import { STREAM_ENDED } from "../../rules/call-steps.ts";
 import { AUTHORIZATION_ENDED, type ChargeColumns, chargeAtEnd, chargedUnits } from "../../rules/charges.ts";
 import {
@@ -10,21 +11,21 @@ import {
   type LeaseColumns,
   leaseOutcome,
 } from "../../rules/leases.ts";
+import { canRetry } from "../../rules/refunds.ts";
 import { type Database, prepareRows } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
-import type { Effects } from "./effects.ts";
+import type { SqliteEffects } from "./effects.ts";
 import { appendStep, deliveryStep, type FinishedCall, type JobCalls } from "./job-calls.ts";
-import { Refunds } from "./refunds.ts";
 
-interface CallRow extends LeaseColumns, AttemptColumns, ChargeColumns {
-  readonly call_id: number;
-  readonly origin: JobCallOrigin;
+interface CallRow extends EndedCall, LeaseColumns, AttemptColumns, ChargeColumns {
   readonly enqueued_at: number;
 }
 
 const CALL_COLUMNS = [
   "call_id",
   "origin",
+  "job_id",
+  "service_id",
   "state",
   "visible_at",
   "lease_token",
@@ -40,7 +41,7 @@ const CALL_COLUMNS = [
 export function leaseOperations(
   database: Database,
   jobCalls: JobCalls,
-  effects: Effects,
+  effects: SqliteEffects,
 ): OperationTable<
   "ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter" | "endAuthorization"
 > {
@@ -58,16 +59,12 @@ export function leaseOperations(
     "UPDATE job_calls SET visible_at = ?, progress_percent = ?, progress_text = ? WHERE call_id = ?",
   );
   const noteCharge = database.prepare("UPDATE job_calls SET charge_so_far = ? WHERE call_id = ?");
-  const chargePayment = database.prepare(
-    "UPDATE payments SET state = ?, amount = ?, updated_at = ? WHERE call_id = ?",
-  );
   const revive = database.prepare(
     `UPDATE job_calls
         SET state = 'ready', forgiven = attempts, dead_at = NULL, dead_reason = NULL, dead_group = NULL,
             history = ${appendStep(`json_object('kind', 'revival', 'deadAt', dead_at, 'reason', dead_reason, 'at', ?1)`)}
       WHERE call_id = ?2 AND state = 'dead'`,
   );
-  const refunds = new Refunds(database, effects);
 
   /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
   function end(now: number, lease: Lease, reason: string, next: (row: CallRow) => GivenBack): EndedLease {
@@ -116,19 +113,20 @@ export function leaseOperations(
       const row = selectCall.get([callId]);
       if (row === undefined) return { kind: "not_open" };
       const amount = chargeAtEnd(row, now);
-      const charge = jobCalls.findCharge(callId, amount ?? "0");
-      if (charge === undefined) return { kind: "not_open" };
+      const payment = effects.payment(callId);
+      const charge = decidedCharge(payment, amount ?? "0");
+      if (payment === undefined || charge === undefined) return { kind: "not_open" };
       if (amount === undefined)
         return { kind: "buried", buried: jobCalls.bury(callId, AUTHORIZATION_ENDED, now) };
-      chargePayment.run([charge.state, charge.amount, now, callId]);
+      effects.apply({ kind: "payment", row: charged(payment, amount, now) });
       return { kind: "charged", charge };
     },
 
     retryDeadLetter(now, callId) {
       if (selectCall.get([callId])?.state !== "dead") return "not_found";
-      if (!refunds.allowsRetry(callId)) return "refund_begun";
+      if (!canRetry(effects.refund(callId))) return "refund_begun";
       revive.run([now, callId]);
-      jobCalls.revived();
+      jobCalls.revived(callId);
       return "retried";
     },
 

@@ -4,7 +4,7 @@ import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from 
 import { beginDecision, canBecome, canClose, closedSettlement, settledReason } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import type { Effects } from "./effects.ts";
+import type { SqliteEffects } from "./effects.ts";
 import type { JobCalls } from "./job-calls.ts";
 import type { Undecided } from "./undecided.ts";
 
@@ -12,7 +12,7 @@ export function paymentOperations(
   database: Database,
   jobCalls: JobCalls,
   undecided: Undecided,
-  effects: Effects,
+  effects: SqliteEffects,
 ): OperationTable<
   | "beginPayment"
   | "settlePayment"
@@ -88,7 +88,7 @@ export function paymentOperations(
 
   function fail(row: PaymentRow, values: Partial<PaymentRow>, now: number): PaymentRecord {
     const record = change(row, { ...values, state: "failed" }, now);
-    watches.begin(row, now);
+    effects.watch(row, now);
     // One by use has no JobCall to give back: it ran.
     if (row.ceiling !== null) return record;
     jobCalls.removeHeld(record.callId);
@@ -161,7 +161,7 @@ export function paymentOperations(
       };
       const record = canClose(row, as, now) ? (as === "paid" ? settle : fail)(row, values, now) : undefined;
       if (record === undefined) return { kind: "not_open", record: toPaymentRecord(row) };
-      watches.begin(row, now);
+      effects.watch(row, now);
       return { kind: "closed", record };
     },
 
@@ -219,12 +219,10 @@ const beyondMost = (isByUse: 0 | 1) => `SELECT call_id FROM watched_payments WHE
 
 /** Decided payments that the chain may still contradict. */
 class Watches {
-  readonly #insert: Statement<unknown>;
   readonly #delete: Statement<unknown>;
   readonly #selectOld: Statement<{ call_id: number; keeps_body: 0 | 1 }>;
 
   constructor(database: Database) {
-    this.#insert = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?)");
     this.#delete = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");
     this.#selectOld = database.prepare(
       `SELECT call_id, state = 'failed' AND ceiling IS NULL AS keeps_body FROM (
@@ -232,10 +230,6 @@ class Watches {
          UNION SELECT call_id FROM (${beyondMost(0)}) UNION SELECT call_id FROM (${beyondMost(1)}))
          JOIN payments USING (call_id) LIMIT ${ENDED_AT_ONCE}`,
     );
-  }
-
-  begin({ call_id, ceiling }: PaymentRow, now: number): void {
-    this.#insert.run([call_id, now, ceiling === null ? 0 : 1]);
   }
 
   /** @returns true if the payment was watched */

@@ -1,72 +1,49 @@
-import { CHANGED_REFUND_COLUMNS, REFUND_COLUMN_LIST, type RefundRow, toRefund } from "../../refund-row.ts";
-import { canRetry, decided, ended, held, sent } from "../../rules/refunds.ts";
-import type { Database, Statement } from "../driver.ts";
+import { REFUND_COLUMN_LIST, type RefundRow, toRefund } from "../../refund-row.ts";
+import { decided, ended, held, sent } from "../../rules/refunds.ts";
+import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import type { Effects } from "./effects.ts";
-
-/** Reads and changes rows of `refunds`. The triggers of `job_calls` add and cancel them. */
-export class Refunds {
-  readonly #select: Statement<RefundRow>;
-  readonly #update: Statement<unknown>;
-  readonly #effects: Effects;
-
-  constructor(database: Database, effects: Effects) {
-    this.#effects = effects;
-    this.#select = database.prepare(`SELECT ${REFUND_COLUMN_LIST} FROM refunds WHERE call_id = ?`);
-    this.#update = database.prepare(
-      `UPDATE refunds SET ${CHANGED_REFUND_COLUMNS.map((column) => `${column} = ?`).join(", ")} WHERE call_id = ?`,
-    );
-  }
-
-  find(callId: number): RefundRow | undefined {
-    return this.#select.get([callId]);
-  }
-
-  write(row: RefundRow): void {
-    this.#update.run([...CHANGED_REFUND_COLUMNS.map((column) => row[column]), row.call_id]);
-    this.#effects.note({ kind: "refundChanged", refund: row });
-  }
-
-  /** Checks whether the dead letter can be retried. */
-  allowsRetry(callId: number): boolean {
-    return canRetry(this.find(callId));
-  }
-}
+import type { SqliteEffects } from "./effects.ts";
 
 export function refundOperations(
-  database: Database,
-  effects: Effects,
+  effects: SqliteEffects,
   queueTransaction: OperationTable<"queueTransaction">["queueTransaction"],
 ): OperationTable<"holdRefund" | "sendRefund" | "endRefund" | "decideRefund"> {
-  const refunds = new Refunds(database, effects);
+  /** Writes a refund that an operation changes. */
+  function write(before: RefundRow | undefined, row: RefundRow): void {
+    effects.apply({ kind: "refund", from: before?.state, row });
+  }
+
   return {
     holdRefund(now, callId, reason, options) {
-      const row = held(refunds.find(callId), reason, options, now);
-      if (row !== undefined) refunds.write(row);
+      const before = effects.refund(callId);
+      const row = held(before, reason, options, now);
+      if (row !== undefined) write(before, row);
       return row !== undefined;
     },
 
     sendRefund(now, callId, attempt, transaction) {
-      const row = sent(refunds.find(callId), { attempt, reference: transaction.reference }, now);
+      const before = effects.refund(callId);
+      const row = sent(before, { attempt, reference: transaction.reference }, now);
       if (row === undefined) return undefined;
-      refunds.write(row);
+      write(before, row);
       queueTransaction(now, transaction);
       return toRefund(row);
     },
 
     endRefund(now, callId, reference, end) {
-      const row = ended(refunds.find(callId), reference, end, now);
+      const before = effects.refund(callId);
+      const row = ended(before, reference, end, now);
       if (row === undefined) return undefined;
-      refunds.write(row);
+      write(before, row);
       return toRefund(row);
     },
 
     decideRefund(now, callId, decision) {
-      const known = refunds.find(callId);
+      const known = effects.refund(callId);
       const row = decided(known, decision, now);
       const refund = toRefund(row ?? known);
       if (row === undefined || refund === undefined) return { kind: "not_open", refund };
-      refunds.write(row);
+      write(known, row);
       return { kind: "decided", refund };
     },
   };

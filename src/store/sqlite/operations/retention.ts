@@ -25,6 +25,11 @@ export function retentionOperations(database: Database): OperationTable<"prune" 
        SELECT ${countedAs} AS name, count(*) FROM ${table} WHERE call_id IN (SELECT value FROM json_each(?)) GROUP BY 1
        ON CONFLICT (name) DO UPDATE SET n = n + excluded.n`,
     );
+  // Once its payment is forgotten, an adoption must not sell a job again.
+  const forgetAdoptions = database.prepare(
+    `DELETE FROM adopted_payments WHERE (payer, nonce, network, asset) IN (
+       SELECT payer, nonce, network, asset FROM payments WHERE call_id IN (SELECT value FROM json_each(?)))`,
+  );
   const kinds = countedKinds("");
   const counts = { results: count(kinds.results), payments: count(kinds.payments) };
   const pageCount = database.prepare<{ page_count: number }>("PRAGMA page_count");
@@ -39,6 +44,7 @@ export function retentionOperations(database: Database): OperationTable<"prune" 
       if (old.length > 0) {
         const json = JSON.stringify(old);
         if (kind !== "calls") counts[kind].run([json]);
+        if (kind === "payments") forgetAdoptions.run([json]);
         removals[kind].run([json]);
       }
       return pruneOutcome(rows, old.length, before);

@@ -17,7 +17,7 @@ import {
 } from "../../transaction-row.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import type { Effects } from "./effects.ts";
+import type { SqliteEffects } from "./effects.ts";
 
 /** Finished transactions that are deleted with each new one: more than it adds, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 10;
@@ -26,7 +26,7 @@ const SELECT_BY_REFERENCE = "SELECT * FROM settler_transactions WHERE network = 
 
 export function transactionOperations(
   database: Database,
-  effects: Effects,
+  effects: SqliteEffects,
 ): OperationTable<"holdLock" | "queueTransaction" | "signTransactions" | "finishTransactions"> {
   // Kept in memory: one file belongs to one process, so a lock ends with it.
   const locks = new Map<string, HeldLock>();

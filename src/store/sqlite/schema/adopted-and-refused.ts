@@ -11,12 +11,6 @@ CREATE TABLE adopted_payments (
   adopted_at INTEGER NOT NULL,
   PRIMARY KEY (payer, nonce, network, asset)
 ) STRICT, WITHOUT ROWID;
--- Once its payment is forgotten, an adoption must not sell a job again.
-CREATE TRIGGER adoptions_forgotten AFTER DELETE ON payments
-BEGIN
-  DELETE FROM adopted_payments
-   WHERE payer = OLD.payer AND nonce = OLD.nonce AND network = OLD.network AND asset = OLD.asset;
-END;
 
 -- Payments that bought nothing, and why: the newest, for a week.
 CREATE TABLE refused_payments (

@@ -17,7 +17,7 @@ import { UPKEEP } from "./upkeep.ts";
  * - What is large stands last in its row: SQLite reads through it to reach the columns behind.
  */
 
-/** All tables of a new file. A table stands before the triggers and indexes of others that need it. */
+/** All tables of a new file. A table stands before the indexes of others that need it. */
 const TABLES = [
   CALLS,
   PAYMENTS,

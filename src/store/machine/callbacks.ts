@@ -1,0 +1,145 @@
+import { stringify } from "lossless-json";
+import type { CallbackEvent } from "../../core/callbacks.ts";
+import { CALLBACK_TRIED_MS } from "../contract/callback-ledger.ts";
+import type { RefundRow } from "../refund-row.ts";
+import { transactionOf } from "./books.ts";
+import {
+  type Effect,
+  type EndedCall,
+  type Known,
+  paymentOf,
+  type Reactions,
+  type SoldPayment,
+} from "./changes.ts";
+
+/** Callbacks to operators and buyers, with the JSON that they get. */
+export const CALLBACKS: Reactions = {
+  paymentDecided({ payment }, known) {
+    const { state, updated_at: at, settlement, reason } = payment;
+    const event = (event: CallbackEvent, more: object) =>
+      called({ event, at, data: () => ({ ...soldAs(payment), ...more }), payment }, known);
+    return [
+      ...(state === "settled" ? event("payment.settled", { transaction: transactionOf(settlement) }) : []),
+      ...(state === "unresolved" ? event("payment.unresolved", { reason }) : []),
+      // A call that is paid by use ends for its client once it ran and its charge is certain.
+      ...(payment.ceiling !== null && isCertain(payment) && known.hasSucceeded(payment.call_id)
+        ? called(ended(ofPayment(payment), payment, statusOf(payment), at), known)
+        : []),
+    ];
+  },
+
+  finished({ call, at }, known) {
+    const payment = paymentOf(call, known);
+    if (payment !== undefined && payment.ceiling !== null && !isCertain(payment)) return [];
+    return called(ended(call, payment, statusOf(payment), at), known);
+  },
+
+  deadLettered({ call, reason, at }, known) {
+    const payment = paymentOf(call, known);
+    const data = () => ({ ...callOf(call), attempts: call.attempts, reason });
+    return [
+      ...called({ event: "dead_letter", at, data, payment }, known),
+      ...called(ended(call, payment, "failed", at), known),
+    ];
+  },
+
+  refundChanged({ from, refund }, known) {
+    const { state, updated_at: at, hash: transaction, reason } = refund;
+    const payment = known.payment(refund.call_id);
+    if (state === "owed" && (from === undefined || from === "cancelled")) {
+      const data = () => ({ ...refundOf(refund), waits_for_approval: refund.is_approved === 0 });
+      return called({ event: "refund.owed", at, data, payment }, known);
+    }
+    if (payment === undefined || (state !== "refunded" && state !== "refund_failed")) return [];
+    const { call_id, ...money } = refundOf(refund);
+    const data = () => ({
+      ...{ call_id, origin: "x402", ...money },
+      ...{ transaction: transaction ?? undefined, reason: reason ?? undefined },
+    });
+    return state === "refunded"
+      ? [
+          ...called(ended(ofPayment(payment), payment, "refunded", at), known),
+          ...called({ event: "refund.sent", at, data, payment }, known),
+        ]
+      : called({ event: "refund.failed", at, data, payment }, known);
+  },
+};
+
+/** Event that operators, and the buyer of the payment, may be called back about. */
+interface Happened {
+  readonly event: CallbackEvent;
+  readonly at: number;
+  /** Describes the event, if anyone is called back. */
+  readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };
+  readonly payment: SoldPayment | undefined;
+}
+
+const BUYERS_EVENTS: readonly CallbackEvent[] = ["call.finished", "refund.sent", "refund.failed"];
+
+/** Makes a callback for each URL that wants an event. */
+function called({ event, at, data, payment }: Happened, known: Known): Effect[] {
+  const endpoints = known.endpoints().filter(({ events }) => events.includes(` ${event} `));
+  const buyersUrl = BUYERS_EVENTS.includes(event) ? (payment?.callback_url ?? null) : null;
+  if (endpoints.length === 0 && buyersUrl === null) return [];
+  const described = data();
+  const callback = (url: string, host: string, is_buyers: 0 | 1, shown: object): Effect => {
+    const due = { due_at: at, give_up_at: at + CALLBACK_TRIED_MS };
+    const json = stringify(shown) ?? "";
+    const of = { event, call_id: described.call_id, at, data: json };
+    return { kind: "callback", row: { ...of, url, host, is_buyers, ...due } };
+  };
+  const callbacks = endpoints.map(({ url, host }) => callback(url, host, 0, described));
+  if (buyersUrl === null) return callbacks;
+  // A buyer does not see why a refund failed: only the operator can do something about it.
+  const shown = event === "refund.failed" ? { ...described, reason: undefined } : described;
+  return [...callbacks, callback(buyersUrl, new URL(buyersUrl).host, 1, shown)];
+}
+
+type Status = "succeeded" | "failed" | "refunded";
+
+function ended(
+  call: Omit<EndedCall, "attempts">,
+  payment: SoldPayment | undefined,
+  status: Status,
+  at: number,
+): Happened {
+  return { event: "call.finished", at, data: () => ({ ...callOf(call), status }), payment };
+}
+
+function callOf({ call_id, origin, service_id, job_id }: Omit<EndedCall, "attempts">) {
+  // Their digits are more than a number can keep.
+  return { call_id, origin, service_id: BigInt(service_id), job_id: BigInt(job_id) };
+}
+
+function ofPayment({ call_id, service_id, job_index }: SoldPayment): Omit<EndedCall, "attempts"> {
+  return { call_id, origin: "x402", service_id, job_id: String(job_index) };
+}
+
+function soldAs({ call_id, service_id, job_index, network, asset, symbol, amount, payer }: SoldPayment) {
+  return {
+    call_id,
+    service_id: BigInt(service_id),
+    job_id: job_index,
+    network,
+    asset,
+    symbol,
+    amount,
+    payer,
+  };
+}
+
+function refundOf({ call_id, network, asset, symbol, amount, payer }: RefundRow) {
+  return { call_id, network, asset, symbol, amount, payer };
+}
+
+/** Returns true once nothing more is to be charged. */
+function isCertain({ state }: SoldPayment): boolean {
+  return state === "settled" || state === "failed" || state === "released";
+}
+
+/** Status of a JobCall that ran: one whose charge failed has failed for its client. */
+function statusOf(payment: SoldPayment | undefined): Status {
+  return payment !== undefined && payment.ceiling !== null && payment.state === "failed"
+    ? "failed"
+    : "succeeded";
+}
