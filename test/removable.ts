@@ -16,7 +16,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { ConfigTable } from "../src/config/config-table.ts";
 import type { Part } from "../src/part.ts";
-import { partTables } from "../src/parts.ts";
+import { partKeys } from "../src/parts.ts";
 import { importsOfPart } from "./imports-of-parts.ts";
 
 /*
@@ -153,7 +153,7 @@ async function acceptedTables(part: string, folder: string): Promise<string | un
 }
 
 async function tablesOf(part: string): Promise<readonly ConfigTable[]> {
-  if (part === ALL) return partTables();
+  if (part === ALL) return partKeys().tables;
   const face = join(ROOT, "src/parts", part, "part.ts");
   if (!existsSync(face)) return [];
   const { part: deleted } = (await import(face)) as { part: Part };

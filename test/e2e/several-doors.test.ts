@@ -18,6 +18,19 @@ it("The catalogue names x402 once as a protocol of a job that is sold both ways"
   expect(protocols).toEqual([{ x402: { scheme: "exact" } }]);
 });
 
+it("The list of jobs and its texts name Permit2", async () => {
+  const both = await startAnotherGateway({
+    config: { acceptedTokens: [USDC, PERMIT2_USDC] },
+  });
+  const read = async (path: string) => (await fetch(`${both.url}${path}`)).text();
+  const { jobs } = JSON.parse(await read("/x402/jobs")) as {
+    jobs: { settlement_options: { transfer_method?: string }[] }[];
+  };
+  expect(jobs[0]?.settlement_options.map((option) => option.transfer_method)).toEqual([undefined, "permit2"]);
+  for (const path of ["/llms.txt", "/openapi.json"])
+    expect(await read(path)).toContain("3.264 USDC on eip155:84532 by Permit2");
+});
+
 it("The catalogue of a shop with MPP and MCP lists offers of evm for what it can pay, the route of blueprintevm, and the URL of the tools", async () => {
   const job = { serviceId: 1n, mode: "public_paid" } as const;
   const shop = await startAnotherGateway({

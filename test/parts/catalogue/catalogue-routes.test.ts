@@ -7,12 +7,7 @@ import { llmsText } from "../../../src/parts/catalogue/llms-text.ts";
 import { openApi as openApiOf } from "../../../src/parts/catalogue/openapi.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import {
-  PERMISSIONS,
-  PUBLIC_URL,
-  startAnotherGateway,
-  startTestGateway,
-} from "../../x402/gateway-harness.ts";
+import { PERMISSIONS, PUBLIC_URL, startTestGateway } from "../../x402/gateway-harness.ts";
 import { PRICE_WEI, requestWith, USDC } from "../../x402/payments.ts";
 
 const TEXT_SCHEMA = { type: "object", properties: { text: { $ref: "#/$defs/text" } }, required: ["text"] };
@@ -238,19 +233,6 @@ it.each(["/", "/x402/jobs", "/openapi.json", "/.well-known/x402", "/llms.txt"])(
     expect(answer.headers.get("access-control-allow-methods")).toContain("GET");
   },
 );
-
-it("The list of jobs and its texts name Permit2", async () => {
-  const both = await startAnotherGateway({
-    config: { acceptedTokens: [USDC, PERMIT2_USDC] },
-  });
-  const read = async (path: string) => (await fetch(`${both.url}${path}`)).text();
-  const { jobs } = JSON.parse(await read("/x402/jobs")) as {
-    jobs: { settlement_options: { transfer_method?: string }[] }[];
-  };
-  expect(jobs[0]?.settlement_options.map((option) => option.transfer_method)).toEqual([undefined, "permit2"]);
-  for (const path of ["/llms.txt", "/openapi.json"])
-    expect(await read(path)).toContain("3.264 USDC on eip155:84532 by Permit2");
-});
 
 it("A long document lets other work go on while it is rendered", async () => {
   const jobs = Array.from({ length: 1_000 }, (_, jobIndex) => ({
