@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import type { ConfigTable } from "../src/config/config-table.ts";
+import type { PartKeys } from "../src/config/load-config.ts";
 import type { Part } from "../src/part.ts";
 import { partKeys } from "../src/parts.ts";
 import { importsOfPart } from "./imports-of-parts.ts";
@@ -22,7 +22,7 @@ import { importsOfPart } from "./imports-of-parts.ts";
 /*
  * Shows that each part can be deleted, and all of them at once: no test of the core imports their files. In a copy of
  * the sources, without the folder and its lines, the rest compiles, and the built program checks and serves a configuration of
- * the core, and refuses one that has a table of the part. Run by `npm run check:removable`; names of parts select some, and `all`
+ * the core, and refuses one that has a table of the part, or names its transfer method. Run by `npm run check:removable`; names of parts select some, and `all`
  * names all parts at once. `npm run test:removable` runs the tests of the core in each copy.
  */
 
@@ -134,7 +134,8 @@ async function problemWithout(part: string, base: string): Promise<string | unde
       const { code, output } = await run(folder, program, ...args);
       if (code !== 0) return `${command.join(" ")}:\n${output}`;
     }
-    const problem = (await acceptedTables(part, folder)) ?? (await serveProblem(folder));
+    const accepted = (await acceptedTables(part, folder)) ?? (await acceptedMethod(part, folder));
+    const problem = accepted ?? (await serveProblem(folder));
     return problem ?? (options["core-tests"] ? await failedTests(folder) : undefined);
   } finally {
     rmSync(folder, { recursive: true });
@@ -143,7 +144,7 @@ async function problemWithout(part: string, base: string): Promise<string | unde
 
 /** @returns what `jobgate check` prints if it accepts a table of the part */
 async function acceptedTables(part: string, folder: string): Promise<string | undefined> {
-  const paths = (await tablesOf(part)).flatMap((table) => table.paths);
+  const paths = (await keysOf(part)).tables.flatMap((table) => table.paths);
   if (paths.length === 0) return undefined;
   writeFileSync(join(folder, "table.toml"), `${CORE_CONFIG}${paths.map((path) => `[${path}]\n`).join("")}`);
   const { code, output } = await run(folder, "node", "dist/main.js", "check", "-c", "table.toml");
@@ -152,12 +153,27 @@ async function acceptedTables(part: string, folder: string): Promise<string | un
   return code === 1 && paths.every(refused) ? undefined : `accepts ${paths.join(" or ")}:\n${output}`;
 }
 
-async function tablesOf(part: string): Promise<readonly ConfigTable[]> {
-  if (part === ALL) return partKeys().tables;
+/** @returns what `jobgate check` prints if it accepts a token that is paid by the part's transfer method */
+async function acceptedMethod(part: string, folder: string): Promise<string | undefined> {
+  for (const { name } of (await keysOf(part)).methods) {
+    writeFileSync(
+      join(folder, "method.toml"),
+      `${CORE_CONFIG}[[x402.accepted_tokens]]\ntransfer_method = "${name}"\n`,
+    );
+    const { code, output } = await run(folder, "node", "dist/main.js", "check", "-c", "method.toml");
+    const refusal = `transfer_method: is "${name}"; expected "eip3009" (the transfer methods of this build)`;
+    if (code !== 1 || !output.includes(refusal)) return `accepts ${name}:\n${output}`;
+  }
+  return undefined;
+}
+
+/** Returns what a part brings to the configuration. */
+async function keysOf(part: string): Promise<PartKeys> {
+  if (part === ALL) return partKeys();
   const face = join(ROOT, "src/parts", part, "part.ts");
-  if (!existsSync(face)) return [];
-  const { part: deleted } = (await import(face)) as { part: Part };
-  return deleted.table ? [deleted.table] : [];
+  if (!existsSync(face)) return { tables: [], methods: [] };
+  const { table, tokenMethod } = ((await import(face)) as { part: Part }).part;
+  return { tables: table ? [table] : [], methods: tokenMethod ? [tokenMethod] : [] };
 }
 
 /** @returns what the tests of the core print if one fails */

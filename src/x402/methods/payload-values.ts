@@ -22,7 +22,7 @@ export const signature = z
   .string()
   .regex(/^0x(?:[0-9a-fA-F]{2}){0,4096}$/, "expected a signature: 0x and at most 4096 bytes of hex");
 
-/** Values in payloads to settle, of other sellers too: the library that settles them accepts more than {@link address} and the rest do. */
+/** Values of payloads that other sellers send to be settled, as the library that settles them accepts them. */
 export const loose = {
   hex: z.string().regex(/^0x(?:[0-9a-fA-F]{2})*$/),
   word: z.string().regex(/^0x[0-9a-fA-F]{64}$/),

@@ -1,26 +1,26 @@
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import { beforeAll, describe, expect, it } from "vitest";
-import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import { ACCEPTED, FAILED } from "../../e2e/expected-answers.ts";
+import { ONE_PAID_JOB, paidJobs, watchLedger } from "../../e2e/ledger.ts";
+import { withPermit2 } from "../../e2e/paid-config.ts";
+import { type PaidGateway, SET_UPS, type SetUp, startPaidGateway } from "../../e2e/paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "../../e2e/paid-parts.ts";
+import { accounts, type TestAccount } from "../../helpers/accounts.ts";
 import {
   type Permit2Authorization,
   type Permit2Payment,
   payingFetch,
   requestOffer,
   signPermit2Payment,
-} from "../helpers/clients.ts";
+} from "../../helpers/clients.ts";
 import {
   approvePermit2,
   deployPlainToken,
   installPermit2,
   invalidatePermit2Nonce,
   type PlainToken,
-} from "../helpers/permit2.ts";
-import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { ACCEPTED, FAILED } from "./expected-answers.ts";
-import { ONE_PAID_JOB, paidJobs, watchLedger } from "./ledger.ts";
-import { withPermit2 } from "./paid-config.ts";
-import { type PaidGateway, SET_UPS, type SetUp, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, startPaidParts } from "./paid-parts.ts";
+} from "../../helpers/permit2.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 /** Offers, in the order of the configuration. The first one is USDC by EIP-3009. */
 const USDC = 1;

@@ -1,23 +1,23 @@
 import type { Hex } from "viem";
 import { afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { accounts, type TestAccount } from "../helpers/accounts.ts";
-import { MULTICALL3, sendTransaction } from "../helpers/anvil.ts";
-import { type Permit2Payment, requestOffer, signPermit2Payment } from "../helpers/clients.ts";
-import { approvePermit2, installPermit2 } from "../helpers/permit2.ts";
+import { ACCEPTED, FAILED, UNDECIDED } from "../../e2e/expected-answers.ts";
+import { ONE_PAID_JOB, watchLedger } from "../../e2e/ledger.ts";
+import { withPermit2 } from "../../e2e/paid-config.ts";
+import { type PaidGateway, startPaidGateway } from "../../e2e/paid-gateway.ts";
+import { startPaidParts } from "../../e2e/paid-parts.ts";
+import { StaleNode } from "../../e2e/stale-node.ts";
+import { accounts, type TestAccount } from "../../helpers/accounts.ts";
+import { MULTICALL3, sendTransaction } from "../../helpers/anvil.ts";
+import { type Permit2Payment, requestOffer, signPermit2Payment } from "../../helpers/clients.ts";
+import { approvePermit2, installPermit2 } from "../../helpers/permit2.ts";
 import {
   batchCall,
   type ContractCall,
   cancelCall,
   otherUseCall,
   settleCall,
-} from "../helpers/permit2-calls.ts";
-import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { ACCEPTED, FAILED, UNDECIDED } from "./expected-answers.ts";
-import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { withPermit2 } from "./paid-config.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { startPaidParts } from "./paid-parts.ts";
-import { StaleNode } from "./stale-node.ts";
+} from "../../helpers/permit2-calls.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 const parts = startBeforeAll(startPaidParts);
 beforeAll(async () => {

@@ -1,15 +1,15 @@
 import { beforeAll, expect, it, onTestFinished } from "vitest";
-import { createOperatorClient } from "../../src/commands/operator-client.ts";
-import { accounts } from "../helpers/accounts.ts";
-import { MULTICALL3, sendTransaction } from "../helpers/anvil.ts";
-import { requestOffer, signPaymentByUse, signPermit2Payment } from "../helpers/clients.ts";
-import { approvePermit2 } from "../helpers/permit2.ts";
-import { batchCall, settleCall } from "../helpers/permit2-calls.ts";
-import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { startGatewayByUse, startPartsByUse } from "./by-use.ts";
-import { withPermit2 } from "./paid-config.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT } from "./paid-parts.ts";
+import { createOperatorClient } from "../../../src/commands/operator-client.ts";
+import { startGatewayByUse, startPartsByUse } from "../../e2e/by-use.ts";
+import { withPermit2 } from "../../e2e/paid-config.ts";
+import { type PaidGateway, startPaidGateway } from "../../e2e/paid-gateway.ts";
+import { AMOUNT } from "../../e2e/paid-parts.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { MULTICALL3, sendTransaction } from "../../helpers/anvil.ts";
+import { requestOffer, signPaymentByUse, signPermit2Payment } from "../../helpers/clients.ts";
+import { approvePermit2 } from "../../helpers/permit2.ts";
+import { batchCall, settleCall } from "../../helpers/permit2-calls.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 const parts = startBeforeAll(startPartsByUse);
 const SIGNATURE = { by: "ada", note: "copy restored" };
