@@ -4,8 +4,8 @@ import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
 import type { ShownTable } from "./shown.ts";
 import { secretList } from "./value-types.ts";
-import { toWebhooksConfig } from "./webhooks.ts";
-import { type FacilitatorSigners, toX402Config } from "./x402.ts";
+import { fillEndpoint, toWebhooksConfig } from "./webhooks.ts";
+import { type FacilitatorSigners, fillX402, toX402Config } from "./x402.ts";
 
 /** The configuration after it is read, checked and completed. */
 export type Config = Complete<ReturnType<typeof toConfig>> & {
@@ -46,29 +46,43 @@ export interface PeerProblem {
   readonly message: string;
 }
 
+/** Tables of the core with the values that follow from other keys. */
+type FilledTables = ReturnType<typeof withDerivedValues>;
+
+/** Fills the values that follow from other keys, so that the gateway uses and operators see the same. */
+export function withDerivedValues({ jobs, x402, webhooks, ...tables }: CompleteTables) {
+  const serviceId = serviceIdOf({ ...tables, x402 });
+  return defined({
+    ...tables,
+    serviceId,
+    jobs: jobs.map((job) => ({ ...job, serviceId: job.serviceId ?? serviceId })),
+    x402: x402 && fillX402(x402),
+    webhooks: webhooks && { ...webhooks, endpoints: webhooks.endpoints.map(fillEndpoint) },
+  });
+}
+
 /** Completes the tables of a file without mistakes. */
 export function toConfig(
-  tables: CompleteTables & Pick<ConfigTables, "ofParts">,
+  tables: FilledTables,
+  ofParts: ConfigTables["ofParts"],
   signers: FacilitatorSigners,
   parts: PartTables,
 ) {
-  const { store, operator, x402, jobs, jobPricing, webhooks } = tables;
-  const ownServiceId = serviceIdOf(tables);
+  const { store, operator, serviceId, x402, jobs, jobPricing, webhooks } = tables;
   return defined({
     store: toStore(store),
     runner: toRunner(tables.runner),
     operator: toOperator(operator),
     /** u64 */
-    serviceId: ownServiceId,
+    serviceId,
     x402:
       x402 &&
       toX402Config(x402, {
         pricing: jobPricing,
         jobs,
-        serviceId: ownServiceId,
         signers,
         parts,
-        paysBack: tables.ofParts.has("x402.refunds"),
+        paysBack: ofParts.has("x402.refunds"),
       }),
     webhooks: webhooks && toWebhooksConfig(webhooks),
     /** Tables of parts: each part finds its own. */

@@ -96,6 +96,16 @@ const DEFAULT_MAX_FEE_PER_GAS_WEI = 10n ** 10n;
 /** 0.001 native units. */
 const DEFAULT_MIN_BALANCE_WEI = 10n ** 15n;
 
+/** Fills the values that follow from other keys. */
+export function fillFacilitator(facilitator: FacilitatorOutput): FacilitatorOutput {
+  if (facilitator.local !== true) return facilitator;
+  return {
+    ...facilitator,
+    maxFeePerGasGwei: facilitator.maxFeePerGasGwei ?? DEFAULT_MAX_FEE_PER_GAS_WEI,
+    minBalance: facilitator.minBalance ?? DEFAULT_MIN_BALANCE_WEI,
+  };
+}
+
 /**
  * Completes an entry without mistakes.
  * @param signers that its `signer` names
@@ -114,8 +124,8 @@ export function toFacilitator(
         network: required(parseNetwork(name)),
         rpcUrl,
       })),
-      maxFeePerGasWei: table.maxFeePerGasGwei ?? DEFAULT_MAX_FEE_PER_GAS_WEI,
-      minBalanceWei: table.minBalance ?? DEFAULT_MIN_BALANCE_WEI,
+      maxFeePerGasWei: required(table.maxFeePerGasGwei),
+      minBalanceWei: required(table.minBalance),
     };
   }
   return defined({ ...toRemoteFacilitator(required(url)), ...auth, networks });

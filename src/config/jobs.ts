@@ -98,8 +98,8 @@ export interface Job
 }
 
 /** Completes a table without mistakes. */
-export function toJob(table: JobOutput, gatewayServiceId: bigint): Job {
-  const { serviceId = gatewayServiceId, jobIndex, mode } = table;
+export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
+  const { serviceId, jobIndex, mode } = table;
   const { name, title, description, tags, output, maxRunSecs, forwardHeaders } = table;
   return defined({
     serviceId,

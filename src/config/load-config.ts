@@ -3,7 +3,14 @@ import type * as z from "zod";
 import { defined } from "../core/objects.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
 import { checkShape } from "./check-shape.ts";
-import { type Config, type OperatorConfig, type StoreConfig, toConfig, toOperator } from "./config.ts";
+import {
+  type Config,
+  type OperatorConfig,
+  type StoreConfig,
+  toConfig,
+  toOperator,
+  withDerivedValues,
+} from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
 import { type ConfigTable, withKeys, withTables } from "./config-table.ts";
 import { fillTokens } from "./fill-tokens.ts";
@@ -16,7 +23,13 @@ import { checkStore } from "./rules/store.ts";
 import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
-import { type ConfigTables, configSchema, operatorSchema, storePlaceSchema } from "./schema.ts";
+import {
+  type CompleteTables,
+  type ConfigTables,
+  configSchema,
+  operatorSchema,
+  storePlaceSchema,
+} from "./schema.ts";
 import { shownTable } from "./shown.ts";
 import { readSigners } from "./signers.ts";
 import type { TokenMethod } from "./token-method.ts";
@@ -106,9 +119,10 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   if (found.length > 0 || tables === undefined) return { ok: false, mistakes: found };
   // Nothing was reported, so nothing was left out.
   const ofEachPart = new Map<ConfigTable, unknown>();
-  const config = toConfig(tables as Parameters<typeof toConfig>[0], signers, ofEachPart);
+  const filled = withDerivedValues(tables as CompleteTables);
+  const config = toConfig(filled, given, signers, ofEachPart);
   for (const { table, keys, read } of checkedParts) ofEachPart.set(table, table.complete(keys, read, config));
-  const shown = shownTable(schema, tables, mistakes.at());
+  const shown = shownTable(schema, filled, mistakes.at());
   for (const { table, keys } of ofParts) table.addShown(shown, keys, mistakes);
   return {
     ok: true,

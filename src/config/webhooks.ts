@@ -171,6 +171,16 @@ export interface WebhookChallenge {
   readonly verify?: { readonly parameter: string; readonly token: string };
 }
 
+/** Fills the values that follow from other keys. */
+export function fillEndpoint({ toleranceSecs, dedupe, ...endpoint }: EndpointOutput): EndpointOutput {
+  const { isTimed, hasDeliveryId } = WEBHOOK_AUTH_MODES[endpoint.auth];
+  return defined({
+    ...endpoint,
+    toleranceSecs: isTimed ? (toleranceSecs ?? DEFAULT_TOLERANCE_SECS) : undefined,
+    dedupe: dedupe ?? (hasDeliveryId ? { windowMs: DEFAULT_WINDOW_MS } : undefined),
+  });
+}
+
 /** Completes a table without mistakes. */
 export function toWebhooksConfig(webhooks: Complete<z.output<typeof webhooksSchema>>) {
   return { ...webhooks, endpoints: webhooks.endpoints.map(toEndpoint) };
@@ -188,7 +198,7 @@ function toEndpoint(table: EndpointOutput) {
 }
 
 function toAuth(endpoint: EndpointOutput): WebhookAuth {
-  const { auth: mode, toleranceSecs = DEFAULT_TOLERANCE_SECS } = endpoint;
+  const { auth: mode } = endpoint;
   switch (mode) {
     case "none":
       return { mode };
@@ -198,7 +208,7 @@ function toAuth(endpoint: EndpointOutput): WebhookAuth {
     case "svix":
     case "stripe":
     case "slack":
-      return { mode, secrets: toSecrets(endpoint), toleranceSecs };
+      return { mode, secrets: toSecrets(endpoint), toleranceSecs: required(endpoint.toleranceSecs) };
     case "bearer":
     case "hmac-sha256":
     case "github":
@@ -216,8 +226,8 @@ function toSecrets({ secret, secrets }: EndpointOutput): WebhookSecret[] {
 }
 
 function toDedupe({ auth, dedupe }: EndpointOutput): WebhookDedupe | undefined {
-  if (dedupe === false) return undefined;
-  const { header, windowMs } = dedupe ?? { header: undefined, windowMs: DEFAULT_WINDOW_MS };
+  if (dedupe === undefined || dedupe === false) return undefined;
+  const { header, windowMs } = dedupe;
   if (header === "body") return { by: "body", windowMs };
   if (header !== undefined) return { by: "header", header, windowMs };
   return WEBHOOK_AUTH_MODES[auth].hasDeliveryId ? { by: "id", windowMs } : undefined;

@@ -4,15 +4,14 @@ import { localUrl } from "../core/network-address.ts";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
-  type FacilitatorConfig,
   facilitatorSchema,
   facilitatorUrl,
+  fillFacilitator,
   type Signer,
   toFacilitator,
-  toRemoteFacilitator,
 } from "./facilitators.ts";
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
-import { type JobOutput, toJob } from "./jobs.ts";
+import { toJob } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
 import {
   address,
@@ -176,44 +175,70 @@ export type AcceptedToken = Complete<ReturnType<typeof toToken>>;
 /** Source of a token's rate: whole tokens for one native unit. */
 export type RateSource = NonNullable<AcceptedToken["rate"]>;
 export type X402Limits = X402Config["limits"];
+type X402Output = Complete<z.output<typeof x402Schema>>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
+type FilledToken = ReturnType<typeof fillToken>;
 
 /** Signers by the index of their facilitator. */
 export type FacilitatorSigners = ReadonlyMap<number, readonly Signer[]>;
 
+/** Fills the values that follow from other keys. */
+export function fillX402({ serviceId: _, facilitatorUrl, facilitators, ...x402 }: X402Output) {
+  return {
+    ...x402,
+    publicUrl: x402.publicUrl ?? localUrl(x402.bindAddress),
+    facilitators: (facilitators ?? [{ url: required(facilitatorUrl) }]).map(fillFacilitator),
+    acceptedTokens: x402.acceptedTokens.map((token) => fillToken(token, x402)),
+  };
+}
+
+function fillToken(token: TokenOutput, defaults: Pick<X402Output, "ratePerNativeUnit" | "markupBps">) {
+  const { chainlink, http } = token.rateSource ?? {};
+  const isLive = token.rateSource !== undefined;
+  return defined({
+    ...token,
+    ratePerNativeUnit: token.ratePerNativeUnit ?? (isLive ? undefined : defaults.ratePerNativeUnit),
+    rateSource: isLive
+      ? defined({ chainlink: chainlink && fillRefresh(chainlink), http: http && fillRefresh(http) })
+      : undefined,
+    markupBps: token.markupBps ?? defaults.markupBps,
+    requireOnchainConfirmation: token.requireOnchainConfirmation ?? token.rpcUrl !== undefined,
+  });
+}
+
+const DEFAULT_REFRESH_MS = 5_000;
+
+function fillRefresh<Live extends { readonly maxAgeMs: number; readonly refreshMs?: number }>(live: Live) {
+  return { ...live, refreshMs: live.refreshMs ?? Math.min(DEFAULT_REFRESH_MS, live.maxAgeMs / 4) };
+}
+
 /** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
 export function toX402Config(
   {
-    ratePerNativeUnit,
-    markupBps,
-    serviceId: _,
-    facilitatorUrl,
+    ratePerNativeUnit: _rate,
+    markupBps: _markup,
     facilitators,
     callbacks,
     ...x402
-  }: Complete<z.output<typeof x402Schema>>,
+  }: ReturnType<typeof fillX402>,
   of: {
     readonly pricing: Complete<z.output<typeof jobPricingSchema>>;
-    readonly jobs: readonly JobOutput[];
-    /** For jobs that name none. */
-    readonly serviceId: bigint;
+    readonly jobs: readonly Parameters<typeof toJob>[0][];
     readonly signers: FacilitatorSigners;
     readonly paysBack: boolean;
     readonly parts: PartTables;
   },
 ) {
-  const publicUrl = x402.publicUrl ?? localUrl(x402.bindAddress);
-  const jobs = of.jobs.map((job) => toJob(job, of.serviceId));
+  const jobs = of.jobs.map(toJob);
   return defined({
     ...x402,
-    publicUrl,
     /** Ordered as they are asked; at least one. */
-    facilitators: toFacilitators(facilitatorUrl, facilitators, of.signers),
+    facilitators: facilitators.map((table, i) => toFacilitator(table, of.signers.get(i))),
     /** True: the configuration has an account that failed jobs are paid back from. */
     paysBack: of.paysBack || undefined,
     /** Absent: buyers cannot give a URL. */
     callbacks: toBuyerCallbacks(callbacks),
-    acceptedTokens: x402.acceptedTokens.map((token) => toToken(token, { ratePerNativeUnit, markupBps })),
+    acceptedTokens: x402.acceptedTokens.map(toToken),
     /** Those of `[[jobs]]` come last. */
     jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],
     /** Prices in wei by `jobKeyText`. A job's own price takes precedence. */
@@ -228,49 +253,31 @@ function toBuyerCallbacks({ enabled, ...rules }: Complete<z.output<typeof buyerC
   return enabled ? rules : undefined;
 }
 
-function toFacilitators(
-  url: string | undefined,
-  list: readonly Complete<z.output<typeof facilitatorSchema>>[] | undefined,
-  signers: FacilitatorSigners,
-): readonly FacilitatorConfig[] {
-  return list === undefined
-    ? [toRemoteFacilitator(required(url))]
-    : list.map((table, i) => toFacilitator(table, signers.get(i)));
-}
-
-function toToken(
-  { token: _preset, ratePerNativeUnit, rateSource, eip3009Name, eip3009Version, ...token }: TokenOutput,
-  defaults: { readonly ratePerNativeUnit: string | undefined; readonly markupBps: number },
-) {
-  const rate = toRate(rateSource, ratePerNativeUnit ?? defaults.ratePerNativeUnit);
+function toToken({
+  token: _preset,
+  ratePerNativeUnit,
+  rateSource,
+  eip3009Name,
+  eip3009Version,
+  ...token
+}: FilledToken) {
   return defined({
     ...token,
     asset: required(token.asset),
     symbol: required(token.symbol),
     decimals: required(token.decimals),
     /** Absent: the token pays only prices in its currency. */
-    rate,
-    markupBps: token.markupBps ?? defaults.markupBps,
+    rate: toRate(rateSource, ratePerNativeUnit),
     transferMethod: required(token.transferMethod),
     /** EIP-712 domain of the token. One that is paid by another method has it if it has EIP-2612, for the payer's approval. */
     eip3009: eip3009Name && eip3009Version ? { name: eip3009Name, version: eip3009Version } : undefined,
-    requireOnchainConfirmation: token.requireOnchainConfirmation ?? token.rpcUrl !== undefined,
   });
 }
 
-function toRate(live: TokenOutput["rateSource"], ratePerNativeUnit: string | undefined) {
-  if (live?.chainlink !== undefined) {
-    return { kind: "chainlink" as const, ...live.chainlink, refreshMs: refreshMsOf(live.chainlink) };
-  }
-  if (live?.http !== undefined)
-    return { kind: "http" as const, ...live.http, refreshMs: refreshMsOf(live.http) };
+function toRate(live: FilledToken["rateSource"], ratePerNativeUnit: string | undefined) {
+  if (live?.chainlink !== undefined) return { kind: "chainlink" as const, ...live.chainlink };
+  if (live?.http !== undefined) return { kind: "http" as const, ...live.http };
   return ratePerNativeUnit === undefined ? undefined : { kind: "fixed" as const, ratePerNativeUnit };
-}
-
-const DEFAULT_REFRESH_MS = 5_000;
-
-function refreshMsOf({ maxAgeMs, refreshMs }: { maxAgeMs: number; refreshMs?: number }): number {
-  return refreshMs ?? Math.min(DEFAULT_REFRESH_MS, maxAgeMs / 4);
 }
 
 function toPriceMap(pricing: Complete<z.output<typeof jobPricingSchema>>): ReadonlyMap<string, bigint> {

@@ -100,10 +100,15 @@ test("Operators see what a reload leaves as it was", async () => {
   const token = `${TOKEN}rpc_url = "http://127.0.0.1:9"\n`;
   const running = await configOf(`${X402}${token}${jobs("old", "keep")}`);
   const timeout = "facilitator_timeout_secs = 5\nquote_ttl_secs = 60\n";
-  const next = await configOf(`${X402}${timeout}${account}${token}${jobs("new", "ask")}[webhooks]\n`);
+  const other = X402.replace("facilitator.example.com", "other.example.com");
+  const next = await configOf(`${other}${timeout}${account}${token}${jobs("new", "ask")}[webhooks]\n`);
   const { shown } = afterReload(running, next);
   expect(shown).toMatchObject({
-    x402: { facilitator_timeout_secs: 30, quote_ttl_secs: 60 },
+    x402: {
+      facilitators: [{ url: "https://facilitator.example.com" }],
+      facilitator_timeout_secs: 30,
+      quote_ttl_secs: 60,
+    },
     jobs: [{ name: "new", price_wei: "1000000000000000" }],
   });
   expect(shown).not.toHaveProperty("webhooks");
