@@ -50,7 +50,9 @@ module.exports = {
       comment: "it is given to them; the command of a part uses the tools of commands",
       severity: "error",
       from: { path: "^src/parts/" },
-      to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events|store-telemetry)\\.ts$" },
+      to: {
+        path: "^src/(main|start-gateway|host|parts|load-parts|open-store|store-events|store-telemetry)\\.ts$",
+      },
     },
     {
       name: "the-core-imports-no-part",
@@ -73,7 +75,7 @@ module.exports = {
         path: "^src/(core|node|log|config|http|x402|webhooks|delivery|operator|chain|grpc|store|runner)/",
       },
       to: {
-        path: "^src/(main|start-gateway|host|parts|open-store|store-events|store-telemetry)\\.ts$|^src/(commands|api)/",
+        path: "^src/(main|start-gateway|host|parts|load-parts|open-store|store-events|store-telemetry)\\.ts$|^src/(commands|api)/",
       },
     },
     {
@@ -83,7 +85,7 @@ module.exports = {
       from: {
         path: "^src/",
         pathNot:
-          "^src/(commands|config|api|parts/(pay|init|dev))/|^src/parts/[^/]+/config\\.ts$|^src/(main|host|part|parts|load-config)\\.ts$",
+          "^src/(commands|config|api|parts/(pay|init|dev))/|^src/parts/[^/]+/config\\.ts$|^src/(main|host|part|parts|load-parts|load-config)\\.ts$",
       },
       to: { path: "^src/config/", pathNot: CONFIG_TYPES },
     },

@@ -59,7 +59,7 @@ export async function inspectStore(place: Pick<StoreConfig, "url" | "tls" | "ca"
 
 /** @throws Error when no part of this build opens stores of the URL's scheme */
 async function kindOfStore(url: string): Promise<StoreKind> {
-  const { findStoreKind } = await import("./parts.ts");
+  const { findStoreKind } = await import("./load-parts.ts");
   const scheme = url.slice(0, url.indexOf(":"));
   const kind = findStoreKind(scheme);
   if (kind === undefined)

@@ -23,7 +23,7 @@ import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
 
-/** An ability that the core does without: one folder of `parts/`, and its two lines of `parts.ts`. */
+/** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
 export interface Part {
   /** Makes the telemetry of the process before anything else, because the store reports to it from its start. */
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;
@@ -86,7 +86,7 @@ export interface Host {
   readonly dispatcher: Dispatcher;
   readonly logger: Logger;
   readonly telemetry: Telemetry;
-  /** Returns what the parts add to a seam, in the order of `parts.ts`. */
+  /** Returns what the parts add to a seam. */
   additions<Seam extends keyof Running>(seam: Seam): readonly NonNullable<Running[Seam]>[];
   /** Every address that this process listens on. */
   readonly listeners: readonly { readonly name: string; readonly address: string }[];

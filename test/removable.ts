@@ -15,8 +15,8 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { PartKeys } from "../src/config/load-config.ts";
+import { partKeys } from "../src/load-parts.ts";
 import type { Part } from "../src/part.ts";
-import { partKeys } from "../src/parts.ts";
 import { importsOfPart } from "./imports-of-parts.ts";
 
 /*
@@ -191,9 +191,7 @@ const SOURCES = JSON.stringify({
 /** Removes the imports of a part from a list, and the name that the list of parts gives it. */
 function removeLines(path: string, part: string): void {
   const lines = readFileSync(path, "utf8").split("\n");
-  const isImport = (line: string) => line.includes(`/parts/${part}/`);
-  const [, name] = /part as (\w+)/.exec(lines.find(isImport) ?? "") ?? [];
-  const left = lines.filter((line) => !isImport(line) && line !== `  ${name},`);
+  const left = lines.filter((line) => !line.includes(`/parts/${part}/`));
   writeFileSync(path, left.join("\n"));
 }
 

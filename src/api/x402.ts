@@ -1,6 +1,6 @@
 /** `jobgate/x402`: the HTTP gateway that sells jobs over x402. */
 
-import { loadMethods, loadX402Parts } from "../parts.ts";
+import { loadMethods, loadX402Parts } from "../load-parts.ts";
 import { X402Gateway as CoreX402Gateway } from "../x402/gateway.ts";
 
 export type {

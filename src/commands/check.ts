@@ -93,13 +93,13 @@ async function x402Findings({ x402 }: Config) {
   if (x402 === undefined) return { problems: [], notes: [] };
   const [{ checkX402Peers }, { loadMethods }] = await Promise.all([
     import("../x402/online-check.ts"),
-    import("../parts.ts"),
+    import("../load-parts.ts"),
   ]);
   return checkX402Peers(x402, await loadMethods());
 }
 
 async function partProblems(config: Config): Promise<PeerProblem[]> {
-  const { findPartProblems } = await import("../parts.ts");
+  const { findPartProblems } = await import("../load-parts.ts");
   return findPartProblems(config);
 }
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { schemaWith } from "../../src/config/load-config.ts";
 import { fileKey, mistakeText } from "../../src/config/mistakes.ts";
 import { loadConfig } from "../../src/load-config.ts";
-import { partKeys } from "../../src/parts.ts";
+import { partKeys } from "../../src/load-parts.ts";
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
 const SECRET = "0123456789abcdef0123456789abcdef";

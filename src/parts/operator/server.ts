@@ -3,7 +3,7 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { MethodHandlers, RouteTable } from "../../http/routes.ts";
 import type { HttpServer } from "../../http/server.ts";
 import { guardedTable, type OperatorTokens } from "./access.ts";
-import type { AnswerCall } from "./api.ts";
+import type { AnswerCall } from "./api-handler.ts";
 import { healthRoutes } from "./health-routes.ts";
 import { History } from "./history.ts";
 import type { OperatorSources } from "./sources.ts";
@@ -96,7 +96,7 @@ export class OperatorServer implements BackgroundService {
       ...{ sources: this.#sources, history: this.#history, logger: this.#logger },
       stopping: this.#stopping.signal,
     };
-    this.#api ??= import("./api.ts").then(({ openApi }) => openApi(base));
+    this.#api ??= import("./api-handler.ts").then(({ openApi }) => openApi(base));
     return this.#api;
   }
 }

@@ -5,7 +5,7 @@ import { schemaWith } from "../../../src/config/load-config.ts";
 import { MistakeList } from "../../../src/config/mistakes.ts";
 import { type Shown, shownTable } from "../../../src/config/shown.ts";
 import { expected, kind, notesOf, SHOWN } from "../../../src/config/wrong-value.ts";
-import { partKeys } from "../../../src/parts.ts";
+import { partKeys } from "../../../src/load-parts.ts";
 import { configOf } from "../../config/config-folder.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { KEYS, loadFullConfiguration, SECRET } from "./full-configuration.ts";
