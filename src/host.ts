@@ -60,7 +60,7 @@ export class Gateway {
       config: config.runner,
       workQueue: store,
       status: () => store.status(),
-      observer: new DeliveryTelemetry(telemetry, decodeJobCall, systemClock),
+      observer: new DeliveryTelemetry({ telemetry, decode: decodeJobCall, clock: systemClock }),
       streams: () => Object.assign({}, ...additions("runnerStreams")),
       check:
         config.x402 && ((callId) => this.#x402?.charges.findShortfall(callId) ?? Promise.resolve(undefined)),

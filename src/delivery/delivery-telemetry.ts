@@ -18,10 +18,15 @@ export class DeliveryTelemetry {
   readonly #furtherDeliveries: Counter;
   readonly #firstDelay: Histogram;
 
-  constructor(telemetry: Telemetry, decode: JobCallDecoder, clock: Clock) {
+  constructor(parts: {
+    readonly telemetry: Telemetry;
+    readonly decode: JobCallDecoder;
+    readonly clock: Clock;
+  }) {
+    const { telemetry } = parts;
     this.#telemetry = telemetry;
-    this.#decode = decode;
-    this.#clock = clock;
+    this.#decode = parts.decode;
+    this.#clock = parts.clock;
     this.#firstDeliveries = telemetry.counter("jobgate_deliveries_total", { attempt: "first" });
     this.#furtherDeliveries = telemetry.counter("jobgate_deliveries_total", { attempt: "again" });
     this.#firstDelay = telemetry.histogram("jobgate_first_delivery_delay_seconds", {});

@@ -58,7 +58,7 @@ export class ExchangeObserver {
   #metricsOf(listener: string, route: string): RouteMetrics {
     const known = this.#routes.get(listener)?.get(route);
     if (known !== undefined) return known;
-    const metrics = new RouteMetrics(this.#telemetry, listener, route);
+    const metrics = new RouteMetrics({ telemetry: this.#telemetry, listener, route });
     const routes = this.#routes.get(listener) ?? new Map<string, RouteMetrics>();
     this.#routes.set(listener, routes.set(route, metrics));
     return metrics;
@@ -84,7 +84,8 @@ class RouteMetrics {
   /** Counters by method, status and error code. */
   readonly #requests = new Map<string, Counter>();
 
-  constructor(telemetry: Telemetry, listener: string, route: string) {
+  constructor(parts: { readonly telemetry: Telemetry; readonly listener: string; readonly route: string }) {
+    const { telemetry, listener, route } = parts;
     this.#telemetry = telemetry;
     this.#listener = listener;
     this.#route = route;

@@ -87,10 +87,10 @@ export class Payments implements BackgroundService {
       wallClock: clock,
       logger,
     });
-    this.charges = new Charges(
-      { journal, settlement, funds, events, ...rounds, elapsed, clock, logger },
+    this.charges = new Charges({
+      ...{ journal, settlement, funds, events, ...rounds, elapsed, clock, logger },
       settleMarginSecs,
-    );
+    });
     this.facilitators = facilitators;
     this.evidence = evidence;
     this.funds = funds;

@@ -78,7 +78,7 @@ export class OperatorApi implements OperatorMethods {
     this.#additions = additions;
     this.#logger = logger;
     this.#decimalsOf = decimalsIn(sources.configuration);
-    this.#tail = new Tail(sources.events, this.#decimalsOf);
+    this.#tail = new Tail({ events: sources.events, decimalsOf: this.#decimalsOf });
   }
 
   getInfo() {

@@ -19,10 +19,14 @@ export class Tail {
   readonly #maxSilenceMs: number;
   #readers = 0;
 
-  constructor(events: EventHub, decimalsOf: DecimalsOf, maxSilenceMs = MAX_SILENCE_MS) {
-    this.#events = events;
-    this.#decimalsOf = decimalsOf;
-    this.#maxSilenceMs = maxSilenceMs;
+  constructor(parts: {
+    readonly events: EventHub;
+    readonly decimalsOf: DecimalsOf;
+    readonly maxSilenceMs?: number;
+  }) {
+    this.#events = parts.events;
+    this.#decimalsOf = parts.decimalsOf;
+    this.#maxSilenceMs = parts.maxSilenceMs ?? MAX_SILENCE_MS;
   }
 
   /**

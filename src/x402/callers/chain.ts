@@ -83,7 +83,12 @@ export class CallerChain {
   #rpcOf({ chainRpcUrl }: JobRestriction): CallerRpc {
     let rpc = this.#rpcs.get(chainRpcUrl);
     if (rpc === undefined) {
-      rpc = new CallerRpc(chainRpcUrl, this.#timeoutMs, this.#clock, this.#telemetry);
+      rpc = new CallerRpc({
+        rpcUrl: chainRpcUrl,
+        timeoutMs: this.#timeoutMs,
+        clock: this.#clock,
+        telemetry: this.#telemetry,
+      });
       this.#rpcs.set(chainRpcUrl, rpc);
     }
     return rpc;
@@ -97,7 +102,13 @@ class CallerRpc {
   readonly #timeoutMs: number;
   readonly #clock: Clock;
 
-  constructor(rpcUrl: string, timeoutMs: number, clock: Clock, telemetry: Telemetry) {
+  constructor(parts: {
+    readonly rpcUrl: string;
+    readonly timeoutMs: number;
+    readonly clock: Clock;
+    readonly telemetry: Telemetry;
+  }) {
+    const { rpcUrl, timeoutMs, clock, telemetry } = parts;
     this.#client = new ChainClient({ rpcUrl, timeoutMs, observer: { telemetry, purpose: "permission" } });
     this.#timeoutMs = timeoutMs;
     this.#clock = clock;

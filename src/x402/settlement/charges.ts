@@ -54,10 +54,14 @@ export class Charges implements BackgroundService {
   #settleMarginSecs: number;
   #unsubscribe: (() => void) | undefined;
 
-  constructor(parts: Parts, settleMarginSecs: number) {
+  constructor(parts: Parts & { readonly settleMarginSecs: number }) {
     this.#parts = parts;
     this.#retries = new RetryTimes(parts.elapsed);
-    this.#settling = new UndecidedPayments(parts.journal, "settling", parts.elapsed);
+    this.#settling = new UndecidedPayments({
+      journal: parts.journal,
+      state: "settling",
+      clock: parts.elapsed,
+    });
     const { journal: locks, roundMs, logger } = parts;
     this.#lock = new LeaseLock({
       locks,
@@ -72,7 +76,7 @@ export class Charges implements BackgroundService {
       onTrouble: (error) => logger.error({ err: error }, "could not charge; trying again"),
       onRecovery: () => logger.info("charges are settled again"),
     });
-    this.#settleMarginSecs = settleMarginSecs;
+    this.#settleMarginSecs = parts.settleMarginSecs;
   }
 
   /** Charges jobs that still run this long before their authorizations end. */

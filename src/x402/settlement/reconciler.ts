@@ -63,9 +63,10 @@ export class Reconciler implements BackgroundService {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#retries = new RetryTimes(parts.clock);
-    this.#intents = new UndecidedPayments(parts.journal, "intent", parts.clock);
-    this.#unresolved = new UndecidedPayments(parts.journal, "unresolved", parts.clock);
-    this.#watched = new UndecidedPayments(parts.journal, "watched", parts.clock);
+    const { journal, clock } = parts;
+    this.#intents = new UndecidedPayments({ journal, state: "intent", clock });
+    this.#unresolved = new UndecidedPayments({ journal, state: "unresolved", clock });
+    this.#watched = new UndecidedPayments({ journal, state: "watched", clock });
   }
 
   async start(): Promise<void> {

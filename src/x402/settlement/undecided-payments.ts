@@ -21,11 +21,15 @@ export class UndecidedPayments {
   #passBeganAt = Number.NEGATIVE_INFINITY;
   #lastPassBeganAt = Number.NEGATIVE_INFINITY;
 
-  /** @param clock measures durations */
-  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: UndecidedState, clock: Clock) {
-    this.#journal = journal;
-    this.#state = state;
-    this.#clock = clock;
+  constructor(parts: {
+    readonly journal: Pick<PaymentJournal, "listUndecided">;
+    readonly state: UndecidedState;
+    /** Measures durations. */
+    readonly clock: Clock;
+  }) {
+    this.#journal = parts.journal;
+    this.#state = parts.state;
+    this.#clock = parts.clock;
   }
 
   /** Maximum time since the last pass returned the payments that {@link next} has just returned; infinite in the first pass. */

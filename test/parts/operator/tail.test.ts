@@ -193,7 +193,7 @@ test("A reader that stops reading costs no memory, and learns exactly how many e
 test("A tail begins with as many of the latest events as it asks for, oldest first", async () => {
   const events = new EventHub();
   const history = new History({ events, counters: () => [], clock: Date.now });
-  const tail = new Tail(events, () => undefined);
+  const tail = new Tail({ events, decimalsOf: () => undefined });
   const leaving = new AbortController();
   onTestFinished(() => leaving.abort());
   onTestFinished(() => history.stop());
@@ -229,7 +229,7 @@ test("Refuses a reader beyond 32 until another one leaves", async () => {
 test("A silent tail sends empty messages, and still sends an event at once", async () => {
   const events = new EventHub();
   const leaving = new AbortController();
-  const messages = new Tail(events, () => undefined, 200).read(leaving.signal);
+  const messages = new Tail({ events, decimalsOf: () => undefined, maxSilenceMs: 200 }).read(leaving.signal);
   const startedAt = performance.now();
   for (let count = 0; count < 3; count++) {
     const { value } = await messages.next();

@@ -56,32 +56,30 @@ async function harness() {
     readonly journal?: Store;
     readonly roundMs?: number;
   } = {}): Promise<Charges> {
-    charges = new Charges(
-      {
-        journal: {
-          ...journal,
-          listEndingAuthorizations(...asked) {
-            times.rounds++;
-            return journal.listEndingAuthorizations(...asked);
-          },
+    charges = new Charges({
+      journal: {
+        ...journal,
+        listEndingAuthorizations(...asked) {
+          times.rounds++;
+          return journal.listEndingAuthorizations(...asked);
         },
-        settlement: {
-          charge(record) {
-            settling.asked.push(record.fingerprint);
-            return settling.charge(record);
-          },
-          noteCharge: () => undefined,
-        },
-        funds: { findShortfall: async ({ fingerprint }) => `${fingerprint} is short` },
-        events,
-        roundMs,
-        firstDelayMs: 1_000,
-        elapsed: () => times.elapsedMs,
-        clock: () => times.now,
-        logger,
       },
-      MARGIN_SECS,
-    );
+      settlement: {
+        charge(record) {
+          settling.asked.push(record.fingerprint);
+          return settling.charge(record);
+        },
+        noteCharge: () => undefined,
+      },
+      funds: { findShortfall: async ({ fingerprint }) => `${fingerprint} is short` },
+      events,
+      roundMs,
+      firstDelayMs: 1_000,
+      elapsed: () => times.elapsedMs,
+      clock: () => times.now,
+      logger,
+      settleMarginSecs: MARGIN_SECS,
+    });
     await charges.start();
     return charges;
   }

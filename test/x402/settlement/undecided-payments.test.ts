@@ -13,7 +13,7 @@ it("Every undecided payment is checked: the cursor continues, then starts again 
   const oldestFirst = begun
     .map((outcome) => (outcome.kind === "begun" ? outcome.callId : 0))
     .sort((a, b) => a - b);
-  const payments = new UndecidedPayments(store, "intent", () => 0);
+  const payments = new UndecidedPayments({ journal: store, state: "intent", clock: () => 0 });
   const next = () => payments.next();
   const turns = [await next(), await next()].map((turn) => turn.map(({ callId }) => callId));
   expect(turns.map(({ length }) => length)).toEqual([2_000, 100]);
@@ -27,7 +27,7 @@ it("A pass begins at the oldest, and the cursor knows when the last pass began",
   const rest = 150;
   let listed = 0;
   const listUndecided = async () => (++listed % 11 === 0 ? page.slice(0, rest) : page);
-  const payments = new UndecidedPayments({ listUndecided }, "watched", () => now);
+  const payments = new UndecidedPayments({ journal: { listUndecided }, state: "watched", clock: () => now });
   const waits: number[] = [];
   for (let turn = 0; turn < 6; turn++) {
     await payments.next();
