@@ -57,16 +57,21 @@ describe("A 402", () => {
 
 describe("A paid request", () => {
   it("Is refused if it changes a declared extension, with a fresh offer and without a charge", async () => {
-    const { v2 } = await requestOffer(gateway.jobUrl());
+    const declares = () => ({ extensions: { colour: { info: { name: "red" } } } });
+    const shop = await startAnotherGateway({
+      config: { facilitatorUrl: parts.facilitator.url },
+      parts: async () => [{ open: () => ({ declares }) }],
+    });
+    const { v2 } = await requestOffer(shop.jobUrl());
     const edit = (payload: PaymentPayload) => ({
       ...payload,
-      extensions: { bazaar: { info: { input: { method: "GET" } } } },
+      extensions: { colour: { info: { name: "blue" } } },
     });
     const { headers } = await signV2Payment({ offer: v2, account: accounts.payer, edit });
-    const { status, body, headers: answered } = await gateway.post(headers);
+    const { status, body, headers: answered } = await shop.post(headers);
     expect([status, body]).toMatchObject([
       402,
-      { code: "payment_mismatch", reason: "extension_echo_mismatch", extension: "bazaar", charged: false },
+      { code: "payment_mismatch", reason: "extension_echo_mismatch", extension: "colour", charged: false },
     ]);
     expect(answered.has("payment-required")).toBe(true);
   });
