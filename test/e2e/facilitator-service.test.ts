@@ -31,7 +31,7 @@ async function startService(
         { name: "seller", token: TOKEN },
       ],
     },
-    facilitator: settler.facilitator,
+    facilitator: () => settler.facilitator,
     server: new HttpServer({ address: { kind: "tcp", host: "127.0.0.1", port: 0 }, logger }),
     logger,
     ...(maxInProgress && { maxInProgress }),

@@ -9,8 +9,12 @@ export const part: Part = {
     if (config === undefined) return undefined;
     const { FacilitatorService } = await import("./service.ts");
     return ({ additions, serverAt, logger, telemetry }) => {
-      const facilitator = additions("sources").find((from) => from.localFacilitator)?.localFacilitator;
-      if (facilitator === undefined) throw new Error("no part of this build settles payments itself");
+      const facilitator = () => {
+        const source = additions("sources").find(({ localFacilitator }) => localFacilitator);
+        if (source?.localFacilitator === undefined)
+          throw new Error("no part of this build settles payments itself");
+        return source.localFacilitator;
+      };
       const server = serverAt(config.bindAddress);
       const service = new FacilitatorService({ config, facilitator, server, logger, telemetry });
       return {

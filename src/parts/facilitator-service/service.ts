@@ -39,7 +39,7 @@ type Operation = keyof typeof MAX_IN_PROGRESS;
  */
 export class FacilitatorService implements BackgroundService {
   #sellers: FacilitatorServiceConfig["tokens"];
-  readonly #facilitator: Facilitator;
+  readonly #facilitator: () => Facilitator;
   readonly #server: HttpServer;
   readonly #logger: Logger;
   readonly #telemetry: Telemetry;
@@ -51,7 +51,8 @@ export class FacilitatorService implements BackgroundService {
 
   constructor(parts: {
     readonly config: FacilitatorServiceConfig;
-    readonly facilitator: Facilitator;
+    /** Returns what settles the payments, once the service starts. @throws Error if nothing does */
+    readonly facilitator: () => Facilitator;
     readonly server: HttpServer;
     readonly logger: Logger;
     readonly telemetry?: Telemetry;
@@ -78,8 +79,10 @@ export class FacilitatorService implements BackgroundService {
     return this.#server.address;
   }
 
-  start(): Promise<void> {
-    return this.#server.mount(this.#find, { listener: "facilitator" });
+  /** @throws Error if nothing settles the payments */
+  async start(): Promise<void> {
+    this.#facilitator();
+    await this.#server.mount(this.#find, { listener: "facilitator" });
   }
 
   /** Accepts the tokens of these sellers from now on. */
@@ -96,7 +99,7 @@ export class FacilitatorService implements BackgroundService {
 
   async #supported(request: HttpRequest): Promise<HttpResponse> {
     await this.#authenticate(request);
-    return jsonResponse(200, await this.#facilitator.supported());
+    return jsonResponse(200, await this.#facilitator().supported());
   }
 
   async #ask(
@@ -111,11 +114,11 @@ export class FacilitatorService implements BackgroundService {
   }
 
   async #verify(asked: FacilitatorRequest): Promise<HttpResponse> {
-    return jsonResponse(200, toVerifyAnswer(await this.#facilitator.verify(asked)));
+    return jsonResponse(200, toVerifyAnswer(await this.#facilitator().verify(asked)));
   }
 
   async #settle(asked: FacilitatorRequest, seller: string): Promise<HttpResponse> {
-    const answer = await this.#facilitator.settle(asked);
+    const answer = await this.#facilitator().settle(asked);
     const { kind: outcome } = answer;
     const transaction = outcome === "no_answer" ? undefined : answer.transaction;
     this.#logger.info({ seller, outcome, transaction }, "settlement for another seller");
