@@ -17,7 +17,6 @@ import { dereference, validate as parse } from "@readme/openapi-parser";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { validate as discovery } from "mppx/discovery";
 import { text } from "node:stream/consumers";
-import { soldByMpp } from "../helpers/door-tables.ts";
 const document = await text(process.stdin);
 const [schema, parser] = [await new Validator().validate(JSON.parse(document)), await parse(JSON.parse(document))];
 await dereference(JSON.parse(document));
