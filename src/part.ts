@@ -116,7 +116,7 @@ export interface Running {
   readonly listener?: Listener;
   /** Prices, rates and facilitators for the gateway that sells jobs. */
   readonly sources?: X402Sources;
-  /** What the part does in the gateway that sells jobs, if it needs the host. */
+  /** The work of the part in the gateway that sells jobs, if that work needs the host. */
   readonly x402?: X402Part;
   /** Methods of the runners' gRPC service. */
   readonly runnerStreams?: RunnerStreams;

@@ -59,7 +59,7 @@ export interface ConfigSource {
   readonly serviceId?: bigint | undefined;
 }
 
-/** What the parts of a build bring to the configuration. */
+/** Tables and transfer methods that the parts of a build bring to the configuration. */
 export interface PartKeys {
   readonly tables: readonly ConfigTable[];
   readonly methods: readonly TokenMethod[];

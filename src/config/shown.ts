@@ -4,7 +4,7 @@ import { isTable } from "./config-files.ts";
 import { fileKey, type Place } from "./mistakes.ts";
 import { notesOf, type Scalar } from "./wrong-value.ts";
 
-/** What operators see of a value of the configuration, without secrets. */
+/** A value of the configuration as operators see it, without secrets. */
 export type Shown = Scalar | Shown[] | ShownTable;
 
 /** Keys of a table, as the file spells them, with what operators see of their values. */

@@ -4,7 +4,7 @@ import type { TokenTable } from "./x402.ts";
 
 /** A transfer method as the configuration sees it. */
 export interface TokenMethod extends TransferMethod {
-  /** Pays any token: one without EIP-3009, and one whose entry names no method, as in the SDK. */
+  /** The method pays any token: a token without EIP-3009, and, as in the SDK, a token whose entry names no method. */
   readonly paysAny?: true;
   /** Checks a token that is paid by the method. */
   check?(token: TokenTable, context: TokenContext): void;
@@ -17,6 +17,6 @@ export interface TokenContext {
   readonly namedBy: "entry" | "preset" | undefined;
   /** All accepted tokens. */
   readonly tokens: readonly (TokenTable | undefined)[];
-  /** A job is sold by use. */
+  /** True if a job is sold by use. */
   readonly isSoldByUse: boolean;
 }

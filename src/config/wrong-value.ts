@@ -79,7 +79,7 @@ export function kindOf(value: unknown): string {
   return isTable(value) ? "a table" : "a date or time";
 }
 
-/** Returns the notes of a kind; of a union, those of its only option that is neither an array nor a table. */
+/** Returns the notes of a kind. A union has the notes of its only option that is neither an array nor a table. */
 export function notesOf(schema: z.core.$ZodType): ValueNotes<unknown> {
   const notes = ((schema as z.ZodType).meta() ?? {}) as ValueNotes<unknown>;
   if (notes.shown !== undefined || notes.fault !== undefined || !(schema instanceof z.ZodUnion)) return notes;

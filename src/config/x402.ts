@@ -79,7 +79,7 @@ const acceptedToken = z.object({
   ratePerNativeUnit: rate().optional(),
   rateSource: rateSource.optional(),
   markupBps: markupBps().optional(),
-  /** Name of a method of this build. Default: that of the preset; else one that pays any token. */
+  /** Name of a transfer method of this build. Default: the preset's method; without a preset, a method that pays any token. */
   transferMethod: text("the name of a transfer method", SHOWN).optional(),
   eip3009Name: text("the name in the token's EIP-712 domain", SHOWN).optional(),
   eip3009Version: text("the version in the token's EIP-712 domain", SHOWN).optional(),

@@ -11,7 +11,7 @@ export interface PaymentKey {
   readonly asset: string;
   /** Address whose money moves. */
   readonly payer: string;
-  /** In the spelling of the transfer method. EIP-3009: 32 bytes as hex with `0x`. */
+  /** Nonce in the spelling of the transfer method. EIP-3009: 32 bytes as hex with `0x`. */
   readonly nonce: string;
 }
 

@@ -4,7 +4,7 @@ export interface TransferMethod {
   readonly name: string;
   /** Name for people. */
   readonly title: string;
-  /** What an authorization is charged: the signed value (`fixed`), or what the job used of it (`used`). */
+  /** Charges of an authorization: the signed value (`fixed`), or the part of it that the job used (`used`). */
   readonly charges: readonly ("fixed" | "used")[];
 }
 

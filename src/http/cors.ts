@@ -7,7 +7,7 @@ const PREFLIGHT_SECS = "7200";
 /** Names and values. */
 export type HeaderPairs = readonly (readonly [name: string, value: string])[];
 
-/** What pages may do. */
+/** Rights of web pages. */
 export interface PageAccess {
   /** Origins as browsers send them; `*` for all. */
   readonly origins: readonly string[];

@@ -6,7 +6,7 @@ import type { RouteTable } from "../http/routes.ts";
 /** Methods of the operator's service. */
 export type OperatorMethods = Partial<ServiceImpl<typeof OperatorService>>;
 
-/** What a part adds to the operator's API. */
+/** Methods and call details that a part adds to the operator's API. */
 export interface ApiAddition {
   readonly methods: OperatorMethods;
   /** Reads what the part adds to the answer of GetCall. */

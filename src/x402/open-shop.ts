@@ -22,7 +22,7 @@ import { IdentifierRule } from "./wire/payment-identifier.ts";
 /** A shop with the way to it. */
 export interface OpenShop extends Shop {
   readonly routes: RouteTable;
-  /** What web pages may do here. */
+  /** Rights of web pages in this shop. */
   readonly access: PageAccess;
 }
 

@@ -12,7 +12,7 @@ import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { Signer } from "./wire/signer.ts";
 
-/** What a part does in the gateway that sells jobs. It outlives a configuration. */
+/** The work of a part in the gateway that sells jobs. It outlives a configuration. */
 export interface X402Part {
   /**
    * Returns what the part adds at a configuration, at the start and at each reload; undefined if the configuration does not

@@ -79,7 +79,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
     ...{ from: "if (reason === undefined) return", to: "if (attempts >= 0) return" },
   },
   {
-    name: "nobody is called back about a job by use",
+    name: "a job by use sends no callback",
     seed: 5,
     ...{
       file: CALLBACKS,
@@ -88,7 +88,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
-    name: "nobody is called back about a dead letter",
+    name: "a dead letter sends no callback",
     ...{ file: CALLBACKS, from: '...called(ended(call, payment, "failed", at), known),', to: "" },
   },
 ];

@@ -59,7 +59,7 @@ function toMpp(
 ) {
   return {
     realm: realm ?? new URL(publicUrl).hostname,
-    /** The first makes challenges, and each recognises those that it made. */
+    /** The first key makes challenges. Each key recognises the challenges that it made. */
     secretKeys: secretList(secretKey),
     challengeTtlSecs: challengeTtlSecs ?? Math.min(300, quoteTtlSecs),
   };

@@ -127,7 +127,7 @@ function isPlainBinary({ headers }: HttpRequest): boolean {
 
 /**
  * Reads a binary message. The protocol's own code answers 500 to a malformed one.
- * @throws ConnectError INVALID_ARGUMENT for a malformed message, RESOURCE_EXHAUSTED for one that is too large
+ * @throws ConnectError INVALID_ARGUMENT for a malformed message, RESOURCE_EXHAUSTED for a message that is too large
  */
 async function readMessage(request: HttpRequest, schema: DescMessage): Promise<Uint8Array> {
   const body = await request.readBody(MAX_REQUEST_BYTES).catch((error: unknown) => {
@@ -152,8 +152,8 @@ function withBody(
 }
 
 /**
- * Refuses other content types, for example those that a form or curl sends by default. The protocols refuse them too,
- * but with an empty answer.
+ * Refuses other content types, for example the default content types of forms and of curl. The protocols refuse them
+ * too, but with an empty answer.
  * @throws ConnectError INVALID_ARGUMENT
  */
 function checkContentType({ headers }: HttpRequest): void {

@@ -7,7 +7,7 @@ const MAX_EVENTS = 500;
 const SAMPLE_MS = 60_000;
 const KEPT_MS = 24 * 60 * 60_000;
 
-/** What the activity of a process counts. */
+/** Events that the activity of a process counts. */
 export const ACTIVITIES = ["accepted", "acked", "retried", "deadLettered", "refused"] as const;
 
 /** Counters of this process at a time, Unix milliseconds. */
@@ -53,7 +53,7 @@ export class History {
     this.#samples = [...this.#samples.filter(({ at }) => at >= last.at - KEPT_MS), last];
   }
 
-  /** Samples from the start on, or of a day, up to one of now. */
+  /** Samples since the start of the process, of the last day at most; the last sample is of now. */
   samples(): readonly Sample[] {
     return [...this.#samples, this.#read()];
   }

@@ -36,7 +36,7 @@ export class Permit2Authorization implements Authorization {
   readonly validAfter: bigint;
   readonly endsAt: bigint;
   readonly nonceCall: Authorization["nonceCall"];
-  /** Whatever is at Permit2's address may accept all calls. */
+  /** True, because another contract at Permit2's address could accept all calls. */
   readonly needsContract = true;
   readonly logFilters: Authorization["logFilters"];
   readonly #nonce: bigint;

@@ -12,7 +12,7 @@ const BALANCE_OF = "0x70a08231";
 /** `allowance(address,address)` */
 const ALLOWANCE = "0xdd62ed3e";
 
-/** What keeps a payer from paying: the balance of the token, and the allowance for Permit2. */
+/** Reads the limits of a payer: the balance of the token, and the allowance for Permit2. */
 export const payerFunds: PayerFundsReader = {
   async read(rpc, payment) {
     const { balance, allowance } = await readFunds(rpc, payment);

@@ -21,7 +21,10 @@ const POSITIONS: Readonly<
 /** Characters of a selector, `0x` included. */
 const SELECTOR_LENGTH = 10;
 
-/** Reads whose permit with which nonce a call to one of the proxies settles. @returns undefined for another call */
+/**
+ * Returns the owner and the nonce of the permit that a call to one of the proxies settles.
+ * @returns undefined for another call
+ */
 export function readPermit(input: string): { readonly payer: string; readonly nonce: string } | undefined {
   const at = POSITIONS[input.slice(0, SELECTOR_LENGTH)];
   if (at === undefined) return undefined;
@@ -30,7 +33,7 @@ export function readPermit(input: string): { readonly payer: string; readonly no
   return { payer: wordAddress(owner), nonce: BigInt(`0x${nonce}`).toString() };
 }
 
-/** Returns the facilitator that a call to the proxy of the scheme upto names, because the proxy takes it from nobody else. */
+/** Returns the facilitator in a call to the proxy of the scheme upto. The proxy accepts the call from no other account. */
 export function senderOf({
   to,
   data,

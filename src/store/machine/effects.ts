@@ -1,13 +1,17 @@
 import type { EndpointRow, NewCallbackRow } from "../callback-row.ts";
 import type { NewMovementRow } from "../movement-row.ts";
 import type { RefundRow } from "../refund-row.ts";
-import { sumsByHour } from "./books.ts";
-import type { Change, Effect, Known, Revenue, SoldPayment } from "./changes.ts";
-import { react } from "./react.ts";
+import { BOOKS, sumsByHour } from "./books.ts";
+import { CALLBACKS } from "./callbacks.ts";
+import type { Change, Effect, Known, Reactions, Revenue, SoldPayment } from "./changes.ts";
+import { METERED } from "./metered.ts";
+import { REFUNDS } from "./refunds.ts";
+
+const REACTIONS: readonly Reactions[] = [METERED, REFUNDS, BOOKS, CALLBACKS];
 
 /**
- * What the changes of a commit cause, as far as both databases do alike: reactions run at once, and what they change is a
- * change again. Rows that are only added are collected.
+ * Effects of the changes of a commit, as far as both databases carry them out alike. Reactions run at once; a row that an
+ * effect changes is a change again. Rows that effects only add are collected.
  */
 export abstract class Effects implements Known {
   #movements: NewMovementRow[] = [];
@@ -23,7 +27,7 @@ export abstract class Effects implements Known {
   protected abstract changeRefund(refund: RefundRow): void;
   abstract watch(payment: SoldPayment, since: number): void;
 
-  /** Carries out what a change causes. */
+  /** Carries out the effects of a change. */
   note(change: Change): void {
     for (const effect of react(change, this)) this.apply(effect);
   }
@@ -66,4 +70,12 @@ export abstract class Effects implements Known {
     this.#revenue = [];
     return added;
   }
+}
+
+/** Decides what else a commit writes because of a change. */
+function react(change: Change, known: Known): Effect[] {
+  return REACTIONS.flatMap((reactions) => {
+    const reaction = reactions[change.kind] as ((change: Change, known: Known) => Effect[]) | undefined;
+    return reaction?.(change, known) ?? [];
+  });
 }

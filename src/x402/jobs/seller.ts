@@ -19,7 +19,7 @@ export interface Seller {
   readonly features: readonly Feature[];
 }
 
-/** What clients can do besides buying over x402, as documents about the jobs describe it. */
+/** An ability of clients besides buying over x402, as documents about the jobs describe it. */
 export interface Feature {
   /** Markdown for agents. */
   readonly guide: string;

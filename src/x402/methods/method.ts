@@ -89,7 +89,7 @@ export interface Method extends TransferMethod {
     rpc: Rpc,
     of: { readonly network: string; readonly scheme: ReturnType<typeof schemeOf> },
   ): Promise<string | undefined>;
-  /** What payers can pay. Only of a method that charges what was used, because that money moves late. */
+  /** Reads what a payer can pay. Only a method that charges `used` has it, because that money moves late. */
   readonly funds?: PayerFundsReader;
 
   /** Reads a payload that any seller may have sent to a facilitator in this process. @returns undefined for another shape */

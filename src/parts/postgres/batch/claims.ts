@@ -168,7 +168,7 @@ export async function runClaims(
   if (allBuried.length > 0) await effects.write(sql);
 }
 
-/** What one claim has found. */
+/** Result of one claim. */
 interface Found {
   readonly calls: ClaimedCall[];
   readonly buried: BuriedRow[];

@@ -71,8 +71,8 @@ const ADD_REVENUE = statement(
 );
 
 /**
- * Effects of one batch. What reactions need is read with the rows that the batch locks, and written with those that it
- * changes: neither takes a round trip of its own.
+ * Effects of one batch. The batch reads the rows that reactions need together with the rows that it locks, and writes the
+ * effects together with the rows that it changes. Neither takes a round trip of its own.
  */
 export class PostgresEffects extends Effects {
   readonly #neededPayments = new Set<number>();

@@ -15,7 +15,7 @@ export type KnownRow = PaymentRow & {
   is_watched?: boolean;
   /** Another payment under its identifier did not fail. */
   is_identifier_taken?: boolean;
-  /** Its JobCall was acked. Only read for a payment by use. */
+  /** True if the JobCall of the payment was acked. Read only for a payment by use. */
   has_succeeded?: boolean;
 };
 
