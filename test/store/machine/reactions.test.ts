@@ -1,0 +1,102 @@
+import { describe, expect, test } from "vitest";
+import type { PaymentState } from "../../../src/core/payment.ts";
+import type { EndedCall, SoldPayment } from "../../../src/store/machine/changes.ts";
+import { toPaymentRow } from "../../../src/store/payment-row.ts";
+import { paymentIntent, START_MS } from "../store-fixtures.ts";
+import { MemoryEffects } from "./memory-effects.ts";
+
+const NOW = START_MS + 1_000;
+const CALL: EndedCall = { call_id: 1, origin: "x402", job_id: "7", service_id: "9", attempts: 1 };
+const REFUNDED = { amount: "1001", onFailure: "refund", callbackUrl: "https://buyer.test/x" } as const;
+
+/** Effects beside one payment of call 1, by use unless `ceiling` is null. */
+function beside(state: PaymentState, ceiling: string | null = "1001"): MemoryEffects {
+  const effects = new MemoryEffects();
+  const row = { ...toPaymentRow(paymentIntent(1, REFUNDED), CALL.call_id, START_MS), state, ceiling };
+  effects.payments.set(CALL.call_id, row);
+  return effects;
+}
+
+const stateIn = (effects: MemoryEffects) => {
+  const { state, amount, reason } = effects.payment(CALL.call_id) as SoldPayment;
+  return { state, amount, reason };
+};
+
+describe("a payment by use", () => {
+  test("is charged what its runner asks for, once its job ran", () => {
+    const effects = beside("authorized");
+    effects.finish(CALL, "400", NOW);
+    expect(stateIn(effects)).toEqual({ state: "settling", amount: "400", reason: null });
+    expect(effects.watched.size).toBe(0);
+  });
+
+  test("is released and watched if its runner charges nothing", () => {
+    const effects = beside("authorized");
+    effects.finish(CALL, "0", NOW);
+    expect(stateIn(effects)).toMatchObject({ state: "released", amount: "0" });
+    expect([...effects.watched]).toEqual([[CALL.call_id, NOW]]);
+  });
+
+  test("is released and watched if its job fails, with the job's reason", () => {
+    const effects = beside("authorized");
+    effects.note({ kind: "deadLettered", call: CALL, reason: "no ink".padEnd(600, "."), at: NOW });
+    const reason = "no ink".padEnd(500, ".");
+    expect(stateIn(effects)).toEqual({ state: "released", amount: "0", reason });
+    expect([...effects.watched]).toEqual([[CALL.call_id, NOW]]);
+  });
+
+  test.each(["settling", "settled", "failed", "unresolved", "released"] as const)(
+    "stays as it is if its job ends when it is %s",
+    (state) => {
+      const effects = beside(state);
+      const before = stateIn(effects);
+      effects.finish(CALL, "400", NOW);
+      effects.note({ kind: "deadLettered", call: CALL, reason: "no ink", at: NOW });
+      expect(stateIn(effects)).toEqual(before);
+    },
+  );
+});
+
+describe("the buyer of a job", () => {
+  test("is called back once the job ran, if its payment was settled before", () => {
+    expect(beside("settled", null).finish(CALL, null, NOW)).toEqual(["call.finished"]);
+  });
+
+  test("is called back about a job by use only once its charge is certain", () => {
+    const effects = beside("authorized");
+    expect(effects.finish(CALL, "400", NOW)).toEqual([]);
+    const settling = effects.payment(CALL.call_id) as SoldPayment;
+    effects.apply({ kind: "payment", row: { ...settling, state: "unresolved" } });
+    expect(effects.events()).toEqual([]);
+    effects.apply({ kind: "payment", row: { ...settling, state: "settled" } });
+    expect(effects.events()).toEqual(["call.finished"]);
+  });
+
+  test("is called back once about a job by use that costs nothing", () => {
+    expect(beside("authorized").finish(CALL, "0", NOW)).toEqual(["call.finished"]);
+  });
+});
+
+describe("a refund", () => {
+  const dead = { kind: "deadLettered", call: CALL, reason: "no ink", at: NOW } as const;
+
+  test("is owed for a dead letter, and no longer once the dead letter is retried", () => {
+    const effects = beside("settled", null);
+    effects.note(dead);
+    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "owed", is_approved: 1, amount: "1001" });
+    effects.note({ kind: "revived", callId: CALL.call_id });
+    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "cancelled" });
+    effects.note(dead);
+    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "owed", attempt: 1 });
+  });
+
+  test("has another attempt if a transaction of the refund before may be known", () => {
+    const effects = beside("settled", null);
+    effects.note(dead);
+    const owed = effects.refund(CALL.call_id);
+    if (owed !== undefined)
+      effects.refunds.set(CALL.call_id, { ...owed, state: "cancelled", reference: "0x1" });
+    effects.note(dead);
+    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "owed", attempt: 2, reference: null });
+  });
+});
