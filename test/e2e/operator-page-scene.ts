@@ -13,7 +13,7 @@ export interface OperatorScene {
   sendWebhook(body: string): Promise<number>;
   /** Pays for a job. @returns its call id */
   pay(body: string): Promise<number>;
-  /** Pays for a job while the facilitator cannot be reached, which leaves the payment undecided. */
+  /** Pays for a job, and keeps each request to settle its payment from the facilitator: the payment stays undecided. */
   payIntoTheDark(body: string): Promise<void>;
   stop(): Promise<void>;
 }
@@ -63,7 +63,12 @@ job_id = 30
     pay: async (body) => callIdOf(gateway.send(await gateway.sign({ body }), { body })),
     async payIntoTheDark(body) {
       const payment = await gateway.sign({ body });
-      gateway.facilitatorProxy.add({ path: "/settle", times: 1, fault: { kind: "cut" } });
+      const { nonce } = payment.signed.authorization;
+      gateway.facilitatorProxy.add({
+        path: "/settle",
+        when: (request) => request.body.includes(nonce),
+        fault: { kind: "cut" },
+      });
       const { status } = await gateway.send(payment, { body });
       if (status !== 503) throw new Error(`decided: ${status}`);
     },

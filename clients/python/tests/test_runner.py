@@ -420,15 +420,18 @@ class Connections(RunnerTest):
         told = "WARNING:jobgate_runner:disconnected: UNAVAILABLE: restarting"
         with self.assertLogs("jobgate_runner", "WARNING") as logs:
             async with self.running(lambda job: None):
-                for count in (1, 2):
+                for _ in range(2):
                     await self.gateway.until(lambda: self.gateway.streams)
                     self.gateway.refusal = grpc.StatusCode.UNAVAILABLE, "restarting"
                     self.gateway.give(b"")  # Its ack ends the stream.
-                    attempts = len(self.gateway.metadata)
+                    attempts, before = len(self.gateway.metadata), len(logs.output)
                     await eventually(lambda: len(self.gateway.metadata) >= attempts + 3)
-                    self.assertEqual(logs.output, [told] * count)
+                    reasons = logs.output[before:]
+                    # gRPC sometimes loses the status of an attempt. The next failure then differs, and is told again.
+                    lost = sum(reason.endswith("INTERNAL: Internal error from Core") for reason in reasons)
+                    self.assertIn(reasons.count(told), range(1, lost + 2))
+                    self.assertEqual(len(reasons), reasons.count(told) + lost)
                     self.gateway.refusal = None
-        self.assertEqual(logs.output, [told] * 2)
 
     async def test_a_gateway_that_answers_no_more_is_left(self):
         await self.start_gateway()
