@@ -14,6 +14,7 @@ const PARTS: readonly Part[] = Object.values(faces);
 export function partKeys(): PartKeys {
   return {
     tables: PARTS.flatMap(({ table }) => table ?? []),
+    entries: PARTS.flatMap(({ entries }) => entries ?? []),
     methods: PARTS.flatMap(({ tokenMethod }) => tokenMethod ?? []),
   };
 }

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem, StoreConfig } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
+import type { EntryKeys } from "./config/entry-keys.ts";
 import type { TokenMethod } from "./config/token-method.ts";
 import type { EventHub } from "./core/events.ts";
 import type { GaugeSample } from "./core/instruments.ts";
@@ -29,6 +30,8 @@ export interface Part {
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;
   /** Keys of the configuration that the part reads. The table finds their values in a configuration. */
   readonly table?: ConfigTable;
+  /** Keys that the part reads in each entry of a list of the core. */
+  readonly entries?: EntryKeys;
   /** Opens stores of more kinds than the core. */
   readonly store?: StoreKind;
   /**

@@ -15,6 +15,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { PartKeys } from "../src/config/load-config.ts";
+import { fileKey } from "../src/config/mistakes.ts";
 import { partKeys } from "../src/load-parts.ts";
 import type { Part } from "../src/part.ts";
 import { importsOfPart } from "./imports-of-parts.ts";
@@ -22,7 +23,7 @@ import { importsOfPart } from "./imports-of-parts.ts";
 /*
  * Shows that each part can be deleted, and all of them at once: no test of the core imports their files. In a copy of
  * the sources, without the folder and its lines, the rest compiles, and the built program checks and serves a configuration of
- * the core, and refuses one that has a table of the part, or names its transfer method. Run by `npm run check:removable`; names of parts select some, and `all`
+ * the core, and refuses one that has a table of the part, a key in an entry of a list, or names its transfer method. Run by `npm run check:removable`; names of parts select some, and `all`
  * names all parts at once. `npm run test:removable` runs the tests of the core in each copy.
  */
 
@@ -134,7 +135,10 @@ async function problemWithout(part: string, base: string): Promise<string | unde
       const { code, output } = await run(folder, program, ...args);
       if (code !== 0) return `${command.join(" ")}:\n${output}`;
     }
-    const accepted = (await acceptedTables(part, folder)) ?? (await acceptedMethod(part, folder));
+    const accepted =
+      (await acceptedTables(part, folder)) ??
+      (await acceptedEntryKeys(part, folder)) ??
+      (await acceptedMethod(part, folder));
     const problem = accepted ?? (await serveProblem(folder));
     return problem ?? (options["core-tests"] ? await failedTests(folder) : undefined);
   } finally {
@@ -151,6 +155,23 @@ async function acceptedTables(part: string, folder: string): Promise<string | un
   const refused = (path: string) =>
     output.includes(`: ${path}: is not a known key: this build has no table ${path.split(".").at(-1)};`);
   return code === 1 && paths.every(refused) ? undefined : `accepts ${paths.join(" or ")}:\n${output}`;
+}
+
+/** @returns what `jobgate check` prints if it accepts a key of the part in an entry of a list */
+async function acceptedEntryKeys(part: string, folder: string): Promise<string | undefined> {
+  for (const { list, keys } of (await keysOf(part)).entries) {
+    const [x402 = "", name = "", ...rest] = list.split(".").map(fileKey);
+    const paths = Object.keys(keys).map((key) => [...rest, fileKey(key)].join("."));
+    const entry = `[[${x402}.${name}]]\n${paths.map((path) => `${path} = 1\n`).join("")}`;
+    writeFileSync(join(folder, "entry.toml"), `${CORE_CONFIG}${entry}`);
+    const { code, output } = await run(folder, "node", "dist/main.js", "check", "-c", "entry.toml");
+    const refused = (path: string) =>
+      output.includes(
+        `: ${x402}.${name}[0].${path}: is not a known key: this build has no key ${path.split(".").at(-1)};`,
+      );
+    if (code !== 1 || !paths.every(refused)) return `accepts ${paths.join(" or ")} in ${list}:\n${output}`;
+  }
+  return undefined;
 }
 
 /** @returns what `jobgate check` prints if it accepts a token that is paid by the part's transfer method */
@@ -171,9 +192,13 @@ async function acceptedMethod(part: string, folder: string): Promise<string | un
 async function keysOf(part: string): Promise<PartKeys> {
   if (part === ALL) return partKeys();
   const face = join(ROOT, "src/parts", part, "part.ts");
-  if (!existsSync(face)) return { tables: [], methods: [] };
-  const { table, tokenMethod } = ((await import(face)) as { part: Part }).part;
-  return { tables: table ? [table] : [], methods: tokenMethod ? [tokenMethod] : [] };
+  if (!existsSync(face)) return { tables: [], entries: [], methods: [] };
+  const { table, entries, tokenMethod } = ((await import(face)) as { part: Part }).part;
+  return {
+    tables: table ? [table] : [],
+    entries: entries ? [entries] : [],
+    methods: tokenMethod ? [tokenMethod] : [],
+  };
 }
 
 /** @returns what the tests of the core print if one fails */

@@ -7,7 +7,6 @@ export type {
   AcceptedToken,
   JobPolicy,
   JobRestriction,
-  RateSource,
   X402Config,
   X402Limits,
 } from "../config/config.ts";

@@ -122,9 +122,12 @@ class ShapeCheck {
       const suggestion = closestWord(key, known);
       const hint =
         suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
-      // A part that was deleted from this build may have had the table.
-      const isOfNoPart = [item].flat().some(isTable);
-      const found = isOfNoPart ? `is not a known key: this build has no table ${key}` : "is not a known key";
+      const isOfTable = [item].flat().some(isTable);
+      // A part that was deleted from this build may have had the table, or the key that resembles no other.
+      const found =
+        isOfTable || suggestion === undefined
+          ? `is not a known key: this build has no ${isOfTable ? "table" : "key"} ${key}`
+          : "is not a known key";
       place.at(key).report(`${found}; ${hint}`, suggestion);
     }
     const checked: Record<string, unknown> = {};

@@ -1,5 +1,6 @@
 import { defined } from "../core/objects.ts";
 import type { Complete } from "./check-shape.ts";
+import type { EntryClaims } from "./entry-keys.ts";
 import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
 import type { ShownTable } from "./shown.ts";
@@ -16,6 +17,7 @@ export type StoreConfig = Config["store"];
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
 
+export type { LiveRateSource } from "./entry-keys.ts";
 export type {
   FacilitatorConfig,
   LocalFacilitatorConfig,
@@ -34,7 +36,6 @@ export type {
 } from "./webhooks.ts";
 export type {
   AcceptedToken,
-  RateSource,
   X402Config,
   X402Limits,
 } from "./x402.ts";
@@ -50,13 +51,13 @@ export interface PeerProblem {
 type FilledTables = ReturnType<typeof withDerivedValues>;
 
 /** Fills the values that follow from other keys, so that the gateway uses and operators see the same. */
-export function withDerivedValues({ jobs, x402, webhooks, ...tables }: CompleteTables) {
+export function withDerivedValues({ jobs, x402, webhooks, ...tables }: CompleteTables, claims: EntryClaims) {
   const serviceId = serviceIdOf({ ...tables, x402 });
   return defined({
     ...tables,
     serviceId,
     jobs: jobs.map((job) => ({ ...job, serviceId: job.serviceId ?? serviceId })),
-    x402: x402 && fillX402(x402),
+    x402: x402 && fillX402(x402, claims),
     webhooks: webhooks && { ...webhooks, endpoints: webhooks.endpoints.map(fillEndpoint) },
   });
 }
@@ -64,7 +65,7 @@ export function withDerivedValues({ jobs, x402, webhooks, ...tables }: CompleteT
 /** Completes the tables of a file without mistakes. */
 export function toConfig(
   tables: FilledTables,
-  ofParts: ConfigTables["ofParts"],
+  { ofParts, claims }: Pick<ConfigTables, "ofParts" | "claims">,
   signers: FacilitatorSigners,
   parts: PartTables,
 ) {
@@ -81,6 +82,7 @@ export function toConfig(
         pricing: jobPricing,
         jobs,
         signers,
+        claims,
         parts,
         paysBack: ofParts.has("x402.refunds"),
       }),

@@ -13,6 +13,7 @@ import {
 } from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
 import { type ConfigTable, withKeys, withTables } from "./config-table.ts";
+import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
 import { checkJobInputs } from "./rules/job-inputs.ts";
@@ -59,17 +60,21 @@ export interface ConfigSource {
   readonly serviceId?: bigint | undefined;
 }
 
-/** Tables and transfer methods that the parts of a build bring to the configuration. */
+/** Tables, keys of entries and transfer methods that the parts of a build bring to the configuration. */
 export interface PartKeys {
   readonly tables: readonly ConfigTable[];
+  readonly entries: readonly EntryKeys[];
   readonly methods: readonly TokenMethod[];
 }
 
 /** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
-export function schemaWith({ tables, methods }: PartKeys): typeof configSchema {
+export function schemaWith({ tables, entries, methods }: PartKeys): typeof configSchema {
   const names = [EIP3009, ...methods].map(({ name }) => name) as [string, ...string[]];
   const transferMethod = oneOf(names, "the transfer methods of this build").optional();
-  const schema = withTables(configSchema, tables);
+  const schema = entries.reduce<z.ZodType>(
+    (whole, { list, keys }) => withKeys(whole, list.split("."), keys),
+    withTables(configSchema, tables),
+  );
   return withKeys(schema, ["x402", "acceptedTokens"], { transferMethod }) as typeof configSchema;
 }
 
@@ -87,15 +92,18 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     const keys = checked && table.takeFrom(checked);
     return keys === undefined ? [] : { table, keys };
   });
+  const claims = new EntryClaims(parts.entries, checked ?? {}, mistakes);
   const given = new Set(ofParts.flatMap(({ table, keys }) => table.givenPaths(keys)));
   const shaped = checked && {
     ...checked,
     ...(serviceId !== undefined && { serviceId }),
     ofParts: given,
+    claims,
     methods: [EIP3009, ...parts.methods],
   };
   const tables = shaped && fillTokens(shaped, mistakes);
   if (tables !== undefined) checkStore(tables, mistakes);
+  await claims.check();
   const signers = await readSigners(tables ?? {}, mistakes);
   if (tables !== undefined) {
     checkTls(tables, mistakes);
@@ -119,10 +127,11 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   if (found.length > 0 || tables === undefined) return { ok: false, mistakes: found };
   // Nothing was reported, so nothing was left out.
   const ofEachPart = new Map<ConfigTable, unknown>();
-  const filled = withDerivedValues(tables as CompleteTables);
-  const config = toConfig(filled, given, signers, ofEachPart);
+  const filled = withDerivedValues(tables as CompleteTables, claims);
+  const config = toConfig(filled, tables, signers, ofEachPart);
   for (const { table, keys, read } of checkedParts) ofEachPart.set(table, table.complete(keys, read, config));
   const shown = shownTable(schema, filled, mistakes.at());
+  claims.addShown(shown);
   for (const { table, keys } of ofParts) table.addShown(shown, keys, mistakes);
   return {
     ok: true,

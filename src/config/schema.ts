@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
+import type { EntryClaims } from "./entry-keys.ts";
 import { jobSchema } from "./jobs.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { bearerTokens, integer, namedFile, oneOf, seconds, u64 } from "./value-types.ts";
@@ -73,6 +74,8 @@ export const configSchema = z.object({
 export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   /** Keys of parts that the file has, by their paths: `x402.refunds`. */
   readonly ofParts: ReadonlySet<string>;
+  /** Entries of lists that parts claim. */
+  readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
 };

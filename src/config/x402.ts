@@ -3,6 +3,7 @@ import { jobKeyText } from "../core/job-call.ts";
 import { localUrl } from "../core/network-address.ts";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
+import type { EntryClaims, LiveRateSource } from "./entry-keys.ts";
 import {
   facilitatorSchema,
   facilitatorUrl,
@@ -17,7 +18,6 @@ import {
   address,
   idKey,
   integer,
-  jsonPointer,
   label,
   maxBodyBytes,
   network,
@@ -29,41 +29,11 @@ import {
   trueOrFalse,
   u64,
   wei,
-  wholeSeconds,
 } from "./value-types.ts";
 import { headerNames, httpUrl, ipRange, publicUrl, tcpAddress, webOrigin } from "./web-types.ts";
 import { SHOWN } from "./wrong-value.ts";
 
 const markupBps = () => integer(0, 65_535);
-
-const liveRate = {
-  /** A value that is older is not used. */
-  maxAgeMs: wholeSeconds(),
-  /** Time between two requests; less than `maxAgeMs`. */
-  refreshMs: seconds(0.001).optional(),
-};
-
-const rateSource = z.object({
-  /** A Chainlink price feed, or another contract with the AggregatorV3Interface. */
-  chainlink: z
-    .object({
-      /** May hold credentials. */
-      rpcUrl: httpUrl(),
-      feed: address(),
-      ...liveRate,
-    })
-    .optional(),
-  /** JSON over HTTP. */
-  http: z
-    .object({
-      /** May hold credentials. */
-      url: httpUrl(),
-      /** JSON pointer (RFC 6901) to the rate. */
-      pointer: jsonPointer(),
-      ...liveRate,
-    })
-    .optional(),
-});
 
 const acceptedToken = z.object({
   /** Symbol of a preset, which fills `asset`, `symbol`, `decimals`, `currency` and the EIP-712 domain. */
@@ -77,7 +47,6 @@ const acceptedToken = z.object({
   payTo: address(),
   /** Decimal string > 0: whole tokens for one native unit. */
   ratePerNativeUnit: rate().optional(),
-  rateSource: rateSource.optional(),
   markupBps: markupBps().optional(),
   /** Name of a transfer method of this build. Default: the preset's method; without a preset, a method that pays any token. */
   transferMethod: text("the name of a transfer method", SHOWN).optional(),
@@ -172,8 +141,6 @@ export type TokenTable = Checked<z.output<typeof acceptedToken>>;
 
 export type X402Config = Complete<ReturnType<typeof toX402Config>>;
 export type AcceptedToken = Complete<ReturnType<typeof toToken>>;
-/** Source of a token's rate: whole tokens for one native unit. */
-export type RateSource = NonNullable<AcceptedToken["rate"]>;
 export type X402Limits = X402Config["limits"];
 type X402Output = Complete<z.output<typeof x402Schema>>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
@@ -183,33 +150,31 @@ type FilledToken = ReturnType<typeof fillToken>;
 export type FacilitatorSigners = ReadonlyMap<number, readonly Signer[]>;
 
 /** Fills the values that follow from other keys. */
-export function fillX402({ serviceId: _, facilitatorUrl, facilitators, ...x402 }: X402Output) {
+export function fillX402(
+  { serviceId: _, facilitatorUrl, facilitators, ...x402 }: X402Output,
+  claims: EntryClaims,
+) {
   return {
     ...x402,
     publicUrl: x402.publicUrl ?? localUrl(x402.bindAddress),
     facilitators: (facilitators ?? [{ url: required(facilitatorUrl) }]).map(fillFacilitator),
-    acceptedTokens: x402.acceptedTokens.map((token) => fillToken(token, x402)),
+    acceptedTokens: x402.acceptedTokens.map((token, i) =>
+      fillToken(
+        token,
+        claims.of("x402.acceptedTokens", i) ? undefined : x402.ratePerNativeUnit,
+        x402.markupBps,
+      ),
+    ),
   };
 }
 
-function fillToken(token: TokenOutput, defaults: Pick<X402Output, "ratePerNativeUnit" | "markupBps">) {
-  const { chainlink, http } = token.rateSource ?? {};
-  const isLive = token.rateSource !== undefined;
+function fillToken(token: TokenOutput, ratePerNativeUnit: string | undefined, markupBps: number) {
   return defined({
     ...token,
-    ratePerNativeUnit: token.ratePerNativeUnit ?? (isLive ? undefined : defaults.ratePerNativeUnit),
-    rateSource: isLive
-      ? defined({ chainlink: chainlink && fillRefresh(chainlink), http: http && fillRefresh(http) })
-      : undefined,
-    markupBps: token.markupBps ?? defaults.markupBps,
+    ratePerNativeUnit: token.ratePerNativeUnit ?? ratePerNativeUnit,
+    markupBps: token.markupBps ?? markupBps,
     requireOnchainConfirmation: token.requireOnchainConfirmation ?? token.rpcUrl !== undefined,
   });
-}
-
-const DEFAULT_REFRESH_MS = 5_000;
-
-function fillRefresh<Live extends { readonly maxAgeMs: number; readonly refreshMs?: number }>(live: Live) {
-  return { ...live, refreshMs: live.refreshMs ?? Math.min(DEFAULT_REFRESH_MS, live.maxAgeMs / 4) };
 }
 
 /** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
@@ -226,6 +191,7 @@ export function toX402Config(
     readonly jobs: readonly Parameters<typeof toJob>[0][];
     readonly signers: FacilitatorSigners;
     readonly paysBack: boolean;
+    readonly claims: EntryClaims;
     readonly parts: PartTables;
   },
 ) {
@@ -238,7 +204,9 @@ export function toX402Config(
     paysBack: of.paysBack || undefined,
     /** Absent: buyers cannot give a URL. */
     callbacks: toBuyerCallbacks(callbacks),
-    acceptedTokens: x402.acceptedTokens.map(toToken),
+    acceptedTokens: x402.acceptedTokens.map((token, i) =>
+      toToken(token, of.claims.of("x402.acceptedTokens", i)?.complete()),
+    ),
     /** Those of `[[jobs]]` come last. */
     jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],
     /** Prices in wei by `jobKeyText`. A job's own price takes precedence. */
@@ -253,31 +221,33 @@ function toBuyerCallbacks({ enabled, ...rules }: Complete<z.output<typeof buyerC
   return enabled ? rules : undefined;
 }
 
-function toToken({
-  token: _preset,
-  ratePerNativeUnit,
-  rateSource,
-  eip3009Name,
-  eip3009Version,
-  ...token
-}: FilledToken) {
+function toToken(
+  { token: _preset, ratePerNativeUnit, eip3009Name, eip3009Version, ...token }: FilledToken,
+  live: LiveRateSource | undefined,
+) {
   return defined({
     ...token,
     asset: required(token.asset),
     symbol: required(token.symbol),
     decimals: required(token.decimals),
     /** Absent: the token pays only prices in its currency. */
-    rate: toRate(rateSource, ratePerNativeUnit),
+    rate: toRate(live, ratePerNativeUnit),
     transferMethod: required(token.transferMethod),
     /** EIP-712 domain of the token. One that is paid by another method has it if it has EIP-2612, for the payer's approval. */
     eip3009: eip3009Name && eip3009Version ? { name: eip3009Name, version: eip3009Version } : undefined,
   });
 }
 
-function toRate(live: FilledToken["rateSource"], ratePerNativeUnit: string | undefined) {
-  if (live?.chainlink !== undefined) return { kind: "chainlink" as const, ...live.chainlink };
-  if (live?.http !== undefined) return { kind: "http" as const, ...live.http };
-  return ratePerNativeUnit === undefined ? undefined : { kind: "fixed" as const, ratePerNativeUnit };
+interface FixedRate {
+  readonly kind: "fixed";
+  readonly ratePerNativeUnit: string;
+}
+
+function toRate(
+  live: LiveRateSource | undefined,
+  ratePerNativeUnit: string | undefined,
+): FixedRate | LiveRateSource | undefined {
+  return live ?? (ratePerNativeUnit === undefined ? undefined : { kind: "fixed", ratePerNativeUnit });
 }
 
 function toPriceMap(pricing: Complete<z.output<typeof jobPricingSchema>>): ReadonlyMap<string, bigint> {

@@ -26,7 +26,10 @@ const inX402 = ConfigTable.of({
 });
 
 async function load(toml: string, tables: readonly ConfigTable[] = [bees, bound, inX402]) {
-  const result = await loadConfigWith({ tables, methods: [] }, { path: "jobgate.toml", toml, env: {} });
+  const result = await loadConfigWith(
+    { tables, entries: [], methods: [] },
+    { path: "jobgate.toml", toml, env: {} },
+  );
   if (result.ok) return result.config;
   throw new Error(result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`).join("\n"));
 }

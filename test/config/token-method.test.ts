@@ -20,7 +20,10 @@ const other: TokenMethod = {
 /** Loads a file in a build with these methods beside EIP-3009. @returns its mistakes */
 async function mistakesOf(tokens: string, methods: readonly TokenMethod[] = []) {
   const toml = `service_id = 1\n${X402}${tokens}`;
-  const result = await loadConfigWith({ tables: [], methods }, { path: "jobgate.toml", toml, env: {} });
+  const result = await loadConfigWith(
+    { tables: [], entries: [], methods },
+    { path: "jobgate.toml", toml, env: {} },
+  );
   if (!result.ok) return result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`);
   const [token] = result.config.x402?.acceptedTokens ?? [];
   return [token?.transferMethod, ...result.warnings.map(({ message }) => message)];

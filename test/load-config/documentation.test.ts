@@ -80,7 +80,7 @@ test("Prices in jobgate.example.toml are under the dollar that official clients 
   const result = await loadConfig({ path: file("jobgate.example.toml").pathname, env: EXAMPLE_ENV });
   const { x402 } = result.ok ? result.config : {};
   const dollarsPerEther = x402?.acceptedTokens.map(({ rate, markupBps }) =>
-    rate?.kind === "fixed" ? Number(rate.ratePerNativeUnit) * (1 + markupBps / 10_000) : 0,
+    rate && "ratePerNativeUnit" in rate ? Number(rate.ratePerNativeUnit) * (1 + markupBps / 10_000) : 0,
   );
   const prices = [...(x402?.jobPricing.values() ?? [])].map((wei) => Number(wei) / 1e18);
   expect(prices.length).toBeGreaterThan(0);

@@ -8,24 +8,26 @@ import {
 import { jobKeyText } from "../../core/job-call.ts";
 import { type Price, priceText } from "../../core/price.ts";
 import { serviceIdOf } from "../config.ts";
+import type { EntryClaims } from "../entry-keys.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 import type { X402Table } from "../x402.ts";
-import { hasRate } from "./rate-sources.ts";
+import { hasRate } from "./rates.ts";
 
 /**
  * Checks that every job for sale can be paid in a token, and that its amount is above 0 and fits u64 in every token
  * that it is offered in. The amount at a live rate is not known here.
  */
 export function checkPrices(tables: ConfigTables, mistakes: MistakeList): void {
-  const { x402 } = tables;
+  const { x402, claims } = tables;
   if (x402?.acceptedTokens === undefined) return;
+  const known = { x402, claims };
   const isForSale = jobsForSale(tables);
   const tokens = mistakes.at("x402", "accepted_tokens");
   for (const { job, path, price } of pricesOf(tables))
-    if (isForSale(job)) checkPrice(price, mistakes.at(...path), x402, tokens);
-  if (x402.priceSource === "engine" && !hasTokenFor("wei", x402, tokens)) {
-    tokens.report(NO_RATE);
+    if (isForSale(job)) checkPrice(price, mistakes.at(...path), known, tokens);
+  if (x402.priceSource === "engine" && !hasTokenFor("wei", known, tokens)) {
+    tokens.report(`have no rate, so none can be offered for a price in wei; expected ${rateKeys(claims)}`);
   }
 }
 
@@ -60,20 +62,28 @@ function mappedPrices({ jobPricing }: ConfigTables): PlacedPrice[] {
   );
 }
 
-const NO_RATE =
-  "have no rate, so none can be offered for a price in wei; expected rate_per_native_unit or a rate_source";
+/** Returns the keys that give a token a rate, as mistakes name them. */
+function rateKeys(claims: EntryClaims): string {
+  return ["rate_per_native_unit", ...claims.alternatives("x402.acceptedTokens")].join(" or ");
+}
 
-function checkPrice(price: Price | "engine", place: Place, x402: X402Table, tokens: Place): void {
+/** The tokens, with what gives them rates. */
+interface Tokens {
+  readonly x402: X402Table;
+  readonly claims: EntryClaims;
+}
+
+function checkPrice(price: Price | "engine", place: Place, known: Tokens, tokens: Place): void {
   const unit = price === "engine" ? "wei" : price.unit;
-  if (!hasTokenFor(unit, x402, tokens)) {
+  if (!hasTokenFor(unit, known, tokens)) {
     const expected =
       unit === "usd"
         ? 'one with currency = "USD", or a preset such as token = "USDC"'
-        : "one with rate_per_native_unit or a rate_source";
+        : `one with ${rateKeys(known.claims)}`;
     place.report(`can be paid in none of x402.accepted_tokens; expected ${expected}`);
   }
   if (price === "engine") return;
-  for (const { name, terms } of knownTerms(unit, x402, tokens)) {
+  for (const { name, terms } of knownTerms(unit, known, tokens)) {
     const amount = tokenAmount(price.amount, terms);
     if (amount === 0n) {
       const least = boundText(unit, smallestPriceWei(terms), "up");
@@ -94,40 +104,33 @@ function boundText(unit: Price["unit"], amount: bigint, round: "up" | "down"): s
   return priceText({ unit, amount: steps * USD_STEP });
 }
 
-function hasTokenFor(unit: Price["unit"], x402: X402Table, tokens: Place): boolean {
-  return (x402.acceptedTokens ?? []).some(
+function hasTokenFor(unit: Price["unit"], known: Tokens, tokens: Place): boolean {
+  return (known.x402.acceptedTokens ?? []).some(
     (token, i) =>
       // A token with a mistake may be the one.
       token === undefined ||
       tokens.at(i).hasMistake ||
       (unit === "usd"
         ? token.currency === "USD"
-        : token.currency === undefined || hasRate(token, x402, tokens.at(i))),
+        : token.currency === undefined || hasRate(token, i, known, tokens.at(i))),
   );
 }
 
 function knownTerms(
   unit: Price["unit"],
-  x402: X402Table,
+  { x402, claims }: Tokens,
   tokens: Place,
 ): { name: string; terms: TokenTerms }[] {
   return (x402.acceptedTokens ?? []).flatMap((token, i) => {
     const place = tokens.at(i);
-    const ratePerNativeUnit = unit === "usd" ? token?.currency && "1" : fixedRateOf(token, place, x402);
+    const isLive = claims.of("x402.acceptedTokens", i) !== undefined;
+    const fixedRate = isLive ? undefined : (token?.ratePerNativeUnit ?? x402.ratePerNativeUnit);
+    const ratePerNativeUnit = unit === "usd" ? token?.currency && "1" : fixedRate;
     const markupBps = token?.markupBps ?? x402.markupBps;
     const decimals = token?.decimals;
     if (decimals === undefined || ratePerNativeUnit === undefined || markupBps === undefined) return [];
     return [{ name: place.text, terms: { ratePerNativeUnit, markupBps, decimals } }];
   });
-}
-
-function fixedRateOf(
-  token: NonNullable<X402Table["acceptedTokens"]>[number],
-  place: Place,
-  x402: X402Table,
-): string | undefined {
-  if (token?.rateSource !== undefined || place.at("rate_source").isReported) return undefined;
-  return token?.ratePerNativeUnit ?? x402.ratePerNativeUnit;
 }
 
 function jobsForSale(tables: ConfigTables): (job: string) => boolean {

@@ -1,5 +1,6 @@
 import { jobKeyText } from "../../core/job-call.ts";
 import { isLoopbackHost } from "../../core/network-address.ts";
+import type { EntryClaims } from "../entry-keys.ts";
 import type { PolicyTable } from "../job-policies.ts";
 import { earlierPlace, fileKey, type MistakeList, type Place } from "../mistakes.ts";
 import { isPublicAccount } from "../public-accounts.ts";
@@ -8,11 +9,11 @@ import { isTestNetwork, networkName } from "../token-presets.ts";
 import type { TokenTable, X402Table } from "../x402.ts";
 import { checkFacilitators } from "./facilitators.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
-import { checkRate } from "./rate-sources.ts";
+import { checkRate } from "./rates.ts";
 import { checkCredentials } from "./urls.ts";
 
 /** Checks the keys of `[x402]`, its tokens and its policies against each other. */
-export function checkX402({ serviceId, x402, ofParts }: ConfigTables, mistakes: MistakeList): void {
+export function checkX402({ serviceId, x402, ofParts, claims }: ConfigTables, mistakes: MistakeList): void {
   if (x402 === undefined) return;
   const place = mistakes.at("x402");
   checkFacilitators(x402, place);
@@ -26,7 +27,7 @@ export function checkX402({ serviceId, x402, ofParts }: ConfigTables, mistakes: 
     place.at("service_id").warn(`is not used: the service id is ${serviceId}`);
   }
   checkForwardedHeaders(x402.forwardHeaders, place.at("forward_headers"));
-  checkTokens(x402, place.at("accepted_tokens"));
+  checkTokens(x402, claims, place.at("accepted_tokens"));
   checkPolicies(x402, place.at("job_policies"));
 }
 
@@ -41,12 +42,13 @@ function checkPublicUrl({ publicUrl, bindAddress }: X402Table, place: Place): vo
   }
 }
 
-function checkTokens(x402: X402Table, list: Place): void {
+function checkTokens(x402: X402Table, claims: EntryClaims, list: Place): void {
   const seen = new Map<string, Place>();
   for (const [i, token] of (x402.acceptedTokens ?? []).entries()) {
     if (token === undefined) continue;
     const place = list.at(i);
-    checkToken(token, x402, place);
+    checkToken(token, place);
+    checkRate(token, i, { x402, claims }, place);
     const { network, asset, transferMethod } = token;
     if (network === undefined || asset === undefined || transferMethod === undefined) continue;
     const first = earlierPlace(seen, `${network} ${asset} ${transferMethod}`, place);
@@ -54,7 +56,7 @@ function checkTokens(x402: X402Table, list: Place): void {
   }
 }
 
-function checkToken(token: TokenTable, x402: X402Table, place: Place): void {
+function checkToken(token: TokenTable, place: Place): void {
   const { payTo, network } = token;
   if (payTo && network && isPublicAccount(payTo) && !isTestNetwork(network)) {
     place
@@ -63,7 +65,6 @@ function checkToken(token: TokenTable, x402: X402Table, place: Place): void {
         `is an account of development nodes, whose private key is public: anyone could take what it is paid on ${networkName(network)}; expected your own address`,
       );
   }
-  checkRate(token, x402, place);
   checkCredentials(place.at("rpc_url"), token.rpcUrl);
   if (token.requireOnchainConfirmation === true && token.rpcUrl === undefined) {
     place

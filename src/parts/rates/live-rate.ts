@@ -1,8 +1,8 @@
 import type { PeerProblem } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { unreachableText } from "../../node/unreachable.ts";
-import type { LiveRateSource } from "../../x402/prices/token-rates.ts";
 import { createChainlinkRate } from "./chainlink-rate.ts";
+import type { RateSource } from "./config.ts";
 import { createHttpRate } from "./http-rate.ts";
 import { type AskRate, type LiveValue, RateProblem } from "./rate.ts";
 
@@ -24,7 +24,7 @@ export class LiveRate {
 
   /** @param parts `onFailing` is called when questions start to fail, `onRecovered` when they no longer do */
   constructor(parts: {
-    readonly source: LiveRateSource;
+    readonly source: RateSource;
     readonly clock: Clock;
     readonly onFailing: (problem: string) => void;
     readonly onRecovered: () => void;
@@ -89,7 +89,7 @@ export class LiveRate {
  * Queries a token's source once, for `jobgate check --online`.
  * @returns the problem at a key path below the token's; of a URL the message has the host
  */
-export async function findRateProblem(source: LiveRateSource): Promise<PeerProblem | undefined> {
+export async function findRateProblem(source: RateSource): Promise<PeerProblem | undefined> {
   try {
     await askSource(source, systemClock)();
     return undefined;
@@ -102,7 +102,7 @@ export async function findRateProblem(source: LiveRateSource): Promise<PeerProbl
   }
 }
 
-function askSource(source: LiveRateSource, clock: Clock): AskRate {
+function askSource(source: RateSource, clock: Clock): AskRate {
   // An answer that takes longer than a value may be old is useless.
   const timeoutMs = Math.min(MAX_QUESTION_MS, source.maxAgeMs);
   return source.kind === "chainlink"

@@ -1,6 +1,8 @@
 import type { Logger } from "pino";
+import type { LiveRateSource } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { LiveRateSource, LiveToken, RateWatcher } from "../../x402/prices/token-rates.ts";
+import type { LiveToken, RateWatcher } from "../../x402/prices/token-rates.ts";
+import type { RateSource } from "./config.ts";
 import { LiveRate } from "./live-rate.ts";
 import type { LiveValue } from "./rate.ts";
 
@@ -48,7 +50,8 @@ export class LiveRates implements RateWatcher {
     if (this.#rates.has(key)) return;
     const fields = () => ({ source: source.kind, tokens: this.#tokensOf(key) });
     const rate = new LiveRate({
-      source,
+      // The configuration has sources of this part alone.
+      source: source as RateSource,
       clock: this.#clock,
       onFailing: (problem) => this.#logger.warn({ ...fields(), problem }, "a live rate cannot be refreshed"),
       onRecovered: () => this.#logger.info(fields(), "a live rate is refreshed again"),

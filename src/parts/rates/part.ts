@@ -1,9 +1,12 @@
 import type { PeerProblem } from "../../config/config.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { Part } from "../../part.ts";
+import { type RateSource, rateKeys } from "./config.ts";
 
 /** Rates of tokens that follow a price feed or a URL. */
 export const part: Part = {
+  entries: rateKeys,
+
   async load({ x402 }) {
     // Loaded without a live rate, because a reload may add one.
     if (x402 === undefined) return undefined;
@@ -16,7 +19,8 @@ export const part: Part = {
     const { findRateProblem } = await import("./live-rate.ts");
     const found = await Promise.all(
       (x402?.acceptedTokens ?? []).map(async ({ rate }, i): Promise<PeerProblem[]> => {
-        const problem = rate && rate.kind !== "fixed" && (await findRateProblem(rate));
+        if (rate === undefined || rate.kind === "fixed") return [];
+        const problem = await findRateProblem(rate as RateSource);
         return problem ? [{ ...problem, path: ["x402", "accepted_tokens", i, ...problem.path] }] : [];
       }),
     );

@@ -1,4 +1,4 @@
-import type { AcceptedToken, RateSource } from "../../config/config.ts";
+import type { AcceptedToken, LiveRateSource } from "../../config/config.ts";
 import { defined } from "../../core/objects.ts";
 
 /** Value of one native unit (10^18 wei) in a token. */
@@ -14,8 +14,8 @@ export interface RateReport {
   readonly network: string;
   readonly asset: string;
   readonly symbol: string;
-  /** `none`: the token is paid for prices in its own currency alone. */
-  readonly source: RateSource["kind"] | "none";
+  /** `fixed`, a live source, or `none`: the token is paid for prices in its own currency alone. */
+  readonly source: string;
   /** Last good value, usable or not; absent when there never was one. */
   readonly rate?: TokenRate;
   /** Offers in this token can be made now. */
@@ -24,8 +24,8 @@ export interface RateReport {
   readonly problem?: string;
 }
 
-/** A source whose rate changes without a new configuration. */
-export type LiveRateSource = Exclude<RateSource, { kind: "fixed" }>;
+type Rate = NonNullable<AcceptedToken["rate"]>;
+type FixedRate = Extract<Rate, { readonly kind: "fixed" }>;
 /** A token whose rate is live. */
 export type LiveToken = AcceptedToken & { readonly rate: LiveRateSource };
 
@@ -57,7 +57,7 @@ export class TokenRates {
   /** Returns the rate of a token; undefined while it has no usable one. */
   rateOf({ rate }: AcceptedToken): TokenRate | undefined {
     if (rate === undefined) return undefined;
-    return rate.kind === "fixed" ? fixedRate(rate) : this.#live?.rateOf(rate);
+    return isFixed(rate) ? fixedRate(rate) : this.#live?.rateOf(rate);
   }
 
   /** Returns every accepted token with its rate, for the operator. A token that is accepted by two methods is listed once. */
@@ -91,15 +91,19 @@ export class TokenRates {
   #report({ network, asset, symbol, rate: source }: AcceptedToken): RateReport {
     if (source === undefined) return { network, asset, symbol, source: "none", usable: true };
     const token = { network, asset, symbol, source: source.kind };
-    if (source.kind === "fixed") return { ...token, rate: fixedRate(source), usable: true };
+    if (isFixed(source)) return { ...token, rate: fixedRate(source), usable: true };
     return defined({ ...token, usable: false, ...this.#live?.report(source) });
   }
 }
 
 function isLive(token: AcceptedToken): token is LiveToken {
-  return token.rate !== undefined && token.rate.kind !== "fixed";
+  return token.rate !== undefined && !isFixed(token.rate);
 }
 
-function fixedRate({ ratePerNativeUnit }: { readonly ratePerNativeUnit: string }): TokenRate {
+function isFixed(rate: Rate): rate is FixedRate {
+  return rate.kind === "fixed";
+}
+
+function fixedRate({ ratePerNativeUnit }: FixedRate): TokenRate {
   return { ratePerNativeUnit };
 }

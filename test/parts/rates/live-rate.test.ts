@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
+import type { RateSource } from "../../../src/parts/rates/config.ts";
 import { findRateProblem } from "../../../src/parts/rates/live-rate.ts";
 import { part } from "../../../src/parts/rates/part.ts";
-import type { LiveRateSource } from "../../../src/x402/prices/token-rates.ts";
 import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { borrowAnvil } from "../../helpers/anvil.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
@@ -18,14 +18,14 @@ beforeAll(async () => {
 });
 
 const times = { maxAgeMs: 3_600_000, refreshMs: 5_000 };
-const chainlink = (changes: object = {}): LiveRateSource => ({
+const chainlink = (changes: object = {}): RateSource => ({
   kind: "chainlink",
   rpcUrl: anvil.rpcUrl,
   feed: feed.address,
   ...times,
   ...changes,
 });
-const http = (changes: object = {}): LiveRateSource => ({
+const http = (changes: object = {}): RateSource => ({
   kind: "http",
   url: server.url,
   pointer: "/data/rate",

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pino from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { AcceptedToken, RateSource } from "../../../src/config/config.ts";
+import type { AcceptedToken } from "../../../src/config/config.ts";
+import type { RateSource } from "../../../src/parts/rates/config.ts";
 import { LiveRates } from "../../../src/parts/rates/live-rates.ts";
 import { TokenRates } from "../../../src/x402/prices/token-rates.ts";
 import { borrowAnvil } from "../../helpers/anvil.ts";

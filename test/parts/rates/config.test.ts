@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { loadFiles, mistakesOf, TOKEN, X402 } from "../config-folder.ts";
-import { testMistakes, without } from "../mistake-cases.ts";
+import { loadFiles, mistakesOf, TOKEN, X402 } from "../../config/config-folder.ts";
+import { testMistakes, without } from "../../config/mistake-cases.ts";
 
 const LIVE = without(TOKEN, "rate_per_native_unit");
 const FEED = "0x71041dddad3595F9CEd3DcCFBe3D1F4b0a16Bb70";
@@ -48,16 +48,6 @@ test("A token with a live rate ignores the rate of the table, and its amounts ar
   const rates = `${X402}default_invocation_mode = "public_paid"\nrate_per_native_unit = "0.000000001"\n`;
   const toml = `${rates}${LIVE}rate_source.http = ${HTTP}\n[job_pricing.1]\n0 = "1"\n1 = "${10n ** 60n}"`;
   expect(await rateOf(toml)).toMatchObject({ kind: "http" });
-});
-
-test.each([
-  ["of the table", "x402", LIVE, 'rate_per_native_unit = "0"\n'],
-  ["of the token", "x402.accepted_tokens[0]", TOKEN.replace('"3200.00"', '"0"'), ""],
-  ["beside a currency", "x402", `${LIVE}currency = "USD"\n`, 'rate_per_native_unit = "0"\n'],
-])("A wrong rate %s is the only mistake, also if jobs are priced in wei", async (_, at, token, rate) => {
-  const toml = `${X402}default_invocation_mode = "public_paid"\n${rate}${token}[job_pricing.1]\n0 = "${10n ** 15n}"`;
-  const found = await mistakesOf(toml);
-  expect(found.map(({ place }) => place.split(" ")[1])).toEqual([`${at}.rate_per_native_unit`]);
 });
 
 test.each(["rate_source = 1", 'rate_source.chainlink = ""', "rate_source.http = 7"])(

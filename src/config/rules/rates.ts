@@ -1,0 +1,34 @@
+import type { EntryClaims } from "../entry-keys.ts";
+import type { Place } from "../mistakes.ts";
+import type { TokenTable, X402Table } from "../x402.ts";
+
+/** Checks that a token has a rate, or a currency, whose prices it pays one to one. */
+export function checkRate(token: TokenTable, i: number, tables: RateTables, place: Place): void {
+  if (token.currency !== undefined || mayHaveCurrency(place) || hasRate(token, i, tables, place)) return;
+  const ways = [
+    "a rate here or as x402.rate_per_native_unit",
+    ...tables.claims.alternatives("x402.acceptedTokens"),
+  ];
+  place.at("rate_per_native_unit").report(`is missing; expected ${ways.join(", or ")}`);
+}
+
+/** What gives rates to tokens without one of their own. */
+interface RateTables {
+  readonly x402: X402Table;
+  readonly claims: EntryClaims;
+}
+
+/** Returns true if a key that the currency follows from is reported as wrong. */
+function mayHaveCurrency(place: Place): boolean {
+  return ["token", "network", "currency"].some((key) => place.at(key).hasMistake);
+}
+
+/** Returns true if a token has a rate, its own or that of the table, or one that is reported as wrong. */
+export function hasRate(token: TokenTable, i: number, { x402, claims }: RateTables, place: Place): boolean {
+  return (
+    claims.of("x402.acceptedTokens", i) !== undefined ||
+    (token.ratePerNativeUnit ?? x402.ratePerNativeUnit) !== undefined ||
+    place.at("rate_per_native_unit").isReported ||
+    place.up(2).at("rate_per_native_unit").isReported
+  );
+}
