@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
+import { afterReload } from "./config/checked-file.ts";
 import type { Config } from "./config/config.ts";
-import { afterReload } from "./config/reload.ts";
 import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
 import type { EventHub } from "./core/events.ts";

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { Logger } from "pino";
+import { changesThatNeedRestart } from "../config/checked-file.ts";
 import type { Config } from "../config/config.ts";
 import { mistakeText } from "../config/mistakes.ts";
-import { changesThatNeedRestart } from "../config/reload.ts";
 import { secretsOf } from "../log/censor.ts";
 import { type Log, type LogFormat, openLog } from "../log/log.ts";
 import { type ConfigSelection, Refusal, readConfig } from "./input.ts";

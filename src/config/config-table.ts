@@ -2,11 +2,11 @@ import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { Checked, Complete } from "./check-shape.ts";
-import type { Config } from "./config.ts";
+import type { Config, FilledTables } from "./config.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { PartTable, PartTables } from "./part-tables.ts";
 import type { ConfigTables } from "./schema.ts";
-import { type ShownTable, shownTable } from "./shown.ts";
+import { changeAt, omit, pick, type Table } from "./tables-at.ts";
 
 /** Surroundings of a table, for its checks. */
 export interface TableContext {
@@ -30,7 +30,7 @@ export interface TableListener {
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
 
 /** The configuration without what parts make of their tables. */
-type CoreConfig = Omit<Config, "parts" | "shown">;
+type CoreConfig = Omit<Config, "parts" | "shown" | "file">;
 
 interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
@@ -38,13 +38,13 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   readonly keys: Keys;
   /** Checks the keys against each other and against the tables of the core. */
   check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;
+  /** Fills the values that follow from other keys, so that operators see them. */
+  fill?(keys: Complete<Output<Keys>>, core: FilledTables): Complete<Output<Keys>>;
   /**
    * Completes keys without mistakes.
    * @param core the tables of the core, completed
    */
   complete(keys: Complete<Output<Keys>>, read: Awaited<Read>, core: CoreConfig): Own;
-  /** Returns what is in use after a reload. Absent: a change needs a restart. */
-  afterReload?(running: Own, next: Own): Own;
   /** Returns the address that the part listens on. */
   listener?(keys: Checked<Output<Keys>>): TableListener | undefined;
   /** Says in a few words what the table has, if it has something: `push targets: 2`. */
@@ -71,12 +71,12 @@ export class ConfigTable<Own = unknown> implements PartTable {
   }
 
   get paths(): readonly string[] {
-    return this.givenPaths(this.keys);
+    return Object.keys(this.keys).map((key) => this.#pathOf(key));
   }
 
-  /** Returns the paths of keys that {@link takeFrom} returned. */
-  givenPaths(keys: object): readonly string[] {
-    return Object.keys(keys).map((key) => this.#pathOf(key));
+  /** Returns the paths of the keys that a file has. */
+  givenPaths(tables: object): readonly string[] {
+    return Object.keys(this.keysIn(tables) ?? {}).map((key) => this.#pathOf(key));
   }
 
   #pathOf(key: string): string {
@@ -88,36 +88,34 @@ export class ConfigTable<Own = unknown> implements PartTable {
     return config.parts.get(this) as Own | undefined;
   }
 
-  /**
-   * Takes the keys out of the checked tables of a file.
-   * @returns undefined if the file has no table that has the keys
-   */
-  takeFrom(tables: object): object | undefined {
-    type Table = Record<string, unknown> | undefined;
-    const parent = this.parent.reduce<Table>((table, key) => table?.[key] as Table, tables as Table);
-    if (parent === undefined) return undefined;
-    const own: Record<string, unknown> = {};
-    for (const key of Object.keys(this.keys)) {
-      if (parent[key] !== undefined) own[key] = parent[key];
-      delete parent[key];
-    }
-    return own;
+  /** Returns the keys in the tables of a file; undefined if the file has no table that has the keys. */
+  keysIn(tables: object): object | undefined {
+    const parent = this.parent.reduce<Table | undefined>(
+      (table, key) => table?.[key] as Table,
+      tables as Table,
+    );
+    return parent && pick(parent, this.keys);
   }
 
-  /** Adds what operators see of keys that {@link takeFrom} returned to what they see of the tables of the core. */
-  addShown(core: ShownTable, keys: object, mistakes: MistakeList): void {
-    const path = this.parent.map(fileKey);
-    const parent = path.reduce((table, key) => table[key] as ShownTable, core);
-    Object.assign(parent, shownTable(z.object(this.keys), keys, mistakes.at(...path)));
+  /** Returns the tables of a file with the values of the keys that follow from other keys. */
+  fillIn<Tables extends FilledTables>(tables: Tables): Tables {
+    const { fill } = this.#declaration;
+    const filled = (table: Table) => ({ ...table, ...fill?.(pick(table, this.keys) as never, tables) });
+    return changeAt(tables, this.parent, filled);
   }
 
-  /** Reports the mistakes of keys that {@link takeFrom} returned. */
+  /** Returns the tables of a file without the keys. */
+  leaveOut<Tables extends object>(tables: Tables): Tables {
+    return changeAt(tables, this.parent, (table) => omit(table, this.keys));
+  }
+
+  /** Reports the mistakes of keys that {@link keysIn} returned. */
   async check(keys: object, context: Omit<TableContext, "place">): Promise<unknown> {
     const place = context.mistakes.at(...this.parent.map(fileKey));
     return this.#declaration.check?.(keys as never, { ...context, place });
   }
 
-  /** Returns the address that the part listens on with keys that {@link takeFrom} returned. */
+  /** Returns the address that the part listens on with keys that {@link keysIn} returned. */
   listener(keys: object): TableListener | undefined {
     return this.#declaration.listener?.(keys as never);
   }
@@ -127,13 +125,14 @@ export class ConfigTable<Own = unknown> implements PartTable {
     return this.#declaration.complete(keys as never, read as never, core);
   }
 
-  afterReload(running: Own, next: Own): Own {
-    return this.#declaration.afterReload ? this.#declaration.afterReload(running, next) : running;
-  }
-
   summary(own: unknown): string | undefined {
     return own === undefined ? undefined : this.#declaration.summary?.(own as Own);
   }
+}
+
+/** Returns the paths of the keys of parts that a file has: `x402.refunds`. */
+export function givenPaths(ofParts: readonly ConfigTable[], tables: object): ReadonlySet<string> {
+  return new Set(ofParts.flatMap((table) => table.givenPaths(tables)));
 }
 
 /** Adds the keys of tables to the schema of the core. */
@@ -143,12 +142,14 @@ export function withTables<Schema extends z.ZodType>(schema: Schema, tables: rea
 
 /** @param path tables and arrays of tables that lead to the keys */
 export function withKeys(schema: z.core.$ZodType, path: readonly string[], keys: z.ZodRawShape): z.ZodType {
+  // With their parent, clones keep its notes.
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
-    return schema.clone({ ...schema.def, innerType: withKeys(schema.unwrap(), path, keys) } as never);
+    const innerType = withKeys(schema.unwrap(), path, keys);
+    return schema.clone({ ...schema.def, innerType } as never, { parent: true });
   }
   if (schema instanceof z.ZodArray) {
     const element = withKeys(schema.element, path, keys);
-    return schema.clone({ ...schema.def, element }).describe(schema.description ?? "");
+    return schema.clone({ ...schema.def, element }, { parent: true });
   }
   if (!(schema instanceof z.ZodObject)) throw new Error("a part adds keys to a value that is no table");
   const [name, ...rest] = path;

@@ -1,18 +1,27 @@
 import { defined } from "../core/objects.ts";
 import type { Complete } from "./check-shape.ts";
-import type { EntryClaims } from "./entry-keys.ts";
 import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
 import type { ShownTable } from "./shown.ts";
 import { secretList } from "./value-types.ts";
 import { fillEndpoint, toWebhooksConfig } from "./webhooks.ts";
-import { type FacilitatorSigners, fillX402, toX402Config } from "./x402.ts";
+import { type FacilitatorSigners, fillX402, toX402Config, withFacilitatorList } from "./x402.ts";
 
 /** The configuration after it is read, checked and completed. */
 export type Config = Complete<ReturnType<typeof toConfig>> & {
   /** All tables as operators see them. */
   readonly shown: ShownTable;
+  /** The file that the configuration is made of, for the next reload. */
+  readonly file: ReloadableFile;
 };
+
+export interface ReloadableFile {
+  /** Returns the configuration in effect after a reload of the next file. */
+  afterReload(next: this): Config;
+  /** Returns the keys of the next file that a reload does not change, as the file spells them. */
+  needRestart(next: this): readonly string[];
+}
+
 export type StoreConfig = Config["store"];
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
@@ -47,25 +56,45 @@ export interface PeerProblem {
   readonly message: string;
 }
 
+/** Tables in which each value has one key, whichever of its keys the file has. */
+export type CheckedTables = ReturnType<typeof withoutAliases>;
+
+/** Gives each value one key, whichever of its keys the file has. */
+export function withoutAliases({ x402, ...tables }: CompleteTables) {
+  const serviceId = serviceIdOf({ ...tables, x402 });
+  return defined({ ...tables, serviceId, x402: x402 && withFacilitatorList(x402) });
+}
+
+/** What a file has of parts. */
+type OfParts = Pick<ConfigTables, "ofParts" | "claims">;
+
 /** Tables of the core with the values that follow from other keys. */
-type FilledTables = ReturnType<typeof withDerivedValues>;
+export type FilledTables = ReturnType<typeof withDerivedValues>;
 
 /** Fills the values that follow from other keys, so that the gateway uses and operators see the same. */
-export function withDerivedValues({ jobs, x402, webhooks, ...tables }: CompleteTables, claims: EntryClaims) {
-  const serviceId = serviceIdOf({ ...tables, x402 });
+export function withDerivedValues(
+  { jobs, x402, webhooks, ...tables }: CheckedTables,
+  { ofParts, claims }: OfParts,
+) {
+  const { serviceId } = tables;
+  // No job promises a refund before there is an account to send it from.
+  const promises = x402 === undefined || ofParts.has("x402.refunds");
   return defined({
     ...tables,
-    serviceId,
-    jobs: jobs.map((job) => ({ ...job, serviceId: job.serviceId ?? serviceId })),
+    jobs: jobs.map((job) => ({
+      ...job,
+      serviceId: job.serviceId ?? serviceId,
+      onFailure: promises ? job.onFailure : ("keep" as const),
+    })),
     x402: x402 && fillX402(x402, claims),
     webhooks: webhooks && { ...webhooks, endpoints: webhooks.endpoints.map(fillEndpoint) },
   });
 }
 
-/** Completes the tables of a file without mistakes. */
+/** Completes the tables of the core. */
 export function toConfig(
   tables: FilledTables,
-  { ofParts, claims }: Pick<ConfigTables, "ofParts" | "claims">,
+  { ofParts, claims }: OfParts,
   signers: FacilitatorSigners,
   parts: PartTables,
 ) {

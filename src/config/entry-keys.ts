@@ -1,7 +1,6 @@
-import * as z from "zod";
-import { isTable } from "./config-files.ts";
-import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
-import { type ShownTable, shownTable } from "./shown.ts";
+import type * as z from "zod";
+import type { MistakeList, Place } from "./mistakes.ts";
+import { changeAt, omit, tablesAt } from "./tables-at.ts";
 
 /** A source of a token's rate that changes without a new configuration. A part queries it. */
 export interface LiveRateSource {
@@ -40,21 +39,43 @@ export interface EntryClaim<Own = OwnByList[EntryList]> {
   complete(): Own;
 }
 
+interface Claimed {
+  readonly by: EntryKeys;
+  readonly place: Place;
+  readonly claim: EntryClaim;
+}
+
 /** The entries of a file that parts claim. */
 export class EntryClaims {
   readonly #keys: readonly EntryKeys[];
-  readonly #claims: { readonly by: EntryKeys; readonly place: Place; readonly claim: EntryClaim }[] = [];
+  readonly #claims: readonly Claimed[];
 
-  /** Takes the keys of parts out of the checked tables of a file. */
-  constructor(keys: readonly EntryKeys[], tables: object, mistakes: MistakeList) {
+  private constructor(keys: readonly EntryKeys[], claims: readonly Claimed[]) {
     this.#keys = keys;
+    this.#claims = claims;
+  }
+
+  /** Finds the claims of parts in the checked tables of a file, and fills the claimed keys there. */
+  static in(tables: object, keys: readonly EntryKeys[], mistakes: MistakeList): EntryClaims {
+    const claims: Claimed[] = [];
     for (const by of keys) {
       for (const [entry, place] of tablesAt(tables, by.list.split("."), mistakes.at())) {
         const claim = by.claim({ ...entry }, place);
-        if (claim !== undefined) this.#claims.push({ by, place, claim });
-        for (const key of Object.keys(by.keys)) delete entry[key];
+        if (claim === undefined) continue;
+        claims.push({ by, place, claim });
+        Object.assign(entry, claim.keys);
       }
     }
+    return new EntryClaims(keys, claims);
+  }
+
+  /** Returns the claims after a reload, of which some are those in use. */
+  afterReload(next: EntryClaims, isInUse: (path: string) => boolean): EntryClaims {
+    const used = this.#claims.filter(({ place }) => isInUse(place.text));
+    return new EntryClaims(next.#keys, [
+      ...used,
+      ...next.#claims.filter(({ place }) => !isInUse(place.text)),
+    ]);
   }
 
   /** Returns the claim of an entry; undefined if no part claims it. */
@@ -72,26 +93,11 @@ export class EntryClaims {
     await Promise.all(this.#claims.map(async ({ claim }) => claim.check()));
   }
 
-  /** Adds what operators see of the keys to what they see of the tables of the core. */
-  addShown(core: ShownTable): void {
-    for (const { by, place, claim } of this.#claims) {
-      const entry = place.path.reduce((table, key) => (table as ShownTable)[key] as ShownTable, core);
-      Object.assign(entry, shownTable(z.object(by.keys), claim.keys, place));
-    }
-  }
-}
-
-/** Finds the tables at a path, in each entry of the arrays on the way. */
-function* tablesAt(
-  value: unknown,
-  path: readonly string[],
-  place: Place,
-): Iterable<[Record<string, unknown>, Place]> {
-  if (Array.isArray(value)) {
-    for (const [i, item] of value.entries()) yield* tablesAt(item, path, place.at(i));
-  } else if (isTable(value)) {
-    const [key, ...rest] = path;
-    if (key === undefined) yield [value as Record<string, unknown>, place];
-    else yield* tablesAt((value as Record<string, unknown>)[key], rest, place.at(fileKey(key)));
+  /** Returns tables without the keys of parts in entries. */
+  leaveOut<Tables extends object>(tables: Tables): Tables {
+    return this.#keys.reduce(
+      (all, { list, keys }) => changeAt(all, list.split("."), (entry) => omit(entry, keys)),
+      tables,
+    );
   }
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 import { defined } from "../core/objects.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
@@ -12,7 +13,8 @@ import {
   text,
   trueOrFalse,
 } from "./value-types.ts";
-import { baseUrl, headerName, httpUrl } from "./web-types.ts";
+import { baseUrl, headerName, httpUrl, withoutCredentials } from "./web-types.ts";
+import type { MayChange } from "./wrong-value.ts";
 
 /** Ways to prove to a remote facilitator who asks. */
 const auth = z.object({
@@ -58,6 +60,17 @@ export const facilitatorSchema = z.object({
   /** Native units in the file. Yields wei. */
   minBalance: decimalAmount(18, "an amount of the native token").optional(),
 });
+
+/** Checks whether two lists differ only in how jobgate proves to remote facilitators who asks. */
+export const areSameFacilitators: MayChange = (used, next) =>
+  isDeepStrictEqual(withoutSecrets(used), withoutSecrets(next));
+
+function withoutSecrets(facilitators: unknown): unknown {
+  return (facilitators as readonly FacilitatorOutput[]).map(({ auth: _, url, ...facilitator }) => ({
+    ...facilitator,
+    url: url && withoutCredentials(url),
+  }));
+}
 
 export type SignerTable = Checked<z.output<typeof signer>>;
 export type FacilitatorTable = Checked<z.output<typeof facilitatorSchema>>;

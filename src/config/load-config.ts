@@ -3,16 +3,10 @@ import type * as z from "zod";
 import { defined } from "../core/objects.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
 import { checkShape } from "./check-shape.ts";
-import {
-  type Config,
-  type OperatorConfig,
-  type StoreConfig,
-  toConfig,
-  toOperator,
-  withDerivedValues,
-} from "./config.ts";
+import { CheckedFile } from "./checked-file.ts";
+import { type Config, type OperatorConfig, type StoreConfig, toOperator, withoutAliases } from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
-import { type ConfigTable, withKeys, withTables } from "./config-table.ts";
+import { type ConfigTable, givenPaths, withKeys, withTables } from "./config-table.ts";
 import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
@@ -26,12 +20,12 @@ import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import {
   type CompleteTables,
+  type ConfigSchema,
   type ConfigTables,
   configSchema,
   operatorSchema,
   storePlaceSchema,
 } from "./schema.ts";
-import { shownTable } from "./shown.ts";
 import { readSigners } from "./signers.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { oneOf } from "./value-types.ts";
@@ -68,14 +62,14 @@ export interface PartKeys {
 }
 
 /** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
-export function schemaWith({ tables, entries, methods }: PartKeys): typeof configSchema {
+export function schemaWith({ tables, entries, methods }: PartKeys): ConfigSchema {
   const names = [EIP3009, ...methods].map(({ name }) => name) as [string, ...string[]];
   const transferMethod = oneOf(names, "the transfer methods of this build").optional();
   const schema = entries.reduce<z.ZodType>(
     (whole, { list, keys }) => withKeys(whole, list.split("."), keys),
     withTables(configSchema, tables),
   );
-  return withKeys(schema, ["x402", "acceptedTokens"], { transferMethod }) as typeof configSchema;
+  return withKeys(schema, ["x402", "acceptedTokens"], { transferMethod }) as ConfigSchema;
 }
 
 /**
@@ -88,16 +82,11 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   const raw = await readConfigFiles(options, mistakes);
   const schema = schemaWith(parts);
   const checked = await checkShape(schema, raw, mistakes, dirname(options.path));
-  const ofParts = parts.tables.flatMap((table) => {
-    const keys = checked && table.takeFrom(checked);
-    return keys === undefined ? [] : { table, keys };
-  });
-  const claims = new EntryClaims(parts.entries, checked ?? {}, mistakes);
-  const given = new Set(ofParts.flatMap(({ table, keys }) => table.givenPaths(keys)));
+  const claims = EntryClaims.in(checked ?? {}, parts.entries, mistakes);
   const shaped = checked && {
     ...checked,
     ...(serviceId !== undefined && { serviceId }),
-    ofParts: given,
+    ofParts: givenPaths(parts.tables, checked),
     claims,
     methods: [EIP3009, ...parts.methods],
   };
@@ -105,37 +94,41 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   if (tables !== undefined) checkStore(tables, mistakes);
   await claims.check();
   const signers = await readSigners(tables ?? {}, mistakes);
-  if (tables !== undefined) {
-    checkTls(tables, mistakes);
-    await checkJobInputs(tables, mistakes);
-    const listeners = ofParts.flatMap(({ table, keys }) => table.listener(keys) ?? []);
-    checkListeners(tables, listeners, mistakes);
-    checkX402(tables, mistakes);
-    checkJobs(tables, mistakes);
-    checkPrices(tables, mistakes);
-    checkWebhooks(tables, mistakes);
-    warnOfMissingServiceId(tables, mistakes);
-  }
+  if (tables === undefined) return { ok: false, mistakes: mistakes.mistakes() };
+  const ofParts = parts.tables.flatMap((table) => {
+    const keys = table.keysIn(tables);
+    return keys === undefined ? [] : { table, keys };
+  });
+  checkTls(tables, mistakes);
+  await checkJobInputs(tables, mistakes);
+  const listeners = ofParts.flatMap(({ table, keys }) => table.listener(keys) ?? []);
+  checkListeners(tables, listeners, mistakes);
+  checkX402(tables, mistakes);
+  checkJobs(tables, mistakes);
+  checkPrices(tables, mistakes);
+  checkWebhooks(tables, mistakes);
+  warnOfMissingServiceId(tables, mistakes);
   const settlers = new Set([...signers.values()].flat().map(({ privateKey }) => privateKey));
-  const checkedParts = await Promise.all(
-    ofParts.map(async ({ table, keys }) => {
-      const read = tables && (await table.check(keys, { tables, mistakes, settlers }));
-      return { table, keys, read };
-    }),
+  const read = await Promise.all(
+    ofParts.map(
+      async ({ table, keys }) => [table, await table.check(keys, { tables, mistakes, settlers })] as const,
+    ),
   );
   const found = mistakes.mistakes();
-  if (found.length > 0 || tables === undefined) return { ok: false, mistakes: found };
-  // Nothing was reported, so nothing was left out.
-  const ofEachPart = new Map<ConfigTable, unknown>();
-  const filled = withDerivedValues(tables as CompleteTables, claims);
-  const config = toConfig(filled, tables, signers, ofEachPart);
-  for (const { table, keys, read } of checkedParts) ofEachPart.set(table, table.complete(keys, read, config));
-  const shown = shownTable(schema, filled, mistakes.at());
-  claims.addShown(shown);
-  for (const { table, keys } of ofParts) table.addShown(shown, keys, mistakes);
+  if (found.length > 0) return { ok: false, mistakes: found };
+  const { ofParts: _, claims: __, methods: ___, ...keys } = tables;
   return {
     ok: true,
-    config: { ...config, shown },
+    config: new CheckedFile({
+      schema,
+      // Nothing was reported, so nothing was left out.
+      tables: withoutAliases(keys as CompleteTables),
+      ofParts: parts.tables,
+      claims,
+      signers,
+      read: new Map(read),
+      places: mistakes,
+    }).complete(),
     warnings: mistakes.warnings(),
     mistakeAt: (path, message) => mistakes.locate({ path: pathInFile(path, tables), message }),
   };

@@ -54,6 +54,14 @@ interface Entry {
   readonly suggestion?: string | undefined;
 }
 
+/** What is known of a value beside the value. */
+interface Note {
+  /** Where it is, if not in the configuration file itself. */
+  readonly origin?: string;
+  /** What operators see in its place. */
+  readonly view?: string;
+}
+
 /** One key or table of a configuration, for what is wrong with it. */
 export class Place {
   readonly path: KeyPath;
@@ -100,20 +108,20 @@ export class Place {
 
   /** Notes that the value is not in the configuration file itself, so that no mistake quotes it. */
   comesFrom(origin: string): void {
-    this.#list.noteOrigin(this.path, origin);
+    this.#list.note(this.path, { origin });
   }
 
   get origin(): string | undefined {
-    return this.#list.originOf(this.path);
+    return this.#list.noteOf(this.path).origin;
   }
 
   /** Notes what operators see in place of the value. */
-  isShownAs(text: string): void {
-    this.#list.noteView(this.path, text);
+  isShownAs(view: string): void {
+    this.#list.note(this.path, { view });
   }
 
   get view(): string | undefined {
-    return this.#list.viewOf(this.path);
+    return this.#list.noteOf(this.path).view;
   }
 
   /** Adds something that works, but probably not as the operator intends. */
@@ -135,8 +143,7 @@ export class MistakeList {
   readonly #unplaced: Mistake[] = [];
   readonly #mistakes: Entry[] = [];
   readonly #warnings: Entry[] = [];
-  readonly #origins = new Map<string, string>();
-  readonly #views = new Map<string, string>();
+  readonly #notes = new Map<string, Note>();
   readonly #finders = new Map<SourceFile, LineFinder>();
 
   /** Adds a file that later reports can point into. */
@@ -166,20 +173,20 @@ export class MistakeList {
     return this.#mistakes.some((entry) => path.every((part, i) => part === entry.path[i]));
   }
 
-  noteOrigin(path: KeyPath, origin: string): void {
-    this.#origins.set(keyPathText(path), origin);
+  note(path: KeyPath, note: Note): void {
+    this.#notes.set(keyPathText(path), { ...this.noteOf(path), ...note });
   }
 
-  originOf(path: KeyPath): string | undefined {
-    return this.#origins.get(keyPathText(path));
+  noteOf(path: KeyPath): Note {
+    return this.#notes.get(keyPathText(path)) ?? {};
   }
 
-  noteView(path: KeyPath, view: string): void {
-    this.#views.set(keyPathText(path), view);
-  }
-
-  viewOf(path: KeyPath): string | undefined {
-    return this.#views.get(keyPathText(path));
+  /** Returns a list that knows of some paths what another list knows, and of all others what this one knows. */
+  withNotesOf(other: MistakeList, isOfOther: (path: string) => boolean): MistakeList {
+    const list = new MistakeList();
+    for (const [path, note] of other.#notes) if (isOfOther(path)) list.#notes.set(path, note);
+    for (const [path, note] of this.#notes) if (!isOfOther(path)) list.#notes.set(path, note);
+    return list;
   }
 
   warn(entry: Entry): void {

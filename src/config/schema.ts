@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
 import type { EntryClaims } from "./entry-keys.ts";
 import { jobSchema } from "./jobs.ts";
+import { changesIf, fixed, fixedPresence, neverRemoved } from "./reload.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { bearerTokens, integer, namedFile, oneOf, seconds, u64 } from "./value-types.ts";
 import { bindAddress, storeUrl } from "./web-types.ts";
@@ -16,58 +17,68 @@ import { jobPricingSchema, x402Schema } from "./x402.ts";
 
 const pemFile = (isSecret = false) => namedFile("the path of a PEM file", { from: "process", isSecret });
 
+/** A listener that asks for a token goes on doing so, since it keeps its address. */
+const listenerTokens = () => neverRemoved(bearerTokens().optional());
+
 const store = z.object({
   /** `sqlite:PATH` or `postgres://…`. A relative path is relative to the working directory. */
   url: storeUrl().default("sqlite:jobgate.db"),
   /** Unfinished JobCalls, over all replicas, above which new work is refused. */
-  maxPending: integer(1, 1_000_000_000).default(100_000),
+  maxPending: fixed(integer(1, 1_000_000_000).default(100_000)),
   /** Postgres connections of this process. Default 10. */
-  poolSize: integer(4, 1_000).optional(),
+  poolSize: fixed(integer(4, 1_000).optional()),
   /** Wait at the start for a Postgres that is not reachable yet. Default 60 s. */
-  connectTimeoutMs: seconds(0).optional(),
+  connectTimeoutMs: fixed(seconds(0).optional()),
   /** Default: the `sslmode` of the URL; without one, `verify-full` unless the host is loopback or a Unix socket. */
-  tls: oneOf(["disable", "require", "verify-full"]).optional(),
+  tls: fixed(oneOf(["disable", "require", "verify-full"]).optional()),
   /** PEM file with the authorities to trust for Postgres, instead of the well-known ones. */
-  ca: pemFile().optional(),
+  ca: fixed(pemFile().optional()),
 });
 
 const runnerTls = z.object({
   cert: pemFile(),
   key: pemFile(true),
   /** Authorities whose client certificates are accepted. Absent: no client certificate is requested. */
-  clientCa: pemFile().optional(),
+  clientCa: fixedPresence(pemFile().optional()),
 });
 
 const runner = z.object({
-  bindAddress: bindAddress().prefault("127.0.0.1:8403"),
-  token: bearerTokens().optional(),
-  leaseMs: seconds(0.001).default(60_000),
+  bindAddress: fixed(bindAddress().prefault("127.0.0.1:8403")),
+  token: listenerTokens(),
+  leaseMs: fixed(seconds(0.001).default(60_000)),
   /** Deliveries after which a JobCall is a dead letter. */
-  maxAttempts: integer(1, 1_000_000).default(10),
-  retryBaseMs: seconds(0).default(1_000),
-  retryMaxMs: seconds(0).default(300_000),
+  maxAttempts: fixed(integer(1, 1_000_000).default(10)),
+  retryBaseMs: fixed(seconds(0).default(1_000)),
+  retryMaxMs: fixed(seconds(0).default(300_000)),
   /** Time that runners have to finish their work when jobgate stops. */
-  drainMs: seconds(0).default(20_000),
-  tls: runnerTls.optional(),
+  drainMs: fixed(seconds(0).default(20_000)),
+  tls: fixedPresence(runnerTls.optional()),
 });
 
 const operator = z.object({
-  bindAddress: bindAddress().prefault("127.0.0.1:8405"),
-  token: bearerTokens().optional(),
+  bindAddress: fixed(bindAddress().prefault("127.0.0.1:8405")),
+  token: listenerTokens(),
 });
 
 export const configSchema = z.object({
   /** Stamped on webhook JobCalls. */
-  serviceId: u64().optional(),
+  serviceId: fixed(u64().optional()),
   store: store.prefault({}),
   runner: runner.prefault({}),
   operator: operator.prefault({}),
   /** Absent: the gateway does not listen. */
-  x402: x402Schema.optional(),
-  jobs: z.array(jobSchema).describe("an array of tables, one for each job").default([]),
-  jobPricing: jobPricingSchema.default({}),
+  x402: fixedPresence(x402Schema.optional()),
+  jobs: changesIf(
+    (_, __, { used, next }) => (used.x402 === undefined) === (next.x402 === undefined),
+    z.array(jobSchema).describe("an array of tables, one for each job").default([]),
+  ),
+  // The prices of a file are checked for its own price source only.
+  jobPricing: changesIf(
+    (_, __, { used, next }) => used.x402?.priceSource === next.x402?.priceSource,
+    jobPricingSchema.default({}),
+  ),
   /** Absent: the gateway does not listen. */
-  webhooks: webhooksSchema.optional(),
+  webhooks: fixedPresence(webhooksSchema.optional()),
 });
 
 /** A file whose values were checked one by one. Wrong values are left out. */
@@ -80,6 +91,7 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly methods: readonly TokenMethod[];
 };
 
+export type ConfigSchema = typeof configSchema;
 export type CompleteTables = Complete<z.output<typeof configSchema>>;
 
 /** The part of a file that tells where the operator's API is. */

@@ -132,8 +132,22 @@ export const storeUrl = () =>
       view: (url) => (url.startsWith("sqlite:") ? url : withPath(url)),
       shown: shownUrl,
       near: (value) => [value.includes(":") ? undefined : `sqlite:${value}`],
+      mayChange: (used, next) => isSamePlace(String(used), String(next)),
     },
   );
+
+/** Checks whether two URLs of a Postgres store differ only in user and password. */
+function isSamePlace(used: string, next: string): boolean {
+  const arePostgres = [used, next].every((url) => url.startsWith("postgres"));
+  return arePostgres && withoutCredentials(used) === withoutCredentials(next);
+}
+
+export function withoutCredentials(text: string): string {
+  const url = new URL(text);
+  url.username = "";
+  url.password = "";
+  return url.href;
+}
 
 /** Header name in the letter case of the file. */
 export const writtenHeaderName = () =>

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
+import { fixed } from "./reload.ts";
 import {
   headerSecret,
   integer,
@@ -117,7 +118,7 @@ const endpoint = z.object({
 
 /** The `[webhooks]` table. rules/webhooks.ts checks its keys against each other. */
 export const webhooksSchema = z.object({
-  bindAddress: tcpAddress().prefault("0.0.0.0:9090"),
+  bindAddress: fixed(tcpAddress().prefault("0.0.0.0:9090")),
   maxBodyBytes: maxBodyBytes(),
   /** Proxies whose `X-Forwarded-For` counts. Default: none. */
   trustedProxies: z.array(ipRange()).describe("an array of address ranges").optional(),

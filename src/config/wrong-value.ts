@@ -5,6 +5,18 @@ import type { FileReading } from "./named-files.ts";
 /** Form in which operators see a value. */
 export type Scalar = string | number | boolean;
 
+/** Tables of a file on which it depends whether a reload changes a key. */
+export interface TablesOfFile {
+  readonly x402?: { readonly priceSource: unknown };
+}
+
+/** Returns true if a reload changes a value from the one in use to the next. */
+export type MayChange = (
+  used: unknown,
+  next: unknown,
+  files: { readonly used: TablesOfFile; readonly next: TablesOfFile },
+) => boolean;
+
 /**
  * What a kind of value says beside what it accepts. A mistake never quotes a value whose kind has no `shown`, and operators
  * never see a value whose kind has no `view`, because the value may be a secret.
@@ -12,6 +24,8 @@ export type Scalar = string | number | boolean;
 export interface ValueNotes<Value> {
   /** Returns what operators see of a valid value, as the file spells it. Absent: they see only that there is a value. */
   readonly view?: (value: Value) => Scalar;
+  /** Absent: a reload changes each value to any other. */
+  readonly mayChange?: MayChange;
   /** How to read the file that the key names. Absent: the key names none. */
   readonly file?: FileReading;
   /** Returns the part of a wrong text that is not secret. */

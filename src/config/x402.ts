@@ -5,6 +5,7 @@ import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { EntryClaims, LiveRateSource } from "./entry-keys.ts";
 import {
+  areSameFacilitators,
   facilitatorSchema,
   facilitatorUrl,
   fillFacilitator,
@@ -14,6 +15,7 @@ import {
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
 import { toJob } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
+import { changesIf, fixed } from "./reload.ts";
 import {
   address,
   idKey,
@@ -79,14 +81,14 @@ const limits = z.object({
 
 /** The `[x402]` table. rules/x402.ts checks its keys against each other. */
 export const x402Schema = z.object({
-  bindAddress: tcpAddress().prefault("0.0.0.0:8402"),
+  bindAddress: fixed(tcpAddress().prefault("0.0.0.0:8402")),
   /** Without a trailing slash. */
   publicUrl: publicUrl().optional(),
   /** Name that the jobs are listed under. Default: the host of `publicUrl`. */
   serviceName: serviceName().optional(),
   /** The only facilitator; this or `facilitators`. Without a trailing slash. */
   facilitatorUrl: facilitatorUrl().optional(),
-  facilitatorTimeoutMs: seconds(0.001).default(30_000),
+  facilitatorTimeoutMs: fixed(seconds(0.001).default(30_000)),
   quoteTtlSecs: integer(1, 31_536_000).default(300),
   maxBodyBytes: maxBodyBytes(),
   /** Payments that are undecided for over a minute, above which no more are taken. */
@@ -107,7 +109,7 @@ export const x402Schema = z.object({
     ["disabled", "public_paid"],
     "restricted_paid needs a policy for each job",
   ).default("disabled"),
-  priceSource: oneOf(["map", "engine"]).default("map"),
+  priceSource: fixed(oneOf(["map", "engine"]).default("map")),
   /** For jobs without a list of their own. */
   forwardHeaders: headerNames().optional(),
   /** Accepted because files for the SDK have it here. */
@@ -121,11 +123,10 @@ export const x402Schema = z.object({
     .default(["*"]),
   limits: limits.prefault({}),
   /** Ordered as they are asked. */
-  facilitators: z
-    .array(facilitatorSchema)
-    .min(1)
-    .describe("an array of tables, one for each facilitator")
-    .optional(),
+  facilitators: changesIf(
+    areSameFacilitators,
+    z.array(facilitatorSchema).min(1).describe("an array of tables, one for each facilitator").optional(),
+  ),
   callbacks: buyerCallbacks.prefault({}),
   acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
   jobPolicies: z.array(jobPolicySchema).describe("an array of tables, one for each job").default([]),
@@ -149,15 +150,20 @@ type FilledToken = ReturnType<typeof fillToken>;
 /** Signers by the index of their facilitator. */
 export type FacilitatorSigners = ReadonlyMap<number, readonly Signer[]>;
 
+/** Makes a list of the only facilitator, and leaves out the service, which the file has above its tables. */
+export function withFacilitatorList({ serviceId: _, facilitatorUrl, facilitators, ...x402 }: X402Output) {
+  return { ...x402, facilitators: facilitators ?? [{ url: required(facilitatorUrl) }] };
+}
+
 /** Fills the values that follow from other keys. */
 export function fillX402(
-  { serviceId: _, facilitatorUrl, facilitators, ...x402 }: X402Output,
+  { facilitators, ...x402 }: ReturnType<typeof withFacilitatorList>,
   claims: EntryClaims,
 ) {
   return {
     ...x402,
     publicUrl: x402.publicUrl ?? localUrl(x402.bindAddress),
-    facilitators: (facilitators ?? [{ url: required(facilitatorUrl) }]).map(fillFacilitator),
+    facilitators: facilitators.map(fillFacilitator),
     acceptedTokens: x402.acceptedTokens.map((token, i) =>
       fillToken(
         token,

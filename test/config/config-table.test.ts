@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import * as z from "zod";
+import { afterReload, changesThatNeedRestart } from "../../src/config/checked-file.ts";
 import { ConfigTable } from "../../src/config/config-table.ts";
 import { loadConfigWith } from "../../src/config/load-config.ts";
-import { afterReload, changesThatNeedRestart } from "../../src/config/reload.ts";
+import { fixed } from "../../src/config/reload.ts";
 import { integer } from "../../src/config/value-types.ts";
 
 const bees = ConfigTable.of({
-  keys: { bees: z.object({ count: integer(0, 9) }).optional() },
+  keys: { bees: z.object({ count: fixed(integer(0, 9)) }).optional() },
   check({ bees: table }, { place, tables }) {
     if (table?.count === 8) place.at("bees", "count").report(`is beside ${tables.store?.url}; expected less`);
     return "read";
@@ -17,7 +18,6 @@ const bound = ConfigTable.of({
   in: ["store"],
   keys: { boundMs: integer(1, 9).default(5) },
   complete: ({ boundMs }) => boundMs,
-  afterReload: (_, next) => next,
 });
 const inX402 = ConfigTable.of({
   in: ["x402"],
@@ -38,7 +38,7 @@ test("A part finds its own table in a configuration, and the core does not have 
   const config = await load("[bees]\ncount = 7\n[store]\nbound_secs = 3\n");
   expect(bees.in(config)).toEqual({ count: 7, read: "read" });
   expect(bound.in(config)).toBe(3);
-  expect(JSON.stringify({ ...config, serviceId: 0, shown: {} })).not.toMatch(/bees|bound/);
+  expect(JSON.stringify({ ...config, serviceId: 0, shown: {}, file: {} })).not.toMatch(/bees|bound/);
 });
 
 test("Keys have their defaults, unless the file has no table for them", async () => {
@@ -60,10 +60,10 @@ test("Without its part a table is refused", async () => {
   );
 });
 
-test("A reload changes what the part says, and the rest needs a restart", async () => {
+test("A reload changes the keys of a part, except where a mark says that a change needs a restart", async () => {
   const running = await load("[bees]\ncount = 1\n[store]\nbound_secs = 1\n");
   const next = await load("[bees]\ncount = 2\n[store]\nbound_secs = 2\n");
   const config = afterReload(running, next);
   expect([bees.in(config)?.count, bound.in(config)]).toEqual([1, 2]);
-  expect(changesThatNeedRestart(running, next)).toEqual(["bees"]);
+  expect(changesThatNeedRestart(running, next)).toEqual(["bees.count"]);
 });

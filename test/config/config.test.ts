@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { configOf, loadFiles, TOKEN, X402 } from "./config-folder.ts";
 
 test("An empty file has the defaults and no gateway", async () => {
-  const { parts: _, shown: __, ...core } = await configOf("");
+  const { parts: _, shown: __, file: ___, ...core } = await configOf("");
   expect(core).toEqual({
     serviceId: 0n,
     store: {

@@ -1,8 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { withoutDefault } from "../../src/config/check-shape.ts";
 import { schemaWith } from "../../src/config/load-config.ts";
 import { fileKey, mistakeText } from "../../src/config/mistakes.ts";
+import { notesOf } from "../../src/config/wrong-value.ts";
 import { loadConfig } from "../../src/load-config.ts";
 import { partKeys } from "../../src/load-parts.ts";
 
@@ -68,6 +70,27 @@ test("docs/configuration.md lists exactly the keys of the schema, and which are 
   );
   const byPath = (a: DocumentedKey, b: DocumentedKey) => a.keyPath.localeCompare(b.keyPath);
   expect(documented.sort(byPath)).toEqual(keysOf(schemaWith(partKeys()), "").sort(byPath));
+});
+
+/** Paths of the keys that a reload does not change to every value, as their marks in the schema say. */
+function markedKeys(declared: z.core.$ZodType, path = ""): string[] {
+  const schema = withoutDefault(declared);
+  const mark = notesOf(declared).mayChange ?? notesOf(schema).mayChange;
+  const keys = schema instanceof z.ZodObject ? Object.entries<z.ZodType>(schema.shape) : [];
+  const below = keys.flatMap(([name, value]) =>
+    markedKeys(value, [path, fileKey(name)].join(".").replace(/^\./, "")),
+  );
+  return mark === undefined ? below : [path, ...below];
+}
+
+test("docs/configuration.md lists exactly the keys whose change can need a restart", async () => {
+  const docs = await readFile(file("docs/configuration.md"), "utf8");
+  const table = docs.slice(docs.indexOf("| needs a restart |"));
+  const listed = [...table.matchAll(/^\| .+ \| (.+) \|$/gm)]
+    // In parentheses are keys that decide about the keys before them.
+    .flatMap(([, keys = ""]) => [...keys.replaceAll(/\([^)]*\)/g, "").matchAll(/`([^`]+)`/g)])
+    .map(([, key]) => key);
+  expect(listed.sort()).toEqual(markedKeys(schemaWith(partKeys())).sort());
 });
 
 test("jobgate.example.toml loads without mistakes or warnings", async () => {

@@ -1,6 +1,9 @@
-import { expect, test } from "vitest";
-import { afterReload, changesThatNeedRestart } from "../../src/config/reload.ts";
-import { configOf, TOKEN, X402 } from "../config/config-folder.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { afterReload, changesThatNeedRestart } from "../../src/config/checked-file.ts";
+import type { ShownTable } from "../../src/config/shown.ts";
+import { configOf, loadFiles, TOKEN, X402 } from "../config/config-folder.ts";
+import { makeCertificates } from "../helpers/certificates.ts";
+import { KEYSTORES } from "../helpers/keystores.ts";
 
 const ENGINE = `[pricing_engine]
 url = "http://127.0.0.1:9"
@@ -46,7 +49,7 @@ test("A reload does not change addresses, the store or the runner", async () => 
     `${X402}bind_address = "127.0.0.1:1"\n${TOKEN}[store]\nmax_pending = 5\n[runner]\nlease_secs = 1\n`,
   );
   expect(changesThatNeedRestart(running, next)).toEqual([
-    "store",
+    "store.max_pending",
     "runner.lease_secs",
     "x402.bind_address",
     "webhooks",
@@ -69,7 +72,7 @@ test("A reload changes user and password of a Postgres store, and no other part 
   expect(afterReload(running, rotated)).toEqual(rotated);
   for (const url of ["postgres://new:two@db.example.com/jobgate", "sqlite:jobgate.db"]) {
     const moved = await at(url);
-    expect(changesThatNeedRestart(running, moved)).toEqual(["store"]);
+    expect(changesThatNeedRestart(running, moved)).toEqual(["store.url"]);
     expect(afterReload(running, moved)).toEqual(running);
     expect(afterReload(moved, running)).toEqual(moved);
   }
@@ -113,22 +116,89 @@ test("Operators see what a reload leaves as it was", async () => {
   });
   expect(shown).not.toHaveProperty("webhooks");
   expect(shown.x402).not.toHaveProperty("refunds");
-  expect(shown.jobs).not.toHaveProperty([0, "on_failure"]);
+  expect(shown.jobs).toHaveProperty([0, "on_failure"], "keep");
+});
+
+test("After a reload operators see the origins of the secrets that are in use", async () => {
+  const of = async (name: string, keystore: { readonly file: string; readonly password: string }) => {
+    const toml = `${X402}refunds.signer = { keystore = "account.json", password = "env:${name}" }\n${TOKEN}[runner]\ntoken = "env:${name}"\n`;
+    const env = { [name]: keystore.password };
+    const result = await loadFiles({ "jobgate.toml": toml, "account.json": keystore.file }, { env });
+    if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+    return result.config;
+  };
+  const running = await of("OLD", KEYSTORES.pbkdf2);
+  const next = await of("NEW", KEYSTORES["scrypt with blocks of 1"]);
+  const { x402, runner } = afterReload(running, next).shown;
+  expect(x402).toMatchObject({ refunds: (running.shown.x402 as ShownTable).refunds });
+  expect(x402).toMatchObject({ refunds: { signer: { password: "environment variable OLD" } } });
+  expect(runner).toMatchObject({ token: "environment variable NEW" });
 });
 
 test("A reload turns TLS and client certificates neither on nor off, and replaces their files", async () => {
-  const running = await configOf("");
-  const withTls = (tls: { cert: string; key: string; clientCa?: string }) => ({
-    ...running,
-    runner: { ...running.runner, tls },
-  });
-  const old = withTls({ cert: "a", key: "a" });
-  const replaced = withTls({ cert: "b", key: "b" });
+  const certificates = await makeCertificates();
+  onTestFinished(() => certificates.stop());
+  const withTls = (name: string, more = "") =>
+    configOf(
+      `[runner.tls]\ncert = "${certificates.file(`${name}.pem`)}"\nkey = "${certificates.file(`${name}.key`)}"\n${more}`,
+    );
+  const plain = await configOf("");
+  const old = await withTls("server");
+  const replaced = await withTls("runner");
+  const asking = await withTls("server", `client_ca = "${certificates.file("authority.pem")}"\n`);
+  expect(changesThatNeedRestart(old, replaced)).toEqual([]);
   expect(afterReload(old, replaced)).toEqual(replaced);
-  for (const other of [running, withTls({ cert: "a", key: "a", clientCa: "a" })]) {
-    expect(afterReload(old, other)).toEqual(old);
-    expect(changesThatNeedRestart(old, other)).toEqual(["runner.tls"]);
-  }
+  expect(changesThatNeedRestart(old, plain)).toEqual(["runner.tls"]);
+  expect(changesThatNeedRestart(plain, old)).toEqual(["runner.tls"]);
+  expect(afterReload(old, plain)).toEqual(old);
+  expect(changesThatNeedRestart(old, asking)).toEqual(["runner.tls.client_ca"]);
+  expect(afterReload(old, asking).runner.tls).not.toHaveProperty("clientCa");
+});
+
+test("A reload that leaves out the token of a listener does not open the listener to everyone", async () => {
+  const at = (address: string, token: string) =>
+    configOf(
+      ["runner", "operator"].map((table) => `[${table}]\nbind_address = "${address}"\n${token}`).join(""),
+    );
+  const running = await at("0.0.0.0:0", 'token = "old"\n');
+  const next = await at("127.0.0.1:0", "");
+  expect(changesThatNeedRestart(running, next)).toEqual([
+    "runner.bind_address",
+    "runner.token",
+    "operator.bind_address",
+    "operator.token",
+  ]);
+  expect(afterReload(running, next)).toMatchObject({
+    runner: { tokens: ["old"] },
+    operator: { tokens: ["old"] },
+  });
+  expect(afterReload(next, running).runner.tokens).toEqual(["old"]);
+});
+
+test("What follows from a key that waits for the restart waits with it", async () => {
+  const withoutUrl = X402.replace(/^public_url.*$/m, "");
+  const at = (port: number) => configOf(`${withoutUrl}bind_address = "127.0.0.1:${port}"\n${TOKEN}`);
+  const { x402, shown } = afterReload(await at(1), await at(2));
+  expect(x402?.publicUrl).toBe("http://127.0.0.1:1");
+  expect(shown.x402).toMatchObject({ public_url: "http://127.0.0.1:1" });
+});
+
+test("Jobs are sold on when the next file leaves [x402] out", async () => {
+  const job =
+    '[[jobs]]\njob_index = 0\nname = "sold"\nmode = "public_paid"\nprice_wei = "1000000000000000"\n';
+  const running = await configOf(`${X402}${TOKEN}${job}`);
+  const next = await configOf("");
+  expect(changesThatNeedRestart(running, next)).toEqual(["x402", "jobs"]);
+  expect(afterReload(running, next)).toEqual(running);
+});
+
+test("A facilitator can be listed where it was the only one without a list", async () => {
+  const running = await configOf(`${X402}${TOKEN}`);
+  const list =
+    '[[x402.facilitators]]\nurl = "https://facilitator.example.com"\nauth.headers = { X-Key = "new" }\n';
+  const next = await configOf(`${X402.replace(/^facilitator_url.*$/m, "")}${list}${TOKEN}`);
+  expect(changesThatNeedRestart(running, next)).toEqual([]);
+  expect(afterReload(running, next)).toEqual(next);
 });
 
 test("A change of the facilitator or of a whole table is named by its key in the file", async () => {

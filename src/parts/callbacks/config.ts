@@ -60,7 +60,6 @@ export const callbacksTable = ConfigTable.of({
     /** Each signs; empty if the store keeps the key. */
     keys: secretList(callbackKey),
   }),
-  afterReload: (_, next) => next,
 });
 
 function toCallback({ secret, ...table }: Complete<z.output<typeof callback>>) {

@@ -2,11 +2,12 @@ import * as z from "zod";
 import type { Checked, Complete } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import type { Place } from "../../config/mistakes.ts";
+import { fixed, fixedPresence } from "../../config/reload.ts";
 import { headerSecret, label } from "../../config/value-types.ts";
 import { tcpAddress } from "../../config/web-types.ts";
 
 const service = z.object({
-  bindAddress: tcpAddress(),
+  bindAddress: fixed(tcpAddress()),
   tokens: z
     .array(
       z
@@ -22,7 +23,7 @@ export type FacilitatorServiceConfig = Complete<ReturnType<typeof toService>>;
 /** `[x402.facilitator_service]`: the local facilitator, for other sellers. */
 export const serviceTable = ConfigTable.of({
   in: ["x402"],
-  keys: { facilitatorService: service.optional() },
+  keys: { facilitatorService: fixedPresence(service.optional()) },
   check({ facilitatorService }, { tables, place }) {
     if (facilitatorService === undefined) return;
     const at = place.at("facilitator_service");
@@ -33,7 +34,6 @@ export const serviceTable = ConfigTable.of({
   },
   complete: ({ facilitatorService }): FacilitatorServiceConfig | undefined =>
     facilitatorService && toService(facilitatorService),
-  afterReload: (running, next) => running && { ...running, tokens: (next ?? running).tokens },
   listener: ({ facilitatorService }) => ({
     table: "x402.facilitator_service",
     bindAddress: facilitatorService?.bindAddress,

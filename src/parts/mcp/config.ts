@@ -25,5 +25,4 @@ export const mcpTable = ConfigTable.of({
   },
   complete: ({ mcp: table }): McpConfig | undefined =>
     table?.enabled ? { allowedOrigins: table.allowedOrigins } : undefined,
-  afterReload: (_, next) => next,
 });

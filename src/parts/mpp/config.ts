@@ -1,6 +1,5 @@
 import * as z from "zod";
-import type { Complete } from "../../config/check-shape.ts";
-import type { X402Config } from "../../config/config.ts";
+import { type Complete, required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import { headerValue, integer, secretList, secretOrArray } from "../../config/value-types.ts";
 import { kind, SHOWN } from "../../config/wrong-value.ts";
@@ -49,18 +48,25 @@ export const mppTable = ConfigTable.of({
         `is ${challengeTtlSecs}, longer than offers live; expected at most x402.quote_ttl_secs, which is ${quoteTtlSecs}`,
       );
   },
-  complete: ({ mpp: table }, _, { x402 }): MppConfig | undefined => table && x402 && toMpp(table, x402),
-  afterReload: (_, next) => next,
+  fill({ mpp: table }, { x402 }) {
+    if (table === undefined || x402 === undefined) return {};
+    const { realm, challengeTtlSecs, ...keys } = table;
+    return {
+      mpp: {
+        ...keys,
+        realm: realm ?? new URL(x402.publicUrl).hostname,
+        challengeTtlSecs: challengeTtlSecs ?? Math.min(300, x402.quoteTtlSecs),
+      },
+    };
+  },
+  complete: ({ mpp: table }): MppConfig | undefined => table && toMpp(table),
 });
 
-function toMpp(
-  { realm, secretKey, challengeTtlSecs }: Complete<z.output<typeof mpp>>,
-  { publicUrl, quoteTtlSecs }: Pick<X402Config, "publicUrl" | "quoteTtlSecs">,
-) {
+function toMpp({ realm, secretKey, challengeTtlSecs }: Complete<z.output<typeof mpp>>) {
   return {
-    realm: realm ?? new URL(publicUrl).hostname,
+    realm: required(realm),
     /** The first key makes challenges. Each key recognises the challenges that it made. */
     secretKeys: secretList(secretKey),
-    challengeTtlSecs: challengeTtlSecs ?? Math.min(300, quoteTtlSecs),
+    challengeTtlSecs: required(challengeTtlSecs),
   };
 }

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { type Checked, type Complete, required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import { fileKey, type Place } from "../../config/mistakes.ts";
+import { fixed } from "../../config/reload.ts";
 import { checkCredentials } from "../../config/rules/urls.ts";
 import type { ConfigTables } from "../../config/schema.ts";
 import { address, integer } from "../../config/value-types.ts";
@@ -27,7 +28,7 @@ export type QuoteSigning = Complete<ReturnType<typeof toSigning>>;
 
 /** `[pricing_engine]` */
 export const engineTable = ConfigTable.of({
-  keys: { pricingEngine: engineSchema.optional() },
+  keys: { pricingEngine: fixed(engineSchema.optional()) },
   check({ pricingEngine }, { tables, place }) {
     if (pricingEngine !== undefined) checkEngine(pricingEngine, tables, place.at("pricing_engine"));
   },

@@ -30,7 +30,6 @@ export const pushTable = ConfigTable.of({
     for (const [i, table] of push.entries()) if (table !== undefined) checkTarget(table, place.at("push", i));
   },
   complete: ({ push }): readonly PushTargetConfig[] => push.map(toTarget),
-  afterReload: (_, next) => next,
   summary: ({ length }) => (length > 0 ? `push targets: ${length}` : undefined),
 });
 

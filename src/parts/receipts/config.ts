@@ -22,5 +22,4 @@ export const receiptsTable = ConfigTable.of({
     return receipts?.signer && readSigner(receipts.signer, place.at("receipts", "signer"));
   },
   complete: ({ receipts }, read): ReceiptsConfig | undefined => receipts && { signer: required(read) },
-  afterReload: (_, next) => next,
 });

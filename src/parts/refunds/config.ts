@@ -2,6 +2,7 @@ import * as z from "zod";
 import { required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import { signer as signerSchema } from "../../config/facilitators.ts";
+import { fixed } from "../../config/reload.ts";
 import { readSigner } from "../../config/signers.ts";
 import { decimalAmount } from "../../config/value-types.ts";
 import type { PrivateKey } from "../../core/private-keys.ts";
@@ -24,7 +25,7 @@ export interface RefundsConfig {
 /** `[x402.refunds]` */
 export const refundsTable = ConfigTable.of({
   in: ["x402"],
-  keys: { refunds: refundsSchema.optional() },
+  keys: { refunds: fixed(refundsSchema.optional()) },
   async check({ refunds }, { place, settlers }) {
     if (refunds?.signer === undefined) return undefined;
     const at = place.at("refunds", "signer");

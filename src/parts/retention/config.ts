@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Complete } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
+import { fixed } from "../../config/reload.ts";
 import { days } from "../../config/value-types.ts";
 
 /** Ages, since the end, from which the store forgets. Absent: kept. */
@@ -18,6 +19,6 @@ export type RetentionConfig = Complete<z.output<typeof ages>>;
 /** `[store.retention]` */
 export const retentionTable = ConfigTable.of({
   in: ["store"],
-  keys: { retention: ages.prefault({}) },
+  keys: { retention: fixed(ages.prefault({})) },
   complete: ({ retention }): RetentionConfig => retention,
 });

@@ -7,19 +7,31 @@ const KEY = "5b1f0ad9c3e7426880b4f1d2a697c35e".repeat(2);
 const load = (mpp: string, key = KEY) =>
   loadFiles(`${X402}${TOKEN}[x402.mpp]\nsecret_key = "env:MPP_KEY"\n${mpp}`, { env: { MPP_KEY: key } });
 
-async function own(mpp: string) {
+async function configOf(mpp: string) {
   const result = await load(mpp);
   if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
-  return mppTable.in(result.config);
+  return result.config;
 }
 
 test("The realm is the host of the public URL, and challenges live as long as offers, unless the table says otherwise", async () => {
   const keys = { secretKeys: [KEY] };
+  const own = async (mpp: string) => mppTable.in(await configOf(mpp));
   expect(await own("")).toEqual({ ...keys, realm: "operator.example.com", challengeTtlSecs: 300 });
   expect(await own('realm = "shop"\nchallenge_ttl_secs = 60\n')).toEqual({
     ...keys,
     realm: "shop",
     challengeTtlSecs: 60,
+  });
+});
+
+test("Operators see the realm and the lifetime of challenges that the table leaves out", async () => {
+  const { shown } = await configOf("");
+  expect(shown.x402).toMatchObject({
+    mpp: {
+      realm: "operator.example.com",
+      challenge_ttl_secs: 300,
+      secret_key: "environment variable MPP_KEY",
+    },
   });
 });
 

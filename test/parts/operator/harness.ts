@@ -17,6 +17,7 @@ import { ProcessTelemetry } from "../../../src/parts/telemetry/process-telemetry
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
+import { configOf } from "../../config/config-folder.ts";
 import { type Log, startLog } from "../../helpers/log.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 
@@ -79,14 +80,8 @@ export async function startOperator(
     retryMaxMs: 10,
     drainMs: 0,
   };
-  const configuration: Config = options.configuration ?? {
-    serviceId: 1n,
-    store: { url: `sqlite:${opened.path}`, maxPending },
-    runner: runnerConfig,
-    parts: new Map(),
-    shown: {},
-    operator: { bindAddress: loopback, tokens: [] },
-  };
+  const configuration =
+    options.configuration ?? (await configOf(`service_id = 1\nstore.max_pending = ${maxPending}\n`));
   const runners = new RunnerServer({
     config: runnerConfig,
     workQueue: store,

@@ -1,0 +1,86 @@
+import {
+  type CheckedTables,
+  type Config,
+  type ReloadableFile,
+  toConfig,
+  withDerivedValues,
+} from "./config.ts";
+import { type ConfigTable, givenPaths } from "./config-table.ts";
+import type { EntryClaims } from "./entry-keys.ts";
+import type { MistakeList } from "./mistakes.ts";
+import { type Merged, mergeTables } from "./reload.ts";
+import type { ConfigSchema } from "./schema.ts";
+import { shownTable } from "./shown.ts";
+import type { FacilitatorSigners } from "./x402.ts";
+
+interface Contents {
+  /** Keys of the core and of the parts. */
+  readonly schema: ConfigSchema;
+  /** Values of these keys, as the file has them. */
+  readonly tables: CheckedTables;
+  readonly ofParts: readonly ConfigTable[];
+  readonly claims: EntryClaims;
+  readonly signers: FacilitatorSigners;
+  /** What the checks of parts read. */
+  readonly read: ReadonlyMap<ConfigTable, unknown>;
+  /** Knows the origins of values. */
+  readonly places: MistakeList;
+}
+
+/** A configuration file without mistakes, or what is in use of two files after a reload. */
+export class CheckedFile implements ReloadableFile {
+  readonly #contents: Contents;
+
+  constructor(contents: Contents) {
+    this.#contents = contents;
+  }
+
+  /** Makes the configuration. */
+  complete(): Config {
+    const { schema, tables, ofParts, claims, signers, read, places } = this.#contents;
+    const given = { ofParts: givenPaths(ofParts, tables), claims };
+    const filled = ofParts.reduce((all, table) => table.fillIn(all), withDerivedValues(tables, given));
+    const ofCore = ofParts.reduce((all, table) => table.leaveOut(all), claims.leaveOut(filled));
+    const ofEachPart = new Map<ConfigTable, unknown>();
+    const config = toConfig(ofCore, given, signers, ofEachPart);
+    for (const table of ofParts) {
+      const keys = table.keysIn(filled);
+      if (keys !== undefined) ofEachPart.set(table, table.complete(keys, read.get(table), config));
+    }
+    return { ...config, shown: shownTable(schema, filled, places.at()), file: this };
+  }
+
+  needRestart(next: this): readonly string[] {
+    return this.#mergeWith(next).needRestart;
+  }
+
+  afterReload(next: this): Config {
+    const used = this.#contents;
+    const { signers, claims, read, places, ...contents } = next.#contents;
+    const { tables, isInUse } = this.#mergeWith(next);
+    const readAfter = (table: ConfigTable) => (table.paths.every(isInUse) ? used.read : read).get(table);
+    return new CheckedFile({
+      ...contents,
+      tables,
+      claims: used.claims.afterReload(claims, isInUse),
+      signers: isInUse("x402.facilitators") ? used.signers : signers,
+      read: new Map(contents.ofParts.map((table) => [table, readAfter(table)])),
+      places: places.withNotesOf(used.places, isInUse),
+    }).complete();
+  }
+
+  #mergeWith(next: this): Merged<CheckedTables> {
+    const { schema, tables } = this.#contents;
+    return mergeTables(schema, { used: tables, next: next.#contents.tables });
+  }
+}
+
+/** Returns the configuration in effect after a reload: the marks of the schema say which keys it changes. */
+export function afterReload(running: Config, next: Config): Config {
+  return running.file.afterReload(next.file);
+}
+
+/** Returns the changed tables and keys that a reload ignores, as the file spells them. */
+export function changesThatNeedRestart(running: Config, next: Config): string[] {
+  return [...running.file.needRestart(next.file)];
+}
