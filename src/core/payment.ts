@@ -29,7 +29,7 @@ export interface PaymentIntent extends JobKey {
   /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
   /** Identifier of the purchase, chosen by the payer. Of his payments with the same one, at most one has not failed. */
-  readonly paymentId?: string;
+  readonly paymentId?: string | undefined;
   /** SHA-256 of the request body, hex. Binds the payment to what it pays for. */
   readonly bodyHash: string;
   /** Protocol version of the client, used for its answers too. */
@@ -41,7 +41,7 @@ export interface PaymentIntent extends JobKey {
   /** Name of the transfer method. */
   readonly transferMethod: string;
   /** Name of the facilitator that the payment is sent to. Absent for a payment that the chain already shows. */
-  readonly facilitator?: string;
+  readonly facilitator?: string | undefined;
   readonly payTo: string;
   /** Token units, decimal. */
   readonly amount: string;
@@ -57,22 +57,22 @@ export interface PaymentIntent extends JobKey {
   /** Quote digest, 64 hex digits. Clients that buy at one current price share its quote. */
   readonly receipt: string;
   /** The client named the receipt's quote, which can be paid once. */
-  readonly redeemsQuote?: true;
+  readonly redeemsQuote?: true | undefined;
   /** Head of the token's chain when the intent was written: the search for the settlement starts there. */
-  readonly fromBlock?: string;
+  readonly fromBlock?: string | undefined;
   /** Nonce of a delegated caller's signature, used up with this payment. */
-  readonly callerNonce?: CallerNonce;
+  readonly callerNonce?: CallerNonce | undefined;
   /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
-  readonly onFailure?: Exclude<OnFailure, "keep">;
+  readonly onFailure?: Exclude<OnFailure, "keep"> | undefined;
   /**
    * Most that can be charged, for a payment by use (scheme `upto`): its JobCall runs before any money moves. `amount` is the
    * same until the charge is known, and the charge from then on. Absent: the whole amount is settled before the job runs.
    */
-  readonly ceiling?: string;
+  readonly ceiling?: string | undefined;
   /** URL that the buyer wants to be told at how his call ended, as `URL.href`. Part of what the payment pays for. */
-  readonly callbackUrl?: string;
+  readonly callbackUrl?: string | undefined;
   /** Least that a running job is charged when the authorization is about to end. Only of a new payment by use. */
-  readonly minCharge?: string;
+  readonly minCharge?: string | undefined;
 }
 
 /** Promise to the buyer of a job that becomes a dead letter: `ask` leaves it to the operator. */
@@ -153,11 +153,11 @@ export interface PaymentRecord extends PaymentIntent {
   readonly state: PaymentState;
   readonly callId: number;
   /** JSON of the settlement response that the client is given. */
-  readonly settlement?: string;
+  readonly settlement?: string | undefined;
   /** Why it is in this state, for the operator. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** Set when an operator decided it, with the time in Unix milliseconds. */
-  readonly closed?: PaymentClosing & { readonly at: number };
+  readonly closed?: (PaymentClosing & { readonly at: number }) | undefined;
   /** Unix milliseconds. */
   readonly createdAt: number;
   /** Unix milliseconds. */

@@ -124,7 +124,7 @@ export class Claimer {
         leaseMs: this.#leaseMs,
         maxAttempts: this.#maxAttempts,
         subscriber: this.#subscriber,
-        ...(asksForSuspects ? { suspects: forSuspects } : {}),
+        suspects: asksForSuspects ? forSuspects : undefined,
       });
       this.#backoff.reset();
       this.#retryInMs = undefined;

@@ -127,7 +127,7 @@ export class LeaseRequests {
     if (outcome.kind === "fail") return this.#dispatcher.fail(lease, outcome.reason);
     const { delayMs, reason } = outcome;
     return this.#dispatcher.retry(lease, {
-      ...(delayMs !== undefined && { delayMs }),
+      delayMs,
       backoff: this.#backoff,
       maxAttempts: this.#maxAttempts,
       reason,

@@ -66,7 +66,7 @@ export class ExchangeObserver {
 
   #log(exchange: Exchange, ms: number): void {
     const { id, owner, route, error, callId } = exchange;
-    const answer = { status: statusOf(exchange), ...(error === undefined ? {} : { code: error }), ms };
+    const answer = { status: statusOf(exchange), code: error, ms };
     const call = callId === undefined ? {} : { callId };
     this.#logger.debug(
       { request: id, listener: owner.listener, method: methodLabel(exchange), route, ...answer, ...call },

@@ -102,7 +102,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
       write("beginPayment", [intent, encode(call), ...limits], [intent, call, ...limits]),
     onWork: (listener) => work.add(listener),
     isShared,
-    ...(sharedLeases === undefined ? {} : { sharedLeases }),
+    sharedLeases,
     ...(useUrl === undefined ? {} : { useUrl }),
     status: () => dialect.status(),
     close() {

@@ -48,11 +48,11 @@ export function toListedCall(row: ListedCallRow): ListedCall {
     attempts: row.attempts,
     enqueuedAt: row.enqueued_at,
     // Kept with a suspect too, which no runner has.
-    ...(subscriber === null || claimed_at === null ? {} : { subscriber }),
-    ...(reason === null ? {} : { reason }),
-    ...(visible_at === null || visible_at <= row.now ? {} : { dueAt: visible_at }),
-    ...(finished_at === null ? {} : { finishedAt: finished_at }),
-    ...(isPaid ? { payment: { network, asset, payer, amount, symbol } } : {}),
+    subscriber: claimed_at === null ? undefined : (subscriber ?? undefined),
+    reason: reason ?? undefined,
+    dueAt: visible_at === null || visible_at <= row.now ? undefined : visible_at,
+    finishedAt: finished_at ?? undefined,
+    payment: isPaid ? { network, asset, payer, amount, symbol } : undefined,
   };
 }
 
@@ -61,10 +61,10 @@ export function toCallDetails(row: CallDetailsRow): CallDetails {
   return {
     ...toListedCall(row),
     steps: typeof history === "string" ? JSON.parse(history) : (history ?? []),
-    ...(claimed_at === null ? {} : { claimedAt: claimed_at }),
-    ...(head === null ? {} : { head: new Uint8Array(head) }),
-    ...(result_bytes === null ? {} : { resultBytes: result_bytes }),
-    ...(charge_so_far === null ? {} : { chargeSoFar: charge_so_far }),
+    claimedAt: claimed_at ?? undefined,
+    head: head === null ? undefined : new Uint8Array(head),
+    resultBytes: result_bytes ?? undefined,
+    chargeSoFar: charge_so_far ?? undefined,
   };
 }
 

@@ -53,18 +53,14 @@ export function toMovement(row: MovementRow): Movement {
   const { call_id: callId, service_id: serviceId, job_index: jobIndex, price } = row;
   return {
     ...{ id, at, kind, network, amount, decimals },
-    ...(asset === null || symbol === null ? {} : { token: { asset, symbol } }),
-    ...(account === null ? {} : { account }),
-    ...(counterparty === null ? {} : { counterparty }),
-    ...(transaction === null ? {} : { transaction }),
-    ...(block === null ? {} : { block }),
-    ...(callId === null || serviceId === null || jobIndex === null || price === null
-      ? {}
-      : {
-          sale: {
-            ...{ callId, serviceId: BigInt(serviceId), jobIndex, price },
-            ...(rate === null ? {} : { rate }),
-          },
-        }),
+    token: asset === null || symbol === null ? undefined : { asset, symbol },
+    account: account ?? undefined,
+    counterparty: counterparty ?? undefined,
+    transaction: transaction ?? undefined,
+    block: block ?? undefined,
+    sale:
+      callId === null || serviceId === null || jobIndex === null || price === null
+        ? undefined
+        : { ...{ callId, serviceId: BigInt(serviceId), jobIndex, price }, rate: rate ?? undefined },
   };
 }

@@ -66,9 +66,9 @@ export function toRefund(row: RefundRow | undefined): Refund | undefined {
     attempt: row.attempt,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
-    ...(reference === null ? {} : { reference }),
-    ...(hash === null ? {} : { transaction: hash }),
-    ...(reason === null ? {} : { reason }),
-    ...(decision === null ? {} : { decision: JSON.parse(decision) }),
+    reference: reference ?? undefined,
+    transaction: hash ?? undefined,
+    reason: reason ?? undefined,
+    decision: decision === null ? undefined : JSON.parse(decision),
   };
 }

@@ -85,7 +85,7 @@ export function normalSigned(signed: SignedTransaction): SignedTransaction {
     reference: signed.reference.toLowerCase(),
     account: signed.account.toLowerCase(),
     hash: signed.hash.toLowerCase(),
-    ...(signed.replaces === undefined ? {} : { replaces: signed.replaces.toLowerCase() }),
+    replaces: signed.replaces?.toLowerCase(),
   };
 }
 
@@ -98,12 +98,13 @@ export function toTransactionRecord(row: TransactionRow): TransactionRecord {
     to: row.to_address,
     data: row.data,
     queuedAt: row.queued_at,
-    ...(row.valid_before_secs === null ? {} : { validBefore: row.valid_before_secs }),
+    validBefore: row.valid_before_secs ?? undefined,
     ...signedPart(row),
-    ...(row.mined_hash === null || row.block_number === null
-      ? {}
-      : { mined: { hash: row.mined_hash, blockNumber: row.block_number } }),
-    ...(row.reason === null ? {} : { reason: row.reason }),
+    mined:
+      row.mined_hash === null || row.block_number === null
+        ? undefined
+        : { hash: row.mined_hash, blockNumber: row.block_number },
+    reason: row.reason ?? undefined,
   };
 }
 

@@ -22,7 +22,7 @@ import { FacilitatorHealth } from "./health.ts";
 interface Listed {
   readonly facilitator: Facilitator;
   /** CAIP-2; absent: those of its `/supported`. */
-  readonly networks?: readonly string[];
+  readonly networks?: readonly string[] | undefined;
   readonly health: FacilitatorHealth;
 }
 
@@ -105,7 +105,7 @@ export class SeveralFacilitators implements Facilitators {
     const facilitator = openFacilitator(config, this.#parts);
     const health = new FacilitatorHealth({ facilitator, clock, logger });
     const networks = config.kind === "remote" ? config.networks : undefined;
-    return { facilitator, health, ...(networks && { networks }) };
+    return { facilitator, health, networks };
   }
 
   #named(name: string | undefined): Listed | undefined {

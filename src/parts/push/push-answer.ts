@@ -11,7 +11,7 @@ export type PushOutcome =
       readonly kind: "retry";
       readonly reason: string;
       /** Default: the backoff. */
-      readonly delayMs?: number;
+      readonly delayMs?: number | undefined;
       readonly blame: Blame;
     }
   /** The connection broke after the request was sent: the target may have got it, and may have ended because of it. */

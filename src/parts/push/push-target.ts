@@ -157,7 +157,7 @@ export class PushTarget implements CallSink {
       case "retry": {
         const { delayMs, reason } = outcome;
         const { maxAttempts, backoff } = this.#terms;
-        const retry = { ...(delayMs !== undefined && { delayMs }), maxAttempts, backoff, reason };
+        const retry = { delayMs, maxAttempts, backoff, reason };
         return this.#untilStored(lease, () => dispatcher.retry(lease, retry));
       }
       case "lost":

@@ -147,7 +147,7 @@ export class Sender implements BackgroundService {
       const page = await journal.listOpenTransactions(network, {
         state: "sent",
         limit: BATCH,
-        ...(after === undefined ? {} : { after }),
+        after,
       });
       for (const record of page.transactions) if (isSigned(record)) sent.add(record, head);
       after = page.transactions.at(-1)?.id;

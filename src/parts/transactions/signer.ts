@@ -84,7 +84,7 @@ export class PaymentSigner implements FacilitatorEvmSigner {
   async readContract({ address, abi, functionName, args: asked }: ContractCall): Promise<unknown> {
     const at = this.#parts.sender === undefined ? undefined : AMOUNT_AT[functionName];
     const args = at === undefined ? asked : asked?.with(at, this.#parts.amount);
-    const call = { abi: abi as Abi, functionName, ...(args && { args }) };
+    const call = { abi: abi as Abi, functionName, args };
     const data = (await this.#heard(() =>
       this.#parts.chain.callContract(address, encodeFunctionData(call), this.#parts.sender),
     )) as Hex;

@@ -34,24 +34,26 @@ export interface Movement extends MovementPlace {
   /** CAIP-2. */
   readonly network: string;
   /** Absent for the network's own coin, which fees are paid in. */
-  readonly token?: { readonly asset: string; readonly symbol: string };
+  readonly token?: { readonly asset: string; readonly symbol: string } | undefined;
   readonly decimals: number;
   /** Base units, decimal: negative when they leave the account. */
   readonly amount: string;
   /** Own account. */
-  readonly account?: string;
+  readonly account?: string | undefined;
   /** The payer. */
-  readonly counterparty?: string;
-  readonly transaction?: string;
-  readonly block?: string;
+  readonly counterparty?: string | undefined;
+  readonly transaction?: string | undefined;
+  readonly block?: string | undefined;
   /** The sale. Absent for fees. */
-  readonly sale?: {
-    readonly callId: number;
-    readonly serviceId: bigint;
-    readonly jobIndex: number;
-    /** Price of the job: wei in decimal, or dollars such as `$0.01`. */
-    readonly price: string;
-    /** Whole tokens for one unit of the price's currency, when the offer was made. */
-    readonly rate?: string;
-  };
+  readonly sale?:
+    | {
+        readonly callId: number;
+        readonly serviceId: bigint;
+        readonly jobIndex: number;
+        /** Price of the job: wei in decimal, or dollars such as `$0.01`. */
+        readonly price: string;
+        /** Whole tokens for one unit of the price's currency, when the offer was made. */
+        readonly rate?: string | undefined;
+      }
+    | undefined;
 }

@@ -64,35 +64,37 @@ export interface ListedCall {
   readonly state: ListedState;
   readonly attempts: number;
   /** Names of the runners that the delivery was claimed for which goes on, or ended the call. */
-  readonly subscriber?: string;
+  readonly subscriber?: string | undefined;
   /** Why it is `dead` or `dropped`. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
   /** End of the lease or of the retry's delay, Unix milliseconds. */
-  readonly dueAt?: number;
+  readonly dueAt?: number | undefined;
   /** When it was acked or became a dead letter, Unix milliseconds. */
-  readonly finishedAt?: number;
+  readonly finishedAt?: number | undefined;
   /** Payment for it. */
-  readonly payment?: {
-    readonly network: string;
-    readonly asset: string;
-    readonly payer: string;
-    /** Base units, decimal. */
-    readonly amount: string;
-    readonly symbol: string;
-  };
+  readonly payment?:
+    | {
+        readonly network: string;
+        readonly asset: string;
+        readonly payer: string;
+        /** Base units, decimal. */
+        readonly amount: string;
+        readonly symbol: string;
+      }
+    | undefined;
 }
 
 export interface CallDetails extends ListedCall {
   /** Oldest first; the latest few. */
   readonly steps: readonly CallStep[];
   /** Start of the delivery that goes on, or ended the call. Unix milliseconds. */
-  readonly claimedAt?: number;
+  readonly claimedAt?: number | undefined;
   /** The encoded call without its body. Absent if the stored call was lost. */
-  readonly head?: Uint8Array;
+  readonly head?: Uint8Array | undefined;
   /** Size of the result that is kept for the client. */
-  readonly resultBytes?: number;
+  readonly resultBytes?: number | undefined;
   /** Charge that the runner last reported, in base units. Only while the call is open. */
-  readonly chargeSoFar?: string;
+  readonly chargeSoFar?: string | undefined;
 }

@@ -13,7 +13,11 @@ export interface RefundLedger {
    */
   listOpenRefunds(
     network: string,
-    filter: { readonly state: "owed" | "sending"; readonly limit: number; readonly after?: number },
+    filter: {
+      readonly state: "owed" | "sending";
+      readonly limit: number;
+      readonly after?: number | undefined;
+    },
   ): Promise<Refund[]>;
 
   /**
@@ -64,16 +68,16 @@ export interface Refund {
   /** 1 is the first. Each has a transaction of its own. */
   readonly attempt: number;
   /** Reference of the attempt's transaction, once it was queued. */
-  readonly reference?: string;
+  readonly reference?: string | undefined;
   /** Hash under which that was mined. */
-  readonly transaction?: string;
+  readonly transaction?: string | undefined;
   /** Why it failed, or waits. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /**
    * Last decision of an operator, with its time in Unix milliseconds. `waivesProof`: the operator approved the refund
    * although the chain does not show its payment.
    */
-  readonly decision?: RefundDecision & { readonly waivesProof?: true; readonly at: number };
+  readonly decision?: (RefundDecision & { readonly waivesProof?: true; readonly at: number }) | undefined;
   /** Unix milliseconds. */
   readonly createdAt: number;
   /** Unix milliseconds. */

@@ -35,7 +35,11 @@ export interface TransactionJournal {
   /** Lists open transactions of one state, oldest first, and the last nonces. `after` is the `id` to page from. */
   listOpenTransactions(
     network: string,
-    filter: { readonly state: "queued" | "sent"; readonly limit: number; readonly after?: number },
+    filter: {
+      readonly state: "queued" | "sent";
+      readonly limit: number;
+      readonly after?: number | undefined;
+    },
   ): Promise<OpenTransactions>;
 }
 
@@ -52,7 +56,7 @@ export interface NewTransaction {
   /** Call data, hex with `0x`. */
   readonly data: string;
   /** Unix seconds from which it is of no use. */
-  readonly validBefore?: number;
+  readonly validBefore?: number | undefined;
 }
 
 export interface SignedTransaction {
@@ -63,7 +67,7 @@ export interface SignedTransaction {
   readonly raw: string;
   readonly hash: string;
   /** Present hash of the `sent` transaction that these bytes replace. */
-  readonly replaces?: string;
+  readonly replaces?: string | undefined;
 }
 
 /**
@@ -90,9 +94,9 @@ export interface TransactionRecord extends NewTransaction {
     readonly at: number;
   };
   /** Present once it is mined. */
-  readonly mined?: { readonly hash: string; readonly blockNumber: string };
+  readonly mined?: { readonly hash: string; readonly blockNumber: string } | undefined;
   /** Why it was dropped. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** Unix milliseconds. */
   readonly queuedAt: number;
 }

@@ -63,7 +63,7 @@ export interface WorkQueue {
   nextDueMs(): Promise<number | undefined>;
 
   /** Absent where only this process gives out and ends leases. */
-  readonly sharedLeases?: SharedLeases;
+  readonly sharedLeases?: SharedLeases | undefined;
 }
 
 /** Leases that other processes can end and renew. */
@@ -196,7 +196,7 @@ export interface JobResult {
 
 export interface RetryRequest {
   /** Milliseconds until it is due again; undefined means the backoff. */
-  readonly delayMs?: number;
+  readonly delayMs?: number | undefined;
   readonly backoff: RetryBackoff;
   readonly maxAttempts: number;
   readonly reason: string;

@@ -6,7 +6,13 @@ import type { RefundRow } from "../refund-row.ts";
 export const UNPROVEN = "the chain does not show its payment";
 
 /** Returns true if a refund waits because the chain does not show its payment. Only the operator can waive that proof. */
-export function isUnproven({ state, reason }: { readonly state: string; readonly reason?: string | null }) {
+export function isUnproven({
+  state,
+  reason,
+}: {
+  readonly state: string;
+  readonly reason?: string | null | undefined;
+}) {
   return state === "owed" && reason?.startsWith(UNPROVEN) === true;
 }
 

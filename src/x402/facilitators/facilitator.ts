@@ -30,7 +30,7 @@ export interface FacilitatorRequest {
 
 /** Verdict on a payment. `reason` is the facilitator's own word. */
 export type Verification =
-  | { readonly kind: "valid"; readonly payer?: string }
+  | { readonly kind: "valid"; readonly payer?: string | undefined }
   | { readonly kind: "invalid"; readonly reason: string };
 
 export type SettlementAnswer =
@@ -40,17 +40,17 @@ export type SettlementAnswer =
         readonly kind: "success";
         readonly transaction: string;
         readonly network: string;
-        readonly payer?: string;
+        readonly payer?: string | undefined;
         /** Token units that moved, where the facilitator names them. */
-        readonly amount?: string;
+        readonly amount?: string | undefined;
         /** Only the local facilitator tells it. */
-        readonly blockNumber?: string;
+        readonly blockNumber?: string | undefined;
       }
     /** The facilitator says no, which does not prove that nothing moved. */
-    | { readonly kind: "refused"; readonly reason: string; readonly transaction?: string }
+    | { readonly kind: "refused"; readonly reason: string; readonly transaction?: string | undefined }
     /** No usable answer: anything may have happened. */
     | { readonly kind: "no_answer"; readonly reason: string }
-  ) & { readonly extensionResponses?: ExtensionResponses };
+  ) & { readonly extensionResponses?: ExtensionResponses | undefined };
 
 /** Kind of payment. `network` is CAIP-2, `eip155:*` for all EVM chains, or a name of x402 version 1. */
 export interface PaymentKind {

@@ -58,8 +58,8 @@ interface HttpAnswer {
   readonly status: number;
   readonly body: unknown;
   /** Set for a 429. */
-  readonly retryAfterMs?: number;
-  readonly extensionResponses?: ExtensionResponses;
+  readonly retryAfterMs?: number | undefined;
+  readonly extensionResponses?: ExtensionResponses | undefined;
 }
 
 /**
@@ -150,7 +150,7 @@ export class RemoteFacilitator implements Facilitator {
     }
     const { isValid, invalidReason, payer } = answer.data;
     if (!isValid) return { kind: "invalid", reason: invalidReason ?? "no reason given" };
-    return { kind: "valid", ...(payer === undefined ? {} : { payer }) };
+    return { kind: "valid", payer };
   }
 
   async #settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
@@ -168,8 +168,8 @@ export class RemoteFacilitator implements Facilitator {
       return {
         kind: "refused",
         reason: errorReason ?? "no reason given",
-        ...(transaction ? { transaction } : {}),
-        ...(extensionResponses && { extensionResponses }),
+        transaction: transaction || undefined,
+        extensionResponses,
       };
     }
     if (received.status >= 300 || !transaction || !network) {
@@ -179,9 +179,9 @@ export class RemoteFacilitator implements Facilitator {
       kind: "success",
       transaction,
       network,
-      ...(payer === undefined ? {} : { payer }),
-      ...(amount === undefined ? {} : { amount }),
-      ...(extensionResponses && { extensionResponses }),
+      payer,
+      amount,
+      extensionResponses,
     };
   }
 }
@@ -200,8 +200,8 @@ function toHttpAnswer({ status, headers, text }: Answer): HttpAnswer {
   return {
     status,
     body: parseJson(text),
-    ...(status === 429 && { retryAfterMs: readRetryAfterMs(headers["retry-after"]) }),
-    ...(extensionResponses && { extensionResponses }),
+    retryAfterMs: status === 429 ? readRetryAfterMs(headers["retry-after"]) : undefined,
+    extensionResponses,
   };
 }
 
@@ -228,6 +228,6 @@ function unavailable(detail: string, cause?: unknown): GatewayError {
   return new GatewayError(
     "facilitator_unavailable",
     `The payment could not be verified, because the facilitator is not available. ${detail} Nothing was charged: try again.`,
-    { ...(cause === undefined ? {} : { cause }), headers: { "retry-after": "2" } },
+    { cause, headers: { "retry-after": "2" } },
   );
 }

@@ -116,7 +116,7 @@ class CurrentPrice implements Price {
       (await offers.make({
         job,
         priceWei: price.priceWei,
-        ...(price.currency && { currency: price.currency }),
+        currency: price.currency,
         tokens: tokens.for(price),
         onFailure: this.policy.onFailure,
         byUse: useTerms?.of(job),

@@ -34,7 +34,7 @@ export class JobUseTerms {
           methods,
           isFixedToo,
           runSecs: maxRunSecs + settleMarginSecs,
-          ...(minCharge && { minCharge }),
+          minCharge,
         };
         return [[jobKeyText(serviceId, jobIndex), terms] as const];
       }),

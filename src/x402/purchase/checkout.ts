@@ -144,9 +144,9 @@ export class Checkout {
       serviceId,
       jobIndex,
       bodyHash: createHash("sha256").update(body).digest("hex"),
-      ...(callbackUrl !== undefined && { callbackUrl }),
+      callbackUrl,
       fingerprint,
-      ...(paymentId !== undefined && { paymentId }),
+      paymentId,
       key: { payer },
     };
     let price: Promise<Price> | undefined;

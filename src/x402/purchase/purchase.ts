@@ -184,7 +184,7 @@ export class Purchase {
       body,
       requestMetadata,
       quoteDigest: confirmed.quoteDigest,
-      ...(caller === undefined ? {} : { caller: caller.caller }),
+      caller: caller?.caller,
     });
     const { funds, fundsReadAt } = verified;
     const { maxUndecided, maxOpenPerPayer } = this.#parts.undecidedLimits;
@@ -198,7 +198,7 @@ export class Purchase {
           ? {}
           : { funds: funds.toString(), fundsAgeMs: Math.ceil(performance.now() - fundsReadAt) }),
       },
-      ...(verified.paidIn === undefined ? {} : { paidIn: verified.paidIn }),
+      paidIn: verified.paidIn,
     });
   }
 
@@ -281,7 +281,7 @@ function toIntent(
     x402Version: payment.x402Version,
     payload: JSON.stringify(payment.payload),
     requirements: JSON.stringify(requirements),
-    ...(facilitator === undefined ? {} : { facilitator }),
+    facilitator,
     transferMethod: token.transferMethod,
     payTo: token.payTo.toLowerCase(),
     amount,
@@ -291,11 +291,11 @@ function toIntent(
     decimals: token.decimals,
     validBefore: storableSeconds(payment.validBefore),
     receipt: quoteDigest,
-    ...(redeemsQuote ? { redeemsQuote } : {}),
-    ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
-    ...(caller?.nonce === undefined ? {} : { callerNonce: caller.nonce }),
-    ...(offer.onFailure === undefined ? {} : { onFailure: offer.onFailure }),
-    ...(offer.byUse && { ceiling: amount }),
-    ...(offer.byUse?.minCharge && { minCharge: offer.byUse.minCharge }),
+    redeemsQuote: redeemsQuote || undefined,
+    fromBlock: fromBlock?.toString(),
+    callerNonce: caller?.nonce,
+    onFailure: offer.onFailure,
+    ceiling: offer.byUse && amount,
+    minCharge: offer.byUse?.minCharge,
   };
 }

@@ -17,9 +17,9 @@ export type Evidence =
       readonly kind: "paid";
       readonly transaction: string;
       /** Token units that moved. Absent for the offered amount. */
-      readonly amount?: string;
+      readonly amount?: string | undefined;
       /** Absent where the facilitator's word counts, and it did not name the block. */
-      readonly blockNumber?: string;
+      readonly blockNumber?: string | undefined;
     }
   /** A confirmed block shows that the authorization can never pay: cancelled, expired unused, or used otherwise. */
   | { readonly kind: "not_paid"; readonly reason: string }

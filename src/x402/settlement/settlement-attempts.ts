@@ -35,8 +35,8 @@ const PENDING_LOOK_FACTOR = 1.5;
 export interface SettlementResult {
   readonly found: Evidence;
   /** The facilitator that was called last has refused. */
-  readonly isRefused?: boolean;
-  readonly extensionResponses?: ExtensionResponses;
+  readonly isRefused?: boolean | undefined;
+  readonly extensionResponses?: ExtensionResponses | undefined;
 }
 
 /**
@@ -98,7 +98,7 @@ export class SettlementAttempts {
       this.#parts.facilitators.noteSettlement(name, found.kind === "paid");
     }
     const { extensionResponses } = answer;
-    return { found, isRefused: answer.kind === "refused", ...(extensionResponses && { extensionResponses }) };
+    return { found, isRefused: answer.kind === "refused", extensionResponses };
   }
 
   /**
@@ -170,7 +170,7 @@ export class SettlementAttempts {
     return {
       kind: "paid",
       transaction: success.transaction,
-      ...(blockNumber === undefined ? {} : { blockNumber }),
+      blockNumber,
     };
   }
 

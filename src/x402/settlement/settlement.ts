@@ -21,10 +21,10 @@ interface Parts extends AttemptParts, RecorderParts {
 
 interface SettleOptions {
   /** For the log. */
-  readonly requestId?: string;
-  readonly limits?: UndecidedLimits;
+  readonly requestId?: string | undefined;
+  readonly limits?: UndecidedLimits | undefined;
   /** Transaction that paid the payment already: no facilitator is asked to settle it. */
-  readonly paidIn?: string;
+  readonly paidIn?: string | undefined;
 }
 
 /** An outcome of a look at the chain. */

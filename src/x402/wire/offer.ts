@@ -20,15 +20,15 @@ export interface Offer {
   /** Amount in wei, or in 10^-18 of the currency if there is one. */
   readonly priceWei: bigint;
   /** Currency of a price that tokens pegged to it pay one to one. */
-  readonly currency?: "USD";
+  readonly currency?: "USD" | undefined;
   /** EIP-712 digest of the signed quote that the price comes from; absent for a price from `[job_pricing]`. */
-  readonly quoteDigest?: string;
+  readonly quoteDigest?: string | undefined;
   /** Unix seconds at which that quote ends, and the offer with it. */
-  readonly quoteExpiry?: number;
+  readonly quoteExpiry?: number | undefined;
   /** The quote's price is for a run in a trusted execution environment. */
-  readonly confidentiality?: "tee";
+  readonly confidentiality?: "tee" | undefined;
   /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
-  readonly onFailure?: PaymentIntent["onFailure"];
+  readonly onFailure?: PaymentIntent["onFailure"] | undefined;
   /** Holds no RPC address: offers are stored, and such an address may hold a key. */
   readonly token: Pick<
     AcceptedToken,
@@ -41,14 +41,16 @@ export interface Offer {
   /** Lifetime of the offer, and the longest lifetime of a signed payment, but for {@link byUse}. */
   readonly ttlSecs: number;
   /** Makes `amount` a ceiling, of which the runner says how much is charged. */
-  readonly byUse?: {
-    /** Address that settles. */
-    readonly facilitator: string;
-    /** Time that the run and the settlement may take, by which a signed payment outlives the offer. */
-    readonly runSecs: number;
-    /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
-    readonly minCharge?: string;
-  };
+  readonly byUse?:
+    | {
+        /** Address that settles. */
+        readonly facilitator: string;
+        /** Time that the run and the settlement may take, by which a signed payment outlives the offer. */
+        readonly runSecs: number;
+        /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
+        readonly minCharge?: string | undefined;
+      }
+    | undefined;
 }
 
 /** Terms of a job that is paid by use. */
@@ -58,7 +60,7 @@ export interface UseTerms {
   /** Offered at the fixed price, too. */
   readonly isFixedToo: boolean;
   readonly runSecs: number;
-  readonly minCharge?: MinCharge;
+  readonly minCharge?: MinCharge | undefined;
   /** Addresses that settle, by network. */
   readonly facilitators: ReadonlyMap<string, string>;
 }
@@ -91,7 +93,7 @@ export function quoteTerms(
   return {
     quoteDigest: digest,
     quoteExpiry,
-    ...(confidentiality === CONFIDENTIALITY_REQUIRED ? { confidentiality: "tee" as const } : {}),
+    confidentiality: confidentiality === CONFIDENTIALITY_REQUIRED ? "tee" : undefined,
     ttlSecs: Math.min(at.maxTtlSecs, secsUntil(quoteExpiry, at.nowMs)),
   };
 }
@@ -162,7 +164,7 @@ function toOfferByUse(
   const facilitator = facilitators.get(fixed.token.network);
   if (facilitator === undefined || !methods.has(fixed.token.transferMethod)) return undefined;
   const least = minCharge && minUnits(minCharge, fixed);
-  return { ...fixed, byUse: { facilitator, runSecs, ...(least && { minCharge: least }) } };
+  return { ...fixed, byUse: { facilitator, runSecs, minCharge: least } };
 }
 
 /** Rounds up, and never above the amount. */

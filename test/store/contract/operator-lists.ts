@@ -200,7 +200,7 @@ export function describeOperatorLists(given: Given): void {
       await given.store.extend(third, 2 * LEASE_MS);
       given.now += 2 * LEASE_MS;
       await given.store.expireLeases(9);
-      expect(await details(callId)).not.toHaveProperty("subscriber");
+      expect(await details(callId)).toMatchObject({ subscriber: undefined });
       await given.store.fail(await claim("four"), "broken");
       const deadAt = given.now;
       given.now += 1_000;

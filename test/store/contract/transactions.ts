@@ -188,7 +188,7 @@ export function describeTransactions(given: Given): void {
       await finish({ reference: "0xreference1", state: "sent" });
       const { transactions } = await list("sent");
       expect(transactions).toMatchObject([{ reference: "0xreference1", signed: { nonce: 0 } }]);
-      expect(transactions[0]).not.toHaveProperty("mined");
+      expect(transactions[0]).toMatchObject({ mined: undefined });
 
       given.now += FINISHED_MS - 1;
       await queue(3);
@@ -217,7 +217,7 @@ export function describeTransactions(given: Given): void {
       expect(await sign(signedTransaction(2, 1))).toBe("stale");
       const [again] = await queue(2);
       expect(again).toMatchObject({ state: "queued" });
-      expect(again).not.toHaveProperty("reason");
+      expect(again).toMatchObject({ reason: undefined });
       expect(await sign(signedTransaction(2, 1))).toBe("signed");
     });
 
