@@ -16,7 +16,13 @@ export type Checked<T> = T extends string | number | bigint | boolean | BindAddr
       : T;
 
 /** A configuration that is complete: nothing in it changes, and an absent key is left out, not undefined. */
-export type Complete<T> = T extends string | number | bigint | boolean | ReadonlyMap<unknown, unknown>
+export type Complete<T> = T extends
+  | string
+  | number
+  | bigint
+  | boolean
+  | ReadonlyMap<unknown, unknown>
+  | ((...args: never) => unknown)
   ? T
   : T extends readonly (infer Item)[]
     ? readonly Complete<Item>[]

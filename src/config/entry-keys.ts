@@ -8,9 +8,16 @@ export interface LiveRateSource {
   readonly kind: string;
 }
 
+/** A way to prove to a remote facilitator who asks. It sets the Authorization header. */
+export interface RequestAuth {
+  /** Makes headers for one request, for example a token that is good for no other. */
+  readonly newHeaders: (method: string, url: URL) => Readonly<Record<string, string>>;
+}
+
 /** What a part makes of an entry of each list, or of a table in each entry. */
 interface OwnByList {
   readonly "x402.acceptedTokens": LiveRateSource;
+  readonly "x402.facilitators.auth": RequestAuth;
 }
 
 export type EntryList = keyof OwnByList;

@@ -3,6 +3,7 @@ import * as z from "zod";
 import { defined } from "../core/objects.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
+import type { RequestAuth } from "./entry-keys.ts";
 import {
   decimalAmount,
   headerValue,
@@ -20,14 +21,6 @@ import type { MayChange } from "./wrong-value.ts";
 const auth = z.object({
   /** Sent with each request. */
   headers: z.record(headerName(), headerValue()).describe('a table of header = "value"').optional(),
-  /** Key of Coinbase's developer platform, which signs a token for each request. */
-  cdp: z
-    .object({
-      keyId: text("the id of the key"),
-      /** Ed25519: base64 of 32 bytes of seed and 32 of public key. ES256: PEM. */
-      keySecret: text("the secret of the key"),
-    })
-    .optional(),
 });
 
 /** Key that signs transactions: given itself, or in an encrypted file. */
@@ -85,7 +78,7 @@ export interface RemoteFacilitatorConfig {
   /** Without a trailing slash; may hold credentials. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly cdp?: { readonly keyId: string; readonly keySecret: string };
+  readonly auth?: RequestAuth;
   /** CAIP-2; absent: those that its `/supported` lists. */
   readonly networks?: readonly string[];
 }
@@ -126,6 +119,7 @@ export function fillFacilitator(facilitator: FacilitatorOutput): FacilitatorOutp
 export function toFacilitator(
   table: FacilitatorOutput,
   signers: readonly Signer[] | undefined,
+  requestAuth: RequestAuth | undefined,
 ): FacilitatorConfig {
   const { url, auth, networks, local, rpcUrls = {} } = table;
   if (local === true) {
@@ -141,7 +135,12 @@ export function toFacilitator(
       minBalanceWei: required(table.minBalance),
     };
   }
-  return defined({ ...toRemoteFacilitator(required(url)), ...auth, networks });
+  return defined({
+    ...toRemoteFacilitator(required(url)),
+    headers: auth?.headers,
+    auth: requestAuth,
+    networks,
+  });
 }
 
 export function toRemoteFacilitator(url: string): RemoteFacilitatorConfig {

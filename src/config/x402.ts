@@ -205,7 +205,9 @@ export function toX402Config(
   return defined({
     ...x402,
     /** Ordered as they are asked; at least one. */
-    facilitators: facilitators.map((table, i) => toFacilitator(table, of.signers.get(i))),
+    facilitators: facilitators.map((table, i) =>
+      toFacilitator(table, of.signers.get(i), of.claims.of("x402.facilitators.auth", i)?.complete()),
+    ),
     /** True: the configuration has an account that failed jobs are paid back from. */
     paysBack: of.paysBack || undefined,
     /** Absent: buyers cannot give a URL. */

@@ -1,5 +1,4 @@
-import { type KeyObject, sign } from "node:crypto";
-import { ed25519Key } from "./cdp-key.ts";
+import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 import { HmacKey } from "./hmac-key.ts";
 
 /** Key of the Standard Webhooks specification. */
@@ -36,6 +35,14 @@ export function toSigningKey(text: string): SigningKey | undefined {
   if (key?.kind === "symmetric") return new HmacKey(key.bytes);
   if (key?.kind !== "private") return undefined;
   return ed25519Key(key.bytes);
+}
+
+/** Header of a PKCS #8 key that holds an Ed25519 seed (RFC 8410). */
+const ED25519_PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
+
+/** Makes a key of its 32 bytes of seed. */
+function ed25519Key(seed: Uint8Array): KeyObject {
+  return createPrivateKey({ key: Buffer.concat([ED25519_PKCS8, seed]), format: "der", type: "pkcs8" });
 }
 
 /**

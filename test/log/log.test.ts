@@ -88,7 +88,7 @@ it("secretsOf() finds every secret of a configuration by the names of its values
       publicUrl: "https://jobs.example.com",
       facilitators: [
         { kind: "remote", headers: { Authorization: "Bearer header-token" } },
-        { kind: "remote", cdp: { keyId: "organizations/1", keySecret: "cdp-secret" } },
+        { kind: "remote", auth: { keyId: "organizations/1", keySecret: "cdp-secret" } },
         { kind: "local", signers: [{ privateKey: "0x5e" }] },
       ],
       acceptedTokens: [{ symbol: "USDC", rpcUrl: "https://rpc.example/v2/0123456789abcdef0123" }],

@@ -1,4 +1,4 @@
-import { parseCdpKey } from "../../core/cdp-key.ts";
+import type { EntryClaims } from "../entry-keys.ts";
 import { type FacilitatorTable, facilitatorName } from "../facilitators.ts";
 import { earlierPlace, fileKey, type Place } from "../mistakes.ts";
 import { networkName } from "../token-presets.ts";
@@ -7,7 +7,7 @@ import type { X402Table } from "../x402.ts";
 import { checkCredentials, checkHttps } from "./urls.ts";
 
 /** Checks who verifies and settles: one `facilitator_url`, or a list, in which jobgate itself may be. */
-export function checkFacilitators(x402: X402Table, place: Place): void {
+export function checkFacilitators(x402: X402Table, claims: EntryClaims, place: Place): void {
   const { facilitatorUrl, facilitators, acceptedTokens } = x402;
   const urlPlace = place.at("facilitator_url");
   const listPlace = place.at("facilitators");
@@ -25,7 +25,7 @@ export function checkFacilitators(x402: X402Table, place: Place): void {
     if (table === undefined) continue;
     const at = listPlace.at(i);
     if (table.local === true) checkLocal(table, at);
-    else if (!at.at("local").isReported) checkRemote(table, at);
+    else if (!at.at("local").isReported) checkRemote(table, i, claims, at);
     const name = nameOf(table);
     const first = name === undefined ? undefined : earlierPlace(seen, name, at);
     if (first !== undefined) at.report(`is the same facilitator as ${first.text}; expected each once`);
@@ -71,14 +71,14 @@ function checkLocal(table: FacilitatorTable, place: Place): void {
   }
 }
 
-function checkRemote(table: FacilitatorTable, place: Place): void {
+function checkRemote(table: FacilitatorTable, i: number, claims: EntryClaims, place: Place): void {
   refuseKeys(table, LOCAL_KEYS, "is for jobgate's own facilitator; expected local = true beside it", place);
   const { url, auth } = table;
   const urlPlace = place.at("url");
   if (url === undefined) urlPlace.reportMissing("is missing; expected it, or local = true");
   checkHttps(urlPlace, url);
   if (auth === undefined) return;
-  const { headers = {}, cdp } = auth;
+  const { headers = {} } = auth;
   const headerNames = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
   for (const name of Object.keys(headers)) {
     if (!OWN_HEADERS.has(name.toLowerCase())) continue;
@@ -87,20 +87,15 @@ function checkRemote(table: FacilitatorTable, place: Place): void {
       .report(`is set by jobgate; expected a header other than ${[...OWN_HEADERS].join(", ")}`);
   }
   const hasUrlCredentials = url !== undefined && new URL(url).username !== "";
-  const ways = [hasUrlCredentials, headerNames.has("authorization"), cdp !== undefined];
+  const isOfPart = claims.of("x402.facilitators.auth", i) !== undefined;
+  const ways = [hasUrlCredentials, headerNames.has("authorization"), isOfPart];
   if (ways.filter(Boolean).length > 1) {
-    place
-      .at("auth")
-      .report(
-        "sets the Authorization header twice; expected one of the URL's credentials, headers.Authorization and cdp",
-      );
-  }
-  if (cdp?.keySecret !== undefined && parseCdpKey(cdp.keySecret) === undefined) {
-    place
-      .at("auth", "cdp", "key_secret")
-      .report(
-        "is not a CDP key; expected the base64 of an Ed25519 key (64 bytes), or the PEM of a P-256 key",
-      );
+    const known = [
+      "the URL's credentials",
+      "headers.Authorization",
+      ...claims.alternatives("x402.facilitators.auth"),
+    ];
+    place.at("auth").report(`sets the Authorization header twice; expected only one of ${known.join(", ")}`);
   }
 }
 

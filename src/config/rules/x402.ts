@@ -16,7 +16,7 @@ import { checkCredentials } from "./urls.ts";
 export function checkX402({ serviceId, x402, ofParts, claims }: ConfigTables, mistakes: MistakeList): void {
   if (x402 === undefined) return;
   const place = mistakes.at("x402");
-  checkFacilitators(x402, place);
+  checkFacilitators(x402, claims, place);
   checkPublicUrl(x402, place.at("public_url"));
   if (x402.priceSource === "engine" && !ofParts.has("pricing_engine")) {
     mistakes

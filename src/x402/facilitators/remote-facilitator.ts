@@ -1,12 +1,10 @@
 import * as z from "zod";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { RemoteFacilitatorConfig } from "../../config/config.ts";
-import { systemClock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { parseJson } from "../../core/objects.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type Answer, JsonEndpoint, type NewHeaders } from "../../node/json-endpoint.ts";
-import { CdpTokens } from "./cdp-token.ts";
 import { type ExtensionResponses, readExtensionResponses } from "./extension-responses.ts";
 import {
   type Facilitator,
@@ -104,10 +102,9 @@ export class RemoteFacilitator implements Facilitator {
   }
 
   /** Proves in later requests who asks with these headers, keys, or credentials of the URL. */
-  reload(config: Pick<RemoteFacilitatorConfig, "url" | "headers" | "cdp">): void {
+  reload(config: Pick<RemoteFacilitatorConfig, "url" | "headers" | "auth">): void {
     const fixed = { ...splitCredentials(config.url).headers, ...config.headers };
-    const tokens = config.cdp && new CdpTokens({ ...config.cdp, clock: systemClock });
-    this.#newHeaders = (method, to) => ({ ...fixed, ...tokens?.headers(method, to) });
+    this.#newHeaders = (method, to) => ({ ...fixed, ...config.auth?.newHeaders(method, to) });
   }
 
   verify(request: FacilitatorRequest): Promise<Verification> {

@@ -80,12 +80,6 @@ testMistakes([
     message: /ASCII characters/,
   },
   {
-    promise: "A CDP secret that is no key is a mistake",
-    toml: file(`${REMOTE}auth.cdp = { key_id = "k", key_secret = "hunter2" } #!\n`),
-    keyPath: at(".auth.cdp.key_secret"),
-    message: /base64 of an Ed25519 key/,
-  },
-  {
     promise: "A token on a network that no facilitator settles on is a mistake",
     toml: `${PUBLIC}${REMOTE}networks = ["base"]\n${TOKEN.replace(/(network = .*)/, "$1 #!")}`,
     keyPath: "x402.accepted_tokens[0].network",

@@ -1,7 +1,7 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject, verify } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
-import { listenHttp } from "./http-listener.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
 
 /** Algorithms of the keys that Coinbase's developer platform (CDP) makes. */
 export type CdpAlgorithm = "EdDSA" | "ES256";

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
+import { toCdpAuth } from "../../../src/parts/cdp/config.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
-import { type CdpAlgorithm, startCdpFacilitator } from "../../helpers/cdp-facilitator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startAnotherGateway } from "../gateway-harness.ts";
+import { startAnotherGateway } from "../../x402/gateway-harness.ts";
+import { type CdpAlgorithm, startCdpFacilitator } from "./cdp-facilitator.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const cdp = {
@@ -12,12 +13,9 @@ const cdp = {
 };
 
 /** A gateway that sells through Coinbase's facilitator. */
-function startSeller(
-  algorithm: CdpAlgorithm,
-  key: { readonly keyId?: string; readonly keySecret?: string } = {},
-) {
+function startSeller(algorithm: CdpAlgorithm, key: { readonly keySecret?: string } = {}) {
   const { url, keyId, keySecret } = cdp[algorithm];
-  const facilitator = { ...toRemoteFacilitator(url), cdp: { keyId, keySecret, ...key } };
+  const facilitator = { ...toRemoteFacilitator(url), auth: toCdpAuth(keyId, key.keySecret ?? keySecret) };
   return startAnotherGateway({ config: { facilitators: [facilitator] } });
 }
 

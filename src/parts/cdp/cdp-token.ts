@@ -1,7 +1,7 @@
 import { randomBytes, sign } from "node:crypto";
-import { type CdpKey, parseCdpKey } from "../../core/cdp-key.ts";
 import type { Clock } from "../../core/clock.ts";
 import { version } from "../../node/version.ts";
+import { type CdpKey, parseCdpKey } from "./cdp-key.ts";
 
 /** Lifetime that Coinbase documents. */
 const LIFETIME_SECS = 120;

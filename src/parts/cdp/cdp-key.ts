@@ -1,8 +1,5 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 
-/** Header of a PKCS #8 key that holds an Ed25519 seed (RFC 8410). */
-const ED25519_PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
-
 /** Secret key of Coinbase's developer platform (CDP), with the signature algorithm of its tokens. */
 export interface CdpKey {
   readonly algorithm: "EdDSA" | "ES256";
@@ -22,13 +19,10 @@ export function parseCdpKey(secret: string): CdpKey | undefined {
     }
     const bytes = Buffer.from(secret, "base64");
     if (bytes.length !== 64 || bytes.toString("base64") !== secret) return undefined;
-    return { algorithm: "EdDSA", key: ed25519Key(bytes.subarray(0, 32)) };
+    const base64Url = (from: number) => bytes.subarray(from, from + 32).toString("base64url");
+    const jwk = { kty: "OKP", crv: "Ed25519", d: base64Url(0), x: base64Url(32) };
+    return { algorithm: "EdDSA", key: createPrivateKey({ key: jwk, format: "jwk" }) };
   } catch {
     return undefined;
   }
-}
-
-/** Makes a key of its 32 bytes of seed. */
-export function ed25519Key(seed: Uint8Array): KeyObject {
-  return createPrivateKey({ key: Buffer.concat([ED25519_PKCS8, seed]), format: "der", type: "pkcs8" });
 }
