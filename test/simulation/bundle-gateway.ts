@@ -19,6 +19,8 @@ export interface WorldMutant extends Mutant {
   readonly name: string;
   /** Seed of the first such world. Default: 1. */
   readonly seed?: number;
+  /** Probability that a sync of the disk fails in its worlds. */
+  readonly syncFailure?: number;
 }
 
 export type Simulation = typeof import("./index.ts");

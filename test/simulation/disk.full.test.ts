@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DISK_MUTANTS } from "./disk-mutants.ts";
+import { DISK_MUTANTS, OFTEN } from "./disk-mutants.ts";
 import { describeRun, firstBroken, openSeeds, type Seeds } from "./seeds.ts";
 
 const HAS_DISK = { hasDisk: true };
@@ -18,6 +18,13 @@ describe("A simulated world whose disk fails", () => {
     expect(broken && describeRun(broken)).toBeUndefined();
   });
 
+  it("Keeps them, too, where syncs fail again and again", async () => {
+    const failing = await openSeeds(undefined, { ...HAS_DISK, syncFailure: OFTEN });
+    const broken = await firstBroken(failing, 1, 10);
+    failing.close();
+    expect(broken && describeRun(broken)).toBeUndefined();
+  });
+
   it("Does the same each time that it runs from one seed", async () => {
     const first = await seeds.run(6);
     await seeds.run(7);
@@ -27,7 +34,7 @@ describe("A simulated world whose disk fails", () => {
 
 describe("Without one of its guards the gateway loses something in some world whose disk fails:", () => {
   it.each(DISK_MUTANTS)("$name", async (mutant) => {
-    const seeds = await openSeeds(mutant, HAS_DISK);
+    const seeds = await openSeeds(mutant, { ...HAS_DISK, syncFailure: mutant.syncFailure });
     const broken = await firstBroken(seeds, mutant.seed ?? 1, MOST_SEEDS);
     seeds.close();
     expect(broken?.broken).toMatch(/[a-z]/);

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Mutant } from "./bundle-gateway.ts";
 import { loadWorld } from "./bundle-world.ts";
-import type { Outcome } from "./world/world.ts";
+import type { Outcome, RunOptions } from "./world/world.ts";
 
 /** Worlds by their seeds. */
 export interface Seeds {
@@ -14,15 +14,15 @@ export interface Seeds {
 
 /**
  * Opens the simulation, in memory, of the gateway or of one without a guard.
- * @param options `hasDisk` puts the databases on a disk that fails, for which SQLite in WebAssembly must be installed
+ * A disk that fails needs SQLite in WebAssembly installed.
  */
-export async function openSeeds(mutant?: Mutant, { hasDisk = false } = {}): Promise<Seeds> {
+export async function openSeeds(mutant?: Mutant, options: Omit<RunOptions, "without"> = {}): Promise<Seeds> {
   const { loadDiskDriver, prepareFolder, runSeed, shrink } = await loadWorld(mutant);
-  if (hasDisk) await loadDiskDriver(join(import.meta.dirname, "sqlite"));
+  if (options.hasDisk) await loadDiskDriver(join(import.meta.dirname, "sqlite"));
   const folder = prepareFolder();
   return {
-    run: (seed) => runSeed(seed, folder, { hasDisk }),
-    shrink: (broken) => shrink(broken, (without) => runSeed(broken.seed, folder, { hasDisk, without })),
+    run: (seed) => runSeed(seed, folder, options),
+    shrink: (broken) => shrink(broken, (without) => runSeed(broken.seed, folder, { ...options, without })),
     close: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

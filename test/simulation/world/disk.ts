@@ -25,6 +25,15 @@ export class DiskError extends Error {
   }
 }
 
+interface DiskParts {
+  readonly simulation: Simulation;
+  readonly files: ReadonlyMap<string, Buffer>;
+  /** Probability that a sync fails. Default: that of a good disk, or of a bad one. */
+  readonly syncFailure: number | undefined;
+  /** Called when what runs has died of the power or of the disk. */
+  onDeath(): void;
+}
+
 /**
  * A disk below a file system with a cache. Programs see the cache. A power loss leaves anything of what was not synced:
  * each write, file name and length is kept, lost or torn. After a sync that fails, what it covered is as uncertain, and
@@ -35,16 +44,17 @@ export class Disk {
   readonly #onDeath: () => void;
   /** How many times more often than on a good disk something goes wrong. */
   readonly #badness: number;
+  readonly #syncFailure: number | undefined;
   #medium: RecordedDisk;
   #cache: Map<string, Buffer>;
   #fullUntil = 0;
   /** Changes with each power loss: what was opened before it is gone. */
   powerCycle = 0;
 
-  /** @param onDeath called by the world when what runs has died of the power or of the disk */
-  constructor(simulation: Simulation, files: ReadonlyMap<string, Buffer>, onDeath: () => void) {
+  constructor({ simulation, files, syncFailure, onDeath }: DiskParts) {
     this.#simulation = simulation;
     this.#onDeath = onDeath;
+    this.#syncFailure = syncFailure;
     this.#badness = simulation.random("the disk is bad") < 0.3 ? BAD_DISK : 1;
     this.#medium = new RecordedDisk(DISK, files);
     this.#cache = copyOf(files);
@@ -91,7 +101,7 @@ export class Disk {
   sync(path: string): void {
     const run = this.#simulation;
     if (run.fault("the power fails during a sync", this.#badness * POWER_FAILS_IN_SYNC)) this.#failPower();
-    if (run.fault("a sync fails", this.#badness * SYNC_FAILS)) {
+    if (run.fault("a sync fails", this.#syncFailure ?? this.#badness * SYNC_FAILS)) {
       const kept = this.#medium.failSync(path);
       // Linux reads the pages again, from the disk, once it needed their memory.
       if (run.random("pages are dropped") < 0.5) this.#cache.set(path, copied(kept, kept.byteLength));

@@ -63,6 +63,8 @@ const DATABASE_ON_DISK = `${DISK}/jobgate.db`;
 export interface RunOptions {
   /** Databases are on a simulated disk. */
   readonly hasDisk?: boolean;
+  /** Probability that a sync of the disk fails. Default: what happens to disks, good and bad. */
+  readonly syncFailure?: number | undefined;
   /** Faults that are left out. */
   readonly without?: ReadonlySet<string>;
 }
@@ -71,7 +73,7 @@ export interface RunOptions {
 export async function runSeed(
   seed: number,
   folder: string,
-  { hasDisk = false, without }: RunOptions = {},
+  { hasDisk = false, syncFailure, without }: RunOptions = {},
 ): Promise<Outcome> {
   const simulation = new Simulation(seed, without);
   use(simulation);
@@ -81,7 +83,9 @@ export async function runSeed(
   const path = hasDisk ? DATABASE_ON_DISK : join(folder, `${databases++}.db`);
   if (!hasDisk) copyFileSync(empty, path);
   const files = new Map([[DATABASE_ON_DISK, readFileSync(empty)]]);
-  const disk = hasDisk ? new Disk(simulation, files, () => world.died()) : undefined;
+  const disk = hasDisk
+    ? new Disk({ simulation, files, syncFailure, onDeath: () => world.died() })
+    : undefined;
   useDisk(disk);
   const world = new World(simulation, { path, disk, folder });
   let broken: string | undefined;
