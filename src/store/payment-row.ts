@@ -90,6 +90,37 @@ export const PAYMENT_COLUMNS = [
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
 
+/** Columns of a payment that decisions and reactions read. */
+export const SOLD_COLUMNS = [
+  "call_id",
+  "state",
+  "service_id",
+  "job_index",
+  "network",
+  "asset",
+  "symbol",
+  "decimals",
+  "payer",
+  "pay_to",
+  "amount",
+  "price_wei",
+  "rate",
+  "settlement",
+  "block_number",
+  "reason",
+  "closed",
+  "payment_id",
+  "redeems_quote",
+  "valid_before_secs",
+  "ceiling",
+  "on_failure",
+  "callback_url",
+  "created_at",
+  "updated_at",
+] as const satisfies readonly (keyof PaymentRow)[];
+
+export type SoldPayment = Readonly<Pick<PaymentRow, (typeof SOLD_COLUMNS)[number]>>;
+
 /** Makes the row of a new intent. */
 export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
   const { network, asset, payer, nonce } = intent.key;

@@ -41,9 +41,15 @@ async function make(
   const isModel = journal instanceof ModelJournal;
   const answers = {
     begin: () => (isModel ? journal.begin(intent) : journal.beginPayment(intent, paidCall())),
-    settle: () => (isModel ? journal.settle(key, "{}") : journal.settlePayment(key, "{}")),
-    fail: () => (isModel ? journal.fail(key, "{}") : journal.failPayment(key, "{}", "not paid")),
-    leave: () => (isModel ? journal.leave(key) : journal.leavePaymentUnresolved(key, "no answer")),
+    settle: () => (isModel ? journal.steps.settlePayment(0, key, "{}") : journal.settlePayment(key, "{}")),
+    fail: () =>
+      isModel
+        ? journal.steps.failPayment(0, key, "{}", "not paid")
+        : journal.failPayment(key, "{}", "not paid"),
+    leave: () =>
+      isModel
+        ? journal.steps.leavePaymentUnresolved(0, key, "no answer")
+        : journal.leavePaymentUnresolved(key, "no answer"),
   };
   const answer = await answers[write]();
   const found = await (isModel ? journal.find(key) : journal.findPayment(key));

@@ -1,11 +1,9 @@
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../src/core/payment.ts";
-import type {
-  BeginPaymentOutcome,
-  FailPaymentOutcome,
-  PaymentJournal,
-  SettlePaymentOutcome,
-} from "../../src/store/contract/payment-journal.ts";
-import { beginDecision, canBecome } from "../../src/store/rules/payments.ts";
+import type { BeginPaymentOutcome, PaymentJournal } from "../../src/store/contract/payment-journal.ts";
+import { paymentSteps } from "../../src/store/machine/payment-steps.ts";
+import { toPaymentRecord, toPaymentRow } from "../../src/store/payment-row.ts";
+import { beginDecision } from "../../src/store/rules/payments.ts";
+import { MemoryEffects, MemoryPayments } from "../store/machine/memory-effects.ts";
 import { type Answer, ask } from "./tasks.ts";
 
 /** The writes that decide about a payment. */
@@ -14,28 +12,37 @@ export type JournalWrites = Pick<
   "beginPayment" | "settlePayment" | "failPayment" | "leavePaymentUnresolved" | "findPayment"
 >;
 
-/** A journal in memory that decides by the rules of the stores. */
+/** A journal in memory that decides as the stores do. */
 export class ModelJournal {
   /** Writes that the store may still answer with an error, whether it makes them or not. */
   faults: number;
-  readonly #records = new Map<string, PaymentRecord>();
-  /** JobCalls queued for each payment, by nonce. */
-  readonly #jobs = new Map<string, number>();
+  /** JobCalls queued for each payment, by call ID. */
+  readonly #jobs = new Map<number, number>();
+  readonly #payments = new MemoryPayments(({ call_id }) =>
+    this.#jobs.set(call_id, (this.#jobs.get(call_id) ?? 0) + 1),
+  );
+  readonly steps = paymentSteps((key) => this.#row(key), new MemoryEffects(this.#payments));
 
   constructor(faults: number) {
     this.faults = faults;
   }
 
-  find({ nonce }: PaymentKey): PaymentRecord | undefined {
-    return this.#records.get(nonce);
+  #row({ nonce }: PaymentKey) {
+    return [...this.#payments.rows.values()].find((row) => row.nonce === nonce);
   }
 
-  jobsOf({ nonce }: PaymentKey): number {
-    return this.#jobs.get(nonce) ?? 0;
+  find(key: PaymentKey): PaymentRecord | undefined {
+    const row = this.#row(key);
+    return row && toPaymentRecord(row);
+  }
+
+  jobsOf(key: PaymentKey): number {
+    return this.#jobs.get(this.#row(key)?.call_id ?? 0) ?? 0;
   }
 
   state(): unknown {
-    const records = [...this.#records.values()].map(({ key, state }) => [key.nonce, state, this.jobsOf(key)]);
+    const rows = [...this.#payments.rows.values()];
+    const records = rows.map((row) => [row.nonce, row.state, this.jobsOf(row)]);
     return [records.sort(), this.faults];
   }
 
@@ -44,9 +51,12 @@ export class ModelJournal {
     const journal: JournalWrites & Pick<PaymentJournal, "isShared"> = {
       isShared: true,
       beginPayment: (intent) => this.#ask("begin", () => this.begin(intent)),
-      settlePayment: (key, settlement) => this.#ask("settle", () => this.settle(key, settlement)),
-      failPayment: (key, settlement) => this.#ask("fail", () => this.fail(key, settlement)),
-      leavePaymentUnresolved: (key) => this.#ask("leave", () => this.leave(key)),
+      settlePayment: (key, settlement) =>
+        this.#ask("settle", () => this.steps.settlePayment(0, key, settlement)),
+      failPayment: (key, settlement, reason) =>
+        this.#ask("fail", () => this.steps.failPayment(0, key, settlement, reason)),
+      leavePaymentUnresolved: (key, reason) =>
+        this.#ask("leave", () => this.steps.leavePaymentUnresolved(0, key, reason)),
       findPayment: (key) => ask("find", () => [{ name: "done", value: () => this.find(key) }]),
     };
     return journal as PaymentJournal;
@@ -78,15 +88,17 @@ export class ModelJournal {
 
   begin(intent: PaymentIntent): BeginPaymentOutcome {
     const { key, paymentId, redeemsQuote, receipt } = intent;
-    const notFailed = [...this.#records.values()].filter(({ state }) => state !== "failed");
-    const ofPurchase = notFailed.find((record) => paymentId !== undefined && record.paymentId === paymentId);
+    const { rows } = this.#payments;
+    const notFailed = [...rows.values()].filter(({ state }) => state !== "failed");
+    const ofPurchase = notFailed.find(
+      ({ payment_id }) => paymentId !== undefined && payment_id === paymentId,
+    );
     const decision = beginDecision({
       intent,
-      known: this.find(key) ?? ofPurchase,
+      known: this.find(key) ?? (ofPurchase && toPaymentRecord(ofPurchase)),
       isNonceUsed: false,
       isQuotePaid:
-        redeemsQuote === true &&
-        notFailed.some((record) => record.redeemsQuote === true && record.receipt === receipt),
+        redeemsQuote === true && notFailed.some((row) => row.redeems_quote === 1 && row.receipt === receipt),
       hasRoom: true,
       undecided: { total: 0, ofPayer: 0 },
       openUnits: 0n,
@@ -94,44 +106,8 @@ export class ModelJournal {
       now: 0,
     });
     if (decision.kind !== "begin") return decision;
-    const callId = this.#records.size + 1;
-    this.#records.set(key.nonce, { ...intent, state: "intent", callId, createdAt: 0, updatedAt: 0 });
+    const callId = rows.size + 1;
+    rows.set(callId, toPaymentRow(intent, callId, 0));
     return { kind: "begun", callId };
-  }
-
-  settle(key: PaymentKey, settlement: string): SettlePaymentOutcome {
-    const known = this.find(key);
-    if (known === undefined) return { kind: "not_open" };
-    const { callId } = known;
-    if (known.state === "settled") return { kind: "settled", callId, changed: false, record: known };
-    const record = this.#change(known, "settled", settlement);
-    if (record === undefined) return { kind: "not_open" };
-    this.#jobs.set(key.nonce, this.jobsOf(key) + 1);
-    return { kind: "settled", callId, changed: true, record };
-  }
-
-  fail(key: PaymentKey, settlement: string): FailPaymentOutcome {
-    const record = this.#change(this.find(key), "failed", settlement);
-    // From now on its quote can be paid again, whatever becomes of it.
-    if (record !== undefined) {
-      const { redeemsQuote: _, ...rest } = record;
-      this.#records.set(key.nonce, rest);
-    }
-    return record === undefined ? { kind: "not_open" } : { kind: "failed", record };
-  }
-
-  leave(key: PaymentKey): PaymentRecord | undefined {
-    return this.#change(this.find(key), "unresolved");
-  }
-
-  #change(
-    known: PaymentRecord | undefined,
-    state: "settled" | "failed" | "unresolved",
-    settlement?: string,
-  ): PaymentRecord | undefined {
-    if (known === undefined || !canBecome(state, known.state)) return undefined;
-    const record = { ...known, state, ...(settlement === undefined ? {} : { settlement }) };
-    this.#records.set(known.key.nonce, record);
-    return record;
   }
 }

@@ -7,6 +7,7 @@ const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
 const OUTCOME = "x402/settlement/payment-outcome.ts";
 const DECISION = "x402/settlement/payment-decision.ts";
 const RULES = "store/rules/payments.ts";
+const MACHINE = "store/machine/payments.ts";
 
 const ONE = { ...NOTHING_HAPPENS, requests: 1 };
 
@@ -24,12 +25,20 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   },
   {
     name: "a settled payment can fail",
-    ...{ file: RULES, from: 'failed: ["intent", ', to: 'failed: ["settled", "intent", ' },
+    ...{
+      file: MACHINE,
+      from: 'settled: { contradict: ifWatched("settled", "endWatch") },\n  },\n  /**',
+      to: 'settled: { fail: to("failed", "keepCall", "watch") },\n  },\n  /**',
+    },
     scenario: { ...ONE, checks: 1, falseViews: 1 },
   },
   {
     name: "a failed payment cannot be settled",
-    ...{ file: RULES, from: '"unresolved", "failed"],', to: '"unresolved"],' },
+    ...{
+      file: MACHINE,
+      from: 'settle: ifWatched("settled", "endWatch", "requeueCall", "useNonce"),',
+      to: "",
+    },
     scenario: { ...ONE, checks: 1, falseViews: 1 },
   },
   {

@@ -7,6 +7,7 @@ const SETTLEMENT = "x402/settlement/settlement.ts";
 const EVIDENCE = "x402/settlement/chain-evidence.ts";
 const OUTCOME = "x402/settlement/payment-outcome.ts";
 const PAYMENTS = "store/sqlite/operations/payments.ts";
+const ROWS = "store/sqlite/operations/payment-rows.ts";
 const LEASES = "store/rules/leases.ts";
 const CHARGES = "store/rules/charges.ts";
 const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
@@ -34,13 +35,12 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the job of a settled payment stays held",
-    file: PAYMENTS,
-    ...{ from: "if (row.ceiling === null) releaseHeldCall.run([now, row.call_id]);", to: "" },
+    ...{ file: ROWS, from: "this.#queueCall.run([at, call_id]);", to: "" },
   },
   {
     name: "the job of a failed payment stays in the queue",
     seed: 2,
-    ...{ file: PAYMENTS, from: "jobCalls.removeHeld(record.callId);", to: "" },
+    ...{ file: ROWS, from: "this.#deleteHeldCall.run([call_id]);", to: "" },
   },
   {
     name: "an earlier settlement of this process counts as another's",
@@ -149,7 +149,11 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a job that failed is charged",
     seed: 3,
-    ...{ file: METERED, from: 'charged(payment, "0", at)', to: "charged(payment, payment.amount, at)" },
+    ...{
+      file: METERED,
+      from: 'event: { kind: "release", reason }',
+      to: 'event: { kind: "charge", amount: payment.amount }',
+    },
   },
   {
     name: "a reported charge counts twice as a payment ends",

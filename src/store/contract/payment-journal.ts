@@ -64,7 +64,7 @@ export interface PaymentJournal {
 
   /**
    * The operator decides: settles or fails the payment, and watches it. Settling queues the JobCall exactly once. Takes
-   * payments for which {@link "../rules/payments.ts".canClose} returns true.
+   * payments that {@link "../machine/payments.ts".PAYMENT_TRANSITIONS} lets the operator close.
    */
   closePayment(key: PaymentKey, closing: PaymentClosing): Promise<ClosePaymentOutcome>;
 

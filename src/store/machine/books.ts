@@ -1,7 +1,8 @@
 import type { MovementKind } from "../contract/books.ts";
 import type { NewMovementRow } from "../movement-row.ts";
+import type { SoldPayment } from "../payment-row.ts";
 import { HOUR_MS } from "../rules/payments.ts";
-import type { Effect, Reactions, Revenue, SoldPayment } from "./changes.ts";
+import type { Effect, Reactions, Revenue } from "./changes.ts";
 
 /** Decimals of a network's own coin. */
 const COIN_DECIMALS = 18;

@@ -1,16 +1,10 @@
 import { stringify } from "lossless-json";
 import type { CallbackEvent } from "../../core/callbacks.ts";
 import { CALLBACK_TRIED_MS } from "../contract/callback-ledger.ts";
+import type { SoldPayment } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
 import { transactionOf } from "./books.ts";
-import {
-  type Effect,
-  type EndedCall,
-  type Known,
-  paymentOf,
-  type Reactions,
-  type SoldPayment,
-} from "./changes.ts";
+import { type Effect, type EndedCall, type Known, paymentOf, type Reactions } from "./changes.ts";
 
 /** Callbacks to operators and buyers, with the JSON that they get. */
 export const CALLBACKS: Reactions = {

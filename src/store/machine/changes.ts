@@ -1,36 +1,10 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { EndpointRow, NewCallbackRow } from "../callback-row.ts";
 import type { NewMovementRow } from "../movement-row.ts";
-import type { PaymentRow } from "../payment-row.ts";
+import type { SoldPayment } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
 import type { TransactionRow } from "../transaction-row.ts";
-
-/** Columns of a payment that reactions read. */
-export const SOLD_COLUMNS = [
-  "call_id",
-  "state",
-  "service_id",
-  "job_index",
-  "network",
-  "asset",
-  "symbol",
-  "decimals",
-  "payer",
-  "pay_to",
-  "amount",
-  "price_wei",
-  "rate",
-  "settlement",
-  "block_number",
-  "reason",
-  "closed",
-  "ceiling",
-  "on_failure",
-  "callback_url",
-  "updated_at",
-] as const satisfies readonly (keyof PaymentRow)[];
-
-export type SoldPayment = Readonly<Pick<PaymentRow, (typeof SOLD_COLUMNS)[number]>>;
+import type { PaymentEvent } from "./payments.ts";
 
 /** Columns of a JobCall that ended. */
 export interface EndedCall {
@@ -78,10 +52,14 @@ export interface Revenue {
 
 /** Further write of the same commit, which a change causes. A payment or a refund that it writes is a change again. */
 export type Effect =
-  | { readonly kind: "payment"; readonly row: SoldPayment }
+  /** An event may decide a payment. */
+  | {
+      readonly kind: "payment";
+      readonly payment: SoldPayment;
+      readonly event: PaymentEvent;
+      readonly at: number;
+    }
   | { readonly kind: "refund"; readonly from: RefundRow["state"] | undefined; readonly row: RefundRow }
-  /** Watches a payment that the chain may still contradict. */
-  | { readonly kind: "watch"; readonly payment: SoldPayment; readonly since: number }
   | { readonly kind: "callback"; readonly row: NewCallbackRow }
   | { readonly kind: "movement"; readonly row: NewMovementRow }
   | { readonly kind: "revenue"; readonly revenue: Revenue };

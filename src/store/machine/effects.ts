@@ -1,13 +1,21 @@
 import type { EndpointRow, NewCallbackRow } from "../callback-row.ts";
 import type { NewMovementRow } from "../movement-row.ts";
+import type { SoldPayment } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
 import { BOOKS, sumsByHour } from "./books.ts";
 import { CALLBACKS } from "./callbacks.ts";
-import type { Change, Effect, Known, Reactions, Revenue, SoldPayment } from "./changes.ts";
+import type { Change, Effect, Known, Reactions, Revenue } from "./changes.ts";
 import { METERED } from "./metered.ts";
+import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
 import { REFUNDS } from "./refunds.ts";
 
 const REACTIONS: readonly Reactions[] = [METERED, REFUNDS, BOOKS, CALLBACKS];
+
+/** Rows of payments in a database, and the rows that their decisions change. */
+export type PaymentRows = PaymentFacts & {
+  /** Writes a payment as an event leaves it. */
+  change(payment: SoldPayment, before: SoldPayment): void;
+} & { readonly [Name in PaymentEffect]: (payment: SoldPayment, at: number) => void };
 
 /**
  * Effects of the changes of a commit, as far as both databases carry them out alike. Reactions run at once; a row that an
@@ -23,28 +31,40 @@ export abstract class Effects implements Known {
   abstract refundAccount(refund: RefundRow): string | null;
   abstract hasSucceeded(callId: number): boolean;
   abstract endpoints(): readonly EndpointRow[];
-  protected abstract changePayment(payment: SoldPayment): void;
+  protected abstract readonly paymentRows: PaymentRows;
   protected abstract changeRefund(refund: RefundRow): void;
-  abstract watch(payment: SoldPayment, since: number): void;
 
   /** Carries out the effects of a change. */
   note(change: Change): void {
     for (const effect of react(change, this)) this.apply(effect);
   }
 
+  /** Lets an event decide a payment. @returns the payment as it is then; undefined if the event changes nothing */
+  decide<Payment extends SoldPayment>(
+    before: Payment | undefined,
+    event: PaymentEvent,
+    at: number,
+  ): Payment | undefined {
+    const rows = this.paymentRows;
+    const decision = before && decidePayment(before, event, rows, at);
+    if (before === undefined || decision === undefined) return undefined;
+    const { payment, effects } = decision;
+    rows.change(payment, before);
+    for (const effect of effects) rows[effect](payment, at);
+    if (payment.state !== before.state) this.note({ kind: "paymentDecided", payment });
+    else this.note({ kind: "paymentContradicted", payment, at });
+    return payment;
+  }
+
   apply(effect: Effect): void {
     switch (effect.kind) {
       case "payment":
-        this.changePayment(effect.row);
-        this.note({ kind: "paymentDecided", payment: effect.row });
+        this.decide(effect.payment, effect.event, effect.at);
         break;
       case "refund":
         this.changeRefund(effect.row);
         if (effect.row.state !== effect.from)
           this.note({ kind: "refundChanged", from: effect.from, refund: effect.row });
-        break;
-      case "watch":
-        this.watch(effect.payment, effect.since);
         break;
       case "callback":
         this.#callbacks.push(effect.row);

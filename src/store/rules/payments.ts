@@ -1,12 +1,5 @@
-import type {
-  DecidedState,
-  PaymentClosing,
-  PaymentIntent,
-  PaymentRecord,
-  PaymentState,
-} from "../../core/payment.ts";
-import { type BeginPaymentOutcome, type UndecidedLimits, YOUNG_MS } from "../contract/payment-journal.ts";
-import type { PaymentRow } from "../payment-row.ts";
+import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
 
 /** Facts that decide whether a payment can begin. */
@@ -47,52 +40,6 @@ export function beginDecision(
   if (limits?.funds !== undefined && openUnits + BigInt(intent.amount) > BigInt(limits.funds))
     return { kind: "insufficient_funds" };
   return hasRoom ? { kind: "begin" } : { kind: "queue_full" };
-}
-
-/** States from which a payment can go into each decided state. */
-const OPEN_FOR: Readonly<Record<Exclude<DecidedState, "settling" | "released">, readonly PaymentState[]>> = {
-  settled: ["intent", "settling", "unresolved", "failed"],
-  failed: ["intent", "settling", "unresolved"],
-  unresolved: ["intent", "settling"],
-};
-
-/** Checks whether a payment can go from one state into another. A failed one only while its JobCall is kept. */
-export function canBecome(next: keyof typeof OPEN_FOR, state: PaymentState): boolean {
-  return OPEN_FOR[next].includes(state);
-}
-
-/**
- * Checks whether the operator can close a payment: one that jobgate cannot decide, an undecided one whose authorization
- * has ended, and, as paid, one that failed.
- */
-export function canClose(
-  { state, created_at, valid_before_secs }: PaymentRow,
-  as: PaymentClosing["as"],
-  now: number,
-): boolean {
-  if (state === "intent" || state === "settling")
-    return now - created_at >= YOUNG_MS && now >= valid_before_secs * 1000;
-  return state === "unresolved" || (state === "failed" && as === "paid");
-}
-
-/** JSON of the settlement response that the client of a closed payment is given. */
-export function closedSettlement({ payer, network }: PaymentRow, as: PaymentClosing["as"]): string {
-  const common = { payer, transaction: "", network };
-  return JSON.stringify(
-    as === "paid"
-      ? { success: true, ...common }
-      : {
-          success: false,
-          errorReason: "settlement_failed",
-          errorMessage: "The operator found that it was not paid.",
-          ...common,
-        },
-  );
-}
-
-/** Reason that the journal keeps with a settled payment: only one that had failed needs one. */
-export function settledReason({ state, reason }: PaymentRow): string | null {
-  return state === "failed" ? `recorded as failed before: ${reason}` : null;
 }
 
 /**

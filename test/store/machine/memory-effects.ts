@@ -1,18 +1,83 @@
 import type { EndpointRow } from "../../../src/store/callback-row.ts";
-import type { EndedCall, SoldPayment } from "../../../src/store/machine/changes.ts";
-import { Effects } from "../../../src/store/machine/effects.ts";
+import type { EndedCall } from "../../../src/store/machine/changes.ts";
+import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts";
+import type { PaymentEffect } from "../../../src/store/machine/payments.ts";
+import type { PaymentRow, SoldPayment } from "../../../src/store/payment-row.ts";
 import type { RefundRow } from "../../../src/store/refund-row.ts";
+
+/** Payments in memory, and what their decisions wrote. */
+export class MemoryPayments implements PaymentRows {
+  readonly rows = new Map<number, PaymentRow>();
+  readonly watched = new Map<number, number>();
+  /** Effects in the order in which they were carried out. */
+  readonly effects: PaymentEffect[] = [];
+  readonly #onQueued: (payment: SoldPayment) => void;
+
+  constructor(onQueued: (payment: SoldPayment) => void = () => {}) {
+    this.#onQueued = onQueued;
+  }
+
+  isWatched({ call_id }: SoldPayment): boolean {
+    return this.watched.has(call_id);
+  }
+
+  isIdentifierTaken({ call_id, payment_id }: SoldPayment): boolean {
+    return [...this.rows.values()].some(
+      (row) => row.call_id !== call_id && row.payment_id === payment_id && row.state !== "failed",
+    );
+  }
+
+  change(payment: SoldPayment): void {
+    const row = this.rows.get(payment.call_id);
+    if (row !== undefined) this.rows.set(payment.call_id, { ...row, ...payment });
+  }
+
+  queueCall(payment: SoldPayment): void {
+    this.effects.push("queueCall");
+    this.#onQueued(payment);
+  }
+
+  keepCall(): void {
+    this.effects.push("keepCall");
+  }
+
+  requeueCall(payment: SoldPayment): void {
+    this.effects.push("requeueCall");
+    this.#onQueued(payment);
+  }
+
+  freeNonce(): void {
+    this.effects.push("freeNonce");
+  }
+
+  useNonce(): void {
+    this.effects.push("useNonce");
+  }
+
+  watch({ call_id }: SoldPayment, at: number): void {
+    this.effects.push("watch");
+    this.watched.set(call_id, at);
+  }
+
+  endWatch({ call_id }: SoldPayment): void {
+    this.effects.push("endWatch");
+    this.watched.delete(call_id);
+  }
+}
 
 /** Effects on rows in memory. */
 export class MemoryEffects extends Effects {
-  readonly payments = new Map<number, SoldPayment>();
+  readonly paymentRows: MemoryPayments;
   readonly refunds = new Map<number, RefundRow>();
-  readonly watched = new Map<number, number>();
-  readonly succeeded = new Set<number>();
-  readonly operatorsUrls: EndpointRow[] = [];
+  readonly #succeeded = new Set<number>();
 
-  payment(callId: number): SoldPayment | undefined {
-    return this.payments.get(callId);
+  constructor(payments = new MemoryPayments()) {
+    super();
+    this.paymentRows = payments;
+  }
+
+  payment(callId: number): PaymentRow | undefined {
+    return this.paymentRows.rows.get(callId);
   }
 
   refund(callId: number): RefundRow | undefined {
@@ -24,30 +89,23 @@ export class MemoryEffects extends Effects {
   }
 
   hasSucceeded(callId: number): boolean {
-    return this.succeeded.has(callId);
+    return this.#succeeded.has(callId);
   }
 
   endpoints(): readonly EndpointRow[] {
-    return this.operatorsUrls;
+    return [];
   }
 
-  watch({ call_id }: SoldPayment, since: number): void {
-    this.watched.set(call_id, since);
-  }
-
-  /** Acks a JobCall. @returns the events that buyers and the operator are called back about */
+  /** Acks a JobCall. @returns the events that the buyer is called back about */
   finish(call: EndedCall, charge: string | null, at: number): string[] {
-    this.succeeded.add(call.call_id);
+    this.#succeeded.add(call.call_id);
     this.note({ kind: "finished", call, charge, at });
     return this.events();
   }
 
+  /** Returns the events since the last call that the buyer is called back about. */
   events(): string[] {
     return this.takeAdded().callbacks.map(({ event }) => event);
-  }
-
-  protected changePayment(payment: SoldPayment): void {
-    this.payments.set(payment.call_id, payment);
   }
 
   protected changeRefund(refund: RefundRow): void {

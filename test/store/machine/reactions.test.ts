@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PaymentState } from "../../../src/core/payment.ts";
-import type { EndedCall, SoldPayment } from "../../../src/store/machine/changes.ts";
-import { toPaymentRow } from "../../../src/store/payment-row.ts";
+import type { EndedCall } from "../../../src/store/machine/changes.ts";
+import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
 import { paymentIntent, START_MS } from "../store-fixtures.ts";
 import { MemoryEffects } from "./memory-effects.ts";
 
@@ -13,12 +13,12 @@ const REFUNDED = { amount: "1001", onFailure: "refund", callbackUrl: "https://bu
 function beside(state: PaymentState, ceiling: string | null = "1001"): MemoryEffects {
   const effects = new MemoryEffects();
   const row = { ...toPaymentRow(paymentIntent(1, REFUNDED), CALL.call_id, START_MS), state, ceiling };
-  effects.payments.set(CALL.call_id, row);
+  effects.paymentRows.rows.set(CALL.call_id, row);
   return effects;
 }
 
 const stateIn = (effects: MemoryEffects) => {
-  const { state, amount, reason } = effects.payment(CALL.call_id) as SoldPayment;
+  const { state, amount, reason } = effects.payment(CALL.call_id) as PaymentRow;
   return { state, amount, reason };
 };
 
@@ -27,14 +27,14 @@ describe("a payment by use", () => {
     const effects = beside("authorized");
     effects.finish(CALL, "400", NOW);
     expect(stateIn(effects)).toEqual({ state: "settling", amount: "400", reason: null });
-    expect(effects.watched.size).toBe(0);
+    expect(effects.paymentRows.watched.size).toBe(0);
   });
 
   test("is released and watched if its runner charges nothing", () => {
     const effects = beside("authorized");
     effects.finish(CALL, "0", NOW);
     expect(stateIn(effects)).toMatchObject({ state: "released", amount: "0" });
-    expect([...effects.watched]).toEqual([[CALL.call_id, NOW]]);
+    expect([...effects.paymentRows.watched]).toEqual([[CALL.call_id, NOW]]);
   });
 
   test("is released and watched if its job fails, with the job's reason", () => {
@@ -42,7 +42,7 @@ describe("a payment by use", () => {
     effects.note({ kind: "deadLettered", call: CALL, reason: "no ink".padEnd(600, "."), at: NOW });
     const reason = "no ink".padEnd(500, ".");
     expect(stateIn(effects)).toEqual({ state: "released", amount: "0", reason });
-    expect([...effects.watched]).toEqual([[CALL.call_id, NOW]]);
+    expect([...effects.paymentRows.watched]).toEqual([[CALL.call_id, NOW]]);
   });
 
   test.each(["settling", "settled", "failed", "unresolved", "released"] as const)(
@@ -65,10 +65,10 @@ describe("the buyer of a job", () => {
   test("is called back about a job by use only once its charge is certain", () => {
     const effects = beside("authorized");
     expect(effects.finish(CALL, "400", NOW)).toEqual([]);
-    const settling = effects.payment(CALL.call_id) as SoldPayment;
-    effects.apply({ kind: "payment", row: { ...settling, state: "unresolved" } });
+    effects.decide(effects.payment(CALL.call_id), { kind: "leaveUnresolved", reason: "no answer" }, NOW);
     expect(effects.events()).toEqual([]);
-    effects.apply({ kind: "payment", row: { ...settling, state: "settled" } });
+    const paid = { settlement: "{}", blockNumber: undefined, amount: undefined };
+    effects.decide(effects.payment(CALL.call_id), { kind: "settle", ...paid }, NOW);
     expect(effects.events()).toEqual(["call.finished"]);
   });
 

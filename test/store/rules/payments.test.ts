@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { PaymentState } from "../../../src/core/payment.ts";
-import { type BeginFacts, beginDecision, canBecome, isBalanced } from "../../../src/store/rules/payments.ts";
+import { type BeginFacts, beginDecision, isBalanced } from "../../../src/store/rules/payments.ts";
 import { callerNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
 
 const intent = paymentIntent(1, { callerNonce: callerNonce("n") });
@@ -58,15 +57,6 @@ test("A payment begins only if the payer's funds cover it beside the open paymen
   expect(kindFor(5n, "15")).toBe("begin");
   expect(kindFor(6n, "15")).toBe("insufficient_funds");
   expect(kindFor(6n)).toBe("begin");
-});
-
-test("Only open payments can be decided, except that a failed one can be settled, and settled is final", () => {
-  const ended = ["settled", "failed", "authorized", "released"] as const;
-  const states: PaymentState[] = ["intent", "settling", "unresolved", ...ended];
-  const open = ["intent", "settling", "unresolved"];
-  expect(states.filter((state) => canBecome("settled", state))).toEqual([...open, "failed"]);
-  expect(states.filter((state) => canBecome("failed", state))).toEqual(open);
-  expect(states.filter((state) => canBecome("unresolved", state))).toEqual(["intent", "settling"]);
 });
 
 test("The journal balances while each settled payment has one JobCall, and each dead one is kept, refunded or owed", () => {

@@ -54,20 +54,15 @@ const USE_AGAIN = statement(
 
 /** Nonces of delegated callers that a batch may use up or free, each used by one payment until it expires. */
 export class CallerNonces {
-  readonly #asked: readonly CallerNonce[];
   readonly #known = new Map<string, NonceRow>();
   readonly #used: NonceRow[] = [];
   readonly #freed: NonceRow[] = [];
   readonly #usedAgain: NonceRow[] = [];
 
-  /** @param asked nonces that payments of the batch may use up */
-  constructor(asked: readonly CallerNonce[]) {
-    this.#asked = asked;
-  }
-
-  async load(sql: Sql): Promise<void> {
-    if (this.#asked.length === 0) return;
-    const rows = this.#asked.map((nonce) => toRow(nonce, 0));
+  /** @param asked nonces that the batch may use up */
+  async load(sql: Sql, asked: readonly CallerNonce[]): Promise<void> {
+    if (asked.length === 0) return;
+    const rows = asked.map((nonce) => toRow(nonce, 0));
     const found = await sql.run(SELECT, [
       rows.map(({ caller }) => caller),
       rows.map(({ service_id }) => service_id),

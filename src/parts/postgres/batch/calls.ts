@@ -8,7 +8,8 @@ import type {
   Progress,
 } from "../../../store/contract/work-queue.ts";
 import type { EndedCall } from "../../../store/machine/changes.ts";
-import { charged, decidedCharge } from "../../../store/machine/metered.ts";
+import { decidedCharge } from "../../../store/machine/metered.ts";
+import { chargeEvent } from "../../../store/machine/payments.ts";
 import type { Outcome } from "../../../store/operations.ts";
 import { type CallStep, STREAM_ENDED, withStep } from "../../../store/rules/call-steps.ts";
 import {
@@ -242,7 +243,7 @@ export class CallsPart implements BatchPart {
     if (payment === undefined || charge === undefined) return { kind: "not_open" };
     if (amount === undefined)
       return { kind: "buried", buried: this.#bury(row, AUTHORIZATION_ENDED, context) };
-    context.effects.apply({ kind: "payment", row: charged(payment, amount, context.now) });
+    context.effects.decide(payment, chargeEvent(amount), context.now);
     return { kind: "charged", charge };
   }
 

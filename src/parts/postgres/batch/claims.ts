@@ -165,7 +165,7 @@ export async function runClaims(
     if (entry?.name === "claim") entry.decide({ calls, buried: reported, suspectsLeft });
     else entry?.decide(reported);
   }
-  if (allBuried.length > 0) await effects.write(sql);
+  if (allBuried.length > 0) await effects.write(context);
 }
 
 /** Result of one claim. */

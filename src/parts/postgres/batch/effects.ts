@@ -1,17 +1,19 @@
+import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import { type EndpointRow, NEW_CALLBACK_COLUMNS } from "../../../store/callback-row.ts";
 import type { BuriedCall } from "../../../store/contract/work-queue.ts";
-import { type EndedCall, paymentOf, SOLD_COLUMNS, type SoldPayment } from "../../../store/machine/changes.ts";
+import { type EndedCall, paymentOf } from "../../../store/machine/changes.ts";
 import { Effects } from "../../../store/machine/effects.ts";
 import { decidedCharge } from "../../../store/machine/metered.ts";
 import { MOVEMENT_COLUMN_LIST } from "../../../store/movement-row.ts";
+import { SOLD_COLUMNS, type SoldPayment } from "../../../store/payment-row.ts";
 import {
   CHANGED_REFUND_COLUMNS,
   REFUND_COLUMN_LIST,
   REFUND_COLUMNS,
   type RefundRow,
 } from "../../../store/refund-row.ts";
-import { LostRace } from "../connection/database-errors.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
+import { PostgresPaymentRows, type WriteContext } from "./payment-rows.ts";
 
 const SOLD_PAYMENTS = statement<SoldPayment>(
   "sold_payments",
@@ -30,25 +32,12 @@ const REFUND_ACCOUNTS = statement<{ call_id: number; account: string | null }>(
        ON sent.network = refunds.network || '/refunds' AND sent.reference = refunds.reference
     WHERE call_id = ANY ($1::bigint[])`,
 );
-const CHANGE_PAYMENTS = statement<{ call_id: number }>(
-  "change_payments",
-  `UPDATE jobgate.payments AS payment
-      SET state = new.state, amount = new.amount, reason = new.reason, updated_at = new.updated_at
-     FROM json_populate_recordset(NULL::jobgate.payments, $1::json) AS new
-    WHERE payment.call_id = new.call_id AND payment.state = 'authorized' RETURNING payment.call_id`,
-);
 const WRITE_REFUNDS = statement(
   "write_refunds",
   `INSERT INTO jobgate.refunds (${REFUND_COLUMNS.join()})
    SELECT ${REFUND_COLUMNS.join()} FROM json_populate_recordset(NULL::jobgate.refunds, $1::json) ORDER BY call_id
    ON CONFLICT (call_id) DO UPDATE
      SET ${CHANGED_REFUND_COLUMNS.map((column) => `${column} = excluded.${column}`).join()}`,
-);
-const WATCH_PAYMENTS = statement(
-  "watch_payments",
-  `INSERT INTO jobgate.watched_payments (call_id, since, is_by_use)
-   SELECT call_id, since, is_by_use FROM json_populate_recordset(NULL::jobgate.watched_payments, $1::json)
-   ON CONFLICT (call_id) DO UPDATE SET since = excluded.since`,
 );
 const INSERT_CALLBACKS = statement(
   "insert_callbacks",
@@ -75,15 +64,13 @@ const ADD_REVENUE = statement(
  * effects together with the rows that it changes. Neither takes a round trip of its own.
  */
 export class PostgresEffects extends Effects {
+  readonly paymentRows = new PostgresPaymentRows();
   readonly #neededPayments = new Set<number>();
   readonly #neededRefunds = new Set<number>();
-  readonly #payments = new Map<number, SoldPayment>();
   readonly #refunds = new Map<number, RefundRow>();
   readonly #refundAccounts = new Map<number, string | null>();
   readonly #succeeded = new Set<number>();
-  readonly #changedPayments = new Set<number>();
   readonly #changedRefunds = new Set<number>();
-  readonly #watched = new Map<number, object>();
   #endpoints: readonly EndpointRow[] = [];
 
   /** Lets {@link load} read payments, by call ID. */
@@ -98,7 +85,7 @@ export class PostgresEffects extends Effects {
 
   /** Reads what is needed, as it is once the rows before are locked. Sends its statements before it first waits. */
   async load(sql: Sql): Promise<void> {
-    const paid = [...this.#neededPayments].filter((callId) => !this.#payments.has(callId));
+    const paid = [...this.#neededPayments].filter((callId) => this.payment(callId) === undefined);
     const refunded = numberArray([...this.#neededRefunds].filter((callId) => !this.#refunds.has(callId)));
     this.#neededPayments.clear();
     this.#neededRefunds.clear();
@@ -108,15 +95,18 @@ export class PostgresEffects extends Effects {
       refunded === "{}" ? [] : sql.run(REFUND_ACCOUNTS, [refunded]),
     ]);
     // Those that the batch itself may change are live.
-    for (const row of payments) if (!this.#payments.has(row.call_id)) this.#payments.set(row.call_id, row);
+    for (const row of payments) if (this.payment(row.call_id) === undefined) this.paymentRows.use(row);
     for (const row of refunds) this.#refunds.set(row.call_id, row);
     for (const { call_id, account } of accounts) this.#refundAccounts.set(call_id, account);
   }
 
-  /** Uses the row of a payment that the batch may change, and changes in place. */
-  use(payment: SoldPayment, hasSucceeded: boolean): void {
-    this.#payments.set(payment.call_id, payment);
-    if (hasSucceeded) this.#succeeded.add(payment.call_id);
+  /** Locks payments by key. Sends its statements before it first waits. */
+  async lockPayments(
+    sql: Sql,
+    keys: readonly PaymentKey[],
+    intents: readonly PaymentIntent[],
+  ): Promise<void> {
+    for (const callId of await this.paymentRows.load(sql, keys, intents)) this.#succeeded.add(callId);
   }
 
   useEndpoints(endpoints: readonly EndpointRow[]): void {
@@ -124,7 +114,7 @@ export class PostgresEffects extends Effects {
   }
 
   payment(callId: number): SoldPayment | undefined {
-    return this.#payments.get(callId);
+    return this.paymentRows.get(callId);
   }
 
   refund(callId: number): RefundRow | undefined {
@@ -157,48 +147,29 @@ export class PostgresEffects extends Effects {
     return released === undefined ? buried : { ...buried, released };
   }
 
-  watch({ call_id, ceiling }: SoldPayment, since: number): void {
-    this.#watched.set(call_id, { call_id, since, is_by_use: ceiling !== null });
-  }
-
   /**
    * Writes what was caused since the last call. Sends its statements before it first waits.
-   * @throws LostRace when another batch has charged a payment meanwhile
+   * @throws LostRace when another batch has decided a payment meanwhile
    */
-  async write(sql: Sql): Promise<void> {
+  async write(context: WriteContext): Promise<void> {
+    const { sql } = context;
     const { movements, callbacks, revenue } = this.takeAdded();
     const sums = revenue.map((sum) => ({ ...sum, amount: String(sum.amount) }));
-    const payments = taken(this.#changedPayments, this.#payments);
-    const refunds = taken(this.#changedRefunds, this.#refunds);
-    const watched = [...this.#watched.values()];
-    this.#watched.clear();
-    const [changed] = await Promise.all([
-      payments.length === 0 ? [] : sql.run(CHANGE_PAYMENTS, [toJson(payments)]),
+    const refunds = [...this.#changedRefunds].flatMap((callId) => this.#refunds.get(callId) ?? []);
+    this.#changedRefunds.clear();
+    await Promise.all([
+      this.paymentRows.write(context),
       refunds.length === 0 ? [] : sql.run(WRITE_REFUNDS, [toJson(refunds)]),
-      watched.length === 0 ? [] : sql.run(WATCH_PAYMENTS, [toJson(watched)]),
       callbacks.length === 0 ? [] : sql.run(INSERT_CALLBACKS, [toJson(callbacks)]),
       movements.length === 0 ? [] : sql.run(INSERT_MOVEMENTS, [toJson(movements)]),
       sums.length === 0 ? [] : sql.run(ADD_REVENUE, [toJson(sums)]),
     ]);
-    if (changed.length !== payments.length) throw new LostRace("a payment was charged meanwhile");
-  }
-
-  protected changePayment(payment: SoldPayment): void {
-    this.#payments.set(payment.call_id, payment);
-    this.#changedPayments.add(payment.call_id);
   }
 
   protected changeRefund(refund: RefundRow): void {
     this.#refunds.set(refund.call_id, refund);
     this.#changedRefunds.add(refund.call_id);
   }
-}
-
-/** Takes the changed rows out of a set of their call IDs. */
-function taken<Row>(changed: Set<number>, rows: ReadonlyMap<number, Row>): Row[] {
-  const callIds = [...changed];
-  changed.clear();
-  return callIds.flatMap((callId) => rows.get(callId) ?? []);
 }
 
 function toJson(rows: readonly object[]): string {

@@ -11,17 +11,19 @@ import {
 } from "../shared-statements.ts";
 import { type Sql, statement } from "../sql.ts";
 
-export type KnownRow = PaymentRow & {
-  is_watched?: boolean;
+/** Payment that the batch has locked, with what is known beside it. */
+type LockedRow = PaymentRow & {
+  readonly state_before: PaymentRow["state"];
+  readonly is_watched: boolean;
   /** Another payment under its identifier did not fail. */
-  is_identifier_taken?: boolean;
-  /** True if the JobCall of the payment was acked. Read only for a payment by use. */
-  has_succeeded?: boolean;
+  readonly is_identifier_taken: boolean;
+  /** The JobCall of the payment was acked. Read only for a payment by use. */
+  readonly has_succeeded: boolean;
 };
 
 // Ordered alike in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
 // is read beside it, as it was before the wait.
-const LOCK_PAYMENTS = statement<KnownRow & { readonly state_before: PaymentRow["state"] }>(
+const LOCK_PAYMENTS = statement<LockedRow>(
   "lock_payments",
   `SELECT ${PAYMENT_COLUMN_LIST},
           (SELECT state FROM jobgate.payments AS before WHERE before.call_id = payments.call_id) AS state_before,
@@ -40,17 +42,22 @@ const LOCK_PAYMENTS = statement<KnownRow & { readonly state_before: PaymentRow["
 
 /** Payments that a batch changes or begins again, with what the batch has changed of them so far. */
 export class KnownPayments {
-  readonly #byKey = new Map<string, KnownRow>();
-  readonly #byFingerprint = new Map<string, KnownRow>();
-  readonly #byIdentifier = new Map<string, KnownRow>();
-  #locked: readonly KnownRow[] = [];
+  readonly #rows = new Map<number, PaymentRow>();
+  readonly #byKey = new Map<string, number>();
+  readonly #byFingerprint = new Map<string, number>();
+  readonly #byIdentifier = new Map<string, number>();
 
   /**
    * @param keys payments to lock
    * @param intents payments that the batch may begin
+   * @returns the payments that the batch may change
    * @throws LostRace when another batch has decided a payment meanwhile: what is read beside it is from before
    */
-  async load(sql: Sql, keys: readonly PaymentKey[], intents: readonly PaymentIntent[]): Promise<void> {
+  async load(
+    sql: Sql,
+    keys: readonly PaymentKey[],
+    intents: readonly PaymentIntent[],
+  ): Promise<readonly LockedRow[]> {
     const fingerprints = intents.map(({ fingerprint }) => fingerprint);
     const identifiers = intents.flatMap(({ key, paymentId }) =>
       paymentId === undefined ? [] : { payer: key.payer, id: paymentId },
@@ -62,40 +69,41 @@ export class KnownPayments {
     ]);
     if (locked.some(({ state, state_before }) => state_before !== state))
       throw new LostRace("a payment was decided meanwhile");
-    this.#locked = locked;
     // The locked rows last: those are the rows that change.
     for (const row of [...alike, ...identified, ...locked]) this.add(row);
+    return locked;
   }
 
-  /** Returns the payments that the batch may change. */
-  locked(): readonly KnownRow[] {
-    return this.#locked;
+  /** Adds a payment, or replaces it. */
+  add(row: PaymentRow): void {
+    const { call_id: callId } = row;
+    this.#rows.set(callId, row);
+    this.#byKey.set(keyText(row), callId);
+    this.#byFingerprint.set(row.fingerprint, callId);
+    if (row.payment_id !== null && row.state !== "failed")
+      this.#byIdentifier.set(identifierText(row), callId);
   }
 
-  add(row: KnownRow): void {
-    this.#byKey.set(keyText(row), row);
-    this.#byFingerprint.set(row.fingerprint, row);
-    if (row.payment_id !== null && row.state !== "failed") this.#byIdentifier.set(identifierText(row), row);
+  get(callId: number | undefined): PaymentRow | undefined {
+    return callId === undefined ? undefined : this.#rows.get(callId);
   }
 
-  find(key: PaymentKey): KnownRow | undefined {
-    return this.#byKey.get(keyText(normalKey(key)));
+  find(key: PaymentKey): PaymentRow | undefined {
+    return this.get(this.#byKey.get(keyText(normalKey(key))));
   }
 
   /** Finds the payment that an intent repeats: the very same one, or one that did not fail under its identifier. */
-  findRepeated({ key, fingerprint, paymentId }: PaymentIntent): KnownRow | undefined {
+  findRepeated({ key, fingerprint, paymentId }: PaymentIntent): PaymentRow | undefined {
     const identifier = { payer: normalKey(key).payer, payment_id: paymentId ?? null };
-    return this.find(key) ?? this.#byFingerprint.get(fingerprint) ?? this.#findByIdentifier(identifier);
+    return (
+      this.find(key) ?? this.get(this.#byFingerprint.get(fingerprint)) ?? this.findByIdentifier(identifier)
+    );
   }
 
-  /** Checks whether another payment, which did not fail, has the identifier of a failed one. */
-  isIdentifierTaken(failed: KnownRow): boolean {
-    return failed.is_identifier_taken === true || this.#findByIdentifier(failed) !== undefined;
-  }
-
-  #findByIdentifier(identifier: Pick<PaymentRow, "payer" | "payment_id">): KnownRow | undefined {
+  /** Finds the payment under an identifier that did not fail. */
+  findByIdentifier(identifier: Pick<PaymentRow, "payer" | "payment_id">): PaymentRow | undefined {
     if (identifier.payment_id === null) return undefined;
-    const row = this.#byIdentifier.get(identifierText(identifier));
+    const row = this.get(this.#byIdentifier.get(identifierText(identifier)));
     // It may have failed in this batch.
     return row?.state === "failed" ? undefined : row;
   }

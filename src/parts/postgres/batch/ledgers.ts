@@ -54,10 +54,14 @@ export function ledgersPart(
   const quoteEntries = entriesOf(entries, "saveQuote");
   const secretEntries = entriesOf(entries, "keepSecret");
   const nonceEntries = entriesOf(entries, "useCallerNonce");
-  const nonces = new CallerNonces(nonceEntries.map(({ input: [nonce] }) => nonce));
+  const nonces = new CallerNonces();
   return {
     callIds: 0,
-    load: (sql) => nonces.load(sql),
+    load: (sql) =>
+      nonces.load(
+        sql,
+        nonceEntries.map(({ input: [nonce] }) => nonce),
+      ),
     async write({ sql, now }) {
       for (const { input, decide } of nonceEntries) decide(useNonce(nonces, input[0], now));
       await Promise.all([

@@ -96,7 +96,7 @@ export async function runBatch(
   };
   const steps = [
     ...parts.map((part) => part.write(context)),
-    effects.write(sql),
+    effects.write(context),
     runClaims(entriesOf(entries, "claim", "expireLeases"), context),
   ];
   const noteFailure = () => {

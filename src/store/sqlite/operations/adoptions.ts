@@ -1,7 +1,7 @@
 import { type AdoptedPaymentRow, toAdoptedPayment, toAdoptedPaymentRow } from "../../adopted-payment-row.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import { PaymentFinder } from "./payments.ts";
+import { PaymentFinder } from "./payment-finder.ts";
 
 export function adoptionOperations(database: Database): OperationTable<"adoptPayment"> {
   const payments = new PaymentFinder(database);

@@ -1,23 +1,23 @@
 import { type EndpointRow, NEW_CALLBACK_COLUMNS, type NewCallbackRow } from "../../callback-row.ts";
-import { SOLD_COLUMNS, type SoldPayment } from "../../machine/changes.ts";
 import { Effects } from "../../machine/effects.ts";
 import { MOVEMENT_COLUMNS, type NewMovementRow } from "../../movement-row.ts";
+import { SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
 import { CHANGED_REFUND_COLUMNS, REFUND_COLUMNS, type RefundRow } from "../../refund-row.ts";
 import { type Database, prepareInsert, prepareRows, type Statement } from "../driver.ts";
+import type { SqlitePaymentRows } from "./payment-rows.ts";
 
 /** Divides an amount into two parts: amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
 const LOW_PART = 10n ** 9n;
 
 /** Effects in one file. Rows that the next operation may read are written at once, rows that are only added at the end. */
 export class SqliteEffects extends Effects {
+  protected readonly paymentRows: SqlitePaymentRows;
   readonly #selectPayments: (parameters: readonly [json: string]) => SoldPayment[];
   readonly #selectRefund: Statement<RefundRow>;
   readonly #selectAccount: Statement<{ account: string | null }>;
   readonly #selectSucceeded: Statement<unknown>;
   readonly #selectEndpoints: Statement<EndpointRow>;
-  readonly #updatePayment: Statement<unknown>;
   readonly #upsertRefund: (row: RefundRow) => void;
-  readonly #watch: Statement<unknown>;
   readonly #insertMovement: (row: NewMovementRow) => void;
   readonly #insertCallback: (row: NewCallbackRow) => void;
   readonly #addRevenue: Statement<unknown>;
@@ -26,8 +26,9 @@ export class SqliteEffects extends Effects {
   /** Undefined: not read since they may have changed. */
   #endpoints: readonly EndpointRow[] | undefined;
 
-  constructor(database: Database) {
+  constructor(database: Database, paymentRows: SqlitePaymentRows) {
     super();
+    this.paymentRows = paymentRows;
     this.#selectPayments = prepareRows<SoldPayment>(
       database,
       SOLD_COLUMNS,
@@ -41,9 +42,6 @@ export class SqliteEffects extends Effects {
       "SELECT 1 FROM finished_calls WHERE call_id = ? AND state = 'succeeded'",
     );
     this.#selectEndpoints = database.prepare("SELECT url, host, events FROM callback_endpoints");
-    this.#updatePayment = database.prepare(
-      "UPDATE payments SET state = ?, amount = ?, reason = ?, updated_at = ? WHERE call_id = ?",
-    );
     this.#upsertRefund = prepareInsert(
       database,
       "refunds",
@@ -51,7 +49,6 @@ export class SqliteEffects extends Effects {
       `ON CONFLICT (call_id) DO UPDATE
          SET ${CHANGED_REFUND_COLUMNS.map((column) => `${column} = excluded.${column}`).join()}`,
     );
-    this.#watch = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?)");
     this.#insertMovement = prepareInsert(database, "movements", MOVEMENT_COLUMNS);
     this.#insertCallback = prepareInsert(
       database,
@@ -114,15 +111,6 @@ export class SqliteEffects extends Effects {
     this.takeAdded();
     this.#payments.clear();
     this.forgetEndpoints();
-  }
-
-  watch({ call_id, ceiling }: Pick<SoldPayment, "call_id" | "ceiling">, since: number): void {
-    this.#watch.run([call_id, since, ceiling === null ? 0 : 1]);
-  }
-
-  protected changePayment({ state, amount, reason, updated_at, call_id }: SoldPayment): void {
-    this.#updatePayment.run([state, amount, reason, updated_at, call_id]);
-    this.#payments.delete(call_id);
   }
 
   protected changeRefund(refund: RefundRow): void {

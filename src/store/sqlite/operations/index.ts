@@ -13,6 +13,7 @@ import { ledgerLookups, ledgerOperations } from "./ledgers.ts";
 import { callLookups, paymentLookups } from "./lookups.ts";
 import { NewCalls } from "./new-calls.ts";
 import { operatorLists } from "./operator-lists.ts";
+import { SqlitePaymentRows } from "./payment-rows.ts";
 import { paymentOperations } from "./payments.ts";
 import { refundLookups, refundOperations } from "./refunds.ts";
 import { refusedPaymentLookups, refusedPaymentOperations } from "./refused-payments.ts";
@@ -33,7 +34,7 @@ export function writeOperations(
   readonly effects: SqliteEffects;
 } {
   const newCalls = new NewCalls(database);
-  const effects = new SqliteEffects(database);
+  const effects = new SqliteEffects(database, new SqlitePaymentRows(database, capacity, undecided));
   const jobCalls = new JobCalls(database, capacity, newCalls, effects);
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   const transactions = transactionOperations(database, effects);

@@ -4,7 +4,6 @@ import type { BuriedCall, Charge, DecidedCharge, JobResult } from "../../contrac
 import { type EndedCall, paymentOf } from "../../machine/changes.ts";
 import { decidedCharge } from "../../machine/metered.ts";
 import type { Capacity, NewCall } from "../../new-call.ts";
-import type { PaymentRow } from "../../payment-row.ts";
 import { LEASE_EXPIRED, MAX_STEP_REASON, MAX_STEPS } from "../../rules/call-steps.ts";
 import { chargedUnits } from "../../rules/charges.ts";
 import { usedUpReason } from "../../rules/leases.ts";
@@ -51,8 +50,6 @@ export class JobCalls {
   readonly #bury: Statement<EndedCall>;
   readonly #selectLastReason: Statement<{ reason: string | null }>;
   readonly #deleteCalls: Statement<unknown>;
-  readonly #deleteHeldCall: Statement<unknown>;
-  readonly #insertKept: Statement<unknown>;
   readonly #deleteBodies: Statement<unknown>;
   readonly #insertSucceeded: Statement<unknown>;
   readonly #insertDropped: Statement<unknown>;
@@ -76,11 +73,6 @@ export class JobCalls {
     );
     this.#deleteCalls = database.prepare(
       "DELETE FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
-    );
-    this.#deleteHeldCall = database.prepare("DELETE FROM job_calls WHERE call_id = ? AND state = 'held'");
-    this.#insertKept = database.prepare(
-      `INSERT INTO job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
-       VALUES (?, 'x402', ?, ?, 'ready', ?)`,
     );
     this.#deleteBodies = database.prepare(
       "DELETE FROM job_bodies WHERE call_id IN (SELECT value FROM json_each(?))",
@@ -146,18 +138,6 @@ export class JobCalls {
   /** Notes that a dead letter is unfinished again. The operator decided that: it may exceed max_pending. */
   revived(callId: number): void {
     this.#effects.note({ kind: "revived", callId });
-    this.#capacity.adjust(1);
-  }
-
-  /** Takes the JobCall of a failed payment out of the queue, and keeps its body. */
-  removeHeld(callId: number): void {
-    this.#deleteHeldCall.run([callId]);
-    this.#capacity.adjust(-1);
-  }
-
-  /** Queues the JobCall of a failed payment that turned out paid. */
-  requeueKept({ call_id, job_index, service_id }: PaymentRow, now: number): void {
-    this.#insertKept.run([call_id, String(job_index), service_id, now]);
     this.#capacity.adjust(1);
   }
 

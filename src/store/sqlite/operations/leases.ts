@@ -1,6 +1,7 @@
 import type { AckedLease, DecidedCharge, EndedLease, Lease } from "../../contract/work-queue.ts";
 import type { EndedCall } from "../../machine/changes.ts";
-import { charged, decidedCharge } from "../../machine/metered.ts";
+import { decidedCharge } from "../../machine/metered.ts";
+import { chargeEvent } from "../../machine/payments.ts";
 import { STREAM_ENDED } from "../../rules/call-steps.ts";
 import { AUTHORIZATION_ENDED, type ChargeColumns, chargeAtEnd, chargedUnits } from "../../rules/charges.ts";
 import {
@@ -118,7 +119,7 @@ export function leaseOperations(
       if (payment === undefined || charge === undefined) return { kind: "not_open" };
       if (amount === undefined)
         return { kind: "buried", buried: jobCalls.bury(callId, AUTHORIZATION_ENDED, now) };
-      effects.apply({ kind: "payment", row: charged(payment, amount, now) });
+      effects.decide(payment, chargeEvent(amount), now);
       return { kind: "charged", charge };
     },
 

@@ -1,7 +1,7 @@
 import type { SavedQuote } from "../../contract/price-ledgers.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import { CallerNonces } from "./payments.ts";
+import { CallerNonces } from "./caller-nonces.ts";
 
 /** Ended offers that are deleted with each write: more than a write adds, so that they never pile up. */
 const OFFERS_FORGOTTEN_AT_ONCE = 100;

@@ -9,7 +9,8 @@ import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
 import { JUST_DUE_MS } from "../../rules/leases.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import { CallerNonces, PaymentFinder } from "./payments.ts";
+import { CallerNonces } from "./caller-nonces.ts";
+import { PaymentFinder } from "./payment-finder.ts";
 
 export function paymentLookups(
   database: Database,
