@@ -1,7 +1,9 @@
-import { type ConfigSource, type LoadConfigResult, loadConfigWith } from "./config/load-config.ts";
-import { partKeys } from "./load-parts.ts";
+import { type ConfigSource, loadConfigWith, loadStorePlaceWith } from "./config/load-config.ts";
+import { partKeys, storeTables } from "./load-parts.ts";
 
 /** Reads and checks a configuration for this build, with what its parts bring. */
-export async function loadConfig(source: ConfigSource): Promise<LoadConfigResult> {
-  return loadConfigWith(partKeys(), source);
-}
+export const loadConfig = (source: ConfigSource) => loadConfigWith(partKeys(), source);
+
+/** Reads where the store is, for commands that look at it beside the process that serves it. */
+export const loadStorePlace = (file: Parameters<typeof loadStorePlaceWith>[1]) =>
+  loadStorePlaceWith(storeTables(), file);

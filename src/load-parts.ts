@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { Config, PeerProblem } from "./config/config.ts";
+import type { ConfigTable } from "./config/config-table.ts";
 import type { PartKeys } from "./config/load-config.ts";
 import type { OfferedTelemetry, Part, StoreKind } from "./part.ts";
 import * as faces from "./parts.ts";
@@ -17,6 +18,11 @@ export function partKeys(): PartKeys {
     entries: PARTS.flatMap(({ entries }) => entries ?? []),
     methods: PARTS.flatMap(({ tokenMethod }) => tokenMethod ?? []),
   };
+}
+
+/** Returns the tables of the parts that open stores. */
+export function storeTables(): readonly ConfigTable[] {
+  return PARTS.flatMap(({ store, table }) => (store && table) ?? []);
 }
 
 /** @returns the first telemetry that a part offers */

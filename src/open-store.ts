@@ -1,39 +1,39 @@
 import type { Logger } from "pino";
-import type { StoreConfig } from "./config/config.ts";
+import type { StoreConfig, StorePlace } from "./config/config.ts";
 import { encodeJobCall } from "./delivery/job-call-codec.ts";
 import type { StoreKind } from "./part.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
-import type { StoreOptions } from "./store/create-store.ts";
+import type { StoreOptions, StoreWait } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
 
 const SQLITE = "sqlite:";
+
+/** Without tables of parts, they have their defaults. */
+type AnyPlace = Pick<StorePlace, "url"> & Partial<StorePlace>;
 
 /**
  * Opens the store that the configuration names: the core's `sqlite:PATH`, or one whose scheme a part knows. The code of a
  * kind that is not used is not loaded.
  */
 export async function openStore(
-  { url, maxPending, ...connection }: StoreConfig,
+  { url, maxPending, parts = new Map() }: AnyPlace & Pick<StoreConfig, "maxPending">,
   logger: Logger,
-  hooks: Pick<StoreOptions, "onBatch" | "onCommitted" | "tracing"> & {
-    /** Ends the wait for a server that is not reachable yet. */
-    readonly signal?: AbortSignal | undefined;
-  } = {},
+  hooks: Pick<StoreOptions, "onBatch" | "onCommitted" | "tracing"> & StoreWait = {},
 ): Promise<Store> {
-  const { signal, ...listeners } = hooks;
+  const { signal, connectTimeoutMs, ...listeners } = hooks;
   const options = { maxPending, encodeJobCall, logger, ...listeners };
   if (url.startsWith(SQLITE)) {
     const { openSqliteStore } = await import("./store/sqlite/sqlite-store.ts");
     return openSqliteStore({ ...options, path: url.slice(SQLITE.length) });
   }
-  return (await kindOfStore(url)).open({ ...options, signal, url, ...connection });
+  return (await kindOfStore(url)).open({ ...options, url, parts, signal, connectTimeoutMs });
 }
 
 /**
- * Opens the store and closes it. A file that does not exist is not made: only its folder is looked at.
+ * Opens the store and closes it, without waiting for a server. A file that does not exist is not made: only its folder is looked at.
  * @throws Error when it cannot be opened
  */
-export async function tryStore(store: Omit<StoreConfig, "retention">, logger: Logger): Promise<void> {
+export async function tryStore(store: StoreConfig, logger: Logger): Promise<void> {
   if (store.url.startsWith(SQLITE)) {
     const { isNewFile, obstacleAt } = await import("./store/sqlite/open-database.ts");
     const path = store.url.slice(SQLITE.length);
@@ -43,18 +43,17 @@ export async function tryStore(store: Omit<StoreConfig, "retention">, logger: Lo
       return;
     }
   }
-  const opened = await openStore(store, logger);
+  const opened = await openStore(store, logger, { connectTimeoutMs: 0 });
   await opened.close();
 }
 
 /** Looks at the store beside the process that serves it. @throws Error when there is none */
-export async function inspectStore(place: Pick<StoreConfig, "url" | "tls" | "ca">): Promise<StoreInspection> {
-  const { url } = place;
+export async function inspectStore({ url, parts = new Map() }: AnyPlace): Promise<StoreInspection> {
   if (url.startsWith(SQLITE)) {
     const { inspectSqlite } = await import("./store/sqlite/inspect.ts");
     return inspectSqlite(url.slice(SQLITE.length));
   }
-  return (await kindOfStore(url)).inspect(place);
+  return (await kindOfStore(url)).inspect({ url, parts });
 }
 
 /** @throws Error when no part of this build opens stores of the URL's scheme */

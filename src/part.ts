@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Config, PeerProblem, StoreConfig } from "./config/config.ts";
+import type { Config, PeerProblem, StorePlace } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { EntryKeys } from "./config/entry-keys.ts";
 import type { TokenMethod } from "./config/token-method.ts";
@@ -13,7 +13,7 @@ import type { RunnerReport } from "./delivery/subscription.ts";
 import type { HttpServer } from "./http/server.ts";
 import type { OperatorAddition } from "./operator/methods.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
-import type { StoreOptions } from "./store/create-store.ts";
+import type { StoreOptions, StoreWait } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
 import type { X402Sources } from "./x402/gateway-options.ts";
 import type { ListedJob } from "./x402/jobs/listing.ts";
@@ -68,15 +68,9 @@ export interface StoreKind {
   /** Without `:`. */
   readonly schemes: readonly string[];
   /** @throws Error when the store cannot be opened, or does not promise durability */
-  open(
-    options: StoreOptions &
-      Omit<StoreConfig, "maxPending" | "retention"> & {
-        /** Ends the wait for a server that is not reachable yet. */
-        readonly signal?: AbortSignal | undefined;
-      },
-  ): Promise<Store>;
+  open(options: StoreOptions & StorePlace & StoreWait): Promise<Store>;
   /** Looks at a store beside the process that serves it. @throws Error when there is none */
-  inspect(place: Pick<StoreConfig, "url" | "tls" | "ca">): Promise<StoreInspection>;
+  inspect(place: StorePlace): Promise<StoreInspection>;
 }
 
 /** Services of the core that a part can use. */

@@ -109,7 +109,7 @@ async function storeProblems({ store }: Config): Promise<PeerProblem[]> {
     import("../store/store.ts"),
   ]);
   try {
-    await tryStore({ ...store, connectTimeoutMs: 0 }, pino({ level: "silent" }));
+    await tryStore(store, pino({ level: "silent" }));
     return [];
   } catch (error) {
     // The gateway that runs on the file has opened it.

@@ -70,7 +70,7 @@ async function inspecting(
   use: (store: StoreInspection) => Promise<void>,
 ): Promise<void> {
   const [{ loadStorePlace }, { inspectStore }] = await Promise.all([
-    import("../config/load-config.ts"),
+    import("../load-config.ts"),
     import("../open-store.ts"),
   ]);
   const loaded = await loadStorePlace({ path: config, env: process.env });

@@ -5,7 +5,7 @@ import {
   toConfig,
   withDerivedValues,
 } from "./config.ts";
-import { type ConfigTable, givenPaths } from "./config-table.ts";
+import { type ConfigTable, completeParts, givenPaths } from "./config-table.ts";
 import type { EntryClaims } from "./entry-keys.ts";
 import type { MistakeList } from "./mistakes.ts";
 import { type Merged, mergeTables } from "./reload.ts";
@@ -41,12 +41,7 @@ export class CheckedFile implements ReloadableFile {
     const given = { ofParts: givenPaths(ofParts, tables), claims };
     const filled = ofParts.reduce((all, table) => table.fillIn(all), withDerivedValues(tables, given));
     const ofCore = ofParts.reduce((all, table) => table.leaveOut(all), claims.leaveOut(filled));
-    const ofEachPart = new Map<ConfigTable, unknown>();
-    const config = toConfig(ofCore, given, signers, ofEachPart);
-    for (const table of ofParts) {
-      const keys = table.keysIn(filled);
-      if (keys !== undefined) ofEachPart.set(table, table.complete(keys, read.get(table), config));
-    }
+    const config = toConfig(ofCore, given, signers, completeParts(ofParts, filled, read));
     return { ...config, shown: shownTable(schema, filled, places.at()), file: this };
   }
 

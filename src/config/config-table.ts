@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { Checked, Complete } from "./check-shape.ts";
-import type { Config, FilledTables } from "./config.ts";
+import type { FilledTables } from "./config.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { PartTable, PartTables } from "./part-tables.ts";
 import type { ConfigTables } from "./schema.ts";
@@ -29,9 +29,6 @@ export interface TableListener {
 
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
 
-/** The configuration without what parts make of their tables. */
-type CoreConfig = Omit<Config, "parts" | "shown" | "file">;
-
 interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
   readonly in?: readonly string[];
@@ -40,11 +37,8 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;
   /** Fills the values that follow from other keys, so that operators see them. */
   fill?(keys: Complete<Output<Keys>>, core: FilledTables): Complete<Output<Keys>>;
-  /**
-   * Completes keys without mistakes.
-   * @param core the tables of the core, completed
-   */
-  complete(keys: Complete<Output<Keys>>, read: Awaited<Read>, core: CoreConfig): Own;
+  /** Completes keys without mistakes. */
+  complete(keys: Complete<Output<Keys>>, read: Awaited<Read>): Own;
   /** Returns the address that the part listens on. */
   listener?(keys: Checked<Output<Keys>>): TableListener | undefined;
   /** Says in a few words what the table has, if it has something: `push targets: 2`. */
@@ -121,13 +115,27 @@ export class ConfigTable<Own = unknown> implements PartTable {
   }
 
   /** @param read what {@link check} returned */
-  complete(keys: object, read: unknown, core: CoreConfig): Own {
-    return this.#declaration.complete(keys as never, read as never, core);
+  complete(keys: object, read?: unknown): Own {
+    return this.#declaration.complete(keys as never, read as never);
   }
 
   summary(own: unknown): string | undefined {
     return own === undefined ? undefined : this.#declaration.summary?.(own as Own);
   }
+}
+
+/** Completes the tables of parts that a file has. */
+export function completeParts(
+  ofParts: readonly ConfigTable[],
+  tables: object,
+  read?: ReadonlyMap<ConfigTable, unknown>,
+): PartTables {
+  return new Map(
+    ofParts.flatMap((table) => {
+      const keys = table.keysIn(tables);
+      return keys === undefined ? [] : [[table, table.complete(keys, read?.get(table))] as const];
+    }),
+  );
 }
 
 /** Returns the paths of the keys of parts that a file has: `x402.refunds`. */

@@ -23,6 +23,8 @@ export interface ReloadableFile {
 }
 
 export type StoreConfig = Config["store"];
+/** Where a store is, with the tables of parts that open stores. */
+export type StorePlace = Pick<StoreConfig, "url" | "parts">;
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
 
@@ -100,7 +102,11 @@ export function toConfig(
 ) {
   const { store, operator, serviceId, x402, jobs, jobPricing, webhooks } = tables;
   return defined({
-    store: toStore(store),
+    store: {
+      ...store,
+      /** Tables of parts, as in the whole configuration. */
+      parts,
+    },
     runner: toRunner(tables.runner),
     operator: toOperator(operator),
     /** u64 */
@@ -130,11 +136,6 @@ export function serviceIdOf({
   readonly x402?: { readonly serviceId?: bigint | undefined } | undefined;
 }): bigint {
   return serviceId ?? x402?.serviceId ?? 0n;
-}
-
-function toStore({ ca, ...store }: CompleteTables["store"]) {
-  /** `ca` is a PEM text. */
-  return defined({ ...store, ca: ca?.text });
 }
 
 function toRunner({ token, tls, ...runner }: CompleteTables["runner"]) {

@@ -1,20 +1,18 @@
 import { dirname } from "node:path";
 import type * as z from "zod";
-import { defined } from "../core/objects.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
 import { checkShape } from "./check-shape.ts";
 import { CheckedFile } from "./checked-file.ts";
-import { type Config, type OperatorConfig, type StoreConfig, toOperator, withoutAliases } from "./config.ts";
+import { type Config, type OperatorConfig, type StorePlace, toOperator, withoutAliases } from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
-import { type ConfigTable, givenPaths, withKeys, withTables } from "./config-table.ts";
+import { type ConfigTable, completeParts, givenPaths, withKeys, withTables } from "./config-table.ts";
 import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
 import { fillTokens } from "./fill-tokens.ts";
-import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
+import { fileKey, type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
 import { checkJobInputs } from "./rules/job-inputs.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
-import { checkStore } from "./rules/store.ts";
 import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
@@ -91,7 +89,6 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     methods: [EIP3009, ...parts.methods],
   };
   const tables = shaped && fillTokens(shaped, mistakes);
-  if (tables !== undefined) checkStore(tables, mistakes);
   await claims.check();
   const signers = await readSigners(tables ?? {}, mistakes);
   if (tables === undefined) return { ok: false, mistakes: mistakes.mistakes() };
@@ -158,15 +155,20 @@ export async function loadOperator(
   return { ok: true, operator: toOperator(checked.operator as Parameters<typeof toOperator>[0]) };
 }
 
-/** Reads where the store is, in the same way. */
-export async function loadStorePlace(
+/**
+ * Reads where the store is, in the same way.
+ * @param ofParts tables of the parts that open stores
+ */
+export async function loadStorePlaceWith(
+  ofParts: readonly ConfigTable[],
   file: ConfigFile,
-): Promise<LoadPartResult<{ readonly store: Pick<StoreConfig, "url" | "tls" | "ca"> }>> {
-  const only = { store: ["url", "tls", "ca"] };
-  const { checked, mistakes } = await readPart(storePlaceSchema, { ...file, only });
-  const { url, tls, ca } = checked?.store ?? {};
+): Promise<LoadPartResult<{ readonly store: StorePlace }>> {
+  const keys = ["url", ...ofParts.flatMap((table) => Object.keys(table.keys).map(fileKey))];
+  const schema = withTables(storePlaceSchema, ofParts);
+  const { checked, mistakes } = await readPart(schema, { ...file, only: { store: keys } });
+  const { url } = checked?.store ?? {};
   if (url === undefined) return { ok: false, mistakes };
-  return { ok: true, store: defined({ url, tls, ca: ca?.text }) };
+  return { ok: true, store: { url, parts: completeParts(ofParts, checked ?? {}) } };
 }
 
 /** Reads some keys of a file. `checked` is undefined when there is a mistake in them. */

@@ -4,7 +4,7 @@ import type { EntryClaims } from "./entry-keys.ts";
 import { jobSchema } from "./jobs.ts";
 import { changesIf, fixed, fixedPresence, neverRemoved } from "./reload.ts";
 import type { TokenMethod } from "./token-method.ts";
-import { bearerTokens, integer, namedFile, oneOf, seconds, u64 } from "./value-types.ts";
+import { bearerTokens, integer, pemFile, seconds, u64 } from "./value-types.ts";
 import { bindAddress, storeUrl } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
 import { jobPricingSchema, x402Schema } from "./x402.ts";
@@ -15,8 +15,6 @@ import { jobPricingSchema, x402Schema } from "./x402.ts";
  * rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
  */
 
-const pemFile = (isSecret = false) => namedFile("the path of a PEM file", { from: "process", isSecret });
-
 /** A listener that asks for a token goes on doing so, since it keeps its address. */
 const listenerTokens = () => neverRemoved(bearerTokens().optional());
 
@@ -25,14 +23,6 @@ const store = z.object({
   url: storeUrl().default("sqlite:jobgate.db"),
   /** Unfinished JobCalls, over all replicas, above which new work is refused. */
   maxPending: fixed(integer(1, 1_000_000_000).default(100_000)),
-  /** Postgres connections of this process. Default 10. */
-  poolSize: fixed(integer(4, 1_000).optional()),
-  /** Wait at the start for a Postgres that is not reachable yet. Default 60 s. */
-  connectTimeoutMs: fixed(seconds(0).optional()),
-  /** Default: the `sslmode` of the URL; without one, `verify-full` unless the host is loopback or a Unix socket. */
-  tls: fixed(oneOf(["disable", "require", "verify-full"]).optional()),
-  /** PEM file with the authorities to trust for Postgres, instead of the well-known ones. */
-  ca: fixed(pemFile().optional()),
 });
 
 const runnerTls = z.object({
@@ -98,5 +88,5 @@ export type CompleteTables = Complete<z.output<typeof configSchema>>;
 export const operatorSchema = z.object({ operator: operator.prefault({}) });
 /** The part of a file that tells where the store is. */
 export const storePlaceSchema = z.object({
-  store: store.pick({ url: true, tls: true, ca: true }).prefault({}),
+  store: store.pick({ url: true }).prefault({}),
 });

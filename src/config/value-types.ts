@@ -51,6 +51,9 @@ export const namedFile = (expected: string, file: FileReading) =>
     { view: ({ path }) => path, file },
   );
 
+export const pemFile = (isSecret = false) =>
+  namedFile("the path of a PEM file", { from: "process", isSecret });
+
 /** Text that is safe in a header or a list. */
 export const label = () =>
   matching(/^\P{Cc}{1,128}$/u, "a string of 1 to 128 characters without control characters", SHOWN);

@@ -246,7 +246,7 @@ function toToken(
   });
 }
 
-interface FixedRate {
+export interface FixedRate {
   readonly kind: "fixed";
   readonly ratePerNativeUnit: string;
 }

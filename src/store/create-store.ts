@@ -34,6 +34,14 @@ export interface StoreOptions {
   readonly tracing?: Tracing | undefined;
 }
 
+/** Wait for a server that is not reachable yet. */
+export interface StoreWait {
+  /** Default: as configured. */
+  readonly connectTimeoutMs?: number | undefined;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Parts of a store that differ between dialects. */
 interface Dialect extends Pick<Store, "isShared" | "sharedLeases" | "status" | "useUrl" | "close"> {
   /** Resolves once the operation is durable. */

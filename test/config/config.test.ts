@@ -2,12 +2,13 @@ import { expect, test } from "vitest";
 import { configOf, loadFiles, TOKEN, X402 } from "./config-folder.ts";
 
 test("An empty file has the defaults and no gateway", async () => {
-  const { parts: _, shown: __, file: ___, ...core } = await configOf("");
+  const { parts, shown: _, file: __, ...core } = await configOf("");
   expect(core).toEqual({
     serviceId: 0n,
     store: {
       url: "sqlite:jobgate.db",
       maxPending: 100_000,
+      parts,
     },
     runner: {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8403 },

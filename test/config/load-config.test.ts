@@ -1,8 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { loadStorePlace } from "../../src/config/load-config.ts";
+import { expect, test } from "vitest";
 import { loadConfig } from "../../src/load-config.ts";
 import { loadFiles, mistakesOf, TOKEN, X402 } from "./config-folder.ts";
 import { POLICY, without } from "./mistake-cases.ts";
@@ -39,17 +35,6 @@ test("A syntax error has its line and does not quote the file", async () => {
   expect(mistake?.message).toMatch(/^is not valid TOML: /);
   expect(mistake?.message).not.toContain("hunter2");
   expect(rest).toEqual([]);
-});
-
-test("The place of a Postgres store has the contents of its authorities' file", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-place-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  const path = join(folder, "jobgate.toml");
-  await writeFile(join(folder, "ca.pem"), "-----BEGIN CERTIFICATE-----\n");
-  await writeFile(path, `[store]\nurl = "postgres://a@b/c"\nca = "${join(folder, "ca.pem")}"\n`);
-  expect(await loadStorePlace({ path, env: {} })).toMatchObject({
-    store: { ca: "-----BEGIN CERTIFICATE-----\n" },
-  });
 });
 
 test("A missing file is a mistake", async () => {

@@ -39,7 +39,6 @@ test.each([
   ["a certificate", "runner.tls.cert", tls(`cert = "$DIR/pipe"\nkey = "$DIR/none"`)],
   ["a certificate's key", "runner.tls.key", tls(`cert = "$DIR/none"\nkey = "$DIR/pipe"`)],
   ["an authority of clients", "runner.tls.client_ca", tls('client_ca = "$DIR/pipe"')],
-  ["the authority of the store", "store.ca", '[store]\nurl = "postgres://a@b/c"\nca = "$DIR/pipe"\n'],
   [
     "a keystore",
     "x402.facilitators[0].signer.keystore",

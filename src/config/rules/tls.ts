@@ -3,8 +3,8 @@ import type { MistakeList, Place } from "../mistakes.ts";
 import type { NamedFile } from "../named-files.ts";
 import type { ConfigTables } from "../schema.ts";
 
-/** Checks that the certificates, keys and authorities work together. */
-export function checkTls({ runner, store }: ConfigTables, mistakes: MistakeList): void {
+/** Checks that the runners' certificate, key and authorities work together. */
+export function checkTls({ runner }: ConfigTables, mistakes: MistakeList): void {
   const { cert, key, clientCa } = runner?.tls ?? {};
   const place = mistakes.at("runner", "tls");
   if (cert !== undefined && key !== undefined && !isUsable({ cert: cert.text, key: key.text })) {
@@ -13,10 +13,10 @@ export function checkTls({ runner, store }: ConfigTables, mistakes: MistakeList)
     );
   }
   checkAuthorities(clientCa, place.at("client_ca"));
-  checkAuthorities(store?.ca, mistakes.at("store", "ca"));
 }
 
-function checkAuthorities(file: NamedFile | undefined, place: Place): void {
+/** Checks that a file has certificates of authorities. */
+export function checkAuthorities(file: NamedFile | undefined, place: Place): void {
   // OpenSSL accepts a CA file without any certificate as an empty list.
   if (
     file === undefined ||

@@ -1,16 +1,23 @@
 import type { Part } from "../../part.ts";
+import { connectionTable } from "./config.ts";
 
 /** The store that several gateway processes share: a Postgres database. */
 export const part: Part = {
+  table: connectionTable,
   store: {
     schemes: ["postgres", "postgresql"],
-    async open(options) {
+    async open({ parts, connectTimeoutMs, ...options }) {
       const { openPostgresStore } = await import("./postgres-store.ts");
-      return openPostgresStore(options);
+      const connection = connectionTable.in({ parts });
+      return openPostgresStore({
+        ...options,
+        ...connection,
+        connectTimeoutMs: connectTimeoutMs ?? connection?.connectTimeoutMs,
+      });
     },
-    async inspect(address) {
+    async inspect({ url, parts }) {
       const { inspectPostgres } = await import("./inspect.ts");
-      return inspectPostgres(address);
+      return inspectPostgres({ ...connectionTable.in({ parts }), url });
     },
   },
 };

@@ -1,6 +1,11 @@
-import { expect, test } from "vitest";
-import { loadFiles } from "../config-folder.ts";
-import { testMistakes } from "../mistake-cases.ts";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { loadStorePlace } from "../../../src/load-config.ts";
+import { connectionTable } from "../../../src/parts/postgres/config.ts";
+import { loadFiles } from "../../config/config-folder.ts";
+import { testMistakes } from "../../config/mistake-cases.ts";
 
 const URL = 'url = "postgres://jobgate:hunter2@db.example/jobgate"';
 
@@ -45,15 +50,17 @@ testMistakes([
 
 test("Connection keys are part of a Postgres store only", async () => {
   const postgres = await loadFiles(`[store]\n${URL}\npool_size = 5\ntls = "require"\n`);
-  expect(postgres.ok && postgres.config.store).toEqual({
-    url: "postgres://jobgate:hunter2@db.example/jobgate",
-    maxPending: 100_000,
-    poolSize: 5,
-    tls: "require",
-  });
+  expect(postgres.ok && connectionTable.in(postgres.config.store)).toEqual({ poolSize: 5, tls: "require" });
   const sqlite = await loadFiles("");
-  expect(sqlite.ok && sqlite.config.store).toEqual({
-    url: "sqlite:jobgate.db",
-    maxPending: 100_000,
-  });
+  expect(sqlite.ok && connectionTable.in(sqlite.config.store)).toEqual({});
+});
+
+test("The place of a Postgres store has the contents of its authorities' file", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-place-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const path = join(folder, "jobgate.toml");
+  await writeFile(join(folder, "ca.pem"), "-----BEGIN CERTIFICATE-----\n");
+  await writeFile(path, `[store]\nurl = "postgres://a@b/c"\nca = "${join(folder, "ca.pem")}"\n`);
+  const place = await loadStorePlace({ path, env: {} });
+  expect(place.ok && connectionTable.in(place.store)).toEqual({ ca: "-----BEGIN CERTIFICATE-----\n" });
 });
