@@ -20,7 +20,7 @@ import {
   WaitForTransactionReceiptTimeoutError,
   walletActions,
 } from "viem";
-import { startChain } from "../../src/chain/local/anvil.ts";
+import { startChain } from "../../src/chain/anvil.ts";
 import { JsonEndpoint } from "../../src/node/json-endpoint.ts";
 
 /** Address of Multicall3 on every chain. */

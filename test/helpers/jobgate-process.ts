@@ -52,6 +52,8 @@ export async function startJobgate(options: {
   readonly folder?: string;
   /** Default: a bundle of the sources. */
   readonly from?: ProgramSource;
+  /** Names of the listeners that it waits for; default: those that the configuration asks for of a build with all parts. */
+  readonly listeners?: readonly string[];
   /** Command that executes its further arguments; default: none. */
   readonly through?: readonly string[];
 }): Promise<Jobgate> {
@@ -69,7 +71,7 @@ export async function startJobgate(options: {
 
   const logs: string[] = [];
   const listeners = new Map<string, string>();
-  const expected = expectedListeners(config);
+  const expected = options.listeners ?? expectedListeners(config);
   const exited = new Promise<Exit>((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal }));
   });

@@ -1,8 +1,8 @@
 import { PERMIT2_ADDRESS } from "@x402/evm";
 import { type Address, encodeFunctionData, type Hex, parseAbi } from "viem";
-import { installPermit2 as installOn } from "../../src/chain/local/permit2.ts";
-import { PERMIT2_CODE } from "../../src/chain/local/permit2-code.ts";
 import { Rpc } from "../../src/chain/rpc.ts";
+import { installPermit2 as installOn } from "../../src/parts/dev/permit2.ts";
+import { PERMIT2_CODE } from "../../src/parts/dev/permit2-code.ts";
 import { accounts, type TestAccount } from "./accounts.ts";
 import { type Anvil, sendTransaction } from "./anvil.ts";
 import { compileSolidity } from "./solidity.ts";

@@ -6,8 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { Logger } from "pino";
-import { NoAnvil, startChain } from "../../chain/local/anvil.ts";
-import { installPermit2 } from "../../chain/local/permit2.ts";
+import { NoAnvil, startChain } from "../../chain/anvil.ts";
 import { Refusal, refusalOfMistakes } from "../../commands/input.ts";
 import { addCommand, jsonOption, logFormatOption, logLevelOption, option } from "../../commands/options.ts";
 import { fields, programName } from "../../commands/output.ts";
@@ -17,6 +16,7 @@ import { loadConfig } from "../../load-config.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
 import { type Job, RunnerError } from "../../runner/job.ts";
 import { run } from "../../runner/run.ts";
+import { installPermit2 } from "./permit2.ts";
 import { issuePlayMoney } from "./token.ts";
 
 /** Chain ID of Base Sepolia, where official clients know the token. */

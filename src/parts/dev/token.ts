@@ -1,6 +1,6 @@
-import { PERMIT2_ADDRESS, putContract } from "../../chain/local/permit2.ts";
 import type { Rpc } from "../../chain/rpc.ts";
 import { DEV_USDC_CODE } from "./contract-code.ts";
+import { PERMIT2_ADDRESS, putContract } from "./permit2.ts";
 
 /** First account of the chain, whose transactions anvil signs. */
 const MINTER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

@@ -1,10 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import ts from "typescript";
-
-const ROOT = join(import.meta.dirname, "..");
-/** Files whose lines name the parts: deleting a part deletes its line. */
-const LISTS: readonly string[] = ["src/parts.ts", "src/commands/program.ts"];
+import { ALL, LISTS, ROOT } from "./without.ts";
 
 /** Paths of the files that a file imports, by path from the root. */
 const imports = new Map<string, readonly string[]>();
@@ -14,7 +11,7 @@ const imports = new Map<string, readonly string[]>();
  * @returns one line for each import
  */
 export function importsOfPart(part: string, folders: readonly string[]): string[] {
-  const own = new RegExp(`^(src|test)/parts/${part}/`);
+  const own = new RegExp(`^(src|test)/parts/${part === ALL ? "[^/]+" : part}/`);
   const seen = new Set(folders.flatMap(testFiles).filter((file) => !own.test(file)));
   const found: string[] = [];
   for (const file of seen)

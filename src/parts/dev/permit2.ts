@@ -1,4 +1,4 @@
-import type { Rpc } from "../rpc.ts";
+import type { Rpc } from "../../chain/rpc.ts";
 import { EXACT_PROXY_CODE, PERMIT2_CODE, UPTO_PROXY_CODE } from "./permit2-code.ts";
 
 /* Addresses on every chain. */

@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { processEnded, spawnTethered, type TetheredProcess } from "../../node/tethered-process.ts";
-import { Rpc } from "../rpc.ts";
+import { processEnded, spawnTethered, type TetheredProcess } from "../node/tethered-process.ts";
+import { Rpc } from "./rpc.ts";
 
 const START_TIMEOUT_MS = 50_000;
 const RPC_TIMEOUT_MS = 10_000;

@@ -1,0 +1,60 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { PartKeys } from "../../src/config/load-config.ts";
+import { fileKey } from "../../src/config/mistakes.ts";
+import { partKeys } from "../../src/load-parts.ts";
+import type { Part } from "../../src/part.ts";
+import { ALL, ROOT } from "./without.ts";
+
+/** Keys of a part, and how a build without the part refuses them. */
+interface ForeignKeys {
+  readonly toml: string;
+  readonly refusals: readonly string[];
+}
+
+/** Returns the tables, keys of entries and transfer methods that a part brings to the configuration. */
+export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
+  const { tables, entries, methods } = await keysOf(name);
+  const paths = tables.flatMap((table) => table.paths);
+  return [
+    ...(paths.length === 0 ? [] : [keysAt(paths, (path) => `[${path}]`, "table")]),
+    ...entries.map(({ list, keys }) => {
+      const [table = "", array = "", ...rest] = list.split(".").map(fileKey);
+      const entry = Object.keys(keys).map((key) => [...rest, fileKey(key)].join("."));
+      const { toml, refusals } = keysAt(entry, (path) => `${path} = 1`, "key", `${table}.${array}[0].`);
+      return { toml: `[[${table}.${array}]]\n${toml}`, refusals };
+    }),
+    ...methods.map((method) => ({
+      toml: `[[x402.accepted_tokens]]\ntransfer_method = "${method.name}"\n`,
+      refusals: [
+        `transfer_method: is "${method.name}"; expected "eip3009" (the transfer methods of this build)`,
+      ],
+    })),
+  ];
+}
+
+function keysAt(
+  paths: readonly string[],
+  line: (path: string) => string,
+  what: "table" | "key",
+  entry = "",
+): ForeignKeys {
+  return {
+    toml: `${paths.map(line).join("\n")}\n`,
+    refusals: paths.map(
+      (path) => `: ${entry}${path}: is not a known key: this build has no ${what} ${path.split(".").at(-1)};`,
+    ),
+  };
+}
+
+async function keysOf(name: string): Promise<PartKeys> {
+  if (name === ALL) return partKeys();
+  const face = join(ROOT, "src/parts", name, "part.ts");
+  if (!existsSync(face)) return { tables: [], entries: [], methods: [] };
+  const { table, entries, tokenMethod } = ((await import(face)) as { part: Part }).part;
+  return {
+    tables: table ? [table] : [],
+    entries: entries ? [entries] : [],
+    methods: tokenMethod ? [tokenMethod] : [],
+  };
+}

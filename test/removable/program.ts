@@ -1,0 +1,102 @@
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { spawnTethered } from "../../src/node/tethered-process.ts";
+import { runJobgate } from "../commands/run-jobgate.ts";
+import { startJobgate } from "../helpers/jobgate-process.ts";
+import { foreignKeys } from "./foreign-keys.ts";
+import { ALL, LISTS, partsOf, ROOT, withoutLines } from "./without.ts";
+
+/** What the program is bundled from. */
+const SOURCES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"];
+/** What a copy for tests does without. */
+const LEFT_OUT = [".git", "dist", "node_modules"];
+
+const CORE_CONFIG = `
+[store]
+url = "sqlite:core.db"
+[runner]
+bind_address = "127.0.0.1:0"
+[operator]
+bind_address = "127.0.0.1:0"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hook"
+job_id = 1
+auth = "none"
+`;
+
+/**
+ * Builds and starts jobgate in a copy of the sources without a part.
+ * @param tests folders of tests that pass in the copy
+ * @returns what breaks
+ */
+export async function problemWithout(name: string, tests: readonly string[]): Promise<string | undefined> {
+  const folder = mkdtempSync(join(tmpdir(), `jobgate-without-${name}-`));
+  try {
+    const copied =
+      tests.length === 0 ? SOURCES : readdirSync(ROOT).filter((path) => !LEFT_OUT.includes(path));
+    for (const path of copied) cpSync(join(ROOT, path), join(folder, path), { recursive: true });
+    symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+    deleteParts(name, folder);
+    return (
+      (await failure(folder, "--import", "tsx", "bundle.ts")) ??
+      (await serveProblem(folder)) ??
+      (await acceptedKeys(name, folder)) ??
+      (tests.length === 0 ? undefined : await failure(folder, VITEST, "run", "--reporter=dot", ...tests))
+    );
+  } catch (error) {
+    return String(error);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const VITEST = "node_modules/vitest/vitest.mjs";
+
+function deleteParts(name: string, folder: string): void {
+  for (const list of LISTS) {
+    const path = join(folder, list);
+    writeFileSync(path, withoutLines(readFileSync(path, "utf8"), partsOf(name)));
+  }
+  const parts = name === ALL ? "parts" : `parts/${name}`;
+  for (const root of ["src", "test"]) rmSync(join(folder, root, parts), { recursive: true, force: true });
+}
+
+/** @returns what Node prints if it fails */
+async function failure(cwd: string, ...args: string[]): Promise<string | undefined> {
+  const child = spawnTethered({ command: process.execPath, args, env: process.env, cwd });
+  const code = new Promise<number | null>((resolve) => void child.once("close", resolve));
+  const output = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return (await code) === 0 ? undefined : `${args.join(" ")}:\n${output.join("")}`;
+}
+
+/** Checks and serves a configuration of the core. */
+async function serveProblem(folder: string): Promise<string | undefined> {
+  const { code, output } = await check(folder, CORE_CONFIG);
+  if (code !== 0) return `jobgate check:\n${output}`;
+  const listeners = ["runner", "webhooks"];
+  const jobgate = await startJobgate({ from: { builtIn: folder }, config: CORE_CONFIG, listeners });
+  jobgate.kill();
+  const exit = await jobgate.exited;
+  await jobgate.stop();
+  return exit.code === 0 ? undefined : `jobgate serve:\n${jobgate.logs.join("\n")}`;
+}
+
+/** @returns what `jobgate check` prints if it accepts a key of the part */
+async function acceptedKeys(name: string, folder: string): Promise<string | undefined> {
+  for (const { toml, refusals } of await foreignKeys(name)) {
+    const { code, output } = await check(folder, `${CORE_CONFIG}${toml}`);
+    const missing = refusals.filter((refusal) => !output.includes(refusal));
+    if (code !== 1 || missing.length > 0) return `no "${missing.join('", no "')}" in:\n${output}`;
+  }
+  return undefined;
+}
+
+async function check(folder: string, config: string): Promise<{ code: number | null; output: string }> {
+  const files = { "jobgate.toml": config };
+  const { code, stdout, stderr } = await runJobgate(["check"], { files, from: { builtIn: folder } });
+  return { code, output: `${stdout}${stderr}` };
+}

@@ -1,0 +1,25 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+
+export const ROOT = join(import.meta.dirname, "../..");
+/** Name of the case without any part. */
+export const ALL = "all";
+/** Files whose lines name the parts: deleting a part deletes its line. */
+export const LISTS: readonly string[] = ["src/parts.ts", "src/commands/program.ts"];
+/** Libraries of parts. */
+const TOOLS: readonly string[] = ["outbound", "transactions"];
+
+const FOLDERS = readdirSync(join(ROOT, "src/parts"));
+
+/** The cases: each part, and all of them. */
+export const CASES: readonly string[] = [ALL, ...FOLDERS.filter((name) => !TOOLS.includes(name))];
+
+/** Returns the parts that are missing in a case. */
+export const partsOf = (name: string): readonly string[] => (name === ALL ? FOLDERS : [name]);
+
+/** Removes the imports of parts from the text of a list, and the names that the list of parts gives them. */
+export const withoutLines = (text: string, parts: readonly string[]): string =>
+  text
+    .split("\n")
+    .filter((line) => !parts.some((part) => line.includes(`/parts/${part}/`)))
+    .join("\n");
