@@ -11,40 +11,41 @@ export const CALLBACKS: Reactions = {
   paymentDecided({ payment }, known) {
     const { state, updated_at: at, settlement, reason } = payment;
     const event = (event: CallbackEvent, more: object) =>
-      called({ event, at, data: () => ({ ...soldAs(payment), ...more }), payment }, known);
+      called({ event, at, data: () => ({ ...soldAs(payment), ...more }), buyersUrl: null }, known);
     return [
       ...(state === "settled" ? event("payment.settled", { transaction: transactionOf(settlement) }) : []),
       ...(state === "unresolved" ? event("payment.unresolved", { reason }) : []),
       // A call that is paid by use ends for its client once it ran and its charge is certain.
       ...(payment.ceiling !== null && isCertain(payment) && known.hasSucceeded(payment.call_id)
-        ? called(ended(ofPayment(payment), payment, statusOf(payment), at), known)
+        ? called(ended(ofPayment(payment), statusOf(payment), at, payment.callback_url), known)
         : []),
     ];
   },
 
-  finished({ call, at }, known) {
-    const payment = paymentOf(call, known);
-    if (payment !== undefined && payment.ceiling !== null && !isCertain(payment)) return [];
-    return called(ended(call, payment, statusOf(payment), at), known);
+  finished({ call, charge, at }, known) {
+    const payment = charge === null ? undefined : paymentOf(call, known);
+    if (payment !== undefined && !isCertain(payment)) return [];
+    const status = payment === undefined ? "succeeded" : statusOf(payment);
+    return called(ended(call, status, at, buyersUrlOf(call, known)), known);
   },
 
   deadLettered({ call, reason, at }, known) {
-    const payment = paymentOf(call, known);
     const data = () => ({ ...callOf(call), attempts: call.attempts, reason });
     return [
-      ...called({ event: "dead_letter", at, data, payment }, known),
-      ...called(ended(call, payment, "failed", at), known),
+      ...called({ event: "dead_letter", at, data, buyersUrl: null }, known),
+      ...called(ended(call, "failed", at, buyersUrlOf(call, known)), known),
     ];
   },
 
   refundChanged({ from, refund }, known) {
     const { state, updated_at: at, hash: transaction, reason } = refund;
-    const payment = known.payment(refund.call_id);
     if (state === "owed" && (from === undefined || from === "cancelled")) {
       const data = () => ({ ...refundOf(refund), waits_for_approval: refund.is_approved === 0 });
-      return called({ event: "refund.owed", at, data, payment }, known);
+      return called({ event: "refund.owed", at, data, buyersUrl: null }, known);
     }
+    const payment = known.payment(refund.call_id);
     if (payment === undefined || (state !== "refunded" && state !== "refund_failed")) return [];
+    const buyersUrl = payment.callback_url;
     const { call_id, ...money } = refundOf(refund);
     const data = () => ({
       ...{ call_id, origin: "x402", ...money },
@@ -52,10 +53,10 @@ export const CALLBACKS: Reactions = {
     });
     return state === "refunded"
       ? [
-          ...called(ended(ofPayment(payment), payment, "refunded", at), known),
-          ...called({ event: "refund.sent", at, data, payment }, known),
+          ...called(ended(ofPayment(payment), "refunded", at, buyersUrl), known),
+          ...called({ event: "refund.sent", at, data, buyersUrl }, known),
         ]
-      : called({ event: "refund.failed", at, data, payment }, known);
+      : called({ event: "refund.failed", at, data, buyersUrl }, known);
   },
 };
 
@@ -65,15 +66,13 @@ interface Happened {
   readonly at: number;
   /** Describes the event, if anyone is called back. */
   readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };
-  readonly payment: SoldPayment | undefined;
+  /** URL of the buyer who is called back about the event. */
+  readonly buyersUrl: string | null;
 }
 
-const BUYERS_EVENTS: readonly CallbackEvent[] = ["call.finished", "refund.sent", "refund.failed"];
-
 /** Makes a callback for each URL that wants an event. */
-function called({ event, at, data, payment }: Happened, known: Known): Effect[] {
+function called({ event, at, data, buyersUrl }: Happened, known: Known): Effect[] {
   const endpoints = known.endpoints().filter(({ events }) => events.includes(` ${event} `));
-  const buyersUrl = BUYERS_EVENTS.includes(event) ? (payment?.callback_url ?? null) : null;
   if (endpoints.length === 0 && buyersUrl === null) return [];
   const described = data();
   const callback = (url: string, host: string, is_buyers: 0 | 1, shown: object): Effect => {
@@ -93,11 +92,15 @@ type Status = "succeeded" | "failed" | "refunded";
 
 function ended(
   call: Omit<EndedCall, "attempts">,
-  payment: SoldPayment | undefined,
   status: Status,
   at: number,
+  buyersUrl: string | null,
 ): Happened {
-  return { event: "call.finished", at, data: () => ({ ...callOf(call), status }), payment };
+  return { event: "call.finished", at, data: () => ({ ...callOf(call), status }), buyersUrl };
+}
+
+function buyersUrlOf({ call_id, origin }: EndedCall, known: Known): string | null {
+  return origin === "x402" ? known.buyersUrl(call_id) : null;
 }
 
 function callOf({ call_id, origin, service_id, job_id }: Omit<EndedCall, "attempts">) {
@@ -131,9 +134,7 @@ function isCertain({ state }: SoldPayment): boolean {
   return state === "settled" || state === "failed" || state === "released";
 }
 
-/** Status of a JobCall that ran: one whose charge failed has failed for its client. */
-function statusOf(payment: SoldPayment | undefined): Status {
-  return payment !== undefined && payment.ceiling !== null && payment.state === "failed"
-    ? "failed"
-    : "succeeded";
+/** Status of a JobCall that ran and was paid by use: one whose charge failed has failed for its client. */
+function statusOf({ state }: SoldPayment): Status {
+  return state === "failed" ? "failed" : "succeeded";
 }

@@ -68,6 +68,8 @@ export type Effect =
 export interface Known {
   /** Finds the payment of a JobCall. */
   payment(callId: number): SoldPayment | undefined;
+  /** Finds the URL at which the buyer of a JobCall wants to be called back. */
+  buyersUrl(callId: number): string | null;
   /** Finds the refund of a JobCall, also one that was cancelled. */
   refund(callId: number): RefundRow | undefined;
   /** Finds the account that sent a refund's transaction. */

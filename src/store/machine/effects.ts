@@ -27,6 +27,7 @@ export abstract class Effects implements Known {
   #revenue: Revenue[] = [];
 
   abstract payment(callId: number): SoldPayment | undefined;
+  abstract buyersUrl(callId: number): string | null;
   abstract refund(callId: number): RefundRow | undefined;
   abstract refundAccount(refund: RefundRow): string | null;
   abstract hasSucceeded(callId: number): boolean;

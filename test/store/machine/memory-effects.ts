@@ -80,6 +80,10 @@ export class MemoryEffects extends Effects {
     return this.paymentRows.rows.get(callId);
   }
 
+  buyersUrl(callId: number): string | null {
+    return this.payment(callId)?.callback_url ?? null;
+  }
+
   refund(callId: number): RefundRow | undefined {
     return this.refunds.get(callId);
   }

@@ -117,6 +117,10 @@ export class PostgresEffects extends Effects {
     return this.paymentRows.get(callId);
   }
 
+  buyersUrl(callId: number): string | null {
+    return this.payment(callId)?.callback_url ?? null;
+  }
+
   refund(callId: number): RefundRow | undefined {
     return this.#refunds.get(callId);
   }

@@ -1,3 +1,4 @@
+import type { JobCallOrigin } from "../../../core/job-call.ts";
 import { type EndpointRow, NEW_CALLBACK_COLUMNS, type NewCallbackRow } from "../../callback-row.ts";
 import { Effects } from "../../machine/effects.ts";
 import { MOVEMENT_COLUMNS, type NewMovementRow } from "../../movement-row.ts";
@@ -9,10 +10,18 @@ import type { SqlitePaymentRows } from "./payment-rows.ts";
 /** Divides an amount into two parts: amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
 const LOW_PART = 10n ** 9n;
 
+/** Columns of a JobCall that say how it is paid. */
+interface PaidColumns {
+  readonly call_id: number;
+  readonly origin: JobCallOrigin;
+  readonly ceiling: string | null;
+}
+
 /** Effects in one file. Rows that the next operation may read are written at once, rows that are only added at the end. */
 export class SqliteEffects extends Effects {
   protected readonly paymentRows: SqlitePaymentRows;
   readonly #selectPayments: (parameters: readonly [json: string]) => SoldPayment[];
+  readonly #selectBuyersUrls: Statement<{ call_id: number; callback_url: string }>;
   readonly #selectRefund: Statement<RefundRow>;
   readonly #selectAccount: Statement<{ account: string | null }>;
   readonly #selectSucceeded: Statement<unknown>;
@@ -21,8 +30,10 @@ export class SqliteEffects extends Effects {
   readonly #insertMovement: (row: NewMovementRow) => void;
   readonly #insertCallback: (row: NewCallbackRow) => void;
   readonly #addRevenue: Statement<unknown>;
-  /** Payments that were read together. */
+  /** Payments by use of the JobCalls that end now. */
   readonly #payments = new Map<number, SoldPayment>();
+  /** URLs of the buyers of JobCalls that end now. Undefined: not read together. */
+  #buyersUrls: ReadonlyMap<number, string> | undefined;
   /** Undefined: not read since they may have changed. */
   #endpoints: readonly EndpointRow[] | undefined;
 
@@ -33,6 +44,10 @@ export class SqliteEffects extends Effects {
       database,
       SOLD_COLUMNS,
       "FROM payments WHERE call_id IN (SELECT value FROM json_each(?))",
+    );
+    this.#selectBuyersUrls = database.prepare(
+      `SELECT call_id, callback_url FROM payments
+        WHERE call_id IN (SELECT value FROM json_each(?)) AND callback_url IS NOT NULL`,
     );
     this.#selectRefund = database.prepare(`SELECT ${REFUND_COLUMNS.join()} FROM refunds WHERE call_id = ?`);
     this.#selectAccount = database.prepare(
@@ -63,15 +78,33 @@ export class SqliteEffects extends Effects {
     );
   }
 
-  /** Reads payments together, for the changes that come next. They are forgotten with the next call. */
-  readPayments(callIds: readonly number[]): void {
+  /** Reads together what reactions to the acks of JobCalls need: payments by use, and of other payments the buyer's URL. */
+  readPayments(calls: readonly PaidColumns[]): void {
+    const paid = calls.filter(({ origin }) => origin === "x402");
+    this.#buyersUrls = this.#readBuyersUrls(paid);
+    const byUse = paid.flatMap(({ call_id, ceiling }) => (ceiling === null ? [] : call_id));
+    if (byUse.length === 0) return;
+    for (const row of this.#selectPayments([JSON.stringify(byUse)])) this.#payments.set(row.call_id, row);
+  }
+
+  /** Forgets what {@link readPayments} read. */
+  forgetPayments(): void {
     this.#payments.clear();
-    if (callIds.length === 0) return;
-    for (const row of this.#selectPayments([JSON.stringify(callIds)])) this.#payments.set(row.call_id, row);
+    this.#buyersUrls = undefined;
   }
 
   payment(callId: number): SoldPayment | undefined {
     return this.#payments.get(callId) ?? this.#selectPayments([JSON.stringify([callId])])[0];
+  }
+
+  buyersUrl(callId: number): string | null {
+    return (this.#buyersUrls ?? this.#readBuyersUrls([{ call_id: callId }])).get(callId) ?? null;
+  }
+
+  #readBuyersUrls(calls: readonly Pick<PaidColumns, "call_id">[]): ReadonlyMap<number, string> {
+    if (calls.length === 0) return new Map();
+    const rows = this.#selectBuyersUrls.all([JSON.stringify(calls.map(({ call_id }) => call_id))]);
+    return new Map(rows.map(({ call_id, callback_url }) => [call_id, callback_url]));
   }
 
   refund(callId: number): RefundRow | undefined {
@@ -109,7 +142,7 @@ export class SqliteEffects extends Effects {
   /** Forgets all that the batch has read and not written: it is rolled back. */
   discard(): void {
     this.takeAdded();
-    this.#payments.clear();
+    this.forgetPayments();
     this.forgetEndpoints();
   }
 

@@ -153,7 +153,7 @@ export class JobCalls {
     const charges = new Map<number, DecidedCharge>();
     if (finished.length === 0) return charges;
     const effects = this.#effects;
-    effects.readPayments(finished.flatMap(({ call }) => (call.origin === "x402" ? call.call_id : [])));
+    effects.readPayments(finished.map(({ call }) => call));
     this.#insertSucceeded.run([JSON.stringify(finished.map(({ call, now }) => [call.call_id, now]))]);
     this.#delete(finished.map(({ call }) => call.call_id));
     this.#capacity.adjust(-finished.length);
@@ -165,7 +165,7 @@ export class JobCalls {
       if (call.origin === "x402") this.#keepResult(call, now, result, amount);
       effects.note({ kind: "finished", call, charge: amount, at: now });
     }
-    effects.readPayments([]);
+    effects.forgetPayments();
     return charges;
   }
 
