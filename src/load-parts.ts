@@ -11,10 +11,12 @@ import type { Services } from "./x402/services.ts";
 /** The parts of this build, by name. */
 const PARTS: readonly Part[] = Object.values(faces);
 
+const tablesOf = ({ table }: Part): readonly ConfigTable[] => [table ?? []].flat();
+
 /** Returns what the parts bring to the configuration. */
 export function partKeys(): PartKeys {
   return {
-    tables: PARTS.flatMap(({ table }) => table ?? []),
+    tables: PARTS.flatMap(tablesOf),
     entries: PARTS.flatMap(({ entries }) => entries ?? []),
     methods: PARTS.flatMap(({ tokenMethod }) => tokenMethod ?? []),
   };
@@ -22,7 +24,7 @@ export function partKeys(): PartKeys {
 
 /** Returns the tables of the parts that open stores. */
 export function storeTables(): readonly ConfigTable[] {
-  return PARTS.flatMap(({ store, table }) => (store && table) ?? []);
+  return PARTS.filter(({ store }) => store).flatMap(tablesOf);
 }
 
 /** @returns the first telemetry that a part offers */

@@ -28,8 +28,8 @@ import type { Services } from "./x402/services.ts";
 export interface Part {
   /** Makes the telemetry of the process before anything else, because the store reports to it from its start. */
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;
-  /** Keys of the configuration that the part reads. The table finds their values in a configuration. */
-  readonly table?: ConfigTable;
+  /** Keys of the configuration that the part reads. A table finds their values in a configuration. */
+  readonly table?: ConfigTable | readonly ConfigTable[];
   /** Keys that the part reads in each entry of a list of the core. */
   readonly entries?: EntryKeys;
   /** Opens stores of more kinds than the core. */

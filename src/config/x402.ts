@@ -61,14 +61,6 @@ const acceptedToken = z.object({
   requireOnchainConfirmation: trueOrFalse().optional(),
 });
 
-/** URLs that buyers may give in `Callback-URL`. */
-const buyerCallbacks = z.object({
-  enabled: trueOrFalse().default(true),
-  ports: z.array(integer(1, 65_535)).min(1).describe("an array of ports").default([443]),
-  /** Addresses that are not public, for tests: at any port, and without TLS. */
-  allowedAddresses: z.array(ipRange()).describe("an array of address ranges").default([]),
-});
-
 /** Bounds on the work that clients can cause before anything is paid. */
 const limits = z.object({
   /** Requests without a settled payment from one client address. */
@@ -127,7 +119,6 @@ export const x402Schema = z.object({
     areSameFacilitators,
     z.array(facilitatorSchema).min(1).describe("an array of tables, one for each facilitator").optional(),
   ),
-  callbacks: buyerCallbacks.prefault({}),
   acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
   jobPolicies: z.array(jobPolicySchema).describe("an array of tables, one for each job").default([]),
 });
@@ -185,13 +176,7 @@ function fillToken(token: TokenOutput, ratePerNativeUnit: string | undefined, ma
 
 /** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
 export function toX402Config(
-  {
-    ratePerNativeUnit: _rate,
-    markupBps: _markup,
-    facilitators,
-    callbacks,
-    ...x402
-  }: ReturnType<typeof fillX402>,
+  { ratePerNativeUnit: _rate, markupBps: _markup, facilitators, ...x402 }: ReturnType<typeof fillX402>,
   of: {
     readonly pricing: Complete<z.output<typeof jobPricingSchema>>;
     readonly jobs: readonly Parameters<typeof toJob>[0][];
@@ -210,8 +195,6 @@ export function toX402Config(
     ),
     /** True: the configuration has an account that failed jobs are paid back from. */
     paysBack: of.paysBack || undefined,
-    /** Absent: buyers cannot give a URL. */
-    callbacks: toBuyerCallbacks(callbacks),
     acceptedTokens: x402.acceptedTokens.map((token, i) =>
       toToken(token, of.claims.of("x402.acceptedTokens", i)?.complete()),
     ),
@@ -223,10 +206,6 @@ export function toX402Config(
     /** Tables of parts, as in the whole configuration. */
     parts: of.parts,
   });
-}
-
-function toBuyerCallbacks({ enabled, ...rules }: Complete<z.output<typeof buyerCallbacks>>) {
-  return enabled ? rules : undefined;
 }
 
 function toToken(

@@ -37,7 +37,6 @@ test("A gateway with only the required keys has the documented defaults", async 
     maxUndecided: 100_000,
     maxOpenPerPayer: 256,
     settleMarginSecs: 60,
-    callbacks: { ports: [443], allowedAddresses: [] },
     defaultInvocationMode: "disabled",
     corsOrigins: ["*"],
     acceptedTokens: [

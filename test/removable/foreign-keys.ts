@@ -53,7 +53,7 @@ async function keysOf(name: string): Promise<PartKeys> {
   if (!existsSync(face)) return { tables: [], entries: [], methods: [] };
   const { table, entries, tokenMethod } = ((await import(face)) as { part: Part }).part;
   return {
-    tables: table ? [table] : [],
+    tables: [table ?? []].flat(),
     entries: entries ? [entries] : [],
     methods: tokenMethod ? [tokenMethod] : [],
   };

@@ -3,11 +3,20 @@ import type { Checked, Complete } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import type { Place } from "../../config/mistakes.ts";
 import { checkSigningKeys } from "../../config/rules/signing-keys.ts";
-import { oneOf, secretList, secretOrArray, signingKeys, text } from "../../config/value-types.ts";
-import { httpUrl, shownUrl } from "../../config/web-types.ts";
+import {
+  integer,
+  oneOf,
+  secretList,
+  secretOrArray,
+  signingKeys,
+  text,
+  trueOrFalse,
+} from "../../config/value-types.ts";
+import { httpUrl, ipRange, shownUrl } from "../../config/web-types.ts";
 import { CALLBACK_EVENTS } from "../../core/callbacks.ts";
 import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks.ts";
+import type { CallbackRules } from "./callback-guard.ts";
 import { publicCallbackKeys } from "./callback-keys.ts";
 
 /** Returns what operators see of a key: the public key, as Standard Webhooks writes it. */
@@ -60,6 +69,21 @@ export const callbacksTable = ConfigTable.of({
     /** Each signs; empty if the store keeps the key. */
     keys: secretList(callbackKey),
   }),
+});
+
+const buyers = z.object({
+  enabled: trueOrFalse().default(true),
+  ports: z.array(integer(1, 65_535)).min(1).describe("an array of ports").default([443]),
+  /** Addresses that are not public, for tests: at any port, and without TLS. */
+  allowedAddresses: z.array(ipRange()).describe("an array of address ranges").default([]),
+});
+
+/** `[x402.callbacks]`: URLs that buyers may give in `Callback-URL`. Undefined: buyers cannot give one. */
+export const buyersTable = ConfigTable.of({
+  in: ["x402"],
+  keys: { callbacks: buyers.prefault({}) },
+  complete: ({ callbacks: { enabled, ...rules } }): CallbackRules | undefined =>
+    enabled ? rules : undefined,
 });
 
 function toCallback({ secret, ...table }: Complete<z.output<typeof callback>>) {

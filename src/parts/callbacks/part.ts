@@ -1,10 +1,10 @@
 import type { Config } from "../../config/config.ts";
 import type { Part } from "../../part.ts";
-import { callbacksTable } from "./config.ts";
+import { buyersTable, callbacksTable } from "./config.ts";
 
 /** Calls operators and buyers back about what happened. */
 export const part: Part = {
-  table: callbacksTable,
+  table: [callbacksTable, buyersTable],
   async load() {
     const [{ CallbackGuard }, { CallbackKeys }, { CallbackSender }] = await Promise.all([
       import("./callback-guard.ts"),
@@ -25,14 +25,14 @@ export const part: Part = {
       const use = async (config: Config) => {
         const own = callbacksTable.in(config);
         await keys.use(own?.keys ?? []);
-        await sender.use({ endpoints: own?.endpoints ?? [], buyers: config.x402?.callbacks });
+        await sender.use({ endpoints: own?.endpoints ?? [], buyers: buyersTable.in(config) });
       };
       return {
         x402: {
-          open: ({ callbacks }) => ({
-            callbackUrls: callbacks && new CallbackGuard(callbacks),
-            routes: () => [keys.route],
-          }),
+          open(x402) {
+            const rules = buyersTable.in(x402);
+            return { callbackUrls: rules && new CallbackGuard(rules), routes: () => [keys.route] };
+          },
         },
         operator: {
           loadApi: async () => (await import("./operator.ts")).callbackOperation({ store, sender }),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { callbacksTable } from "../../../src/parts/callbacks/config.ts";
+import { buyersTable, callbacksTable } from "../../../src/parts/callbacks/config.ts";
 import { configOf, TOKEN, X402 } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
 
@@ -58,4 +58,11 @@ events = ["call.finished", "dead_letter"]
   expect(own?.endpoints).toEqual([
     { url: "http://10.0.0.5:8000/hook", events: ["call.finished", "dead_letter"], secrets: [] },
   ]);
+});
+
+test("Buyers may give URLs at port 443, unless [x402.callbacks] says otherwise", async () => {
+  const own = async (callbacks: string) => buyersTable.in(await configOf(`${X402}${callbacks}${TOKEN}`));
+  expect(await own("")).toEqual({ ports: [443], allowedAddresses: [] });
+  expect(await own("callbacks.ports = [443, 8443]\n")).toMatchObject({ ports: [443, 8443] });
+  expect(await own("callbacks.enabled = false\n")).toBeUndefined();
 });

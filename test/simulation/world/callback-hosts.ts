@@ -1,7 +1,7 @@
 import { createHmac, createPublicKey, type KeyObject, verify } from "node:crypto";
 import { CALLBACK_EVENTS } from "../../../src/core/callbacks.ts";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
-import type { CallbackConfig } from "../../../src/parts/callbacks/config.ts";
+import { buyersTable, type CallbackConfig } from "../../../src/parts/callbacks/config.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
 import type { Committed } from "../../../src/store/operations.ts";
 import type { Database } from "../../../src/store/sqlite/driver.ts";
@@ -47,7 +47,11 @@ const RULES = { ports: [443], allowedAddresses: [] };
 
 /** Buyers and an operator who are called back. */
 export const CALLBACKS: Part = {
-  configure: (shop: Shop): Shop => ({ ...shop, x402: { ...shop.x402, callbacks: RULES }, callsBack: true }),
+  configure: (shop: Shop): Shop => ({
+    ...shop,
+    x402: { ...shop.x402, parts: new Map([...shop.x402.parts, [buyersTable, RULES]]) },
+    callsBack: true,
+  }),
   peers: (surroundings: Surroundings) => new CallbackHosts(surroundings).peers,
 };
 

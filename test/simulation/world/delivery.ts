@@ -5,6 +5,7 @@ import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { RunnerServer } from "../../../src/delivery/runner-server.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
+import { buyersTable } from "../../../src/parts/callbacks/config.ts";
 import { PushRunners } from "../../../src/parts/push/push-runners.ts";
 import { workStream } from "../../../src/parts/work-stream/work-stream.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -59,6 +60,6 @@ export async function startDelivery(
     ...{ store, keys, events, logger, telemetry: NO_TELEMETRY, resolver: resolverOf(simulation) },
     callUrl: (callId) => `https://shop.example/x402/calls/${callId}`,
   });
-  await callbacks.use({ endpoints: [CALLBACK_ENDPOINT], buyers: x402.callbacks });
+  await callbacks.use({ endpoints: [CALLBACK_ENDPOINT], buyers: buyersTable.in(x402) });
   await callbacks.start();
 }

@@ -8,6 +8,7 @@ import { errorResponse, type HttpResponse } from "../../../src/http/response.ts"
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
 import { CallbackGuard } from "../../../src/parts/callbacks/callback-guard.ts";
+import { buyersTable } from "../../../src/parts/callbacks/config.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
@@ -189,7 +190,10 @@ export class Replica {
 
 /** Lets buyers give a URL where they are called back. */
 const CALLBACKS: X402Part = {
-  open: ({ callbacks }) => ({ callbackUrls: callbacks && new CallbackGuard(callbacks) }),
+  open(x402) {
+    const rules = buyersTable.in(x402);
+    return { callbackUrls: rules && new CallbackGuard(rules) };
+  },
 };
 
 async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpResponse> {
