@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Config, PeerProblem } from "./config/config.ts";
+import type { Config, PeerFindings } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { PartKeys } from "./config/load-config.ts";
 import type { OfferedTelemetry, Part, StoreKind } from "./part.ts";
@@ -61,7 +61,6 @@ export function loadX402Parts(services: Services): Promise<X402Part[]> {
 }
 
 /** Checks the peers of all parts, for `jobgate check --online`. */
-export async function findPartProblems(config: Config): Promise<PeerProblem[]> {
-  const found = await Promise.all(PARTS.flatMap((part) => part.findProblems?.(config) ?? []));
-  return found.flat();
+export function checkPartPeers(config: Config): Promise<PeerFindings[]> {
+  return Promise.all(PARTS.flatMap((part) => part.checkPeers?.(config, loadMethods) ?? []));
 }

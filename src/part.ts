@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Config, PeerProblem, StorePlace } from "./config/config.ts";
+import type { Config, PeerFindings, StorePlace } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { EntryKeys } from "./config/entry-keys.ts";
 import type { TokenMethod } from "./config/token-method.ts";
@@ -46,7 +46,7 @@ export interface Part {
   /** Makes what the part adds to the gateway that sells jobs, whatever its configuration is. */
   x402?(services: Services): Promise<X402Part>;
   /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */
-  findProblems?(config: Config): Promise<readonly PeerProblem[]>;
+  checkPeers?(config: Config, loadMethods: LoadMethods): Promise<PeerFindings>;
 }
 
 /** Loads the transfer methods of this build. */

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { pino } from "pino";
-import type { Config, PeerProblem } from "../config/config.ts";
+import type { Config, PeerFindings, PeerProblem } from "../config/config.ts";
 import type { LoadConfigResult } from "../config/load-config.ts";
 import { type Mistake, mistakeText } from "../config/mistakes.ts";
 import { defined } from "../core/objects.ts";
@@ -80,27 +80,27 @@ function summary({ x402, webhooks, parts }: Config): string {
 }
 
 /** Queries every peer in the configuration. Its modules are loaded only here, so that a plain check starts fast. */
-async function queryPeers(config: Config) {
-  const [x402, ...problems] = await Promise.all([
+async function queryPeers(config: Config): Promise<PeerFindings> {
+  const { checkPartPeers } = await import("../load-parts.ts");
+  const [x402, parts, store] = await Promise.all([
     x402Findings(config),
-    partProblems(config),
+    checkPartPeers(config),
     storeProblems(config),
   ]);
-  return { problems: [...x402.problems, ...problems.flat()], notes: x402.notes };
+  const found = [x402, ...parts, { notes: [], problems: store }];
+  return {
+    notes: found.flatMap(({ notes }) => notes),
+    problems: found.flatMap(({ problems }) => problems),
+  };
 }
 
-async function x402Findings({ x402 }: Config) {
+async function x402Findings({ x402 }: Config): Promise<PeerFindings> {
   if (x402 === undefined) return { problems: [], notes: [] };
   const [{ checkX402Peers }, { loadMethods }] = await Promise.all([
     import("../x402/online-check.ts"),
     import("../load-parts.ts"),
   ]);
   return checkX402Peers(x402, await loadMethods());
-}
-
-async function partProblems(config: Config): Promise<PeerProblem[]> {
-  const { findPartProblems } = await import("../load-parts.ts");
-  return findPartProblems(config);
 }
 
 async function storeProblems({ store }: Config): Promise<PeerProblem[]> {

@@ -11,7 +11,6 @@ import type { MistakeList } from "./mistakes.ts";
 import { type Merged, mergeTables } from "./reload.ts";
 import type { ConfigSchema } from "./schema.ts";
 import { shownTable } from "./shown.ts";
-import type { FacilitatorSigners } from "./x402.ts";
 
 interface Contents {
   /** Keys of the core and of the parts. */
@@ -20,7 +19,6 @@ interface Contents {
   readonly tables: CheckedTables;
   readonly ofParts: readonly ConfigTable[];
   readonly claims: EntryClaims;
-  readonly signers: FacilitatorSigners;
   /** What the checks of parts read. */
   readonly read: ReadonlyMap<ConfigTable, unknown>;
   /** Knows the origins of values. */
@@ -37,11 +35,11 @@ export class CheckedFile implements ReloadableFile {
 
   /** Makes the configuration. */
   complete(): Config {
-    const { schema, tables, ofParts, claims, signers, read, places } = this.#contents;
+    const { schema, tables, ofParts, claims, read, places } = this.#contents;
     const given = { ofParts: givenPaths(ofParts, tables), claims };
     const filled = ofParts.reduce((all, table) => table.fillIn(all), withDerivedValues(tables, given));
     const ofCore = ofParts.reduce((all, table) => table.leaveOut(all), claims.leaveOut(filled));
-    const config = toConfig(ofCore, given, signers, completeParts(ofParts, filled, read));
+    const config = toConfig(ofCore, given, completeParts(ofParts, filled, read));
     return { ...config, shown: shownTable(schema, filled, places.at()), file: this };
   }
 
@@ -51,14 +49,13 @@ export class CheckedFile implements ReloadableFile {
 
   afterReload(next: this): Config {
     const used = this.#contents;
-    const { signers, claims, read, places, ...contents } = next.#contents;
+    const { claims, read, places, ...contents } = next.#contents;
     const { tables, isInUse } = this.#mergeWith(next);
     const readAfter = (table: ConfigTable) => (table.paths.every(isInUse) ? used.read : read).get(table);
     return new CheckedFile({
       ...contents,
       tables,
       claims: used.claims.afterReload(claims, isInUse),
-      signers: isInUse("x402.facilitators") ? used.signers : signers,
       read: new Map(contents.ofParts.map((table) => [table, readAfter(table)])),
       places: places.withNotesOf(used.places, isInUse),
     }).complete();

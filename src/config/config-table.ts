@@ -16,7 +16,7 @@ export interface TableContext {
   readonly place: Place;
   /** All of the file. */
   readonly mistakes: MistakeList;
-  /** Keys that x402.facilitators settles with. */
+  /** Keys that facilitators in this process settle with. */
   readonly settlers: ReadonlySet<PrivateKey>;
 }
 

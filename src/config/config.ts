@@ -5,7 +5,7 @@ import type { CompleteTables, ConfigTables } from "./schema.ts";
 import type { ShownTable } from "./shown.ts";
 import { secretList } from "./value-types.ts";
 import { fillEndpoint, toWebhooksConfig } from "./webhooks.ts";
-import { type FacilitatorSigners, fillX402, toX402Config, withFacilitatorList } from "./x402.ts";
+import { fillX402, toX402Config, withFacilitatorList } from "./x402.ts";
 
 /** The configuration after it is read, checked and completed. */
 export type Config = Complete<ReturnType<typeof toConfig>> & {
@@ -28,12 +28,8 @@ export type StorePlace = Pick<StoreConfig, "url" | "parts">;
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
 
-export type { LiveRateSource } from "./entry-keys.ts";
-export type {
-  FacilitatorConfig,
-  LocalFacilitatorConfig,
-  RemoteFacilitatorConfig,
-} from "./facilitators.ts";
+export type { InProcessFacilitatorConfig, LiveRateSource } from "./entry-keys.ts";
+export type { FacilitatorConfig, RemoteFacilitatorConfig } from "./facilitators.ts";
 export type { JobPolicy, JobRestriction } from "./job-policies.ts";
 export type { Job, JobInput } from "./jobs.ts";
 export type { MinCharge } from "./value-types.ts";
@@ -56,6 +52,13 @@ export interface PeerProblem {
   readonly path: readonly (string | number)[];
   /** Never contains the URL, which may contain a key. */
   readonly message: string;
+}
+
+/** Results of querying peers. */
+export interface PeerFindings {
+  /** Facts about the peers, for people. */
+  readonly notes: readonly string[];
+  readonly problems: readonly PeerProblem[];
 }
 
 /** Tables in which each value has one key, whichever of its keys the file has. */
@@ -94,12 +97,7 @@ export function withDerivedValues(
 }
 
 /** Completes the tables of the core. */
-export function toConfig(
-  tables: FilledTables,
-  { ofParts, claims }: OfParts,
-  signers: FacilitatorSigners,
-  parts: PartTables,
-) {
+export function toConfig(tables: FilledTables, { ofParts, claims }: OfParts, parts: PartTables) {
   const { store, operator, serviceId, x402, jobs, jobPricing, webhooks } = tables;
   return defined({
     store: {
@@ -116,7 +114,6 @@ export function toConfig(
       toX402Config(x402, {
         pricing: jobPricing,
         jobs,
-        signers,
         claims,
         parts,
         paysBack: ofParts.has("x402.refunds"),

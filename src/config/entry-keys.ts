@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import type { PrivateKey } from "../core/private-keys.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { changeAt, omit, tablesAt } from "./tables-at.ts";
 
@@ -14,13 +15,23 @@ export interface RequestAuth {
   readonly newHeaders: (method: string, url: URL) => Readonly<Record<string, string>>;
 }
 
-/** What a part makes of an entry of each list, or of a table in each entry. */
-interface OwnByList {
-  readonly "x402.acceptedTokens": LiveRateSource;
-  readonly "x402.facilitators.auth": RequestAuth;
+/** A facilitator in this process, which a part makes. */
+export interface InProcessFacilitatorConfig {
+  readonly kind: "in_process";
+  /** Name in the journal, logs and metrics. */
+  readonly name: string;
+  /** RPCs of the networks that it settles on. */
+  readonly chains: readonly { readonly network: string; readonly rpcUrl: string }[];
 }
 
-export type EntryList = keyof OwnByList;
+/** Claims by the list of the entries, or by the table in each entry. */
+interface ClaimByList {
+  readonly "x402.acceptedTokens": EntryClaim<LiveRateSource>;
+  readonly "x402.facilitators": FacilitatorClaim;
+  readonly "x402.facilitators.auth": EntryClaim<RequestAuth>;
+}
+
+export type EntryList = keyof ClaimByList;
 
 /** Keys that a part brings to each entry of a list of the core. */
 export interface EntryKeys<List extends EntryList = EntryList> {
@@ -33,17 +44,30 @@ export interface EntryKeys<List extends EntryList = EntryList> {
    * @param entry all keys of the entry
    * @returns undefined if the entry is not the part's
    */
-  claim(entry: object, place: Place): EntryClaim<OwnByList[List]> | undefined;
+  claim(entry: object, place: Place): ClaimByList[List] | undefined;
 }
 
 /** An entry that a part claims: rules of the core about what its keys stand for do not apply. */
-export interface EntryClaim<Own = OwnByList[EntryList]> {
+export interface EntryClaim<Own = unknown> {
   /** The keys of the part, with the values that follow from other keys. */
   readonly keys: object;
   /** Reports mistakes of the keys. */
-  check(): void | Promise<void>;
+  check(context: EntryContext): void | Promise<void>;
   /** Completes keys without mistakes. */
   complete(): Own;
+}
+
+export interface EntryContext {
+  /** Keys that facilitators in this process sign with, to which each one adds its own. */
+  readonly settlers: Set<PrivateKey>;
+}
+
+/** An entry of a facilitator in this process. */
+export interface FacilitatorClaim extends EntryClaim<InProcessFacilitatorConfig> {
+  /** Name in the journal, which tells facilitators apart. */
+  readonly name: string;
+  /** CAIP-2. */
+  readonly networks: readonly string[];
 }
 
 interface Claimed {
@@ -86,9 +110,9 @@ export class EntryClaims {
   }
 
   /** Returns the claim of an entry; undefined if no part claims it. */
-  of<List extends EntryList>(list: List, i: number): EntryClaim<OwnByList[List]> | undefined {
+  of<List extends EntryList>(list: List, i: number): ClaimByList[List] | undefined {
     const found = this.#claims.find(({ by, place }) => by.list === list && place.path.includes(i));
-    return found?.claim as EntryClaim<OwnByList[List]> | undefined;
+    return found?.claim as ClaimByList[List] | undefined;
   }
 
   /** Returns the names in mistakes of what entries of a list can have instead of keys of the core. */
@@ -96,8 +120,8 @@ export class EntryClaims {
     return this.#keys.filter((keys) => keys.list === list).map(({ alternative }) => alternative);
   }
 
-  async check(): Promise<void> {
-    await Promise.all(this.#claims.map(async ({ claim }) => claim.check()));
+  async check(context: EntryContext): Promise<void> {
+    await Promise.all(this.#claims.map(async ({ claim }) => claim.check(context)));
   }
 
   /** Returns tables without the keys of parts in entries. */

@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import type * as z from "zod";
+import type { PrivateKey } from "../core/private-keys.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
 import { checkShape } from "./check-shape.ts";
 import { CheckedFile } from "./checked-file.ts";
@@ -24,7 +25,6 @@ import {
   operatorSchema,
   storePlaceSchema,
 } from "./schema.ts";
-import { readSigners } from "./signers.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { oneOf } from "./value-types.ts";
 
@@ -89,8 +89,8 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     methods: [EIP3009, ...parts.methods],
   };
   const tables = shaped && fillTokens(shaped, mistakes);
-  await claims.check();
-  const signers = await readSigners(tables ?? {}, mistakes);
+  const settlers = new Set<PrivateKey>();
+  await claims.check({ settlers });
   if (tables === undefined) return { ok: false, mistakes: mistakes.mistakes() };
   const ofParts = parts.tables.flatMap((table) => {
     const keys = table.keysIn(tables);
@@ -105,7 +105,6 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   checkPrices(tables, mistakes);
   checkWebhooks(tables, mistakes);
   warnOfMissingServiceId(tables, mistakes);
-  const settlers = new Set([...signers.values()].flat().map(({ privateKey }) => privateKey));
   const read = await Promise.all(
     ofParts.map(
       async ({ table, keys }) => [table, await table.check(keys, { tables, mistakes, settlers })] as const,
@@ -122,7 +121,6 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
       tables: withoutAliases(keys as CompleteTables),
       ofParts: parts.tables,
       claims,
-      signers,
       read: new Map(read),
       places: mistakes,
     }).complete(),

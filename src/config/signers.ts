@@ -1,35 +1,21 @@
+import * as z from "zod";
 import { decryptKeystore, KeystoreProblem, type PrivateKey } from "../core/private-keys.ts";
-import type { Signer, SignerTable } from "./facilitators.ts";
-import type { MistakeList, Place } from "./mistakes.ts";
-import type { ConfigTables } from "./schema.ts";
-import { accountText } from "./value-types.ts";
+import type { Checked } from "./check-shape.ts";
+import type { Place } from "./mistakes.ts";
+import { accountText, namedFile, privateKey, text } from "./value-types.ts";
 
-/**
- * Collects the keys of each local facilitator, and decrypts those in keystores.
- * @returns signers by the index of the facilitator's entry
- */
-export async function readSigners(
-  { x402 }: Pick<ConfigTables, "x402">,
-  mistakes: MistakeList,
-): Promise<ReadonlyMap<number, readonly Signer[]>> {
-  const signers = new Map<number, readonly Signer[]>();
-  for (const [i, facilitator] of (x402?.facilitators ?? []).entries()) {
-    if (facilitator?.signer === undefined) continue;
-    const place = mistakes.at("x402", "facilitators", i, "signer");
-    const keys = new Set<PrivateKey>();
-    const tables = withPlaces(facilitator.signer, place);
-    for (const [table, at] of tables) {
-      const key = await readKey(table, at);
-      if (key === undefined) continue;
-      if (keys.has(key)) at.report("has the key of another signer; expected each key once");
-      keys.add(key);
-    }
-    signers.set(
-      i,
-      [...keys].map((privateKey) => ({ privateKey })),
-    );
-  }
-  return signers;
+/** Key that signs transactions: given itself, or in an encrypted file. */
+export const signer = z.object({
+  privateKey: privateKey().optional(),
+  /** Path of a keystore (Web3 Secret Storage, version 3), relative to the configuration file. */
+  keystore: namedFile("the path of a keystore file", { from: "configuration", isSecret: true }).optional(),
+  password: text("the password of the keystore").optional(),
+});
+
+export type SignerTable = Checked<z.output<typeof signer>>;
+
+export interface Signer {
+  readonly privateKey: PrivateKey;
 }
 
 /** Reads the key of one signer. */
@@ -69,15 +55,4 @@ async function decrypt(keystore: string, password: string, place: Place): Promis
     place.report(`${error.message}; expected the path of a keystore file that opens with the password`);
     return undefined;
   }
-}
-
-type Configured = SignerTable | readonly (SignerTable | undefined)[];
-
-function withPlaces(signer: Configured, place: Place): [SignerTable, Place][] {
-  if (!isList(signer)) return [[signer, place]];
-  return signer.flatMap((table, j) => (table === undefined ? [] : [[table, place.at(j)]]));
-}
-
-function isList(signer: Configured): signer is Exclude<Configured, SignerTable> {
-  return Array.isArray(signer);
 }

@@ -4,14 +4,7 @@ import { localUrl } from "../core/network-address.ts";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { EntryClaims, LiveRateSource } from "./entry-keys.ts";
-import {
-  areSameFacilitators,
-  facilitatorSchema,
-  facilitatorUrl,
-  fillFacilitator,
-  type Signer,
-  toFacilitator,
-} from "./facilitators.ts";
+import { areSameFacilitators, facilitatorSchema, facilitatorUrl, toFacilitator } from "./facilitators.ts";
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
 import { toJob } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
@@ -138,23 +131,16 @@ type X402Output = Complete<z.output<typeof x402Schema>>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
 type FilledToken = ReturnType<typeof fillToken>;
 
-/** Signers by the index of their facilitator. */
-export type FacilitatorSigners = ReadonlyMap<number, readonly Signer[]>;
-
 /** Makes a list of the only facilitator, and leaves out the service, which the file has above its tables. */
 export function withFacilitatorList({ serviceId: _, facilitatorUrl, facilitators, ...x402 }: X402Output) {
   return { ...x402, facilitators: facilitators ?? [{ url: required(facilitatorUrl) }] };
 }
 
 /** Fills the values that follow from other keys. */
-export function fillX402(
-  { facilitators, ...x402 }: ReturnType<typeof withFacilitatorList>,
-  claims: EntryClaims,
-) {
+export function fillX402(x402: ReturnType<typeof withFacilitatorList>, claims: EntryClaims) {
   return {
     ...x402,
     publicUrl: x402.publicUrl ?? localUrl(x402.bindAddress),
-    facilitators: facilitators.map(fillFacilitator),
     acceptedTokens: x402.acceptedTokens.map((token, i) =>
       fillToken(
         token,
@@ -180,7 +166,6 @@ export function toX402Config(
   of: {
     readonly pricing: Complete<z.output<typeof jobPricingSchema>>;
     readonly jobs: readonly Parameters<typeof toJob>[0][];
-    readonly signers: FacilitatorSigners;
     readonly paysBack: boolean;
     readonly claims: EntryClaims;
     readonly parts: PartTables;
@@ -191,7 +176,11 @@ export function toX402Config(
     ...x402,
     /** Ordered as they are asked; at least one. */
     facilitators: facilitators.map((table, i) =>
-      toFacilitator(table, of.signers.get(i), of.claims.of("x402.facilitators.auth", i)?.complete()),
+      toFacilitator(
+        table,
+        of.claims.of("x402.facilitators", i)?.complete(),
+        of.claims.of("x402.facilitators.auth", i)?.complete(),
+      ),
     ),
     /** True: the configuration has an account that failed jobs are paid back from. */
     paysBack: of.paysBack || undefined,

@@ -25,7 +25,7 @@ export interface X402Sources {
   readonly redeemsQuotes?: boolean;
   /** Watches live rates. Without it, tokens can have fixed rates only. The gateway starts and stops it. */
   readonly rates?: RateWatcher;
-  /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
+  /** Settles where a part has claimed an entry of the configuration's facilitators. The gateway starts and stops it. */
   readonly localFacilitator?: LocalFacilitator | undefined;
   /** Opens the facilitators where the configuration names several. */
   readonly openFacilitators?: OpenFacilitators;

@@ -1,8 +1,8 @@
 import { readChainId } from "../chain/chain-client.ts";
 import { asHex, asNumber, Rpc, RpcError } from "../chain/rpc.ts";
-import type { AcceptedToken, JobPolicy, PeerProblem, X402Config } from "../config/config.ts";
+import type { AcceptedToken, JobPolicy, PeerFindings, PeerProblem, X402Config } from "../config/config.ts";
 import { unreachableText } from "../node/unreachable.ts";
-import { checkFacilitators, type FacilitatorFindings } from "./facilitators/online-check.ts";
+import { checkFacilitators } from "./facilitators/online-check.ts";
 import type { Methods } from "./methods/methods.ts";
 
 /** Longest time to wait for one answer. */
@@ -14,7 +14,7 @@ const DECIMALS = "0x313ce567";
  * Checks that the facilitators, and every chain in the configuration are what it says they are.
  * @returns the problems, and what the facilitators support
  */
-export async function checkX402Peers(config: X402Config, methods: Methods): Promise<FacilitatorFindings> {
+export async function checkX402Peers(config: X402Config, methods: Methods): Promise<PeerFindings> {
   const isByUse = config.jobs?.some(({ charge }) => charge?.includes("used")) === true;
   const of = { methods, schemes: isByUse ? (["exact", "upto"] as const) : (["exact"] as const) };
   const [{ notes, problems }, ...found] = await Promise.all([

@@ -26,10 +26,26 @@ const bees: EntryKeys<"x402.acceptedTokens"> = {
     };
   },
 };
+/** A part whose facilitators are bees. */
+const settlers: EntryKeys<"x402.facilitators"> = {
+  list: "x402.facilitators",
+  keys: { hive: integer(1, 9).optional() },
+  alternative: "hive",
+  claim({ hive }: { readonly hive?: number }) {
+    if (hive === undefined) return undefined;
+    return {
+      keys: { hive },
+      name: `hive ${hive}`,
+      networks: ["eip155:84532"],
+      check: ({ settlers }) => void settlers.add("0x5e"),
+      complete: () => ({ kind: "in_process", name: `hive ${hive}`, chains: [] }),
+    };
+  },
+};
 const UNRATED = without(TOKEN, "rate_per_native_unit");
 
-async function load(tokens: string, entries: readonly EntryKeys[] = [bees], x402 = "") {
-  const toml = `service_id = 1\n${X402}${x402}${tokens}`;
+async function load(tokens: string, entries: readonly EntryKeys[] = [bees], x402 = "", head = X402) {
+  const toml = `service_id = 1\n${head}${x402}${tokens}`;
   const parts = { tables: [], entries, methods: [] };
   const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
   if (result.ok) return result.config;
@@ -70,4 +86,22 @@ test("Without its part a key is refused", async () => {
   await expect(load(`${UNRATED}bees.count = 8\n`, [])).rejects.toThrow(
     "x402.accepted_tokens[0].bees is not a known key: this build has no table bees; expected one of ",
   );
+});
+
+test("A part makes facilitators of the entries that have its keys, which need no URL", async () => {
+  const lists = (entries: string) =>
+    load(`${entries}${TOKEN}`, [settlers], "", '[x402]\npublic_url = "https://b.example"\n');
+  const hive = (id: number) => `[[x402.facilitators]]\nhive = ${id}\n`;
+  const remote = '[[x402.facilitators]]\nurl = "https://a.example"\nnetworks = ["base"]\n';
+  const { x402, shown } = await lists(`${remote}${hive(1)}`);
+  expect(x402?.facilitators).toEqual([
+    { kind: "remote", name: "a.example", url: "https://a.example", networks: ["eip155:8453"] },
+    { kind: "in_process", name: "hive 1", chains: [] },
+  ]);
+  expect(shown.x402).toHaveProperty("facilitators[1].hive", 1);
+  await expect(lists(`${hive(1)}${hive(1)}`)).rejects.toThrow(
+    "x402.facilitators[1] is the same facilitator as x402.facilitators[0]; expected each once",
+  );
+  await expect(lists(remote)).rejects.toThrow("which none of x402.facilitators settles on");
+  await expect(lists("[[x402.facilitators]]\n")).rejects.toThrow("url is missing; expected it, or hive");
 });

@@ -39,11 +39,6 @@ test.each([
   ["a certificate", "runner.tls.cert", tls(`cert = "$DIR/pipe"\nkey = "$DIR/none"`)],
   ["a certificate's key", "runner.tls.key", tls(`cert = "$DIR/none"\nkey = "$DIR/pipe"`)],
   ["an authority of clients", "runner.tls.client_ca", tls('client_ca = "$DIR/pipe"')],
-  [
-    "a keystore",
-    "x402.facilitators[0].signer.keystore",
-    `[[x402.facilitators]]\nlocal = true\nsigner = { keystore = "pipe", password = "env:PASSWORD" }\n${TOKEN}`,
-  ],
   ["a table", "x402", 'x402 = "pipe"\n'],
 ])("A pipe in place of %s is a mistake that names it", async (_what, keyPath, toml) => {
   const found = await mistakesOf(toml.replaceAll("$DIR", folder));

@@ -89,7 +89,7 @@ it("secretsOf() finds every secret of a configuration by the names of its values
       facilitators: [
         { kind: "remote", headers: { Authorization: "Bearer header-token" } },
         { kind: "remote", auth: { keyId: "organizations/1", keySecret: "cdp-secret" } },
-        { kind: "local", signers: [{ privateKey: "0x5e" }] },
+        { kind: "in_process", signers: [{ privateKey: "0x5e" }] },
       ],
       acceptedTokens: [{ symbol: "USDC", rpcUrl: "https://rpc.example/v2/0123456789abcdef0123" }],
       jobPricing: new Map([["1/0", 5n]]),

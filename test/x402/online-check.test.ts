@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import type { X402Config } from "../../src/config/config.ts";
 import type { Method } from "../../src/x402/methods/method.ts";
 import { Methods } from "../../src/x402/methods/methods.ts";
 import { checkX402Peers } from "../../src/x402/online-check.ts";
@@ -50,32 +49,19 @@ describe("Checking peers against the configuration", () => {
     ]);
   });
 
-  test("Notes address and balance of the local facilitator, and reports an RPC of another chain", async () => {
-    const { address, privateKey } = accounts.facilitator;
-    const local = (network: string): X402Config => ({
-      ...config(),
-      facilitators: [
-        {
-          kind: "local",
-          name: "local",
-          signers: [{ privateKey }],
-          chains: [{ network, rpcUrl: anvil.rpcUrl }],
-          maxFeePerGasWei: 10n ** 10n,
-          minBalanceWei: 10n ** 24n,
-        },
-      ],
-    });
-    const { notes, problems } = await checkX402Peers(local("eip155:84532"), METHODS);
-    expect(problems).toEqual([]);
-    expect(notes).toEqual([
-      expect.stringMatching(
-        `^local: exact, upto on eip155:84532; ${address} \\(balance [0-9.]+, less than min_balance 1000000\\)$`,
-      ),
+  test("A facilitator in this process settles on its chains by any scheme", async () => {
+    const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
+    const found = async (network: string) => {
+      const chains = [{ network, rpcUrl: anvil.rpcUrl }];
+      const facilitators = [{ kind: "in_process", name: "own", chains }] as const;
+      const token = { transferMethod: "other" } as const;
+      return checkX402Peers({ ...config({ token, jobs }), facilitators }, METHODS);
+    };
+    expect(await found("eip155:84532")).toEqual({ notes: [], problems: [] });
+    expect((await found("eip155:8453")).problems.map(({ path }) => path)).toEqual([
+      ["x402", "accepted_tokens", 0, "network"],
+      ["jobs", 0, "charge"],
     ]);
-    expect((await checkX402Peers(local("eip155:8453"), METHODS)).problems).toContainEqual({
-      path: ["x402", "facilitators", 0, "rpc_urls"],
-      message: "has the RPC of eip155:84532 for eip155:8453",
-    });
   });
 
   test("Reports what a token's method misses on its chain, for each scheme that jobs are sold in", async () => {

@@ -27,7 +27,8 @@ export const serviceTable = ConfigTable.of({
   check({ facilitatorService }, { tables, place }) {
     if (facilitatorService === undefined) return;
     const at = place.at("facilitator_service");
-    const hasLocal = (tables.x402?.facilitators ?? []).some((table) => table?.local === true);
+    const { x402, claims } = tables;
+    const hasLocal = x402?.facilitators?.some((_, i) => claims.of("x402.facilitators", i)) === true;
     if (!place.at("facilitators").hasMistake && !hasLocal)
       at.report("has nothing to serve; expected a local facilitator in x402.facilitators");
     checkTokens(facilitatorService, at.at("tokens"));

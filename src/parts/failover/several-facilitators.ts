@@ -44,13 +44,13 @@ export class SeveralFacilitators implements Facilitators {
   }
 
   async start(): Promise<void> {
-    await this.#parts.local?.start();
+    await this.#parts.inProcess?.start();
     for (const { health } of this.#listed) health.startPolling();
   }
 
   async stop(): Promise<void> {
     for (const { health } of this.#listed) health.stop();
-    await this.#parts.local?.stop();
+    await this.#parts.inProcess?.stop();
   }
 
   /** Asks the first facilitator that is healthy and supports the payment; the next one if it fails or takes long. */

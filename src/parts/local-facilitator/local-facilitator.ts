@@ -27,6 +27,7 @@ import { SettlerAccount } from "../transactions/account.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
 import type { PaymentSigner } from "../transactions/signer.ts";
+import { findLocal } from "./config.ts";
 import { readSettlerPayment, type SettlerPayment } from "./payment.ts";
 
 /** Longest time of one RPC call. */
@@ -52,8 +53,8 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     readonly telemetry?: Telemetry;
   }) {
     const { config, methods, journal, logger, telemetry = NO_TELEMETRY } = parts;
-    const local = config.facilitators.find(({ kind }) => kind === "local");
-    if (local?.kind !== "local") throw new Error("the configuration has no local facilitator");
+    const local = findLocal(config.facilitators);
+    if (local === undefined) throw new Error("the configuration has no local facilitator");
     const { signers, chains, maxFeePerGasWei, minBalanceWei } = local;
     const accounts = signers.map(({ privateKey }) => new SettlerAccount(privateKey));
     const owner = randomUUID();

@@ -45,11 +45,12 @@ export const part: Part = {
     };
   },
 
-  async findProblems(config) {
+  async checkPeers(config) {
     const engine = engineTable.in(config);
-    if (engine === undefined) return [];
+    if (engine === undefined) return { notes: [], problems: [] };
     const { findEngineProblems, jobsToAskFor } = await import("./online-check.ts");
-    return findEngineProblems(engine, jobsToAskFor(config.serviceId, config.x402));
+    const problems = await findEngineProblems(engine, jobsToAskFor(config.serviceId, config.x402));
+    return { notes: [], problems };
   },
 };
 

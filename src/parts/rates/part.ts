@@ -15,7 +15,7 @@ export const part: Part = {
     return ({ logger }) => ({ sources: { rates: new LiveRates({ clock: systemClock, logger }) } });
   },
 
-  async findProblems({ x402 }) {
+  async checkPeers({ x402 }) {
     const { findRateProblem } = await import("./live-rate.ts");
     const found = await Promise.all(
       (x402?.acceptedTokens ?? []).map(async ({ rate }, i): Promise<PeerProblem[]> => {
@@ -24,6 +24,6 @@ export const part: Part = {
         return problem ? [{ ...problem, path: ["x402", "accepted_tokens", i, ...problem.path] }] : [];
       }),
     );
-    return found.flat();
+    return { notes: [], problems: found.flat() };
   },
 };

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
-import { type Signer, signer } from "../../config/facilitators.ts";
-import { readSigner } from "../../config/signers.ts";
+import { readSigner, type Signer, signer } from "../../config/signers.ts";
 
 /** The key that signs offers and receipts. */
 export interface ReceiptsConfig {

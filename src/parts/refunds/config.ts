@@ -1,9 +1,8 @@
 import * as z from "zod";
 import { required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
-import { signer as signerSchema } from "../../config/facilitators.ts";
 import { fixed } from "../../config/reload.ts";
-import { readSigner } from "../../config/signers.ts";
+import { readSigner, signer as signerSchema } from "../../config/signers.ts";
 import { decimalAmount } from "../../config/value-types.ts";
 import type { PrivateKey } from "../../core/private-keys.ts";
 

@@ -7,9 +7,9 @@ import type {
 import { measure, type Telemetry } from "../../core/telemetry.ts";
 import type { ExtensionResponses } from "./extension-responses.ts";
 
-/** Verifies and settles payments: a server, or jobgate itself. */
+/** Verifies and settles payments: a server, or a part of this process. */
 export interface Facilitator {
-  /** `local`, or host and path of a remote one: for the journal, logs and metrics. Never holds credentials. */
+  /** Host and path of a remote one, and a word for one in this process: for the journal, logs and metrics. Never holds credentials. */
   readonly name: string;
   /**
    * Asks whether the payment would settle. Moves nothing.
@@ -43,7 +43,7 @@ export type SettlementAnswer =
         readonly payer?: string | undefined;
         /** Token units that moved, where the facilitator names them. */
         readonly amount?: string | undefined;
-        /** Only the local facilitator tells it. */
+        /** Set only by a facilitator in this process. */
         readonly blockNumber?: string | undefined;
       }
     /** The facilitator says no, which does not prove that nothing moved. */

@@ -43,8 +43,8 @@ export interface FacilitatorsOptions {
   readonly verifyPatienceMs: number;
   /** Reads `/supported` of a single facilitator too. */
   readonly readsSupported: boolean;
-  /** Takes the place of the local one in `configs`. */
-  readonly local: (Facilitator & BackgroundService) | undefined;
+  /** The facilitator in this process, if one of `configs` is. */
+  readonly inProcess: (Facilitator & BackgroundService) | undefined;
   /** For durations. */
   readonly clock: Clock;
   readonly logger: Logger;
@@ -56,11 +56,12 @@ export type OpenFacilitators = (options: FacilitatorsOptions) => Facilitators;
 
 export function openFacilitator(
   config: FacilitatorConfig,
-  { local, timeoutMs, telemetry }: FacilitatorsOptions,
+  { inProcess, timeoutMs, telemetry }: FacilitatorsOptions,
 ): Facilitator {
-  if (config.kind !== "local") return new RemoteFacilitator({ ...config, timeoutMs, telemetry });
-  if (local === undefined) throw new Error("the configuration has a local facilitator, and none was passed");
-  return local;
+  if (config.kind === "remote") return new RemoteFacilitator({ ...config, timeoutMs, telemetry });
+  if (inProcess === undefined)
+    throw new Error(`the configuration has the facilitator ${config.name}, and none was passed`);
+  return inProcess;
 }
 
 /** Uses the secrets of a configuration from now on. */

@@ -40,13 +40,13 @@ export class OneFacilitator implements Facilitators {
   }
 
   async start(): Promise<void> {
-    await this.#options.local?.start();
+    await this.#options.inProcess?.start();
     if (this.#options.readsSupported) this.#kinds.startPolling();
   }
 
   async stop(): Promise<void> {
     this.#kinds.stop();
-    await this.#options.local?.stop();
+    await this.#options.inProcess?.stop();
   }
 
   async verify(request: FacilitatorRequest): Promise<NamedVerification> {

@@ -1,43 +1,31 @@
-import { privateKeyToAddress } from "viem/accounts";
-import { readChainId } from "../../chain/chain-client.ts";
-import { asNumber, Rpc } from "../../chain/rpc.ts";
 import type {
-  LocalFacilitatorConfig,
+  InProcessFacilitatorConfig,
+  PeerFindings,
   PeerProblem,
   RemoteFacilitatorConfig,
   X402Config,
 } from "../../config/config.ts";
-import { decimalText } from "../../core/amounts.ts";
 import { unreachableText } from "../../node/unreachable.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { PaymentKind, Supported } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
-/** Results of asking every facilitator in the configuration. */
-export interface FacilitatorFindings {
-  /** Texts for people about what each supports. */
-  readonly notes: readonly string[];
-  readonly problems: readonly PeerProblem[];
-}
-
 type Scheme = "exact" | "upto";
 
 /** One facilitator's findings, with the networks on which it takes payments of a scheme in x402 version 2. */
-type Findings = FacilitatorFindings & { readonly networks: (scheme: Scheme) => readonly string[] };
+type Findings = PeerFindings & { readonly networks: (scheme: Scheme) => readonly string[] };
 
 /** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
 
 /** Asks each facilitator what it supports, and whether one of them takes each token and each job. */
-export async function checkFacilitators(config: X402Config, methods: Methods): Promise<FacilitatorFindings> {
+export async function checkFacilitators(config: X402Config, methods: Methods): Promise<PeerFindings> {
   const timeoutMs = Math.min(config.facilitatorTimeoutMs, MAX_TIMEOUT_MS);
-  const isByUse = [...methods].some(({ name }) => methods.chargesUse(name));
-  const localSchemes: readonly Scheme[] = isByUse ? ["exact", "upto"] : ["exact"];
   const found = await Promise.all(
-    config.facilitators.map((facilitator, i) =>
-      facilitator.kind === "local"
-        ? checkLocal(facilitator, localSchemes, { path: ["x402", "facilitators", i], timeoutMs })
-        : checkRemote(facilitator, ["x402", "facilitators", i], timeoutMs),
+    config.facilitators.map(async (facilitator, i) =>
+      facilitator.kind === "remote"
+        ? checkRemote(facilitator, ["x402", "facilitators", i], timeoutMs)
+        : ownFindings(facilitator),
     ),
   );
   const problems = found.flatMap((one) => one.problems);
@@ -49,6 +37,11 @@ export async function checkFacilitators(config: X402Config, methods: Methods): P
         ? problems
         : [...tokensWithoutFacilitator(config, found), ...jobsWithoutFacilitator(config, methods, found)],
   };
+}
+
+/** Returns where a facilitator in this process settles, by any scheme. Its part queries its peers. */
+function ownFindings({ chains }: InProcessFacilitatorConfig): Findings {
+  return { notes: [], problems: [], networks: () => chains.map(({ network }) => network) };
 }
 
 async function checkRemote(
@@ -73,53 +66,6 @@ async function checkRemote(
     },
     problems: [],
   };
-}
-
-/** Checks each chain's RPC, and reads the balances of the accounts that pay for gas. */
-async function checkLocal(
-  { signers, chains, minBalanceWei }: LocalFacilitatorConfig,
-  schemes: readonly Scheme[],
-  { path, timeoutMs }: { readonly path: PeerProblem["path"]; readonly timeoutMs: number },
-): Promise<Findings> {
-  const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
-  const found = await Promise.all(
-    chains.map(async ({ network, rpcUrl }) => {
-      const rpc = new Rpc({ rpcUrl, timeoutMs });
-      const problem = (message: string) => ({
-        notes: [],
-        problems: [{ path: [...path, "rpc_urls"], message }],
-      });
-      try {
-        const chainId = await readChainId(rpc);
-        if (`eip155:${chainId}` !== network)
-          return problem(`has the RPC of eip155:${chainId} for ${network}`);
-        const balances = await Promise.all(
-          addresses.map(async (address) => asNumber(await rpc.call("eth_getBalance", [address, "latest"]))),
-        );
-        const accounts = addresses.map((address, i) =>
-          balanceText(address, balances[i] ?? 0n, minBalanceWei),
-        );
-        return {
-          notes: [`local: ${schemes.join(", ")} on ${network}; ${accounts.join(", ")}`],
-          problems: [],
-        };
-      } catch (error) {
-        return problem(
-          `has an RPC for ${network} that does not answer (${unreachableText(rpcUrl, error)}); expected an Ethereum JSON-RPC endpoint`,
-        );
-      }
-    }),
-  );
-  return {
-    notes: found.flatMap(({ notes }) => notes),
-    problems: found.flatMap(({ problems }) => problems),
-    networks: (scheme) => (schemes.includes(scheme) ? chains.map(({ network }) => network) : []),
-  };
-}
-
-function balanceText(address: string, balanceWei: bigint, minBalanceWei: bigint): string {
-  const min = balanceWei < minBalanceWei ? `, less than min_balance ${decimalText(minBalanceWei, 18)}` : "";
-  return `${address} (balance ${decimalText(balanceWei, 18)}${min})`;
 }
 
 function tokensWithoutFacilitator(

@@ -16,7 +16,7 @@ interface Parts {
 
 /**
  * Funds of the payers of payments by use, which nothing but the chain knows before the charge. A token without an `rpc_url`
- * is read with the RPC of jobgate's own settler, where jobgate settles on that network.
+ * is read with the RPC of the facilitator in this process, where it settles on that network.
  */
 export class PayerFunds {
   readonly #methods: Methods;
@@ -35,7 +35,7 @@ export class PayerFunds {
   /** Adds a reloaded configuration's tokens. Removed tokens stay: payments in them may be open. */
   watch({ acceptedTokens, facilitators }: Config): void {
     const chains = facilitators.flatMap((facilitator) =>
-      facilitator.kind === "local" ? facilitator.chains : [],
+      facilitator.kind === "in_process" ? facilitator.chains : [],
     );
     for (const { network, asset, rpcUrl: own } of acceptedTokens) {
       const rpcUrl = own ?? chains.find((chain) => chain.network === network)?.rpcUrl;

@@ -146,7 +146,7 @@ testMistakes([
     promise: "A wei price that no token can pay is a mistake",
     toml: `${X402}${USD_TOKEN.replace(/rate_per_native_unit.*\n/, "")}${job('mode = "public_paid"\nprice_wei = "1000" #!')}`,
     keyPath: "jobs[0].price_wei",
-    message: /expected one with rate_per_native_unit or a rate_source/,
+    message: /expected one with rate_per_native_unit/,
   },
   {
     promise: "A dollar price that rounds to 0 is a mistake",

@@ -32,14 +32,12 @@ class PoorSettler {
 function facilitatorsOf(urls: readonly ("local" | string)[], local: PoorSettler): SeveralFacilitators {
   return new SeveralFacilitators({
     configs: urls.map((url) =>
-      url === "local"
-        ? { kind: "local", name: "local", signers: [], chains: [], maxFeePerGasWei: 1n, minBalanceWei: 1n }
-        : toRemoteFacilitator(url),
+      url === "local" ? { kind: "in_process", name: "local", chains: [] } : toRemoteFacilitator(url),
     ),
     timeoutMs: 20_000,
     verifyPatienceMs: 20_000,
     readsSupported: false,
-    local,
+    inProcess: local,
     clock: monotonicClock,
     logger: pino({ level: "silent" }),
     telemetry: NO_TELEMETRY,

@@ -162,7 +162,7 @@ async function startSettler(parts: {
     { write: (line: string) => void messages.push((JSON.parse(line) as { msg: string }).msg) },
   );
   const local = {
-    kind: "local",
+    kind: "in_process",
     name: "local",
     signers,
     chains: [{ network, rpcUrl: rpc.url }],

@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
+import { loadMethods } from "../../../src/load-parts.ts";
 import type { RateSource } from "../../../src/parts/rates/config.ts";
 import { findRateProblem } from "../../../src/parts/rates/live-rate.ts";
 import { part } from "../../../src/parts/rates/part.ts";
@@ -74,7 +75,7 @@ test("The part queries each live source, and names the token of a source that gi
   );
   const loaded = await loadFiles(`${X402}${TOKEN}${live}`);
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
-  expect(await part.findProblems?.(loaded.config)).toEqual([
+  expect((await part.checkPeers?.(loaded.config, loadMethods))?.problems).toEqual([
     {
       path: ["x402", "accepted_tokens", 1, "rate_source", "http", "url"],
       message: "gives no rate: it does not answer (127.0.0.1:2: ECONNREFUSED)",

@@ -161,7 +161,7 @@ export class Replica {
     const { x402: config, webhooks, engine } = this.#shop;
     const methods = new Methods([PERMIT2]);
     const shared = { store, events, logger, server: server as HttpServer };
-    const localFacilitator = config.facilitators.some(({ kind }) => kind === "local")
+    const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
       ? new LocalFacilitator({ config, methods, journal: store, logger })
       : undefined;
     const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));

@@ -48,7 +48,13 @@ export function settlingOf(
   if (who === "others") return { ...BY_OTHERS, ...refunds, ...promise };
   const names = simulation.pick("settlers", [["settler"], ["settler", "settler b"]]);
   const signers = names.map(account);
-  const local = { kind: "local", name: "local", signers, chains: [{ network, rpcUrl }], ...FEES } as const;
+  const local = {
+    kind: "in_process",
+    name: "local",
+    signers,
+    chains: [{ network, rpcUrl }],
+    ...FEES,
+  } as const;
   return {
     facilitators: who === "both" ? [local, ...BY_OTHERS.facilitators.slice(1)] : [local],
     ...refunds,

@@ -29,7 +29,7 @@ async function startOne() {
     timeoutMs: 20_000,
     verifyPatienceMs: 20_000,
     readsSupported: false,
-    local: undefined,
+    inProcess: undefined,
     clock: monotonicClock,
     logger,
     telemetry: NO_TELEMETRY,

@@ -92,7 +92,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       configs: [config],
       timeoutMs,
       verifyPatienceMs: timeoutMs,
-      local: undefined,
+      inProcess: undefined,
       readsSupported: false,
       clock: monotonicClock,
       logger,

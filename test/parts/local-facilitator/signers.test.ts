@@ -1,14 +1,13 @@
+import { execFileSync } from "node:child_process";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { checkShape } from "../../src/config/check-shape.ts";
-import { readConfigFiles } from "../../src/config/config-files.ts";
-import { MistakeList, mistakeText } from "../../src/config/mistakes.ts";
-import { configSchema } from "../../src/config/schema.ts";
-import { readSigners } from "../../src/config/signers.ts";
-import { KEYSTORES } from "../helpers/keystores.ts";
-import { TOKEN } from "./config-folder.ts";
+import { mistakeText } from "../../../src/config/mistakes.ts";
+import { loadConfig } from "../../../src/load-config.ts";
+import { findLocal } from "../../../src/parts/local-facilitator/config.ts";
+import { TOKEN } from "../../config/config-folder.ts";
+import { KEYSTORES } from "../../helpers/keystores.ts";
 
 const { file, password, privateKey } = KEYSTORES["scrypt with blocks of 8"];
 const other = KEYSTORES.pbkdf2.privateKey;
@@ -25,16 +24,15 @@ afterAll(() => rm(folder, { recursive: true }));
 
 /** Reads the keys of a file whose third line has the signer. */
 async function read(signer: string) {
-  const mistakes = new MistakeList();
-  const path = join(folder, "jobgate.toml");
-  const toml = `[[x402.facilitators]]\nlocal = true\nsigner = ${signer}\n[x402]\n${TOKEN}`;
-  const raw = await readConfigFiles({ path, toml, env }, mistakes);
-  const tables = await checkShape(configSchema, raw, mistakes, folder);
-  const signers = await readSigners(tables ?? {}, mistakes);
+  const facilitator = `[[x402.facilitators]]\nlocal = true\nsigner = ${signer}\nrpc_urls.base-sepolia = "http://127.0.0.1:1"\n`;
+  const toml = `${facilitator}[x402]\npublic_url = "https://a.example"\n${TOKEN}`;
+  const result = await loadConfig({ path: join(folder, "jobgate.toml"), toml, env });
+  if (!result.ok) return { keys: undefined, mistakes: result.mistakes.map(mistakeText), warnings: [] };
+  const signers = findLocal(result.config.x402?.facilitators)?.signers;
   return {
-    keys: signers.get(0)?.map((one) => one.privateKey),
-    mistakes: mistakes.mistakes().map(mistakeText),
-    warnings: mistakes.warnings().map(mistakeText),
+    keys: signers?.map(({ privateKey }) => privateKey),
+    mistakes: [],
+    warnings: result.warnings.map(mistakeText),
   };
 }
 
@@ -103,5 +101,13 @@ test("A file that every user can read is a warning", async () => {
   const { warnings } = await read('{ private_key = "file:open" }');
   expect(warnings).toEqual([
     expect.stringMatching(/:3: x402\.facilitators\[0\]\.signer\.private_key: .*chmod o-r/),
+  ]);
+});
+
+test("A pipe in place of a keystore is a mistake that names it", async () => {
+  execFileSync("mkfifo", [join(folder, "pipe")]);
+  const { mistakes } = await read('{ keystore = "pipe", password = "env:PASSWORD" }');
+  expect(mistakes).toEqual([
+    expect.stringMatching(/:3: x402\.facilitators\[0\]\.signer\.keystore: .*cannot be read: it is a pipe/),
   ]);
 });

@@ -1,0 +1,53 @@
+import { privateKeyToAddress } from "viem/accounts";
+import { readChainId } from "../../chain/chain-client.ts";
+import { asNumber, Rpc } from "../../chain/rpc.ts";
+import type { PeerFindings } from "../../config/config.ts";
+import { decimalText } from "../../core/amounts.ts";
+import { unreachableText } from "../../node/unreachable.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
+import type { LocalFacilitatorConfig } from "./config.ts";
+
+/** Checks each chain's RPC, and reads the balances of the accounts that pay for gas. */
+export async function checkChains(
+  { signers, chains, minBalanceWei }: LocalFacilitatorConfig,
+  methods: Methods,
+  at: { readonly path: PeerFindings["problems"][number]["path"]; readonly timeoutMs: number },
+): Promise<PeerFindings> {
+  const isByUse = [...methods].some(({ name }) => methods.chargesUse(name));
+  const schemes = isByUse ? "exact, upto" : "exact";
+  const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
+  const found = await Promise.all(
+    chains.map(async ({ network, rpcUrl }): Promise<PeerFindings> => {
+      const rpc = new Rpc({ rpcUrl, timeoutMs: at.timeoutMs });
+      const problem = (message: string) => ({
+        notes: [],
+        problems: [{ path: [...at.path, "rpc_urls"], message }],
+      });
+      try {
+        const chainId = await readChainId(rpc);
+        if (`eip155:${chainId}` !== network)
+          return problem(`has the RPC of eip155:${chainId} for ${network}`);
+        const balances = await Promise.all(
+          addresses.map(async (address) => asNumber(await rpc.call("eth_getBalance", [address, "latest"]))),
+        );
+        const accounts = addresses.map((address, i) =>
+          balanceText(address, balances[i] ?? 0n, minBalanceWei),
+        );
+        return { notes: [`local: ${schemes} on ${network}; ${accounts.join(", ")}`], problems: [] };
+      } catch (error) {
+        return problem(
+          `has an RPC for ${network} that does not answer (${unreachableText(rpcUrl, error)}); expected an Ethereum JSON-RPC endpoint`,
+        );
+      }
+    }),
+  );
+  return {
+    notes: found.flatMap(({ notes }) => notes),
+    problems: found.flatMap(({ problems }) => problems),
+  };
+}
+
+function balanceText(address: string, balanceWei: bigint, minBalanceWei: bigint): string {
+  const min = balanceWei < minBalanceWei ? `, less than min_balance ${decimalText(minBalanceWei, 18)}` : "";
+  return `${address} (balance ${decimalText(balanceWei, 18)}${min})`;
+}
