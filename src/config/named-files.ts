@@ -9,7 +9,7 @@ const MAX_SECRET_BYTES = 64 * 1024;
 /** Permission of users who neither own the file nor are in its group. */
 const OTHERS_READ = 0o004;
 
-/** How to read the file that a key names. */
+/** How to read the file that a key names. The walk over the schema reads it: no check and no part does. */
 export interface FileReading {
   /** Folder that a relative path starts from: of the process, or of the configuration file. */
   readonly from: "process" | "configuration";
@@ -42,9 +42,9 @@ export async function readText(file: string, mayBePipe: boolean): Promise<string
  */
 export async function readNamedFile(
   file: string,
-  from: { readonly place: Place; readonly expected: string; readonly isSecret?: boolean },
+  from: { readonly place: Place; readonly expected: string; readonly isSecret: boolean },
 ): Promise<string | undefined> {
-  const { place, expected, isSecret = false } = from;
+  const { place, expected, isSecret } = from;
   try {
     const { text, mode } = await read(file, isSecret ? MAX_SECRET_BYTES : MAX_FILE_BYTES);
     if (isSecret && (mode & OTHERS_READ) !== 0) {
