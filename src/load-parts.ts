@@ -18,6 +18,7 @@ export function partKeys(): PartKeys {
   return {
     tables: PARTS.flatMap(tablesOf),
     entries: PARTS.flatMap(({ entries }) => entries ?? []),
+    hasFailover: PARTS.some(({ hasFailover }) => hasFailover),
     methods: PARTS.flatMap(({ tokenMethod }) => tokenMethod ?? []),
   };
 }

@@ -32,6 +32,8 @@ export interface Part {
   readonly table?: ConfigTable | readonly ConfigTable[];
   /** Keys that the part reads in each entry of a list of the core. */
   readonly entries?: EntryKeys;
+  /** The part opens the facilitators of a configuration that has several. */
+  readonly hasFailover?: true;
   /** Opens stores of more kinds than the core. */
   readonly store?: StoreKind;
   /**

@@ -25,6 +25,7 @@ import {
   operatorSchema,
   storePlaceSchema,
 } from "./schema.ts";
+import { pick } from "./tables-at.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { oneOf } from "./value-types.ts";
 
@@ -52,11 +53,13 @@ export interface ConfigSource {
   readonly serviceId?: bigint | undefined;
 }
 
-/** Tables, keys of entries and transfer methods that the parts of a build bring to the configuration. */
+/** Tables, keys, lists and transfer methods that the parts of a build bring to the configuration. */
 export interface PartKeys {
   readonly tables: readonly ConfigTable[];
   readonly entries: readonly EntryKeys[];
   readonly methods: readonly TokenMethod[];
+  /** True: a part opens several facilitators. */
+  readonly hasFailover: boolean;
 }
 
 /** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
@@ -87,6 +90,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     ofParts: givenPaths(parts.tables, checked),
     claims,
     methods: [EIP3009, ...parts.methods],
+    hasFailover: parts.hasFailover,
   };
   const tables = shaped && fillTokens(shaped, mistakes);
   const settlers = new Set<PrivateKey>();
@@ -112,13 +116,12 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   );
   const found = mistakes.mistakes();
   if (found.length > 0) return { ok: false, mistakes: found };
-  const { ofParts: _, claims: __, methods: ___, ...keys } = tables;
   return {
     ok: true,
     config: new CheckedFile({
       schema,
       // Nothing was reported, so nothing was left out.
-      tables: withoutAliases(keys as CompleteTables),
+      tables: withoutAliases(pick(tables, schema.shape) as CompleteTables),
       ofParts: parts.tables,
       claims,
       read: new Map(read),

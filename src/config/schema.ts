@@ -79,6 +79,8 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
+  /** True: a part of this build opens several facilitators. */
+  readonly hasFailover: boolean;
 };
 
 export type ConfigSchema = typeof configSchema;

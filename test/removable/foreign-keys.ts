@@ -12,9 +12,9 @@ interface ForeignKeys {
   readonly refusals: readonly string[];
 }
 
-/** Returns the tables, keys of entries and transfer methods that a part brings to the configuration. */
+/** Returns what a part brings to the configuration: tables, keys of entries, transfer methods, a list of facilitators. */
 export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
-  const { tables, entries, methods } = await keysOf(name);
+  const { tables, entries, methods, hasFailover } = await keysOf(name);
   const paths = tables.flatMap((table) => table.paths);
   return [
     ...(paths.length === 0 ? [] : [keysAt(paths, (path) => `[${path}]`, "table")]),
@@ -30,8 +30,14 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
         `transfer_method: is "${method.name}"; expected "eip3009" (the transfer methods of this build)`,
       ],
     })),
+    ...(hasFailover ? [SEVERAL_FACILITATORS] : []),
   ];
 }
+
+const SEVERAL_FACILITATORS: ForeignKeys = {
+  toml: '[[x402.facilitators]]\nurl = "https://a.example"\n[[x402.facilitators]]\nurl = "https://b.example"\n',
+  refusals: [": x402.facilitators[1]: is a second facilitator: this build has no failover"],
+};
 
 function keysAt(
   paths: readonly string[],
@@ -50,11 +56,12 @@ function keysAt(
 async function keysOf(name: string): Promise<PartKeys> {
   if (name === ALL) return partKeys();
   const face = join(ROOT, "src/parts", name, "part.ts");
-  if (!existsSync(face)) return { tables: [], entries: [], methods: [] };
-  const { table, entries, tokenMethod } = ((await import(face)) as { part: Part }).part;
+  if (!existsSync(face)) return { tables: [], entries: [], methods: [], hasFailover: false };
+  const { table, entries, tokenMethod, hasFailover = false } = ((await import(face)) as { part: Part }).part;
   return {
     tables: [table ?? []].flat(),
     entries: entries ? [entries] : [],
     methods: tokenMethod ? [tokenMethod] : [],
+    hasFailover,
   };
 }

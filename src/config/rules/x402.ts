@@ -13,10 +13,11 @@ import { checkRate } from "./rates.ts";
 import { checkCredentials } from "./urls.ts";
 
 /** Checks the keys of `[x402]`, its tokens and its policies against each other. */
-export function checkX402({ serviceId, x402, ofParts, claims }: ConfigTables, mistakes: MistakeList): void {
+export function checkX402(tables: ConfigTables, mistakes: MistakeList): void {
+  const { serviceId, x402, ofParts, claims } = tables;
   if (x402 === undefined) return;
   const place = mistakes.at("x402");
-  checkFacilitators(x402, claims, place);
+  checkFacilitators(x402, tables, place);
   checkPublicUrl(x402, place.at("public_url"));
   if (x402.priceSource === "engine" && !ofParts.has("pricing_engine")) {
     mistakes

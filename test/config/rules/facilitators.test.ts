@@ -1,3 +1,5 @@
+import { expect, test } from "vitest";
+import { loadConfigWith } from "../../../src/config/load-config.ts";
 import { TOKEN } from "../config-folder.ts";
 import { testMistakes } from "../mistake-cases.ts";
 
@@ -6,6 +8,22 @@ const REMOTE = '[[x402.facilitators]]\nurl = "https://facilitator.example.com"\n
 /** File with these facilitators. */
 const file = (facilitators: string) => `${PUBLIC}${facilitators}${TOKEN}`;
 const at = (key: string) => `x402.facilitators[0]${key}`;
+
+test("Without failover a second facilitator is refused", async () => {
+  const toml = file(`${REMOTE}${REMOTE.replace("//", "//second.")}`);
+  const mistakesWith = async (hasFailover: boolean) => {
+    const parts = { tables: [], entries: [], methods: [], hasFailover };
+    const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
+    return result.ok ? [] : result.mistakes;
+  };
+  expect(await mistakesWith(true)).toEqual([]);
+  expect(await mistakesWith(false)).toMatchObject([
+    {
+      keyPath: "x402.facilitators[1]",
+      message: "is a second facilitator: this build has no failover between facilitators; expected one",
+    },
+  ]);
+});
 
 testMistakes([
   {
