@@ -52,6 +52,11 @@ export function storable(text: string | undefined): string | null {
   return text === undefined ? null : Buffer.from(text).toString().replaceAll("\0", "\uFFFD");
 }
 
+/** Writes rows as JSON, with all texts {@link storable}. */
+export function toJson(rows: readonly object[]): string {
+  return JSON.stringify(rows, (_, value) => (typeof value === "string" ? storable(value) : value));
+}
+
 /** SQL of the operator's lists. */
 export const LIST_DIALECT: ListDialect = {
   schema: "jobgate.",

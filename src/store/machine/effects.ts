@@ -1,11 +1,20 @@
 import type { EndpointRow, NewCallbackRow } from "../callback-row.ts";
+import type { BuriedCall } from "../contract/work-queue.ts";
 import type { NewMovementRow } from "../movement-row.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
 import { BOOKS, sumsByHour } from "./books.ts";
 import { CALLBACKS } from "./callbacks.ts";
-import type { Change, Effect, Known, Reactions, Revenue } from "./changes.ts";
-import { METERED } from "./metered.ts";
+import {
+  type Change,
+  type Effect,
+  type EndedCall,
+  type Known,
+  paymentOf,
+  type Reactions,
+  type Revenue,
+} from "./changes.ts";
+import { decidedCharge, METERED } from "./metered.ts";
 import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
 import { REFUNDS } from "./refunds.ts";
 
@@ -55,6 +64,14 @@ export abstract class Effects implements Known {
     if (payment.state !== before.state) this.note({ kind: "paymentDecided", payment });
     else this.note({ kind: "paymentContradicted", payment, at });
     return payment;
+  }
+
+  /** Notes that a JobCall became a dead letter. @returns it, with the payment that this released */
+  buried(call: EndedCall, reason: string, deadAt: number): BuriedCall {
+    const released = decidedCharge(paymentOf(call, this), "0");
+    this.note({ kind: "deadLettered", call, reason, at: deadAt });
+    const buried = { callId: call.call_id, reason, deadAt };
+    return released === undefined ? buried : { ...buried, released };
   }
 
   apply(effect: Effect): void {

@@ -1,9 +1,7 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import { type EndpointRow, NEW_CALLBACK_COLUMNS } from "../../../store/callback-row.ts";
-import type { BuriedCall } from "../../../store/contract/work-queue.ts";
-import { type EndedCall, paymentOf } from "../../../store/machine/changes.ts";
+import type { EndedCall } from "../../../store/machine/changes.ts";
 import { Effects } from "../../../store/machine/effects.ts";
-import { decidedCharge } from "../../../store/machine/metered.ts";
 import { MOVEMENT_COLUMN_LIST } from "../../../store/movement-row.ts";
 import { SOLD_COLUMNS, type SoldPayment } from "../../../store/payment-row.ts";
 import {
@@ -12,7 +10,7 @@ import {
   REFUND_COLUMNS,
   type RefundRow,
 } from "../../../store/refund-row.ts";
-import { numberArray, type Sql, statement, storable } from "../sql.ts";
+import { numberArray, type Sql, statement, toJson } from "../sql.ts";
 import { PostgresPaymentRows, type WriteContext } from "./payment-rows.ts";
 
 const SOLD_PAYMENTS = statement<SoldPayment>(
@@ -143,14 +141,6 @@ export class PostgresEffects extends Effects {
     this.note({ kind: "finished", call, charge, at });
   }
 
-  /** Notes that a JobCall became a dead letter. @returns it, with the payment that this released */
-  buried(call: EndedCall, reason: string, deadAt: number): BuriedCall {
-    const released = decidedCharge(paymentOf(call, this), "0");
-    this.note({ kind: "deadLettered", call, reason, at: deadAt });
-    const buried = { callId: call.call_id, reason, deadAt };
-    return released === undefined ? buried : { ...buried, released };
-  }
-
   /**
    * Writes what was caused since the last call. Sends its statements before it first waits.
    * @throws LostRace when another batch has decided a payment meanwhile
@@ -174,8 +164,4 @@ export class PostgresEffects extends Effects {
     this.#refunds.set(refund.call_id, refund);
     this.#changedRefunds.add(refund.call_id);
   }
-}
-
-function toJson(rows: readonly object[]): string {
-  return JSON.stringify(rows, (_, value) => (typeof value === "string" ? storable(value) : value));
 }

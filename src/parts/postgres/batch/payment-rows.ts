@@ -4,7 +4,7 @@ import type { Capacity } from "../../../store/new-call.ts";
 import type { SoldPayment } from "../../../store/payment-row.ts";
 import { type PaymentRow, toPaymentRecord } from "../../../store/payment-row.ts";
 import { LostRace } from "../connection/database-errors.ts";
-import { type Sql, statement, storable } from "../sql.ts";
+import { type Sql, statement, toJson } from "../sql.ts";
 import { CallerNonces } from "./caller-nonces.ts";
 import { KnownPayments } from "./known-payments.ts";
 
@@ -160,7 +160,7 @@ export class PostgresPaymentRows implements PaymentRows {
     for (const callId of [...queued, ...requeued]) madeReady.add(callId);
     capacity.adjust(requeued.length - kept.length);
     const [decided, unwatched] = await Promise.all([
-      changed.length === 0 ? [] : sql.run(DECIDE_PAYMENTS, [JSON.stringify(changed)]),
+      changed.length === 0 ? [] : sql.run(DECIDE_PAYMENTS, [toJson(changed)]),
       ended.length === 0 ? [] : sql.run(END_WATCHES, [ended]),
       begun.length === 0 ? [] : sql.run(BEGIN_WATCHES, [begun, now]),
       queued.length === 0 ? [] : sql.run(RELEASE_HELD_CALLS, [queued, now]),
@@ -175,9 +175,18 @@ export class PostgresPaymentRows implements PaymentRows {
 /** Columns that a decision writes. @param state_before the payment's state in the database */
 function decisionOf(payment: SoldPayment | undefined, state_before: SoldPayment["state"]): object[] {
   if (payment === undefined) return [];
-  const { call_id, state, amount, settlement, block_number, closed, payment_id, redeems_quote, updated_at } =
-    payment;
-  const reason = storable(payment.reason ?? undefined);
+  const {
+    call_id,
+    state,
+    amount,
+    settlement,
+    block_number,
+    reason,
+    closed,
+    payment_id,
+    redeems_quote,
+    updated_at,
+  } = payment;
   const changed = { state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote };
   return [{ call_id, state_before, ...changed, updated_at }];
 }

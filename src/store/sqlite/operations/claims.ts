@@ -1,15 +1,22 @@
 import { randomFillSync } from "node:crypto";
 import type { BuriedCall, ClaimedCall } from "../../contract/work-queue.ts";
-import { LEASE_EXPIRED } from "../../rules/call-steps.ts";
-import { type AttemptColumns, isUsedUp } from "../../rules/leases.ts";
+import type { CallRow, CallRows, LeaseSteps } from "../../machine/leases.ts";
+import { LEASE_EXPIRED, MAX_STEPS } from "../../rules/call-steps.ts";
+import { type AttemptColumns, isUsedUp, usedUpReason } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import { appendStep, deliveryStep, type JobCalls } from "./job-calls.ts";
 import type { NewCalls } from "./new-calls.ts";
+
+/** SQL of a history with the delivery that the row is leased for, and that its lease's end ended. */
+const EXPIRED = `json_insert(
+  iif(json_array_length(history) >= ${MAX_STEPS}, json_remove(history, '$[0]'), ifnull(history, '[]')),
+  '$[#]', json_object('kind', 'delivery', 'attempt', attempts, 'subscriber', ifnull(subscriber, ''), 'from', claimed_at,
+                      'to', visible_at, 'reason', '${LEASE_EXPIRED}'))`;
 
 export function claimOperations(
   database: Database,
-  jobCalls: JobCalls,
+  calls: CallRows,
+  steps: LeaseSteps,
   newCalls: NewCalls,
 ): OperationTable<"claim" | "expireLeases"> {
   const selectAnyDue = database.prepare(
@@ -23,7 +30,7 @@ export function claimOperations(
   const readyDue = database.prepare(
     `UPDATE job_calls INDEXED BY job_calls_waiting
         SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL,
-            history = iif(state = 'leased', ${appendStep(deliveryStep({ to: "visible_at", reason: `'${LEASE_EXPIRED}'` }))}, history)
+            history = iif(state = 'leased', ${EXPIRED}, history)
       WHERE state IN ('leased', 'delayed') AND visible_at <= ? AND (state = 'leased' OR subscriber IS NULL)`,
   );
   // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
@@ -47,11 +54,21 @@ export function claimOperations(
 
   function expireLeases(now: number, maxAttempts: number): BuriedCall[] {
     if (selectAnyDue.get([now]) === undefined) return [];
-    const buried = selectUsedUp
-      .all([now, maxAttempts])
-      .map(({ call_id }) => jobCalls.buryUsedUp(call_id, now));
+    const buried = selectUsedUp.all([now, maxAttempts]).flatMap(({ call_id }) => buryUsedUp(call_id, now));
     readyDue.run([now]);
     return buried;
+  }
+
+  /** Makes a JobCall that has used up its attempts a dead letter, with what its last delivery met. */
+  function buryUsedUp(callId: number, now: number): BuriedCall[] {
+    const reason = ({ state, history }: CallRow) =>
+      usedUpReason(state === "leased" ? undefined : history?.at(-1)?.reason);
+    return bury(callId, reason, now);
+  }
+
+  function bury(callId: number, reason: (row: CallRow) => string, now: number): BuriedCall[] {
+    const row = calls.find(callId);
+    return row === undefined ? [] : [steps.bury(row, reason(row), now)];
   }
 
   return {
@@ -76,7 +93,7 @@ export function claimOperations(
         if (rows.length === 0) break;
         for (const row of rows) {
           after = row.call_id;
-          if (isUsedUp(row, maxAttempts)) buried.push(jobCalls.buryUsedUp(row.call_id, now));
+          if (isUsedUp(row, maxAttempts)) buried.push(...buryUsedUp(row.call_id, now));
           else found.push({ row, suspect: false });
         }
       }
@@ -117,7 +134,7 @@ export function claimOperations(
       const { call_id: callId, attempts, enqueued_at: enqueuedAt, ceiling } = row;
       const encoded = bodies.get(callId);
       if (encoded === undefined) {
-        claim.buried.push(jobCalls.bury(callId, NO_BODY_REASON, claim.now));
+        claim.buried.push(...bury(callId, () => NO_BODY_REASON, claim.now));
         return [];
       }
       return {

@@ -1,8 +1,10 @@
+import { LeaseSteps } from "../../machine/leases.ts";
 import type { Capacity } from "../../new-call.ts";
 import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
 import { adoptionLookups, adoptionOperations } from "./adoptions.ts";
+import { SqliteCallRows } from "./call-rows.ts";
 import { callbackLookups, callbackOperations } from "./callbacks.ts";
 import { claimOperations } from "./claims.ts";
 import { SqliteEffects } from "./effects.ts";
@@ -36,6 +38,12 @@ export function writeOperations(
   const newCalls = new NewCalls(database);
   const effects = new SqliteEffects(database, new SqlitePaymentRows(database, capacity, undecided));
   const jobCalls = new JobCalls(database, capacity, newCalls, effects);
+  const callRows = new SqliteCallRows(database, (callId) => jobCalls.drop(callId));
+  const leaseSteps = new LeaseSteps(callRows, capacity, effects);
+  const bulk = {
+    acceptOnce: acceptOnceInBulk(database, jobCalls),
+    ack: ackInBulk(database, jobCalls),
+  };
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   const transactions = transactionOperations(database, effects);
   const operations = {
@@ -46,15 +54,11 @@ export function writeOperations(
     ...transactions,
     ...refundOperations(effects, transactions.queueTransaction),
     ...callbackOperations(database, effects),
-    ...claimOperations(database, jobCalls, newCalls),
-    ...leaseOperations(database, jobCalls, effects),
+    ...claimOperations(database, callRows, leaseSteps, newCalls),
+    ...leaseOperations(leaseSteps, bulk.ack),
     ...ledgerOperations(database),
     ...retentionOperations(database),
     probe: () => void probe.run([]),
-  };
-  const bulk = {
-    acceptOnce: acceptOnceInBulk(database, jobCalls),
-    ack: ackInBulk(database, jobCalls),
   };
   return { operations, bulk, newCalls, effects };
 }

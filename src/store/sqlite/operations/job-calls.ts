@@ -1,12 +1,9 @@
 import type { PaymentIntent } from "../../../core/payment.ts";
-import { GROUPED_CHARACTERS } from "../../contract/dead-letter-box.ts";
-import type { BuriedCall, Charge, DecidedCharge, JobResult } from "../../contract/work-queue.ts";
-import { type EndedCall, paymentOf } from "../../machine/changes.ts";
+import type { Charge, DecidedCharge, JobResult } from "../../contract/work-queue.ts";
+import type { EndedCall } from "../../machine/changes.ts";
 import { decidedCharge } from "../../machine/metered.ts";
 import type { Capacity, NewCall } from "../../new-call.ts";
-import { LEASE_EXPIRED, MAX_STEP_REASON, MAX_STEPS } from "../../rules/call-steps.ts";
 import { chargedUnits } from "../../rules/charges.ts";
-import { usedUpReason } from "../../rules/leases.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { SqliteEffects } from "./effects.ts";
 import type { NewCalls } from "./new-calls.ts";
@@ -25,18 +22,6 @@ export interface FinishedCall {
   readonly charge: Charge | undefined;
 }
 
-/** SQL that adds a JSON object to a call's history, in place of the oldest step if there are too many. */
-export function appendStep(step: string): string {
-  return `json_insert(iif(json_array_length(history) >= ${MAX_STEPS}, json_remove(history, '$[0]'), ifnull(history, '[]')),
-    '$[#]', ${step})`;
-}
-
-/** SQL of a step for the delivery that the row is leased for. @param to @param reason SQL */
-export function deliveryStep({ to, reason }: { readonly to: string; readonly reason: string }): string {
-  return `json_object('kind', 'delivery', 'attempt', attempts, 'subscriber', ifnull(subscriber, ''),
-    'from', claimed_at, 'to', min(${to}, visible_at), 'reason', substr(${reason}, 1, ${MAX_STEP_REASON}))`;
-}
-
 const FINISHED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_at, subscriber, claimed_at, history,
   head, state, finished_at, reason`;
 const COPIED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_at, subscriber, claimed_at, history,
@@ -47,8 +32,6 @@ export class JobCalls {
   readonly #capacity: Capacity;
   readonly #newCalls: NewCalls;
   readonly #effects: SqliteEffects;
-  readonly #bury: Statement<EndedCall>;
-  readonly #selectLastReason: Statement<{ reason: string | null }>;
   readonly #deleteCalls: Statement<unknown>;
   readonly #deleteBodies: Statement<unknown>;
   readonly #insertSucceeded: Statement<unknown>;
@@ -60,17 +43,6 @@ export class JobCalls {
     this.#effects = effects;
     this.#capacity = capacity;
     this.#newCalls = newCalls;
-    this.#bury = database.prepare(
-      `UPDATE job_calls
-          SET state = 'dead', dead_at = ?1, dead_reason = ?2,
-              dead_group = origin || ' ' || service_id || ' ' || job_id || ' ' || substr(?2, 1, ${GROUPED_CHARACTERS}),
-              history = iif(state = 'leased', ${appendStep(deliveryStep({ to: "?1", reason: "?3" }))}, history),
-              visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL
-        WHERE call_id = ?4 RETURNING call_id, origin, job_id, service_id, attempts`,
-    );
-    this.#selectLastReason = database.prepare(
-      "SELECT history ->> '$[#-1].reason' AS reason FROM job_calls WHERE call_id = ? AND state <> 'leased'",
-    );
     this.#deleteCalls = database.prepare(
       "DELETE FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
     );
@@ -116,29 +88,6 @@ export class JobCalls {
   ): number {
     this.#capacity.adjust(1);
     return this.#newCalls.add(call, state, now, byUse);
-  }
-
-  /**
-   * Makes a JobCall a dead letter.
-   * @param endedBy why its delivery ended, if it is leased
-   */
-  bury(callId: number, reason: string, now: number, endedBy = LEASE_EXPIRED): BuriedCall {
-    const call = this.#bury.get([now, reason, endedBy, callId]) as EndedCall;
-    const released = decidedCharge(paymentOf(call, this.#effects), "0");
-    this.#effects.note({ kind: "deadLettered", call, reason, at: now });
-    this.#capacity.adjust(-1);
-    return { callId, reason, deadAt: now, ...(released && { released }) };
-  }
-
-  /** Makes a JobCall that has used up its attempts a dead letter, with what its last delivery met. */
-  buryUsedUp(callId: number, now: number): BuriedCall {
-    return this.bury(callId, usedUpReason(this.#selectLastReason.get([callId])?.reason), now);
-  }
-
-  /** Notes that a dead letter is unfinished again. The operator decided that: it may exceed max_pending. */
-  revived(callId: number): void {
-    this.#effects.note({ kind: "revived", callId });
-    this.#capacity.adjust(1);
   }
 
   dropBody(callId: number): void {

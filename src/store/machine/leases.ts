@@ -1,0 +1,175 @@
+import type {
+  BuriedCall,
+  EndedLease,
+  Lease,
+  Progress,
+  ReleaseOptions,
+  RetryRequest,
+} from "../contract/work-queue.ts";
+import type { Capacity } from "../new-call.ts";
+import type { Input, Outcome } from "../operations.ts";
+import { type CallStep, LEASE_EXPIRED, STREAM_ENDED, withStep } from "../rules/call-steps.ts";
+import { AUTHORIZATION_ENDED, type ChargeColumns, chargeAtEnd, chargedUnits } from "../rules/charges.ts";
+import {
+  type AttemptColumns,
+  afterRelease,
+  afterRetry,
+  type GivenBack,
+  type LeaseColumns,
+  leaseOutcome,
+} from "../rules/leases.ts";
+import { canRetry } from "../rules/refunds.ts";
+import type { EndedCall } from "./changes.ts";
+import type { Effects } from "./effects.ts";
+import { decidedCharge } from "./metered.ts";
+import { chargeEvent } from "./payments.ts";
+
+/** Columns of a JobCall on which the end of its lease depends. */
+export interface CallRow extends EndedCall, LeaseColumns, AttemptColumns, ChargeColumns {
+  readonly subscriber: string | null;
+  readonly claimed_at: number | null;
+  readonly history: readonly CallStep[] | null;
+  readonly progress_percent: number | null;
+  readonly progress_text: string | null;
+  readonly dead_at: number | null;
+  readonly dead_reason: string | null;
+}
+
+/** Rows of JobCalls in a database. */
+export interface CallRows {
+  /** Finds a JobCall as the commit has left it so far. */
+  find(callId: number): CallRow | undefined;
+  change(row: CallRow): void;
+  /** Writes what an extension of the lease changes. */
+  extend(row: CallRow): void;
+  /** Removes a dead letter. How it failed is kept. */
+  drop(row: CallRow): void;
+}
+
+type LeaseStep =
+  | "retry"
+  | "fail"
+  | "release"
+  | "extend"
+  | "retryDeadLetter"
+  | "dropDeadLetter"
+  | "endAuthorization";
+
+const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null, claimed_at: null };
+
+/** Operations on a lease, and operations on dead letters that write. */
+export class LeaseSteps
+  implements Readonly<{ [Name in LeaseStep]: (now: number, ...input: Input<Name>) => Outcome<Name> }>
+{
+  readonly #rows: CallRows;
+  readonly #capacity: Capacity;
+  readonly #effects: Effects;
+
+  constructor(rows: CallRows, capacity: Capacity, effects: Effects) {
+    this.#rows = rows;
+    this.#capacity = capacity;
+    this.#effects = effects;
+  }
+
+  retry(now: number, lease: Lease, request: RetryRequest): EndedLease {
+    return this.#end(now, lease, request.reason, (row) => afterRetry(row, request, now, Math.random()));
+  }
+
+  fail(now: number, lease: Lease, reason: string): EndedLease {
+    return this.#end(now, lease, reason, () => ({ state: "dead", reason }));
+  }
+
+  release(now: number, lease: Lease, options: ReleaseOptions): EndedLease {
+    return this.#end(now, lease, options.reason ?? STREAM_ENDED, (row) =>
+      afterRelease(row, options, now, Math.random()),
+    );
+  }
+
+  extend(now: number, ...[lease, leaseMs, progress, chargeSoFar]: Input<"extend">): Outcome<"extend"> {
+    const row = this.#rows.find(lease.callId);
+    const outcome = leaseOutcome(row, lease, now);
+    if (row === undefined || outcome !== "done") return { outcome, leaseExpiresAt: 0 };
+    const isByUse = row.ceiling !== null && chargeSoFar !== undefined;
+    const charge_so_far = isByUse ? chargedUnits(row.ceiling, chargeSoFar) : row.charge_so_far;
+    const leaseExpiresAt = now + leaseMs;
+    this.#rows.extend({ ...row, ...reported(row, progress), charge_so_far, visible_at: leaseExpiresAt });
+    return { outcome, leaseExpiresAt };
+  }
+
+  retryDeadLetter(now: number, callId: number): Outcome<"retryDeadLetter"> {
+    const row = this.#rows.find(callId);
+    if (row?.state !== "dead") return "not_found";
+    if (!canRetry(this.#effects.refund(callId))) return "refund_begun";
+    const { attempts, dead_at, dead_reason } = row;
+    const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
+    const history = withStep(row.history, step);
+    this.#rows.change({
+      ...{ ...row, state: "ready", forgiven: attempts, dead_at: null, dead_reason: null, history },
+    });
+    this.#effects.note({ kind: "revived", callId });
+    // The operator decided: this may exceed max_pending.
+    this.#capacity.adjust(1);
+    return "retried";
+  }
+
+  dropDeadLetter(_now: number, callId: number): boolean {
+    const row = this.#rows.find(callId);
+    if (row?.state !== "dead") return false;
+    this.#rows.drop(row);
+    return true;
+  }
+
+  endAuthorization(now: number, callId: number): Outcome<"endAuthorization"> {
+    const row = this.#rows.find(callId);
+    if (row === undefined) return { kind: "not_open" };
+    const amount = chargeAtEnd(row, now);
+    const payment = this.#effects.payment(callId);
+    const charge = decidedCharge(payment, amount ?? "0");
+    if (payment === undefined || charge === undefined) return { kind: "not_open" };
+    if (amount === undefined) return { kind: "buried", buried: this.bury(row, AUTHORIZATION_ENDED, now) };
+    this.#effects.decide(payment, chargeEvent(amount), now);
+    return { kind: "charged", charge };
+  }
+
+  /**
+   * Makes a JobCall a dead letter.
+   * @param endedBy why its delivery ended, if it is leased
+   */
+  bury(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): BuriedCall {
+    const history = row.state === "leased" ? withDelivery(row, endedBy, now) : row.history;
+    this.#rows.change({
+      ...{ ...row, ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason, history },
+    });
+    this.#capacity.adjust(-1);
+    return this.#effects.buried(row, reason, now);
+  }
+
+  /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
+  #end(now: number, lease: Lease, endedBy: string, next: (row: CallRow) => GivenBack): EndedLease {
+    const row = this.#rows.find(lease.callId);
+    const outcome = leaseOutcome(row, lease, now);
+    if (row === undefined || outcome !== "done") return { outcome };
+    const becomes = next(row);
+    if (becomes.state === "dead") return { outcome, buried: this.bury(row, becomes.reason, now, endedBy) };
+    const { state, forgiven } = becomes;
+    const isDelayed = becomes.state === "delayed";
+    const visible_at = isDelayed ? becomes.visibleAt : null;
+    const subscriber = isDelayed && becomes.suspect ? row.subscriber : null;
+    const history = withDelivery(row, endedBy, now);
+    this.#rows.change({ ...row, ...NO_LEASE, state, forgiven, visible_at, subscriber, history });
+    return { outcome };
+  }
+}
+
+/** Adds the delivery that a row is leased for to its history. */
+function withDelivery(row: CallRow, reason: string, now: number): CallStep[] {
+  const { attempts: attempt, subscriber, claimed_at, visible_at } = row;
+  const times = { from: claimed_at ?? now, to: Math.min(now, visible_at ?? now) };
+  return withStep(row.history, { kind: "delivery", attempt, subscriber: subscriber ?? "", ...times, reason });
+}
+
+function reported({ progress_percent, progress_text }: CallRow, progress: Progress | undefined) {
+  return progress === undefined
+    ? { progress_percent, progress_text }
+    : { progress_percent: progress.percent, progress_text: progress.text };
+}
