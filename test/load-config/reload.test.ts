@@ -89,6 +89,18 @@ test("Secrets of facilitators wait for the restart together with another change 
   expect(x402?.facilitators).toEqual(running.x402?.facilitators);
 });
 
+test("The account of the local facilitator waits for the restart", async () => {
+  const running = await configOf(secrets({ token: '"old"', header: "old", password: "old" }));
+  const other = secrets({ token: '"old"', header: "old", password: "old" }).replace(
+    "1".repeat(64),
+    "2".repeat(64),
+  );
+  const next = await configOf(other);
+  expect(changesThatNeedRestart(running, next)).toEqual(["x402.facilitators"]);
+  expect(afterReload(running, next)).toEqual(running);
+  expect(afterReload(running, next)).not.toEqual(next);
+});
+
 test("An account for refunds waits for the restart, and is named once", async () => {
   const running = await configOf(`${X402}${TOKEN}`);
   const key = `0x${"01".repeat(32)}`;
