@@ -143,9 +143,8 @@ async function readSigners(
   place: Place,
 ): Promise<readonly Signer[]> {
   const found: Signer[] = [];
-  for (const [table, at] of Array.isArray(signer)
-    ? signer.map((one, i) => [one, place.at(i)] as const)
-    : [[signer, place] as const]) {
+  for (const [i, table] of [signer].flat().entries()) {
+    const at = Array.isArray(signer) ? place.at(i) : place;
     const read = table && (await readSigner(table, at));
     if (read === undefined) continue;
     if (found.some(({ privateKey }) => privateKey === read.privateKey))

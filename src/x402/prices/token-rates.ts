@@ -77,7 +77,7 @@ export class TokenRates {
     if (live[0] !== undefined && this.#live === undefined) {
       const { network, symbol, rate } = live[0];
       throw new Error(
-        `The rate of ${network} ${symbol} comes from rate_source.${rate.kind}, but nothing watches live rates here: expected rate_per_native_unit, or rates among the options`,
+        `The rate of ${network} ${symbol} comes from a live source (${rate.kind}), but nothing watches live rates here: expected rate_per_native_unit, or rates among the options`,
       );
     }
     this.#accepted = tokens;

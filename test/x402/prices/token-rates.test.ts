@@ -39,7 +39,7 @@ test("A live rate is refused where nothing watches live rates, and the rates sta
   await rates.watch([USDC]);
   const live: AcceptedToken = { ...EURC, rate: { kind: "http" } };
   await expect(rates.watch([live])).rejects.toThrow(
-    `The rate of ${EURC.network} EURC comes from rate_source.http, but nothing watches live rates here`,
+    `The rate of ${EURC.network} EURC comes from a live source (http), but nothing watches live rates here`,
   );
   expect(rates.report()).toMatchObject([{ symbol: "USDC" }]);
 });
