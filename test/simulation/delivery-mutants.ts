@@ -89,6 +89,10 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a dead letter sends no callback",
-    ...{ file: CALLBACKS, from: '...called(ended(call, payment, "failed", at), known),', to: "" },
+    ...{
+      file: CALLBACKS,
+      from: '...called(ended(call, "failed", at, buyersUrlOf(call, known)), known),',
+      to: "",
+    },
   },
 ];

@@ -216,7 +216,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "payments of one purchase are told apart",
     file: "x402/purchase/checkout.ts",
-    ...{ from: "...(paymentId !== undefined && { paymentId }),", to: "" },
+    ...{ from: "      paymentId,\n", to: "      paymentId: undefined,\n" },
   },
   {
     name: "a facilitator's no counts where no chain can be asked",

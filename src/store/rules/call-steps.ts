@@ -27,7 +27,7 @@ interface Revival {
 /** Most steps kept of one JobCall: the latest. */
 export const MAX_STEPS = 10;
 /** Longest reason in a step: runners write them. */
-export const MAX_STEP_REASON = 200;
+const MAX_STEP_REASON = 200;
 
 /** Why a delivery ended whose runner did not say so. */
 export const LEASE_EXPIRED = "lease expired";
