@@ -1,15 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
-import { importsOfPart } from "./removable/imports-of-parts.ts";
+import { importsByOtherParts, importsOfPart } from "./removable/imports-of-parts.ts";
 import { problemWithout } from "./removable/program.ts";
 import { CASES } from "./removable/without.ts";
 
 /*
- * Shows that each part can be deleted, and all of them at once: no test of the core imports their files. Without the folder
- * and its lines the rest compiles, and the built program checks and serves a configuration of the core, and refuses one
- * that has a table or key of the part, or names its transfer method. Run by `npm run check:removable`; names of parts select some,
- * and `all` names all parts at once. `npm run test:removable` also runs the tests of the core without each part.
+ * Shows that each part can be deleted, and all of them at once: no test of the core or of another part imports its files.
+ * Without its folder and its lines the rest compiles, and the built program checks and serves a configuration of the core,
+ * and refuses one that has a table or key of the part, or names its transfer method. Run by `npm run check:removable`;
+ * names of parts select some, and `all` names all parts at once. `npm run test:removable` also runs the tests of the core
+ * without each part.
  */
 
 /** Folders of `test/` that test the core alone. */
@@ -35,7 +36,7 @@ const names = selected.length === 0 ? CASES : CASES.filter((name) => selected.in
 const tests = options["core-tests"] ? CORE_TESTS : [];
 
 async function doCompile(): Promise<boolean> {
-  const args = ["--import", "tsx", `${import.meta.dirname}/removable/types.ts`, ...names];
+  const args = ["--import", "tsx", `${import.meta.dirname}/removable/compile-process.ts`, ...names];
   const [code] = await once(spawn(process.execPath, args, { stdio: "inherit" }), "close");
   return code === 0;
 }
@@ -43,7 +44,7 @@ async function doCompile(): Promise<boolean> {
 async function doStart(): Promise<boolean> {
   let isFine = true;
   for (const name of names) {
-    const imports = importsOfPart(name, CORE_TESTS);
+    const imports = [...importsOfPart(name, CORE_TESTS), ...importsByOtherParts(name)];
     const problem = imports.length > 0 ? imports.join("\n") : await problemWithout(name, tests);
     console.log(
       `${problem === undefined ? "ok" : "BROKEN"}  starts without ${name}\n${problem ?? ""}`.trimEnd(),

@@ -3,8 +3,8 @@ import { text } from "node:stream/consumers";
 import { beforeAll, expect, test } from "vitest";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
+import { startOperator, TOKEN } from "../helpers/operator.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "../parts/operator/harness.ts";
 import { paidCall, paymentIntent } from "../store/store-fixtures.ts";
 
 const jobgate = startBeforeAll(() => startOperator({ token: TOKEN }));

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { callJson } from "../helpers/operator.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { callJson } from "../parts/operator/harness.ts";
 import { ACCEPTED } from "./expected-answers.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { startPaidGateway } from "./paid-gateway.ts";

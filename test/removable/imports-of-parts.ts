@@ -3,6 +3,15 @@ import { dirname, join } from "node:path";
 import ts from "typescript";
 import { ALL, LISTS, ROOT } from "./without.ts";
 
+/** Parts whose tests need another part. */
+const NEEDED: readonly string[] = [
+  // The chain of its tests gets the contracts that dev ships.
+  "permit2 needs dev",
+  // The runner library, which these tests run, receives with Work.
+  "postgres needs work-stream",
+  "run-each needs work-stream",
+];
+
 /** Paths of the files that a file imports, by path from the root. */
 const imports = new Map<string, readonly string[]>();
 
@@ -20,6 +29,21 @@ export function importsOfPart(part: string, folders: readonly string[]): string[
       else seen.add(imported);
     }
   return found;
+}
+
+/**
+ * Finds the tests of other parts that import files of a part, without which they do not run.
+ * @returns one line for each import
+ */
+export function importsByOtherParts(part: string): string[] {
+  if (part === ALL) return [];
+  const others = readdirSync(join(ROOT, "test/parts")).filter(
+    (other) => other !== part && !NEEDED.includes(`${other} needs ${part}`),
+  );
+  return importsOfPart(
+    part,
+    others.map((other) => `test/parts/${other}`),
+  );
 }
 
 function testFiles(folder: string): string[] {

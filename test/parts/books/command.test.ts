@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { runHere } from "../../commands/operator-commands.ts";
+import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import {
   ACCOUNT,
@@ -10,7 +11,6 @@ import {
   paymentIntent,
   signedTransaction,
 } from "../../store/store-fixtures.ts";
-import { startOperator, TOKEN } from "../operator/harness.ts";
 
 const HEADER =
   "time,kind,network,token,asset,transaction,block,base_units,amount,account,counterparty,call_id,service_id,job_index,price,currency,rate";

@@ -1,20 +1,22 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { callbackOperation } from "../../../src/parts/callbacks/operator.ts";
 import type { Callback } from "../../../src/store/contract/callback-ledger.ts";
 import { runHere } from "../../commands/operator-commands.ts";
+import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "../operator/harness.ts";
 
 const OPS = "https://ops.example.com/hook";
 const SLOW = "https://slow.example.com/hook";
 const poked = vi.fn();
+const sender = {
+  urls: [`${OPS}?key=secret`, SLOW],
+  poke: poked,
+  test: async (url: string) => (url === SLOW ? "no whole answer within 10 s" : undefined),
+};
 const jobgate = startBeforeAll(() =>
   startOperator({
     token: TOKEN,
-    callbacks: {
-      urls: [`${OPS}?key=secret`, SLOW],
-      poke: poked,
-      test: async (url) => (url === SLOW ? "no whole answer within 10 s" : undefined),
-    },
+    additions: (store) => [{ loadApi: async () => callbackOperation({ store, sender }) }],
   }),
 );
 

@@ -6,15 +6,14 @@ import { expect } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { Locks } from "../../../src/core/lease-lock.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
+import { loadMethods } from "../../../src/load-parts.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
-import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import type {
   TransactionJournal,
   TransactionRecord,
 } from "../../../src/store/contract/transaction-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../../../src/x402/facilitators/facilitator.ts";
-import { Methods } from "../../../src/x402/methods/methods.ts";
 import { accounts, type TestAccount } from "../../helpers/accounts.ts";
 import { type Anvil, borrowAnvil } from "../../helpers/anvil.ts";
 import { signV2Payment } from "../../helpers/clients.ts";
@@ -172,7 +171,7 @@ async function startSettler(parts: {
   const start = async () => {
     const started = new LocalFacilitator({
       config: { facilitators: [local], facilitatorTimeoutMs: timeoutMs },
-      methods: new Methods([PERMIT2]),
+      methods: await loadMethods(),
       journal: journal.journal,
       logger,
       telemetry: NO_TELEMETRY,

@@ -5,8 +5,8 @@ import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import { describe, expect, test } from "vitest";
 import { OperatorService } from "../../../src/gen/jobgate/v1/operator_pb.ts";
+import { callJson, startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { callJson, startOperator, TOKEN } from "./harness.ts";
 
 const guarded = startBeforeAll(() => startOperator({ token: TOKEN }));
 const open = startBeforeAll(startOperator);

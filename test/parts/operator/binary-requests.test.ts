@@ -5,7 +5,7 @@ import {
   ListDeadLettersRequestSchema,
   ListDeadLettersResponseSchema,
 } from "../../../src/gen/jobgate/v1/operator_pb.ts";
-import { startOperator } from "./harness.ts";
+import { startOperator } from "../../helpers/operator.ts";
 
 async function start() {
   const operator = await startOperator();

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { callJson, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import {
   acceptId,
   claimCalls,
@@ -8,7 +9,6 @@ import {
   paymentIntent,
   webhookCall,
 } from "../../store/store-fixtures.ts";
-import { callJson, type OperatorUnderTest, startOperator } from "./harness.ts";
 
 let jobgate: OperatorUnderTest;
 let paid: number;

@@ -1,8 +1,8 @@
 import { status as grpc } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
+import { callJson } from "../../helpers/operator.ts";
 import { makeRunnerClient } from "../../helpers/runner-client.ts";
-import { callJson } from "./harness.ts";
 
 const configOf = ({ leaseSecs = 60, maxPending = 1_000, endpoints = "" }) => `service_id = 1
 [store]

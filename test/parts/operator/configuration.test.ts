@@ -7,9 +7,9 @@ import { type Shown, shownTable } from "../../../src/config/shown.ts";
 import { expected, kind, notesOf, SHOWN } from "../../../src/config/wrong-value.ts";
 import { partKeys } from "../../../src/load-parts.ts";
 import { configOf } from "../../config/config-folder.ts";
+import { callJson, startOperator } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { KEYS, loadFullConfiguration, SECRET } from "./full-configuration.ts";
-import { callJson, startOperator } from "./harness.ts";
 
 const jobgate = startBeforeAll(async () => {
   const { config, folders } = await loadFullConfiguration();

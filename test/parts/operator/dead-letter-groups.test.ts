@@ -2,8 +2,8 @@ import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type DeadLetterGroup, OperatorService } from "../../../src/gen/jobgate/v1/operator_pb.ts";
+import { BURIED_JOB, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import { acceptId, claimCalls } from "../../store/store-fixtures.ts";
-import { BURIED_JOB, type OperatorUnderTest, startOperator } from "./harness.ts";
 
 const MAX_PENDING = 20;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { healthRoutes } from "../../../src/parts/operator/health-routes.ts";
+import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "./harness.ts";
 
 const operator = startBeforeAll(() => startOperator({ token: TOKEN }));
 
@@ -17,7 +17,7 @@ describe("Health without a token", () => {
   });
 
   it("/readyz answers 503 once jobgate shuts down, /healthz still 200", async () => {
-    operator.operator.endStreams();
+    await operator.close();
     expect(await ask("/readyz")).toEqual({
       status: 503,
       body: '{"ready":false,"reason":"jobgate is shutting down"}',

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
+import { callJson, startOperator } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { callJson, startOperator } from "./harness.ts";
 
-const operator = startBeforeAll(() => startOperator({ additions: [] }));
+const operator = startBeforeAll(() => startOperator({ additions: () => [] }));
 
 it.each(["ListRefunds", "ListCallbacks", "ListMovements"])(
   "%s answers UNIMPLEMENTED in a build without its part",

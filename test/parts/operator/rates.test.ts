@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { version } from "../../../src/node/version.ts";
 import type { RateReport } from "../../../src/x402/prices/token-rates.ts";
+import { callJson, startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { callJson, startOperator, TOKEN } from "./harness.ts";
 
 const NETWORK = "eip155:84532";
 const [USDC, EURC, NEW] = ["0x036CbD53842c5426634e7929541eC2318f3dCF7e", "0xe", "0xn"];

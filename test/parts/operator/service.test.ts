@@ -7,9 +7,9 @@ import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { DeadLetterStatus, OperatorService, PaymentState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
 import { AckRequestSchema } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { version } from "../../../src/node/version.ts";
+import { BURIED_JOB, callJson, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import { startRunner } from "../../helpers/runner.ts";
 import { paidCall, paidId, paymentIntent } from "../../store/store-fixtures.ts";
-import { BURIED_JOB, callJson, type OperatorUnderTest, startOperator } from "./harness.ts";
 
 let jobgate: OperatorUnderTest;
 let paid: number[];

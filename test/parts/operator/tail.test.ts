@@ -9,9 +9,9 @@ import { type Event, OperatorService, PaymentState } from "../../../src/gen/jobg
 import { History } from "../../../src/parts/operator/history.ts";
 import { Tail } from "../../../src/parts/operator/tail.ts";
 import { eventually } from "../../helpers/eventually.ts";
+import { type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import { startRunner } from "../../helpers/runner.ts";
 import { acceptId, claimOne, paidCall, paidId, paymentIntent } from "../../store/store-fixtures.ts";
-import { type OperatorUnderTest, startOperator } from "./harness.ts";
 
 let jobgate: OperatorUnderTest | undefined;
 afterEach(async () => {

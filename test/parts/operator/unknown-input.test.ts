@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { callJson, startOperator } from "./harness.ts";
+import { callJson, startOperator } from "../../helpers/operator.ts";
 
 test.each([
   ["ListPayments", { state: "PAYMENT_STATE_SETLED" }, "PAYMENT_STATE_SETLED"],

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { getText } from "../../helpers/get-text.ts";
+import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startOperator, TOKEN } from "../operator/harness.ts";
 
 const SOURCES = new URL("../../../src/page/", import.meta.url);
 const BUILT = new URL("../../../dist/page/", import.meta.url);

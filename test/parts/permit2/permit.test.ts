@@ -1,13 +1,13 @@
 import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddress } from "@x402/evm";
 import { describe, expect, it } from "vitest";
-import { readSettlerPayment } from "../../../src/parts/local-facilitator/payment.ts";
+import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
 import { isSignedByPayer } from "../../../src/x402/wire/payer-signature.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { type Permit2Authorization, signPermit2Payment } from "../../helpers/clients.ts";
 import { AMOUNT, asV1, EURC, offersOf, signedPayload, USDC } from "../../x402/payments.ts";
-import { METHODS, PERMIT2_USDC, permitFor, read } from "./payments.ts";
+import { PERMIT2_USDC, permitFor, read } from "./payments.ts";
 
 const NOW_SECS = 1_800_000_000;
 const [EIP3009_OFFER] = offersOf() as [Offer];
@@ -167,7 +167,7 @@ it("A facilitator in this process takes any nonce below 2^256, and nothing else"
       return { ...payload, payload: { ...payload.payload, permit2Authorization } };
     };
     const { payload } = await signPermit2Payment({ offer, account: accounts.payer, edit });
-    return readSettlerPayment({ payload, requirements }, METHODS);
+    return PERMIT2.readSettlable(payload.payload, requirements.scheme);
   };
   for (const nonce of [0n, 10n ** 77n, 2n ** 256n - 1n]) expect(await settles(nonce)).toBeDefined();
   for (const nonce of [2n ** 256n, "", "seven"]) expect(await settles(nonce)).toBeUndefined();

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { OnFailure } from "../../../src/core/payment.ts";
 import { runHere } from "../../commands/operator-commands.ts";
+import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { claimOne, newTransaction, paidCall, paymentIntent } from "../../store/store-fixtures.ts";
-import { startOperator, TOKEN } from "../operator/harness.ts";
 
 const AMOUNT = "3264000 base units of USDC";
 const jobgate = startBeforeAll(() => startOperator({ token: TOKEN }));

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { runHere } from "../../../commands/operator-commands.ts";
 import { jobgateProgram } from "../../../helpers/jobgate-program.ts";
+import { startOperator } from "../../../helpers/operator.ts";
 import { startRunner } from "../../../helpers/runner.ts";
 import { startBeforeAll } from "../../../helpers/start-before-all.ts";
 import { claimCalls } from "../../../store/store-fixtures.ts";
-import { startOperator } from "../harness.ts";
 
 let first: number;
 let second: number;

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { runHere, runHereWith } from "../../../commands/operator-commands.ts";
+import { type OperatorUnderTest, startOperator, TOKEN } from "../../../helpers/operator.ts";
 import {
   acceptId,
   claimCalls,
@@ -8,7 +9,6 @@ import {
   paidId,
   paymentIntent,
 } from "../../../store/store-fixtures.ts";
-import { type OperatorUnderTest, startOperator, TOKEN } from "../harness.ts";
 
 let jobgate: OperatorUnderTest;
 let target: string;

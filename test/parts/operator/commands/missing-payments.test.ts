@@ -8,10 +8,10 @@ import { runHere } from "../../../commands/operator-commands.ts";
 import { accounts } from "../../../helpers/accounts.ts";
 import { borrowAnvil } from "../../../helpers/anvil.ts";
 import { startFaultProxy } from "../../../helpers/http-proxy.ts";
+import { startOperator, TOKEN } from "../../../helpers/operator.ts";
 import { startBeforeAll } from "../../../helpers/start-before-all.ts";
 import { deployUsdc, type Token } from "../../../helpers/usdc.ts";
 import { paidCall, paymentIntent } from "../../../store/store-fixtures.ts";
-import { startOperator, TOKEN } from "../harness.ts";
 
 const AMOUNT = 3_264_000n;
 const MAX_BLOCKS = 10n;

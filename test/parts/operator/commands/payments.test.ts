@@ -7,8 +7,8 @@ import { mistakeText } from "../../../../src/config/mistakes.ts";
 import { loadConfig } from "../../../../src/load-config.ts";
 import { runHere } from "../../../commands/operator-commands.ts";
 import { runJobgate } from "../../../commands/run-jobgate.ts";
+import { type OperatorUnderTest, startOperator, TOKEN } from "../../../helpers/operator.ts";
 import { paidCall, paidId, paymentIntent } from "../../../store/store-fixtures.ts";
-import { type OperatorUnderTest, startOperator, TOKEN } from "../harness.ts";
 
 let jobgate: OperatorUnderTest;
 let target: string;
