@@ -18,7 +18,7 @@ export function partKeys(): PartKeys {
   return {
     tables: PARTS.flatMap(tablesOf),
     entries: PARTS.flatMap(({ entries }) => entries ?? []),
-    hasFailover: PARTS.some(({ hasFailover }) => hasFailover),
+    abilities: new Set(PARTS.flatMap(({ ability }) => ability ?? [])),
     methods: PARTS.flatMap(({ tokenMethod }) => tokenMethod ?? []),
   };
 }

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Config, PeerFindings, StorePlace } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { EntryKeys } from "./config/entry-keys.ts";
+import type { Ability } from "./config/schema.ts";
 import type { TokenMethod } from "./config/token-method.ts";
 import type { EventHub } from "./core/events.ts";
 import type { GaugeSample } from "./core/instruments.ts";
@@ -32,8 +33,8 @@ export interface Part {
   readonly table?: ConfigTable | readonly ConfigTable[];
   /** Keys that the part reads in each entry of a list of the core. */
   readonly entries?: EntryKeys;
-  /** The part opens the facilitators of a configuration that has several. */
-  readonly hasFailover?: true;
+  /** Ability of the part that keys of the core need. A build without it refuses them. */
+  readonly ability?: Ability;
   /** Opens stores of more kinds than the core. */
   readonly store?: StoreKind;
   /**

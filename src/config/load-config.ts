@@ -18,6 +18,7 @@ import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import {
+  type Ability,
   type CompleteTables,
   type ConfigSchema,
   type ConfigTables,
@@ -58,8 +59,7 @@ export interface PartKeys {
   readonly tables: readonly ConfigTable[];
   readonly entries: readonly EntryKeys[];
   readonly methods: readonly TokenMethod[];
-  /** True: a part opens several facilitators. */
-  readonly hasFailover: boolean;
+  readonly abilities: ReadonlySet<Ability>;
 }
 
 /** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
@@ -90,7 +90,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     ofParts: givenPaths(parts.tables, checked),
     claims,
     methods: [EIP3009, ...parts.methods],
-    hasFailover: parts.hasFailover,
+    abilities: parts.abilities,
   };
   const tables = shaped && fillTokens(shaped, mistakes);
   const settlers = new Set<PrivateKey>();

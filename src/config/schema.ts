@@ -71,6 +71,9 @@ export const configSchema = z.object({
   webhooks: fixedPresence(webhooksSchema.optional()),
 });
 
+/** Ability of a part that keys of the core need: `failover` opens several facilitators, `refunds` pays failed jobs back. */
+export type Ability = "failover" | "refunds";
+
 /** A file whose values were checked one by one. Wrong values are left out. */
 export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   /** Keys of parts that the file has, by their paths: `x402.refunds`. */
@@ -79,8 +82,7 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
-  /** True: a part of this build opens several facilitators. */
-  readonly hasFailover: boolean;
+  readonly abilities: ReadonlySet<Ability>;
 };
 
 export type ConfigSchema = typeof configSchema;

@@ -15,7 +15,7 @@ export interface PaymentKey {
   readonly nonce: string;
 }
 
-/** Identifier that a payer chose for one purchase. Of the payments that he signs for it, one is taken. */
+/** Identifier that a payer chose for one purchase. Of the payments that they sign for it, one is taken. */
 export interface PaymentIdentifier {
   /** Lower case. */
   readonly payer: string;
@@ -28,7 +28,7 @@ export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
   /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
-  /** Identifier of the purchase, chosen by the payer. Of his payments with the same one, at most one has not failed. */
+  /** Identifier of the purchase, chosen by the payer. Of the payer's payments with the same one, at most one has not failed. */
   readonly paymentId?: string | undefined;
   /** SHA-256 of the request body, hex. Binds the payment to what it pays for. */
   readonly bodyHash: string;

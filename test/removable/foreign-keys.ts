@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { PartKeys } from "../../src/config/load-config.ts";
 import { fileKey } from "../../src/config/mistakes.ts";
+import type { Ability } from "../../src/config/schema.ts";
 import { partKeys } from "../../src/load-parts.ts";
 import type { Part } from "../../src/part.ts";
 import { ALL, ROOT } from "./without.ts";
@@ -12,9 +13,9 @@ interface ForeignKeys {
   readonly refusals: readonly string[];
 }
 
-/** Returns what a part brings to the configuration: tables, keys of entries, transfer methods, a list of facilitators. */
+/** Returns what a part brings to the configuration: tables, keys of entries, transfer methods, and abilities. */
 export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
-  const { tables, entries, methods, hasFailover } = await keysOf(name);
+  const { tables, entries, methods, abilities } = await keysOf(name);
   const paths = tables.flatMap((table) => table.paths);
   return [
     ...(paths.length === 0 ? [] : [keysAt(paths, (path) => `[${path}]`, "table")]),
@@ -30,13 +31,20 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
         `transfer_method: is "${method.name}"; expected "eip3009" (the transfer methods of this build)`,
       ],
     })),
-    ...(hasFailover ? [SEVERAL_FACILITATORS] : []),
+    ...[...abilities].map((ability) => NEEDS[ability]),
   ];
 }
 
-const SEVERAL_FACILITATORS: ForeignKeys = {
-  toml: '[[x402.facilitators]]\nurl = "https://a.example"\n[[x402.facilitators]]\nurl = "https://b.example"\n',
-  refusals: [": x402.facilitators[1]: is a second facilitator: this build has no failover"],
+/** Keys of the core that need an ability of a part. */
+const NEEDS: Readonly<Record<Ability, ForeignKeys>> = {
+  failover: {
+    toml: '[[x402.facilitators]]\nurl = "https://a.example"\n[[x402.facilitators]]\nurl = "https://b.example"\n',
+    refusals: [": x402.facilitators[1]: is a second facilitator: this build has no failover"],
+  },
+  refunds: {
+    toml: '[x402]\n[[jobs]]\njob_index = 0\non_failure = "refund"\n',
+    refusals: ['on_failure: is "refund", and this build has no refunds; expected "keep"'],
+  },
 };
 
 function keysAt(
@@ -56,12 +64,12 @@ function keysAt(
 async function keysOf(name: string): Promise<PartKeys> {
   if (name === ALL) return partKeys();
   const face = join(ROOT, "src/parts", name, "part.ts");
-  if (!existsSync(face)) return { tables: [], entries: [], methods: [], hasFailover: false };
-  const { table, entries, tokenMethod, hasFailover = false } = ((await import(face)) as { part: Part }).part;
+  if (!existsSync(face)) return { tables: [], entries: [], methods: [], abilities: new Set() };
+  const { table, entries, tokenMethod, ability } = ((await import(face)) as { part: Part }).part;
   return {
     tables: [table ?? []].flat(),
     entries: entries ? [entries] : [],
     methods: tokenMethod ? [tokenMethod] : [],
-    hasFailover,
+    abilities: new Set(ability ? [ability] : []),
   };
 }

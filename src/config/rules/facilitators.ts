@@ -9,7 +9,7 @@ import { checkHttps } from "./urls.ts";
 /** Checks who verifies and settles: one `facilitator_url`, or a list. Parts check the entries that they claim. */
 export function checkFacilitators(
   x402: X402Table,
-  { claims, hasFailover }: Pick<ConfigTables, "claims" | "hasFailover">,
+  { claims, abilities }: Pick<ConfigTables, "claims" | "abilities">,
   place: Place,
 ): void {
   const { facilitatorUrl, facilitators, acceptedTokens } = x402;
@@ -24,7 +24,7 @@ export function checkFacilitators(
   } else if (facilitatorUrl !== undefined && facilitators !== undefined) {
     listPlace.report("is set beside facilitator_url; expected only one of them");
   }
-  if (!hasFailover && facilitators !== undefined && facilitators.length > 1) {
+  if (!abilities.has("failover") && facilitators !== undefined && facilitators.length > 1) {
     listPlace
       .at(1)
       .report("is a second facilitator: this build has no failover between facilitators; expected one");

@@ -123,10 +123,14 @@ function checkCharge(job: JobTable, place: Place, { x402, methods }: ConfigTable
 function checkRefunds(
   { onFailure = "keep" }: JobTable,
   place: Place,
-  { x402, ofParts }: ConfigTables,
+  { x402, ofParts, abilities }: ConfigTables,
   mistakes: MistakeList,
 ): void {
   if (x402 === undefined || onFailure === "keep") return;
+  if (!abilities.has("refunds")) {
+    place.at("on_failure").report(`is "${onFailure}", and this build has no refunds; expected "keep"`);
+    return;
+  }
   const since = `since ${place.at("on_failure").text} is "${onFailure}"`;
   if (!ofParts.has("x402.refunds")) {
     mistakes

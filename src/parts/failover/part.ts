@@ -2,7 +2,7 @@ import type { Part } from "../../part.ts";
 
 /** Several facilitators: another one is asked while the first one fails or takes long. */
 export const part: Part = {
-  hasFailover: true,
+  ability: "failover",
   async load({ x402 }) {
     if (x402 === undefined || x402.facilitators.length < 2) return undefined;
     const { SeveralFacilitators } = await import("./several-facilitators.ts");

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { loadConfigWith } from "../../../src/config/load-config.ts";
 import { configOf, loadFiles, mistakesOf, TOKEN, X402 } from "../config-folder.ts";
 import { POLICY, testMistakes } from "../mistake-cases.ts";
 
@@ -90,6 +91,18 @@ test("Jobs without [x402] are not sold, which is a warning", async () => {
   const result = await loadFiles(job('price = "$1"'));
   expect(result.ok && result.warnings.map(({ message }) => message)).toEqual([
     "are not sold, because there is no [x402]",
+  ]);
+});
+
+test("Without refunds a build refuses jobs that promise them", async () => {
+  const toml = `${GATEWAY}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"')}`;
+  const parts = { tables: [], entries: [], methods: [], abilities: new Set<never>() };
+  const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
+  expect(result.ok ? [] : result.mistakes).toMatchObject([
+    {
+      keyPath: "jobs[0].on_failure",
+      message: 'is "refund", and this build has no refunds; expected "keep"',
+    },
   ]);
 });
 
