@@ -5,7 +5,7 @@ import { callForWord } from "../../x402/settlement/block-view.ts";
 import { addressWord } from "../../x402/settlement/chain-logs.ts";
 import { Permit2Authorization } from "./authorization.ts";
 import { PERMIT2_CONTRACT } from "./contracts.ts";
-import { GAS_SPONSORING } from "./gas-sponsoring.ts";
+import { approvalOf } from "./sponsored-approval.ts";
 
 /** `balanceOf(address)` */
 const BALANCE_OF = "0x70a08231";
@@ -39,21 +39,19 @@ export const payerFunds: PayerFundsReader = {
 };
 
 /**
- * Reads a payer's balance of a token and allowance for Permit2. Each is undefined when the token does not answer, the
- * allowance also when a facilitator that sponsors gas gives the payer's approval with the settlement.
+ * Reads a payer's balance of a token, and the allowance for Permit2 that the settlement finds. Each is undefined when the
+ * token does not answer.
  */
 async function readFunds(
   rpc: Rpc,
   { key, payload }: Pick<AuthorizedPayment, "key" | "payload">,
 ): Promise<{ readonly balance: bigint | undefined; readonly allowance: bigint | undefined }> {
   const payer = addressWord(key.payer);
-  const { extensions = {} } = JSON.parse(payload) as { extensions?: object };
-  const isSponsored = Object.keys(GAS_SPONSORING).some((name) => name in extensions);
-  const [balance, allowance] = await Promise.all([
+  const approval = approvalOf(payload, key);
+  const [balance, allowance, isGood] = await Promise.all([
     callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${payer}` }),
-    isSponsored
-      ? undefined
-      : callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2_CONTRACT)}` }),
+    callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2_CONTRACT)}` }),
+    approval?.isUnused(rpc),
   ]);
-  return { balance, allowance };
+  return { balance, allowance: isGood ? approval?.amount : allowance };
 }

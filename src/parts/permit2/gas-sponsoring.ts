@@ -11,7 +11,7 @@ const VERSION = {
 };
 
 /**
- * x402's extensions by which a facilitator gives Permit2 the payer's approval, so that he needs no coins. The client fills
+ * x402's extensions by which a facilitator gives Permit2 the payer's approval, so that the payer needs no coins. The client fills
  * in what its facilitator reads. Declared as the official library does, which is not loaded for it: it is large.
  */
 export const GAS_SPONSORING: Readonly<Record<string, { readonly info: object; readonly schema: object }>> = {
