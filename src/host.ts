@@ -17,6 +17,7 @@ import { WebhookGateway } from "./webhooks/gateway.ts";
 import type { X402Gateway } from "./x402/gateway.ts";
 import type { X402Sources } from "./x402/gateway-options.ts";
 import type { Methods } from "./x402/methods/methods.ts";
+import type { PreparedShop } from "./x402/open-shop.ts";
 import type { LoadX402Parts } from "./x402/part.ts";
 import type { X402Periods } from "./x402/periods.ts";
 
@@ -138,16 +139,31 @@ export class Gateway {
 
   /**
    * Replaces prices, rates, policies, endpoints, push targets and secrets. Addresses, store and runner settings stay as
-   * they were.
+   * they were. Everything stays as it was if the promise rejects.
    */
   async reload(next: Config): Promise<void> {
     const config = afterReload(this.#config, next);
-    this.#store.useUrl?.(config.store.url);
-    this.#runner.reload(config.runner);
-    if (config.x402) await this.#x402?.reload(config.x402);
+    const prepared = await this.#prepare(config);
+    if (prepared) await this.#x402?.open(prepared);
     if (config.webhooks) this.#webhooks?.reload(config.webhooks);
-    for (const part of this.#parts) await part.reload?.(config);
+    this.#runner.reload(config.runner);
     this.#config = config;
+    for (const part of this.#parts) await part.reload?.(config);
+  }
+
+  /** Does everything of a reload that can fail, the writes to the store last. @returns the shop to open */
+  async #prepare(config: Config): Promise<PreparedShop | undefined> {
+    try {
+      const prepared = config.x402 && (await this.#x402?.prepare(config.x402));
+      for (const part of this.#parts) await part.prepare?.(config);
+      // The password in use might no longer be valid, and the writes need one that is.
+      await this.#store.useUrl?.(config.store.url);
+      for (const part of this.#parts) await part.write?.(config);
+      return prepared;
+    } catch (error) {
+      void this.#store.useUrl?.(this.#config.store.url);
+      throw error;
+    }
   }
 
   /** Drains: takes no new requests, answers those in progress, and gives runners time to finish. Loses nothing. */

@@ -108,6 +108,11 @@ export interface Running {
   start?(): Promise<void>;
   /** Opens the listener of the part, once the listeners before it are open. */
   open?(): Promise<void>;
+  /** Loads what a reload needs. The reload might be refused yet, so it changes nothing. */
+  prepare?(config: Config): Promise<void>;
+  /** Writes to the store what a reload changes there: the last step that can refuse the reload. Changes nothing if it rejects. */
+  write?(config: Config): Promise<void>;
+  /** Applies a reload that nothing can refuse any more. */
   reload?(config: Config): void | Promise<void>;
   /** Stops accepting requests, before the core stops; resolves once the requests in progress are answered. */
   close?(): Promise<void>;

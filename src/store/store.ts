@@ -51,8 +51,11 @@ export interface Store
   totals(): Promise<StoreTotals>;
   /** Settled amounts by token and bucket of time, oldest first; empty buckets are left out. */
   revenue(period: RevenuePeriod): Promise<Revenue[]>;
-  /** Opens connections by this URL from now on, for a shared store; those that are open stay. */
-  useUrl?(url: string): void;
+  /**
+   * Opens connections by this URL from now on, for a shared store; those that are open stay. If the store could not write, the
+   * promise resolves once it can, or after a few seconds.
+   */
+  useUrl?(url: string): Promise<void>;
   /** Waits for operations in flight, then closes. Safe to call twice. */
   close(): Promise<void>;
 }

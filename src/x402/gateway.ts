@@ -6,7 +6,7 @@ import { HttpServer } from "../http/server.ts";
 import { accessOfPages } from "./cors.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
 import type { ListedJob } from "./jobs/listing.ts";
-import { type OpenShop, openShop } from "./open-shop.ts";
+import { type OpenShop, openShop, type PreparedShop, prepareShop } from "./open-shop.ts";
 import type { LoadX402Parts, X402Part } from "./part.ts";
 import type { X402Periods } from "./periods.ts";
 import type { QuotePayment, ReceivedQuote } from "./prices/quotes.ts";
@@ -81,7 +81,17 @@ export class X402Gateway implements BackgroundService {
    * payable for their lifetime. The address stays as it was.
    */
   async reload(config: X402Config): Promise<void> {
-    const shop = await openShop(this.#services, { config, before: this.#shop, parts: this.#parts });
+    await this.open(await this.prepare(config));
+  }
+
+  /** Makes the shop of a configuration, for {@link open}. Changes nothing. */
+  prepare(config: X402Config): Promise<PreparedShop> {
+    return prepareShop(this.#services, { config, parts: this.#parts });
+  }
+
+  /** Sells at the configuration of a prepared shop from now on. */
+  async open(prepared: PreparedShop): Promise<void> {
+    const shop = await openShop(this.#services, prepared, this.#shop);
     this.#cors.allow(shop.access);
     this.#shop = shop;
   }

@@ -4,7 +4,7 @@ import type { RouteTable } from "../http/routes.ts";
 import { accessOfPages } from "./cors.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
 import { sellerOf } from "./jobs/seller.ts";
-import type { X402Part } from "./part.ts";
+import type { ShopAddition, X402Part } from "./part.ts";
 import { X402Producer } from "./producer.ts";
 import { AdoptedPayments } from "./purchase/adopted-payments.ts";
 import { Checkout } from "./purchase/checkout.ts";
@@ -26,26 +26,38 @@ export interface OpenShop extends Shop {
   readonly access: PageAccess;
 }
 
+/** A shop that is ready to open. */
+export interface PreparedShop {
+  readonly config: X402Config;
+  readonly additions: readonly ShopAddition[];
+  readonly inputs: InputChecks;
+}
+
+/** Makes everything of a shop that might fail, and changes nothing. */
+export async function prepareShop(
+  { bodies, limits }: Services,
+  { config, parts }: { readonly config: X402Config; readonly parts: readonly X402Part[] },
+): Promise<PreparedShop> {
+  const opened = await Promise.all(parts.map(async (part) => part.open(config)));
+  const additions = opened.filter((addition) => addition !== undefined);
+  const inputs = await InputChecks.compile(config.jobs ?? [], { bodies, limits });
+  return { config, additions, inputs };
+}
+
 /**
- * Opens the shop of a configuration, which the services apply from then on.
- * @param of `before` is the shop that it replaces: what its 402s declared stays valid while its offers are open
+ * Opens a shop, whose configuration the services apply from then on.
+ * @param before the shop that it replaces: what its 402s declared stays valid while its offers are open
  */
 export async function openShop(
   services: Services,
-  of: {
-    readonly config: X402Config;
-    readonly before: Shop | undefined;
-    readonly parts: readonly X402Part[];
-  },
+  { config, additions, inputs }: PreparedShop,
+  before: Shop | undefined,
 ): Promise<OpenShop> {
-  const { config, before, parts } = of;
   const { jobs = [], acceptedTokens: tokens, maxBodyBytes } = config;
-  const { store, payments, callerAuth, bodies, limits, stats, methods, clock } = services;
+  const { store, payments, callerAuth, limits, stats, methods, clock } = services;
   const { facilitators, evidence, funds, settlement, inProgress } = payments;
-  const opened = await Promise.all(parts.map(async (part) => part.open(config)));
-  const additions = opened.filter((addition) => addition !== undefined);
-  const inputs = await InputChecks.compile(jobs, { bodies, limits });
   await services.reload(config);
+  for (const addition of additions) addition.apply?.();
 
   const { book: prices, listing, quotePayment } = services.prices.at(config);
   const identifiers = new IdentifierRule(jobs);

@@ -16,7 +16,7 @@ import type { Signer } from "./wire/signer.ts";
 export interface X402Part {
   /**
    * Returns what the part adds at a configuration, at the start and at each reload; undefined if the configuration does not
-   * ask for it.
+   * ask for it. Changes nothing yet, because the reload may be refused: {@link ShopAddition.apply} does.
    */
   open(config: X402Config): ShopAddition | undefined | Promise<ShopAddition | undefined>;
 }
@@ -26,6 +26,8 @@ export type LoadX402Parts = (services: Services) => Promise<readonly X402Part[]>
 
 /** What a part adds to the shop of one configuration. */
 export interface ShopAddition {
+  /** Applies the configuration to what outlives it, when the shop opens. */
+  apply?(): void;
   /** Declares extensions in the 402s of each job. */
   readonly declares?: DeclareExtensions;
   /** Signs offers and receipts. */

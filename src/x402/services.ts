@@ -83,8 +83,9 @@ export class Services implements BackgroundService {
   }
 
   async reload(config: X402Config): Promise<void> {
-    this.payments.reload(config);
+    // The first step, because it refuses a live rate that nothing watches.
     await this.prices.rates.watch(config.acceptedTokens);
+    this.payments.reload(config);
     this.limits.reload(config);
   }
 }

@@ -172,4 +172,16 @@ test("User and password of Postgres are rotated by SIGHUP: new connections use t
     expect(await post()).toBe(202);
     expect(await ofUser("first")).toEqual([]);
   });
+
+  // The connections that are open hide a wrong user until they break.
+  const reloads = () => jobgate.logs.filter((line) => line.includes("configuration reloaded")).length;
+  await write("nobody");
+  await jobgate.reload(config);
+  await eventually(() => expect(reloads()).toBe(2));
+  await ofUser("second");
+  await eventually(async () => expect(await post()).toBe(503));
+  await write("second");
+  await jobgate.reload(config.replace("/hooks/a", "/hooks/b"));
+  await eventually(() => expect(reloads()).toBe(3));
+  expect(await post()).toBe(404);
 });

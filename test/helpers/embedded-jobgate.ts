@@ -9,6 +9,7 @@ import { openLog } from "../../src/log/log.ts";
 import { openStore } from "../../src/open-store.ts";
 import { startGateway } from "../../src/start-gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import type { X402Periods } from "../../src/x402/periods.ts";
 import { type Exit, type Jobgate, urlsOf } from "./jobgate-process.ts";
 import { writeEmptyDatabase } from "./test-store.ts";
@@ -26,6 +27,8 @@ export async function startEmbeddedJobgate(options: {
   readonly folder?: string;
   /** Default: short ones, where nothing is too slow for them. */
   readonly periods?: Partial<X402Periods>;
+  /** Puts something between jobgate and its SQLite store. Default: nothing. */
+  readonly wrapStore?: (store: Store) => Store;
 }): Promise<Jobgate> {
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "jobgate-")));
   const configPath = join(folder, "jobgate.toml");
@@ -51,11 +54,12 @@ export async function startEmbeddedJobgate(options: {
       firstDelayMs: 300,
       ...options.periods,
     },
-    openStore(store, storeLogger, hooks) {
+    async openStore(store, storeLogger, hooks) {
       if (!store.url.startsWith("sqlite:")) return openStore(store, storeLogger, hooks);
       const path = resolve(folder, store.url.slice("sqlite:".length));
       if (!existsSync(`${path}-owner`)) writeEmptyDatabase(path);
-      return openSqliteStore({
+      const { wrapStore = (opened) => opened } = options;
+      const opened = await openSqliteStore({
         path,
         maxPending: store.maxPending,
         encodeJobCall,
@@ -63,6 +67,7 @@ export async function startEmbeddedJobgate(options: {
         ...hooks,
         threads: false,
       });
+      return wrapStore(opened);
     },
   });
   const listeners = new Map(gateway.listeners.map(({ name, address }) => [name, address]));

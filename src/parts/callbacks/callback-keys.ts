@@ -14,10 +14,15 @@ export class CallbackKeys {
     this.#keep = keep;
   }
 
-  /** Uses keys (`whsk_`) from now on; without one, the one that the store keeps for all replicas. */
-  async use(configured: readonly string[]): Promise<void> {
+  /** Loads the key that the store keeps, if {@link use} needs it. */
+  async load(configured: readonly string[]): Promise<void> {
     if (configured.length === 0 && this.#kept === "")
       this.#kept = await this.#keep(`whsk_${randomBytes(32).toString("base64")}`);
+  }
+
+  /** Uses keys (`whsk_`) from now on; without one, the one that the store keeps for all replicas. */
+  async use(configured: readonly string[]): Promise<void> {
+    await this.load(configured);
     const keys = configured.length === 0 ? [this.#kept] : configured;
     this.#keys = keys.flatMap((key) => toSigningKey(key) ?? []);
     this.#published = JSON.stringify({ keys: publicCallbackKeys(keys) });

@@ -116,17 +116,28 @@ export class CallbackSender implements BackgroundService {
     return [...this.#keysByUrl.keys()];
   }
 
-  /** Calls back at these URLs from now on. Callbacks that wait for another one are given up. */
+  /**
+   * Calls back at these URLs from now on. Callbacks that wait for another one are given up. Changes nothing if the store cannot
+   * write the URLs down.
+   */
   async use({ endpoints, buyers }: CallbackTargets): Promise<void> {
-    this.#keysByUrl = new Map(
+    const keysByUrl = new Map(
       endpoints.map(({ url, secrets }) => [
         url,
         secrets.length === 0 ? undefined : secrets.flatMap((secret) => toSigningKey(secret) ?? []),
       ]),
     );
+    let used = this.#keysByUrl;
+    // A callback to a new URL can be due before the store has answered.
+    this.#keysByUrl = new Map([...keysByUrl, ...used]);
+    try {
+      await this.#parts.store.useCallbackEndpoints(endpoints);
+      used = keysByUrl;
+    } finally {
+      this.#keysByUrl = used;
+    }
     this.#guard = buyers && new CallbackGuard(buyers);
     this.#loop.wake();
-    await this.#parts.store.useCallbackEndpoints(endpoints);
   }
 
   async start(): Promise<void> {

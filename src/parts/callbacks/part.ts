@@ -24,8 +24,10 @@ export const part: Part = {
       });
       const use = async (config: Config) => {
         const own = callbacksTable.in(config);
-        await keys.use(own?.keys ?? []);
+        const signing = own?.keys ?? [];
+        await keys.load(signing);
         await sender.use({ endpoints: own?.endpoints ?? [], buyers: buyersTable.in(config) });
+        await keys.use(signing);
       };
       return {
         x402: {
@@ -41,7 +43,7 @@ export const part: Part = {
           await use(host.config);
           await sender.start();
         },
-        reload: use,
+        write: use,
         stop: () => sender.stop(),
       };
     };

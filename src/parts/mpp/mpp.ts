@@ -32,9 +32,8 @@ export class Mpp implements X402Part {
     const { acceptedTokens: tokens, publicUrl } = x402;
     const config = mppTable.in(x402);
     if (config === undefined) return undefined;
-    if (this.#challenges === undefined) this.#challenges = new Challenges({ config, clock: this.#clock });
-    else this.#challenges.reload(config);
-    const challenges = this.#challenges;
+    const before = this.#challenges;
+    const challenges = before ?? new Challenges({ config, clock: this.#clock });
     const doorBy = (method: MppMethod) =>
       new MppDoor({
         method,
@@ -45,6 +44,10 @@ export class Mpp implements X402Part {
       });
     const mpp = doorBy(EVM);
     return {
+      apply: () => {
+        this.#challenges = challenges;
+        before?.reload(config);
+      },
       door: (other) => new SharedDoor({ x402: other, mpp }),
       doors: { [ROUTES]: doorBy(BLUEPRINT) },
       messageDoor: new MessageDoor(mpp),

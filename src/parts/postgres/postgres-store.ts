@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { createStore, Listeners, type StoreOptions } from "../../store/create-store.ts";
 import { GroupCommit, type OperationOutcome } from "../../store/group-commit.ts";
 import type { Input, Operation, Outcome, ReadName, WriteName } from "../../store/operations.ts";
@@ -173,8 +174,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       isShared: true,
       sharedLeases: { look: lookAtLeases, onEndedElsewhere: (listener) => leasesEnded.add(listener) },
       status: () => health.status(pending, maxPending),
-      useUrl(next) {
+      async useUrl(next) {
+        if (next === address.url) return;
         address.url = next;
+        const deadline = performance.now() + callerMs;
+        while (health.reason !== undefined && performance.now() < deadline)
+          await sleep(FIRST_PROBE_MS, undefined, { ref: false });
       },
       close,
     },

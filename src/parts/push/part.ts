@@ -10,6 +10,9 @@ export const part: Part = {
     return ({ dispatcher, config, logger }) => {
       const runners = new PushRunners({ dispatcher, config: config.runner, logger });
       return {
+        async prepare(next) {
+          if (pushTable.in(next)?.length) await import("./push-target.ts");
+        },
         start: () => runners.use(pushTable.in(config) ?? []),
         reload: (next) => runners.use(pushTable.in(next) ?? []),
         stop: () => runners.stop(),

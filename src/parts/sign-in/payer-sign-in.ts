@@ -20,12 +20,12 @@ export class PayerSignIn implements X402Part {
 
   open({ publicUrl, acceptedTokens }: X402Config): ShopAddition {
     const { tokens, store, limits, clock } = this.#services;
-    this.#contracts.watch(acceptedTokens);
     const networks = [...new Set(acceptedTokens.map(({ network }) => network))];
     const contracts = this.#contracts;
     const signIn = new SignIn({ tokens, nonces: store, contracts, networks, limits, publicUrl, clock });
     const calls = new PayerCallsRoute({ payments: store, calls: store, tokens, signIn, limits, publicUrl });
     return {
+      apply: () => contracts.watch(acceptedTokens),
       payerProof: signIn,
       feature: {
         guide: `A payer who lost the \`access_token\` signs the challenge of \`GET ${publicUrl}/x402/calls\` (\`sign-in-with-x\`) and lists its calls.`,
