@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import {
   type CheckedTables,
   type Config,
@@ -44,7 +45,11 @@ export class CheckedFile implements ReloadableFile {
   }
 
   needRestart(next: this): readonly string[] {
-    return this.#mergeWith(next).needRestart;
+    const { needRestart } = this.#mergeWith(next);
+    // The jobs promise nothing of a failure before the account for refunds is in use.
+    const promises = ({ x402 }: Config) => x402?.jobs?.map(({ onFailure }) => onFailure);
+    const waits = !isDeepStrictEqual(promises(this.afterReload(next)), promises(next.complete()));
+    return waits && !needRestart.includes("jobs") ? [...needRestart, "jobs.on_failure"] : needRestart;
   }
 
   afterReload(next: this): Config {

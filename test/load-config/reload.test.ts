@@ -117,6 +117,13 @@ test("Operators see what a reload leaves as it was", async () => {
   const timeout = "facilitator_timeout_secs = 5\nquote_ttl_secs = 60\n";
   const other = X402.replace("facilitator.example.com", "other.example.com");
   const next = await configOf(`${other}${timeout}${account}${token}${jobs("new", "ask")}[webhooks]\n`);
+  expect(changesThatNeedRestart(running, next)).toEqual([
+    "x402.facilitator_timeout_secs",
+    "x402.facilitators",
+    "x402.refunds",
+    "webhooks",
+    "jobs.on_failure",
+  ]);
   const { shown } = afterReload(running, next);
   expect(shown).toMatchObject({
     x402: {
