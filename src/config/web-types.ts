@@ -37,10 +37,13 @@ export const tcpAddress = () =>
     ADDRESS,
   );
 
+/** A host that lacks its scheme. A word without a dot and a port may be a key. */
+const isHost = (text: string) =>
+  /^(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(:[0-9]+)?\/?$/i.test(text);
+
 /** Suggests a scheme for a URL that lacks one, unless a path follows, which may be secret. */
 const nearUrl = (value: string) => {
-  const isHost = /^[a-z0-9.-]+(:[0-9]+)?\/?$/i.test(value);
-  return isHost ? [/^(localhost|127\.)/i.test(value) ? `http://${value}` : `https://${value}`] : [];
+  return isHost(value) ? [/^(localhost|127\.)/i.test(value) ? `http://${value}` : `https://${value}`] : [];
 };
 
 /**
@@ -56,7 +59,7 @@ export const baseUrl = (view: (url: string) => string = shownUrl) =>
     },
     {
       view,
-      shown: shownUrl,
+      shown: shownHttpUrl,
       fault: (value) => urlFault(value) ?? (/[?#]/.test(value) ? "has a query or fragment" : undefined),
       near: nearUrl,
     },
@@ -69,7 +72,7 @@ export const publicUrl = () => baseUrl(withPath);
 export const httpUrl = () =>
   parsedText("an absolute http:// or https:// URL", (value) => parseHttpUrl(value)?.href, {
     view: shownUrl,
-    shown: shownUrl,
+    shown: shownHttpUrl,
     fault: urlFault,
     near: nearUrl,
   });
@@ -107,6 +110,11 @@ export function shownUrl(value: string): string {
   return `${scheme}${at < 0 ? "" : "…@"}${host}${hasMore ? "/…" : ""}`;
 }
 
+/** Returns what {@link shownUrl} does, and nothing of a single word, which may be a key. */
+function shownHttpUrl(value: string): string {
+  return /^[^/:@.\s]+$/.test(value) && !isHost(value) ? "…" : shownUrl(value);
+}
+
 /** Returns a URL without credentials, query and fragment. */
 function withPath(url: string): string {
   const { protocol, host, pathname } = new URL(url);
@@ -125,7 +133,9 @@ export const storeUrl = () =>
     z
       .string()
       .refine(
-        (value) => /^sqlite:./.test(value) || (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)),
+        (value) =>
+          /^sqlite:(?!:|[a-z]+:\/\/)./.test(value) ||
+          (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)),
       ),
     '"sqlite:PATH" or "postgres://…" with one host',
     {

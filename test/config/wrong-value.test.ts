@@ -45,6 +45,13 @@ describe("A mistake says which value is wrong, what is wrong with it, and what w
       /which has a port above 65535; expected "host/,
     ],
     ["a URL", web.httpUrl(), "node.example:8545", /; did you mean "https:\/\/node.example:8545"\?$/],
+    [
+      "a URL that may be a key",
+      web.httpUrl(),
+      "rpc-SECRET",
+      /^is "…", which does not begin with [^;]*; expected an [^;]* URL$/,
+    ],
+    ["a store in memory", web.storeUrl(), "sqlite::memory:", /^is "sqlite::memory:"; expected "sqlite:PATH"/],
     ["a URL", web.baseUrl(), "localhost:4021", /; did you mean "http:\/\/localhost:4021"\?$/],
     ["a URL", web.httpUrl(), "node.example/v3/0123", /expected an absolute http:\/\/ or https:\/\/ URL$/],
     [
