@@ -212,7 +212,7 @@ test("Connections that are opened after a rotation have the new user, the listen
     await acceptId(store);
     await expect.poll(listening).toMatchObject([{ usename: "first" }]);
     const before = await connections();
-    store.useUrl?.(urlOf("second"));
+    await store.useUrl?.(urlOf("second"));
     await acceptId(store);
     expect(await connections()).toEqual(expect.arrayContaining(before));
 
