@@ -27,8 +27,13 @@ export class ModelJournal {
     this.faults = faults;
   }
 
-  #row({ nonce }: PaymentKey) {
-    return [...this.#payments.rows.values()].find((row) => row.nonce === nonce);
+  /** Rows of a payment: a gateway without its guard begins one twice. */
+  #rows({ nonce }: Pick<PaymentKey, "nonce">) {
+    return [...this.#payments.rows.values()].filter((row) => row.nonce === nonce);
+  }
+
+  #row(key: PaymentKey) {
+    return this.#rows(key).at(-1);
   }
 
   find(key: PaymentKey): PaymentRecord | undefined {
@@ -36,8 +41,8 @@ export class ModelJournal {
     return row && toPaymentRecord(row);
   }
 
-  jobsOf(key: PaymentKey): number {
-    return this.#jobs.get(this.#row(key)?.call_id ?? 0) ?? 0;
+  jobsOf(key: Pick<PaymentKey, "nonce">): number {
+    return this.#rows(key).reduce((sum, { call_id }) => sum + (this.#jobs.get(call_id) ?? 0), 0);
   }
 
   state(): unknown {
