@@ -156,7 +156,7 @@ export class Gateway {
     try {
       const prepared = config.x402 && (await this.#x402?.prepare(config.x402));
       for (const part of this.#parts) await part.prepare?.(config);
-      // The password in use might no longer be valid, and the writes need one that is.
+      // Before the writes: the database may refuse the password of the old URL.
       await this.#store.useUrl?.(config.store.url);
       for (const part of this.#parts) await part.write?.(config);
       return prepared;

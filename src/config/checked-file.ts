@@ -20,7 +20,7 @@ interface Contents {
   readonly tables: CheckedTables;
   readonly ofParts: readonly ConfigTable[];
   readonly claims: EntryClaims;
-  /** What the checks of parts read. */
+  /** Results of the checks of parts, such as the keys that they read from files. */
   readonly read: ReadonlyMap<ConfigTable, unknown>;
   /** Knows the origins of values. */
   readonly places: MistakeList;
@@ -46,7 +46,7 @@ export class CheckedFile implements ReloadableFile {
 
   needRestart(next: this): readonly string[] {
     const { needRestart } = this.#mergeWith(next);
-    // The jobs promise nothing of a failure before the account for refunds is in use.
+    // Until the account for refunds is in use, no job promises a refund.
     const promises = ({ x402 }: Config) => x402?.jobs?.map(({ onFailure }) => onFailure);
     const waits = !isDeepStrictEqual(promises(this.afterReload(next)), promises(next.complete()));
     return waits && !needRestart.includes("jobs") ? [...needRestart, "jobs.on_failure"] : needRestart;

@@ -23,7 +23,7 @@ export interface ReloadableFile {
 }
 
 export type StoreConfig = Config["store"];
-/** Where a store is, with the tables of parts that open stores. */
+/** Place of a store, with the tables of parts that open stores. */
 export type StorePlace = Pick<StoreConfig, "url" | "parts">;
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
@@ -70,7 +70,7 @@ export function withoutAliases({ x402, ...tables }: CompleteTables) {
   return defined({ ...tables, serviceId, x402: x402 && withFacilitatorList(x402) });
 }
 
-/** What a file has of parts. */
+/** Keys and entries of parts in a file. */
 type OfParts = Pick<ConfigTables, "ofParts" | "claims">;
 
 /** Tables of the core with the values that follow from other keys. */

@@ -54,11 +54,11 @@ interface Entry {
   readonly suggestion?: string | undefined;
 }
 
-/** What is known of a value beside the value. */
+/** Facts about a value beside the value. */
 interface Note {
-  /** Where it is, if not in the configuration file itself. */
+  /** Place of the value: an environment variable, or a file. Absent: the configuration file. */
   readonly origin?: string;
-  /** What operators see in its place. */
+  /** Text that operators see in place of the value. */
   readonly view?: string;
 }
 

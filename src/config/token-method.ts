@@ -17,6 +17,6 @@ export interface TokenContext {
   readonly namedBy: "entry" | "preset" | undefined;
   /** All accepted tokens. */
   readonly tokens: readonly (TokenTable | undefined)[];
-  /** True if a job is sold by use. */
+  /** True if the file has a job with `charge = "used"`. */
   readonly isSoldByUse: boolean;
 }

@@ -24,7 +24,7 @@ export interface X402Part {
 /** Makes what the parts do in the gateway. */
 export type LoadX402Parts = (services: Services) => Promise<readonly X402Part[]>;
 
-/** What a part adds to the shop of one configuration. */
+/** Additions of a part to the shop of one configuration. */
 export interface ShopAddition {
   /** Applies the configuration to what outlives it, when the shop opens. */
   apply?(): void;

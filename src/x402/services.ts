@@ -21,7 +21,7 @@ import { ClientLimits } from "./purchase/client-limits.ts";
 import { RefusedPayments } from "./purchase/refused-payments.ts";
 import { X402Stats } from "./stats.ts";
 
-/** What lives as long as the gateway that sells jobs, whatever its configuration is. */
+/** Services that the gateway keeps through all reloads. */
 export class Services implements BackgroundService {
   readonly store: Store;
   readonly logger: Logger;

@@ -66,7 +66,7 @@ test("A reload that the store cannot write changes nothing, and the next one cha
     runner.close();
     return code !== grpc.UNAUTHENTICATED;
   }
-  /** What is in use. */
+  /** Reads which of the two configurations each key in use comes from. */
   async function inUse() {
     const operatorTokens: string[] = [];
     const runnerTokens: string[] = [];

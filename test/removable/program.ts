@@ -8,9 +8,9 @@ import { startJobgate } from "../helpers/jobgate-process.ts";
 import { foreignKeys } from "./foreign-keys.ts";
 import { ALL, LISTS, partsOf, ROOT, withoutLines } from "./without.ts";
 
-/** What the program is bundled from. */
+/** Files and folders that the program is bundled from. */
 const SOURCES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"];
-/** What a copy for tests does without. */
+/** Folders that a copy for tests does not have. */
 const LEFT_OUT = [".git", "dist", "node_modules"];
 
 const CORE_CONFIG = `

@@ -12,7 +12,7 @@ export function checkRate(token: TokenTable, i: number, tables: RateTables, plac
   place.at("rate_per_native_unit").report(`is missing; expected ${ways.join(", or ")}`);
 }
 
-/** What gives rates to tokens without one of their own. */
+/** Tables and claims that give a rate to a token whose entry has none. */
 interface RateTables {
   readonly x402: X402Table;
   readonly claims: EntryClaims;
@@ -23,7 +23,7 @@ function mayHaveCurrency(place: Place): boolean {
   return ["token", "network", "currency"].some((key) => place.at(key).hasMistake);
 }
 
-/** Returns true if a token has a rate, its own or that of the table, or one that is reported as wrong. */
+/** Returns true if a token has a rate: in its entry, in the table, or from a part. A rate that is reported as wrong counts. */
 export function hasRate(token: TokenTable, i: number, { x402, claims }: RateTables, place: Place): boolean {
   return (
     claims.of("x402.acceptedTokens", i) !== undefined ||

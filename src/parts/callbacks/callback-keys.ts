@@ -20,7 +20,7 @@ export class CallbackKeys {
       this.#kept = await this.#keep(`whsk_${randomBytes(32).toString("base64")}`);
   }
 
-  /** Uses keys (`whsk_`) from now on; without one, the one that the store keeps for all replicas. */
+  /** Signs with these keys (`whsk_…`) from now on. If there are none, signs with the key that the store keeps for all replicas. */
   async use(configured: readonly string[]): Promise<void> {
     await this.load(configured);
     const keys = configured.length === 0 ? [this.#kept] : configured;

@@ -105,7 +105,7 @@ function permitMessage(
   } as const;
 }
 
-/** Typed data of a payment by use. The payer signs the facilitator too. */
+/** Typed data of a payment by use, in which the payer also signs the address of the facilitator. */
 function permitMessageByUse(payment: SignedPayment, token: SignedToken) {
   const { domain, primaryType, message } = permitMessage(payment, token);
   const facilitator = payment.settler as `0x${string}`;

@@ -22,8 +22,8 @@ const POSITIONS: Readonly<
 const SELECTOR_LENGTH = 10;
 
 /**
- * Returns the owner and the nonce of the permit that a call to one of the proxies settles.
- * @returns undefined for another call
+ * Reads the owner and the nonce of a permit from the call that settles it.
+ * @returns undefined if the call is not one of the proxies'
  */
 export function readPermit(input: string): { readonly payer: string; readonly nonce: string } | undefined {
   const at = POSITIONS[input.slice(0, SELECTOR_LENGTH)];

@@ -134,7 +134,7 @@ function isCertain({ state }: SoldPayment): boolean {
   return state === "settled" || state === "failed" || state === "released";
 }
 
-/** Status of a JobCall that ran and was paid by use: one whose charge failed has failed for its client. */
+/** Status that the buyer of a JobCall by use is told once its charge is decided. If the charge failed, the JobCall failed. */
 function statusOf({ state }: SoldPayment): Status {
   return state === "failed" ? "failed" : "succeeded";
 }

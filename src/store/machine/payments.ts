@@ -20,9 +20,9 @@ export type PaymentEvent =
   | { readonly kind: "closeAsPaid" | "closeAsNotPaid"; readonly by: string; readonly note: string }
   /** The chain contradicts a decision. `settlement` is undefined for the settlement that the row has. */
   | { readonly kind: "contradict"; readonly reason: string; readonly settlement: string | undefined }
-  /** The charge of a payment by use is known, and is not 0. */
+  /** The runner charges a payment by use more than 0. */
   | { readonly kind: "charge"; readonly amount: string }
-  /** A payment by use is charged nothing. */
+  /** A payment by use ends without a charge. */
   | { readonly kind: "release"; readonly reason: string | undefined };
 
 /** Further write that a decision makes in the same commit. */

@@ -17,7 +17,7 @@ type LockedRow = PaymentRow & {
   readonly is_watched: boolean;
   /** Another payment under its identifier did not fail. */
   readonly is_identifier_taken: boolean;
-  /** The JobCall of the payment was acked. Read only for a payment by use. */
+  /** True if a runner acked the JobCall of the payment. Only payments by use have this read. */
   readonly has_succeeded: boolean;
 };
 

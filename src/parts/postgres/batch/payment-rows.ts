@@ -44,7 +44,7 @@ const END_WATCHES = statement<{ call_id: number }>(
   "DELETE FROM jobgate.watched_payments WHERE call_id = ANY ($1::bigint[]) RETURNING call_id",
 );
 
-/** What the rows are written with. */
+/** Connection and state of the batch that writes the rows. */
 export interface WriteContext {
   readonly sql: Sql;
   readonly now: number;
@@ -69,7 +69,10 @@ export class PostgresPaymentRows implements PaymentRows {
   readonly #begunWatches = new Set<number>();
   readonly #endedWatches = new Set<number>();
 
-  /** Locks payments by key, and reads what may repeat an intent. @returns those by use whose JobCall was acked */
+  /**
+   * Locks payments by key, and reads the payments that an intent may repeat.
+   * @returns the payments by use whose JobCall was acked
+   */
   async load(
     sql: Sql,
     keys: readonly PaymentKey[],
