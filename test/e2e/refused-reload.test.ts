@@ -45,10 +45,12 @@ price_wei = "${isNew ? 2 : 1}000000000000000"
 
 test("A reload that the store cannot write changes nothing, and the next one changes everything", async () => {
   let isBroken = false;
+  let urlsGiven = 0;
   const jobgate = await startEmbeddedJobgate({
     config: configOf("old"),
     wrapStore: (store) => ({
       ...store,
+      useUrl: async () => void urlsGiven++,
       async useCallbackEndpoints(endpoints) {
         if (isBroken) throw new GatewayError("store_unavailable", REFUSAL);
         await store.useCallbackEndpoints(endpoints);
@@ -107,6 +109,8 @@ test("A reload that the store cannot write changes nothing, and the next one cha
   await jobgate.reload(configOf("new"));
   await logged(REFUSAL);
   expect(await inUse()).toEqual(before);
+  // The new URL, and then the one in use again.
+  expect(urlsGiven).toBe(2);
 
   isBroken = false;
   await jobgate.reload(configOf("new"));
