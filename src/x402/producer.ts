@@ -36,11 +36,11 @@ export class X402Producer {
     readonly payment: Pick<SignedPayment, "from" | "paymentId">;
     readonly body: Uint8Array;
     /** Result of {@link readHeaders}. */
-    readonly requestMetadata: JobCall["requestMetadata"];
+    readonly requestMetadata?: JobCall["requestMetadata"];
     /** 64 hex digits. */
     readonly quoteDigest: string;
     /** The caller of a restricted job. */
-    readonly caller: string | undefined;
+    readonly caller?: string | undefined;
   }): JobCall {
     const { offer, payment, body, requestMetadata = [], quoteDigest, caller } = paid;
     const { job, token, amount, confidentiality } = offer;
