@@ -23,9 +23,14 @@ interface IndexColumns {
 }
 
 export interface Query {
+  /** Name under which connections keep the query's plan. Without one, it is planned for its values. */
+  readonly name?: string;
   readonly sql: string;
   readonly values: readonly QueryValue[];
 }
+
+/** A lookup of several queries: yields each, and is given its rows. Dialects run it, at once or waiting for rows. */
+export type Lookup<Result> = Generator<Query, Result, readonly unknown[]>;
 type QueryValue = string | number | null | Uint8Array;
 
 /** Adds a parameter to a query. @returns its SQL */

@@ -1,6 +1,7 @@
 import { GROUPED_CHARACTERS } from "./contract/dead-letter-box.ts";
 import type { CallFilter, PaymentFilter } from "./contract/operator-lists.ts";
 import { type Add, type ListDialect, parameters, type Query } from "./list-dialect.ts";
+import type { Asked } from "./module.ts";
 import { PAYMENT_COLUMNS } from "./payment-row.ts";
 
 /*
@@ -57,7 +58,7 @@ export class ListQueries {
   /** Replaces the store's time in tests. */
   readonly #now: () => number | null;
 
-  constructor(dialect: ListDialect, now: () => number | null) {
+  constructor({ dialect, now }: Asked) {
     this.dialect = dialect;
     this.#now = now;
   }

@@ -3,16 +3,24 @@ import type { PaymentRecord } from "../core/payment.ts";
 import type { DeadLetterGroups } from "./contract/dead-letter-box.ts";
 import type { CallDetails, CallFilter, ListedCall, Page, PaymentFilter } from "./contract/operator-lists.ts";
 import { firstIds } from "./first-ids.ts";
-import type { Query } from "./list-dialect.ts";
-import type { IdRange, ListQueries, PartQueries } from "./list-queries.ts";
+import type { Lookup, Query } from "./list-dialect.ts";
+import { type IdRange, ListQueries, type PartQueries } from "./list-queries.ts";
 import { type CallDetailsRow, type ListedCallRow, toCallDetails, toListedCall } from "./listed-call-row.ts";
+import type { StoreModule } from "./module.ts";
 import { type PaymentRow, toPaymentRecord } from "./payment-row.ts";
 import { mergePage, type PagePart } from "./rules/pages.ts";
 
-/** A lookup of several queries: yields each, and is given its rows. Dialects run it, at once or waiting for rows. */
-export type Lookup<Result> = Generator<Query, Result, readonly unknown[]>;
+/** Lists for operators. */
+export const OPERATOR_LISTS = {
+  lookups: {
+    listCalls: (asked, filter) => listCalls(new ListQueries(asked), filter),
+    listPayments: (asked, filter) => listPayments(new ListQueries(asked), filter),
+    findCallDetails: (asked, callId) => findCallDetails(new ListQueries(asked), callId),
+    listDeadLetterGroups: (asked, limit) => listDeadLetterGroups(new ListQueries(asked), limit),
+  },
+} satisfies StoreModule;
 
-export function* listCalls(queries: ListQueries, filter: CallFilter): Lookup<Page<ListedCall>> {
+function* listCalls(queries: ListQueries, filter: CallFilter): Lookup<Page<ListedCall>> {
   const range = yield* idRange(queries, "calls", filter);
   const parts: PagePart<ListedCall>[] = [];
   for (const part of queries.callPage(filter, range)) {
@@ -22,14 +30,14 @@ export function* listCalls(queries: ListQueries, filter: CallFilter): Lookup<Pag
   return mergePage(parts, filter.limit);
 }
 
-export function* listPayments(queries: ListQueries, filter: PaymentFilter): Lookup<Page<PaymentRecord>> {
+function* listPayments(queries: ListQueries, filter: PaymentFilter): Lookup<Page<PaymentRecord>> {
   const range = yield* idRange(queries, "payments", filter);
   const part = queries.paymentPage(filter, range);
   const { items, floor } = yield* readPart<PaymentRow>(part, range, filter.limit);
   return mergePage([{ items: items.map(toPaymentRecord), floor }], filter.limit);
 }
 
-export function* findCallDetails(queries: ListQueries, callId: number): Lookup<CallDetails | undefined> {
+function* findCallDetails(queries: ListQueries, callId: number): Lookup<CallDetails | undefined> {
   for (const query of queries.call(callId)) {
     const [row] = (yield query) as CallDetailsRow[];
     if (row !== undefined) return toCallDetails(row);
@@ -47,7 +55,7 @@ interface GroupRow {
   total_letters: number;
 }
 
-export function* listDeadLetterGroups(queries: ListQueries, limit: number): Lookup<DeadLetterGroups> {
+function* listDeadLetterGroups(queries: ListQueries, limit: number): Lookup<DeadLetterGroups> {
   const rows = (yield queries.deadLetterGroups(limit)) as GroupRow[];
   return {
     groups: rows.map(({ dead_group, letters: count, oldest: oldestDeadAt, newest: newestDeadAt }) => {

@@ -1,4 +1,3 @@
-import type { AdoptedPaymentRow } from "../../store/adopted-payment-row.ts";
 import { type DeadLetterRow, PAYMENT_OF_CALL, type PaidCallRow } from "../../store/call-row.ts";
 import { CALLBACK_COLUMN_LIST, type CallbackRow } from "../../store/callback-row.ts";
 import type { PaymentRow } from "../../store/payment-row.ts";
@@ -36,11 +35,6 @@ export const LIST_WATCHED = statement<PaymentRow & { age_ms: number }>(
   `SELECT ${PAYMENT_COLUMN_LIST}, ${NOW} - created_at AS age_ms
      FROM jobgate.watched_payments JOIN jobgate.payments USING (call_id)
     WHERE watched_payments.call_id > $2 ORDER BY watched_payments.call_id LIMIT $3`,
-);
-export const FIND_USED_NONCE = statement(
-  "find_used_nonce",
-  `SELECT FROM jobgate.caller_nonces WHERE caller = $2 AND service_id = $3 AND job_index = $4 AND nonce = $5
-      AND expires_at_secs * 1000 > ${NOW}`,
 );
 export const LIST_OPEN_TRANSACTIONS = statement<TransactionRow>(
   "list_open_transactions",
@@ -80,10 +74,6 @@ export const FIND_RESULT = statement<{ body: Buffer; content_type: string }>(
   "find_result",
   "SELECT body, content_type FROM jobgate.results WHERE call_id = $1 AND body IS NOT NULL",
 );
-export const FIND_ADOPTED_PAYMENTS = statement<AdoptedPaymentRow>(
-  "find_adopted_payments",
-  "SELECT payer, nonce, network, asset, adopted FROM jobgate.adopted_payments WHERE payer = $1 AND nonce = $2",
-);
 export const LIST_OPEN_REFUNDS = statement<RefundRow>(
   "list_open_refunds",
   `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
@@ -115,18 +105,6 @@ export const LIST_DUE_CALLBACKS = statement<CallbackRow>(
      SELECT ${CALLBACK_COLUMN_LIST} FROM jobgate.callbacks
       WHERE callbacks.host = due.host AND state = 'pending' AND due_at <= ${NOW} ORDER BY due_at, id LIMIT $4) AS callbacks
     ORDER BY callbacks.host, due_at, id`,
-);
-export const FIND_OFFERS = statement<{ id: string; offer: string; valid_until: number }>(
-  "find_offers",
-  `SELECT id, offer, valid_until FROM jobgate.offers
-    WHERE service_id = $2 AND job_index = $3 AND valid_until > ${NOW} ORDER BY valid_until DESC, id`,
-);
-export const FIND_QUOTE = statement<{ digest: string; quote: string; expires_at: number; is_paid: boolean }>(
-  "find_quote",
-  `SELECT digest, quote, expires_at,
-          EXISTS (SELECT FROM jobgate.payments
-                   WHERE receipt = digest AND redeems_quote = 1 AND state <> 'failed') AS is_paid
-     FROM jobgate.quotes WHERE digest = $2 AND expires_at > ${NOW}`,
 );
 export const NEXT_DUE = statement<{ due_in: number | null }>(
   "next_due",

@@ -1,20 +1,12 @@
 import { GatewayError } from "../../core/errors.ts";
 import { within } from "../../core/waiting.ts";
-import { toAdoptedPayment } from "../../store/adopted-payment-row.ts";
 import { toCallState, toDeadLetter } from "../../store/call-row.ts";
 import { CALLBACK_COLUMN_LIST, type CallbackRow, toCallback } from "../../store/callback-row.ts";
 import type { SharedLeases } from "../../store/contract/work-queue.ts";
 import { toTotals } from "../../store/counted-rows.ts";
-import { ListQueries } from "../../store/list-queries.ts";
-import { toMovement } from "../../store/movement-row.ts";
-import type { Input, Outcome, ReadName } from "../../store/operations.ts";
-import {
-  findCallDetails,
-  type Lookup,
-  listCalls,
-  listDeadLetterGroups,
-  listPayments,
-} from "../../store/operator-lists.ts";
+import type { Lookup } from "../../store/list-dialect.ts";
+import { type LookupName, MODULE_LOOKUPS } from "../../store/modules/modules.ts";
+import { type Input, kindOf, type Outcome, type ReadName } from "../../store/operations.ts";
 import { toPaymentRecord } from "../../store/payment-row.ts";
 import { toRefund } from "../../store/refund-row.ts";
 import { leaseStanding } from "../../store/rules/leases.ts";
@@ -23,16 +15,12 @@ import { toTransactionRecord } from "../../store/transaction-row.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
 import {
-  FIND_ADOPTED_PAYMENTS,
   FIND_CALL,
   FIND_CEILINGS,
   FIND_DEAD_LETTER,
   FIND_LEASES,
-  FIND_OFFERS,
   FIND_PAYMENT,
-  FIND_QUOTE,
   FIND_RESULT,
-  FIND_USED_NONCE,
   LIST_DUE_CALLBACKS,
   LIST_ENDING_AUTHORIZATIONS,
   LIST_LAST_NONCES,
@@ -44,7 +32,6 @@ import {
   LIST_WATCHED,
   NEXT_DUE,
 } from "./lookup-statements.ts";
-import { listRefusedPayments } from "./refused-payments.ts";
 import { COUNT_ROWS, SUM_REVENUE } from "./report-statements.ts";
 import {
   FIND_PAYMENTS_BY_FINGERPRINT,
@@ -52,10 +39,9 @@ import {
   FIND_TRANSACTIONS,
   identifierColumns,
   keyColumns,
-  LIST_MOVEMENTS,
   referenceColumns,
 } from "./shared-statements.ts";
-import { LIST_DIALECT, type Statement, sqlOf } from "./sql.ts";
+import { LIST_DIALECT, type Statement, sqlOf, toStorable } from "./sql.ts";
 
 type LookupTable = { readonly [Name in ReadName]: (...input: Input<Name>) => Promise<Outcome<Name>> };
 
@@ -104,24 +90,33 @@ export function createLookups(options: {
     }
   }
 
-  const queries = new ListQueries(LIST_DIALECT, now);
-
-  /** Runs a lookup of several queries. */
-  async function lookUp<Result>(lookup: Lookup<Result>): Promise<Result> {
+  /** Runs a lookup of a module. */
+  async function lookUp(lookup: Lookup<unknown>, pool: ConnectionPool): Promise<unknown> {
     let step = lookup.next([]);
     while (!step.done) {
-      const { sql, values } = step.value;
-      // Without a name it is planned for its values: a common job needs another plan than a rare one.
-      step = lookup.next(await ask({ name: "", text: sql }, values, operatorReaders));
+      const { name = "", sql, values } = step.value;
+      step = lookup.next(await ask({ name, text: sql }, values.map(toStorable), pool));
     }
     return step.value;
   }
+
+  const ofModules = Object.fromEntries(
+    MODULE_LOOKUPS.map(([name, lookup]) => [
+      name,
+      (...input: readonly unknown[]) =>
+        lookUp(
+          lookup({ dialect: LIST_DIALECT, now }, ...input),
+          kindOf(name).isForOperator === true ? operatorReaders : readers,
+        ),
+    ]),
+  ) as unknown as Pick<LookupTable, LookupName>;
 
   async function askForOne<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row | undefined> {
     return (await ask(asked, values))[0];
   }
 
   return {
+    ...ofModules,
     async totals() {
       const [row] = await ask(COUNT_ROWS, [now()], operatorReaders);
       if (row === undefined) throw new Error("Postgres counted nothing");
@@ -144,10 +139,6 @@ export function createLookups(options: {
     async findPaymentByIdentifier(identifier) {
       const row = await askForOne(FIND_PAYMENTS_BY_IDENTIFIER, identifierColumns([identifier]));
       return row && toPaymentRecord(row);
-    },
-    async isCallerNonceUsed({ caller, serviceId, jobIndex, nonce }) {
-      const key = [caller.toLowerCase(), String(serviceId), jobIndex, nonce];
-      return (await ask(FIND_USED_NONCE, [now(), ...key])).length > 0;
     },
     async listUndecided({ state, limit, after = 0 }) {
       const rows =
@@ -172,10 +163,6 @@ export function createLookups(options: {
       return { transactions: rows.map(toTransactionRecord), lastNonces };
     },
 
-    findAdoptedPayments: async ({ payer, nonce }) =>
-      (await ask(FIND_ADOPTED_PAYMENTS, [payer, nonce])).map(toAdoptedPayment),
-    listRefusedPayments: (filter) =>
-      listRefusedPayments((asked, values = []) => ask(asked, values, operatorReaders), now(), filter),
     listOpenRefunds: async (network, { state, limit, after = 0 }) =>
       (await ask(LIST_OPEN_REFUNDS, [network, state, after, limit])).flatMap((row) => toRefund(row) ?? []),
     async listRefunds({ state, limit, before = Number.MAX_SAFE_INTEGER }) {
@@ -186,8 +173,6 @@ export function createLookups(options: {
       return rows.flatMap((row) => toRefund(row) ?? []);
     },
 
-    listMovements: async ({ after, until, limit }) =>
-      (await ask(LIST_MOVEMENTS, [after.at, after.id, until, limit], operatorReaders)).map(toMovement),
     listDueCallbacks: async ({ hosts, perHost, after }) =>
       (await ask(LIST_DUE_CALLBACKS, [now(), after, hosts, perHost])).map(toCallback),
     async listCallbacks({ state = null, callId = null, limit, before = Number.MAX_SAFE_INTEGER }) {
@@ -210,10 +195,6 @@ export function createLookups(options: {
       (await ask(FIND_CEILINGS, [callIds])).map(({ is_known, ceiling }) => (is_known ? ceiling : undefined)),
     nextDueMs: async () => (await askForOne(NEXT_DUE, [now()]))?.due_in ?? undefined,
 
-    listCalls: (filter) => lookUp(listCalls(queries, filter)),
-    findCallDetails: (callId) => lookUp(findCallDetails(queries, callId)),
-    listPayments: (filter) => lookUp(listPayments(queries, filter)),
-    listDeadLetterGroups: (limit) => lookUp(listDeadLetterGroups(queries, limit)),
     async findDeadLetter(callId) {
       const row = (await ask(FIND_DEAD_LETTER, [callId], operatorReaders))[0];
       return row && { ...toDeadLetter(row), encoded: row.encoded };
@@ -226,15 +207,6 @@ export function createLookups(options: {
     async findResult(callId) {
       const row = await askForOne(FIND_RESULT, [callId]);
       return row && { body: row.body, contentType: row.content_type };
-    },
-
-    async findOffers(job) {
-      const rows = await ask(FIND_OFFERS, [now(), String(job.serviceId), job.jobIndex]);
-      return rows.map(({ id, offer, valid_until }) => ({ id, job, offer, validUntil: valid_until }));
-    },
-    async findQuote(digest) {
-      const row = await askForOne(FIND_QUOTE, [now(), digest]);
-      return row && { digest, quote: row.quote, expiresAt: row.expires_at, isPaid: row.is_paid };
     },
   };
 }

@@ -1,5 +1,4 @@
 import type { PaymentIdentifier, PaymentKey } from "../../core/payment.ts";
-import { MOVEMENT_COLUMN_LIST, type MovementRow } from "../../store/movement-row.ts";
 import { PAYMENT_COLUMNS, type PaymentRow } from "../../store/payment-row.ts";
 import { TRANSACTION_COLUMN_LIST, type TransactionRow } from "../../store/transaction-row.ts";
 import { statement } from "./sql.ts";
@@ -60,14 +59,3 @@ export function referenceColumns(
     transactions.map(({ reference }) => reference.toLowerCase()),
   ];
 }
-
-export const LIST_MOVEMENTS = statement<MovementRow>(
-  "list_movements",
-  `SELECT id, ${MOVEMENT_COLUMN_LIST} FROM jobgate.movements
-    WHERE (at, id) > ($1, $2) AND at < $3 ORDER BY at, id LIMIT $4`,
-);
-
-export const NEWEST_REFUSED_PAYMENT = statement<{ id: number }>(
-  "newest_refused_payment",
-  "SELECT coalesce(max(id), 0)::bigint AS id FROM jobgate.refused_payments",
-);

@@ -52,9 +52,14 @@ export function storable(text: string | undefined): string | null {
   return text === undefined ? null : Buffer.from(text).toString().replaceAll("\0", "\uFFFD");
 }
 
+/** Makes a value {@link storable}. */
+export function toStorable<Value>(value: Value): Value {
+  return typeof value === "string" ? (storable(value) as Value) : value;
+}
+
 /** Writes rows as JSON, with all texts {@link storable}. */
 export function toJson(rows: readonly object[]): string {
-  return JSON.stringify(rows, (_, value) => (typeof value === "string" ? storable(value) : value));
+  return JSON.stringify(rows, (_, value: unknown) => toStorable(value));
 }
 
 /** SQL of the operator's lists. */

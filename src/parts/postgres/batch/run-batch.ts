@@ -1,18 +1,17 @@
 import type { EndpointRow } from "../../../store/callback-row.ts";
+import { MODULE_STEPS } from "../../../store/modules/modules.ts";
 import { Capacity } from "../../../store/new-call.ts";
 import type { Operation, WriteName } from "../../../store/operations.ts";
 import { type Sql, statement } from "../sql.ts";
 import { AcceptsPart } from "./accepts.ts";
-import { adoptionsPart } from "./adoptions.ts";
 import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import { CallbacksPart } from "./callbacks.ts";
 import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
 import { PostgresEffects } from "./effects.ts";
-import { ledgersPart } from "./ledgers.ts";
 import { PaymentsPart } from "./payments.ts";
 import { RefundsPart } from "./refunds.ts";
-import { refusedPaymentsPart } from "./refused-payments.ts";
+import { StepsPart } from "./steps.ts";
 import { TransactionsPart } from "./transactions.ts";
 import { countUncounted } from "./undecided.ts";
 
@@ -146,9 +145,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
       ),
     ),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
-    ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret", "useCallerNonce")),
-    adoptionsPart(entriesOf(entries, "adoptPayment")),
-    refusedPaymentsPart(entriesOf(entries, "saveRefusedPayments")),
+    new StepsPart(entriesOf(entries, ...MODULE_STEPS.map(([name]) => name))),
     new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
     new CallbacksPart(entriesOf(entries, "useCallbackEndpoints", "endCallback", "retryCallback")),
   ];

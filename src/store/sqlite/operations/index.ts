@@ -3,7 +3,6 @@ import type { Capacity } from "../../new-call.ts";
 import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
-import { adoptionLookups, adoptionOperations } from "./adoptions.ts";
 import { SqliteCallRows } from "./call-rows.ts";
 import { callbackLookups, callbackOperations } from "./callbacks.ts";
 import { claimOperations } from "./claims.ts";
@@ -11,14 +10,13 @@ import { SqliteEffects } from "./effects.ts";
 import { acceptOnceInBulk, intakeOperations } from "./intake.ts";
 import { JobCalls } from "./job-calls.ts";
 import { ackInBulk, leaseOperations } from "./leases.ts";
-import { ledgerLookups, ledgerOperations } from "./ledgers.ts";
 import { callLookups, paymentLookups } from "./lookups.ts";
+import { SqliteRows } from "./module-rows.ts";
+import { lookupOperations, stepOperations } from "./modules.ts";
 import { NewCalls } from "./new-calls.ts";
-import { operatorLists } from "./operator-lists.ts";
 import { SqlitePaymentRows } from "./payment-rows.ts";
 import { paymentOperations } from "./payments.ts";
 import { refundLookups, refundOperations } from "./refunds.ts";
-import { refusedPaymentLookups, refusedPaymentOperations } from "./refused-payments.ts";
 import { reportOperations } from "./reports.ts";
 import { retentionOperations } from "./retention.ts";
 import { transactionLookups, transactionOperations } from "./transactions.ts";
@@ -36,6 +34,7 @@ export function writeOperations(
   readonly effects: SqliteEffects;
 } {
   const newCalls = new NewCalls(database);
+  const rows = new SqliteRows(database);
   const effects = new SqliteEffects(database, new SqlitePaymentRows(database, capacity, undecided));
   const jobCalls = new JobCalls(database, capacity, newCalls, effects);
   const callRows = new SqliteCallRows(database, (callId) => jobCalls.drop(callId));
@@ -48,16 +47,14 @@ export function writeOperations(
   const transactions = transactionOperations(database, effects);
   const operations = {
     ...intakeOperations(database, jobCalls),
-    ...paymentOperations(database, jobCalls, undecided, effects),
-    ...adoptionOperations(database),
-    ...refusedPaymentOperations(database),
+    ...paymentOperations(database, { jobCalls, undecided, effects, rows }),
     ...transactions,
     ...refundOperations(effects, transactions.queueTransaction),
     ...callbackOperations(database, effects),
     ...claimOperations(database, callRows, leaseSteps, newCalls),
     ...leaseOperations(leaseSteps, bulk.ack),
-    ...ledgerOperations(database),
     ...retentionOperations(database),
+    ...stepOperations(rows),
     probe: () => void probe.run([]),
   };
   return { operations, bulk, newCalls, effects };
@@ -67,14 +64,11 @@ export function writeOperations(
 export function readOperations(database: Database): OperationTable<ReadName> {
   return {
     ...paymentLookups(database),
-    ...adoptionLookups(database),
-    ...refusedPaymentLookups(database),
     ...transactionLookups(database),
     ...refundLookups(database),
     ...callbackLookups(database),
     ...callLookups(database),
-    ...ledgerLookups(database),
     ...reportOperations(database),
-    ...operatorLists(database),
+    ...lookupOperations(database),
   };
 }

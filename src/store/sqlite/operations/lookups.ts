@@ -9,7 +9,6 @@ import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
 import { JUST_DUE_MS } from "../../rules/leases.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import { CallerNonces } from "./caller-nonces.ts";
 import { PaymentFinder } from "./payment-finder.ts";
 
 export function paymentLookups(
@@ -18,12 +17,10 @@ export function paymentLookups(
   | "findPayment"
   | "findPaymentByFingerprint"
   | "findPaymentByIdentifier"
-  | "isCallerNonceUsed"
   | "listUndecided"
   | "listEndingAuthorizations"
 > {
   const payments = new PaymentFinder(database);
-  const callerNonces = new CallerNonces(database);
   const selectOldestInState = database.prepare<PaymentRow>(
     "SELECT * FROM payments WHERE state = ? AND call_id > ? ORDER BY call_id LIMIT ?",
   );
@@ -50,7 +47,6 @@ export function paymentLookups(
     },
     listEndingAuthorizations: (_now, beforeSecs, limit) =>
       selectEnding.all([beforeSecs, limit]).map(({ call_id }) => call_id),
-    isCallerNonceUsed: (now, nonce) => callerNonces.isUsed(nonce, now),
     listUndecided(now, { state, limit, after = 0 }) {
       const rows =
         state === "watched"

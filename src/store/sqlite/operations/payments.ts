@@ -1,10 +1,11 @@
 import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
 import { paymentSteps } from "../../machine/payment-steps.ts";
+import type { Rows } from "../../module.ts";
+import { isNonceUsed, useNonce } from "../../modules/caller-nonces.ts";
 import { PAYMENT_COLUMNS, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision } from "../../rules/payments.ts";
 import { type Database, prepareInsert } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import { CallerNonces } from "./caller-nonces.ts";
 import type { SqliteEffects } from "./effects.ts";
 import type { JobCalls } from "./job-calls.ts";
 import { PaymentFinder } from "./payment-finder.ts";
@@ -17,9 +18,17 @@ const beyondMost = (isByUse: 0 | 1) => `SELECT call_id FROM watched_payments WHE
 
 export function paymentOperations(
   database: Database,
-  jobCalls: JobCalls,
-  undecided: Undecided,
-  effects: SqliteEffects,
+  {
+    jobCalls,
+    undecided,
+    effects,
+    rows,
+  }: {
+    readonly jobCalls: JobCalls;
+    readonly undecided: Undecided;
+    readonly effects: SqliteEffects;
+    readonly rows: Rows;
+  },
 ): OperationTable<
   | "beginPayment"
   | "settlePayment"
@@ -30,7 +39,6 @@ export function paymentOperations(
   | "endWatches"
 > {
   const payments = new PaymentFinder(database);
-  const nonces = new CallerNonces(database);
   const selectRedeemed = database.prepare(
     "SELECT 1 FROM payments WHERE receipt = ? AND redeems_quote = 1 AND state <> 'failed'",
   );
@@ -55,7 +63,7 @@ export function paymentOperations(
       const decision = beginDecision({
         intent,
         known: known && toPaymentRecord(known),
-        isNonceUsed: callerNonce !== undefined && nonces.isUsed(callerNonce, now),
+        isNonceUsed: callerNonce !== undefined && isNonceUsed(rows, callerNonce, now),
         isQuotePaid: intent.redeemsQuote === true && selectRedeemed.get([intent.receipt]) !== undefined,
         hasRoom: jobCalls.hasRoom(),
         undecided: {
@@ -71,7 +79,7 @@ export function paymentOperations(
       if (decision.kind !== "begin") return decision;
       const callId = jobCalls.add(call, intent.ceiling === undefined ? "held" : "ready", now, intent);
       insertPayment(toPaymentRow(intent, callId, now));
-      if (callerNonce !== undefined) nonces.use(callerNonce, callId, now);
+      if (callerNonce !== undefined) useNonce(rows, callerNonce, { callId, now });
       return { kind: "begun", callId };
     },
 

@@ -1,0 +1,169 @@
+import type { OldRows, RowKey, Rows, SqlValue } from "../../../store/module.ts";
+import { LostRace } from "../connection/database-errors.ts";
+import { type Sql, statement, toJson, toStorable } from "../sql.ts";
+
+type AnyTable = RowKey["table"];
+type AnyRow = Readonly<Record<string, SqlValue>>;
+
+/** A row that a batch may read or write. */
+interface Held {
+  /** The database had the row when it was locked. */
+  isKnown: boolean;
+  isChanged: boolean;
+  row: AnyRow | undefined;
+}
+
+/** Rows of modules in one batch: all are locked together, decided on in memory, and written together. */
+export class PostgresRows implements Rows {
+  readonly #held = new Map<AnyTable, Map<string, Held>>();
+  readonly #added = new Map<AnyTable, AnyRow[]>();
+  readonly #forgotten = new Map<OldRows, number>();
+  readonly #asked = new Map<AnyTable, AnyRow[]>();
+
+  /** Lets {@link load} lock a row. */
+  willNeed({ table, key }: RowKey): void {
+    const held = this.#heldIn(table);
+    const text = keyText(table, key);
+    if (held.has(text)) return;
+    held.set(text, { isKnown: false, isChanged: false, row: undefined });
+    const asked = this.#asked.get(table);
+    if (asked === undefined) this.#asked.set(table, [key]);
+    else asked.push(key);
+  }
+
+  /** Locks the rows that are needed. Sends its statements before it first waits. */
+  async load(sql: Sql): Promise<void> {
+    const asked = inOrder(this.#asked);
+    this.#asked.clear();
+    await Promise.all(
+      asked.map(async ([table, keys]) => {
+        const { name, key, columns } = table;
+        const keyColumns = key.map((column) => `asked.${column}`).join();
+        // Ordered alike in all batches, so that no two wait for each other.
+        const lock = statement<AnyRow>(
+          `lock_${name}`,
+          `SELECT ${columns.map((column: string) => `held.${column}`).join()}
+             FROM json_populate_recordset(NULL::jobgate.${name}, $1::json) AS asked
+             JOIN jobgate.${name} AS held USING (${key.join()}) ORDER BY ${keyColumns} FOR UPDATE OF held`,
+        );
+        for (const row of await sql.run(lock, [toJson(keys)])) {
+          this.#heldIn(table).set(keyText(table, row), { isKnown: true, isChanged: false, row });
+        }
+      }),
+    );
+  }
+
+  find<Row>(table: AnyTable, key: object): Row | undefined {
+    return this.#get(table, key as AnyRow).row as Row | undefined;
+  }
+
+  put(table: AnyTable, row: object): void {
+    const held = this.#get(table, row as AnyRow);
+    held.row = storableRow(row as AnyRow);
+    held.isChanged = true;
+  }
+
+  add(table: AnyTable, row: object): void {
+    const added = this.#added.get(table);
+    if (added === undefined) this.#added.set(table, [row as AnyRow]);
+    else added.push(row as AnyRow);
+  }
+
+  forget(old: OldRows, before: number): void {
+    this.#forgotten.set(old, before);
+  }
+
+  /**
+   * Writes what the steps changed. Sends its statements before it first waits.
+   * @throws LostRace when another batch has added a row meanwhile
+   */
+  async write(sql: Sql): Promise<void> {
+    await Promise.all([
+      ...inOrder(this.#held).map(([table, held]) => writeHeld(sql, table, [...held.values()])),
+      ...inOrder(this.#added).map(([table, rows]) => sql.run(insertOf(table), [toJson(rows)])),
+      ...[...this.#forgotten].map(([old, before]) => sql.run(deletionOf(old), [before])),
+    ]);
+  }
+
+  #heldIn(table: AnyTable): Map<string, Held> {
+    let held = this.#held.get(table);
+    if (held === undefined) {
+      held = new Map();
+      this.#held.set(table, held);
+    }
+    return held;
+  }
+
+  #get(table: AnyTable, key: AnyRow): Held {
+    const held = this.#heldIn(table).get(keyText(table, key));
+    if (held === undefined) throw new Error(`a step uses a row of ${table.name} whose key it did not name`);
+    return held;
+  }
+}
+
+async function writeHeld(sql: Sql, table: AnyTable, held: readonly Held[]): Promise<void> {
+  const changed = held.filter(({ isChanged }) => isChanged);
+  const rowsOf = (isKnown: boolean) =>
+    changed.flatMap((one) => (one.isKnown === isKnown && one.row !== undefined ? [one.row] : []));
+  const [news, updates] = [rowsOf(false), rowsOf(true)];
+  const [inserted] = await Promise.all([
+    news.length === 0 ? [] : sql.run(newRowsOf(table), [toJson(news)]),
+    updates.length === 0 ? [] : sql.run(updateOf(table), [toJson(updates)]),
+  ]);
+  if (inserted.length !== news.length)
+    throw new LostRace(`another batch added a row of ${table.name} meanwhile`);
+}
+
+function newRowsOf({ name, key, columns }: AnyTable) {
+  return statement<{ added: number }>(
+    `insert_${name}`,
+    `INSERT INTO jobgate.${name} (${columns.join()})
+     SELECT ${columns.join()} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json) ORDER BY ${key.join()}
+     ON CONFLICT DO NOTHING RETURNING 1 AS added`,
+  );
+}
+
+function updateOf({ name, key, columns }: AnyTable) {
+  const isSame = key.map((column) => `held.${column} = new.${column}`).join(" AND ");
+  return statement(
+    `update_${name}`,
+    `UPDATE jobgate.${name} AS held SET ${changing({ key, columns })
+      .map((column) => `${column} = new.${column}`)
+      .join()}
+       FROM json_populate_recordset(NULL::jobgate.${name}, $1::json) AS new WHERE ${isSame}`,
+  );
+}
+
+function insertOf({ name, key, columns }: AnyTable) {
+  const added = changing({ key, columns }).join();
+  return statement(
+    `add_${name}`,
+    `INSERT INTO jobgate.${name} (${added}) SELECT ${added} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json)`,
+  );
+}
+
+function deletionOf({ table, where, limit }: OldRows) {
+  return statement(
+    `forget_${table}`,
+    `DELETE FROM jobgate.${table} WHERE ctid = ANY (ARRAY (
+       SELECT ctid FROM jobgate.${table} WHERE ${where({ schema: "jobgate." }, "$1::bigint")}
+        LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+  );
+}
+
+function changing({ key, columns }: Pick<AnyTable, "key" | "columns">): readonly string[] {
+  return columns.filter((column) => !key.includes(column));
+}
+
+/** Tables in one order for all batches, so that no two wait for each other. */
+function inOrder<Value>(byTable: ReadonlyMap<AnyTable, Value>): [AnyTable, Value][] {
+  return [...byTable].sort(([a], [b]) => (a.name < b.name ? -1 : 1));
+}
+
+function keyText({ key }: AnyTable, row: AnyRow): string {
+  return JSON.stringify(key.map((column) => toStorable(row[column])));
+}
+
+function storableRow(row: AnyRow): AnyRow {
+  return Object.fromEntries(Object.entries(row).map(([column, value]) => [column, toStorable(value)]));
+}

@@ -1,0 +1,80 @@
+import type { OldRows, RowKey, Rows, SqlValue } from "../../module.ts";
+import type { Database, Statement } from "../driver.ts";
+
+type AnyTable = RowKey["table"];
+type AnyRow = Readonly<Record<string, SqlValue>>;
+
+/** Rows of modules in one file. A step reads and writes them at once. */
+export class SqliteRows implements Rows {
+  readonly #database: Database;
+  readonly #tables = new Map<AnyTable, TableStatements>();
+  readonly #forgets = new Map<OldRows, Statement<unknown>>();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  find<Row>(table: AnyTable, key: object): Row | undefined {
+    return this.#of(table).select.get(valuesOf(key as AnyRow, table.key)) as Row | undefined;
+  }
+
+  put(table: AnyTable, row: object): void {
+    this.#of(table).upsert.run(valuesOf(row as AnyRow, table.columns));
+  }
+
+  add(table: AnyTable, row: object): void {
+    this.#of(table).insert.run(valuesOf(row as AnyRow, withoutKey(table)));
+  }
+
+  forget(old: OldRows, before: number): void {
+    let statement = this.#forgets.get(old);
+    if (statement === undefined) {
+      const { table, where, limit } = old;
+      statement = this.#database.prepare(
+        `DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${where({ schema: "" }, "?1")} LIMIT ${limit})`,
+      );
+      this.#forgets.set(old, statement);
+    }
+    statement.run([before]);
+  }
+
+  #of(table: AnyTable): TableStatements {
+    let statements = this.#tables.get(table);
+    if (statements === undefined) {
+      statements = statementsOf(this.#database, table);
+      this.#tables.set(table, statements);
+    }
+    return statements;
+  }
+}
+
+interface TableStatements {
+  readonly select: Statement<unknown>;
+  readonly upsert: Statement<unknown>;
+  readonly insert: Statement<unknown>;
+}
+
+function statementsOf(database: Database, table: AnyTable): TableStatements {
+  const { name, key, columns } = table;
+  const added = withoutKey(table);
+  const insert = (inserted: readonly string[]) =>
+    `INSERT INTO ${name} (${inserted.join()}) VALUES (${inserted.map(() => "?").join()})`;
+  return {
+    select: database.prepare(
+      `SELECT ${columns.join()} FROM ${name} WHERE ${key.map((column) => `${column} = ?`).join(" AND ")}`,
+    ),
+    upsert: database.prepare(
+      `${insert(columns)} ON CONFLICT (${key.join()}) DO UPDATE
+         SET ${added.map((column) => `${column} = excluded.${column}`).join()}`,
+    ),
+    insert: database.prepare(insert(added)),
+  };
+}
+
+function withoutKey({ key, columns }: AnyTable): readonly string[] {
+  return columns.filter((column) => !key.includes(column));
+}
+
+function valuesOf(row: AnyRow, columns: readonly string[]): SqlValue[] {
+  return columns.map((column) => row[column] ?? null);
+}

@@ -1,0 +1,56 @@
+import type { ListDialect, Lookup } from "../../list-dialect.ts";
+import type { Rows } from "../../module.ts";
+import { type LookupName, MODULE_LOOKUPS, MODULE_STEPS, type StepName } from "../../modules/modules.ts";
+import type { Database, Statement } from "../driver.ts";
+import type { OperationTable } from "../transaction.ts";
+
+const DIALECT: ListDialect = {
+  schema: "",
+  parameter: (number) => `?${number}`,
+  now: (parameter) => parameter,
+  indexedBy: (index) => ` INDEXED BY ${index}`,
+  within: ({ keys, id }, { before, from }) =>
+    [
+      ...keys.map(({ column, value }) => `${column} = ${value}`),
+      `${id} < ${before}`,
+      `${id} >= ${from}`,
+    ].join(" AND "),
+  newestFirst: ({ id }) => `${id} DESC`,
+  contains: (bytes, part) => `instr(${bytes}, ${part}) > 0`,
+};
+
+/** Operations of modules on the connection that writes. */
+export function stepOperations(rows: Rows): OperationTable<StepName> {
+  const operations = MODULE_STEPS.map(([name, step]) => [
+    name,
+    (now: number, ...input: readonly unknown[]) => step.run(rows, now, ...input),
+  ]);
+  return Object.fromEntries(operations) as OperationTable<StepName>;
+}
+
+/** Operations of modules that only read. A lookup is one transaction, and so sees one state of the database. */
+export function lookupOperations(database: Database): OperationTable<LookupName> {
+  const prepared = new Map<string, Statement<unknown>>();
+
+  function statementOf(sql: string, name: string | undefined): Statement<unknown> {
+    const statement = (name === undefined ? undefined : prepared.get(name)) ?? database.prepare(sql);
+    if (name !== undefined) prepared.set(name, statement);
+    return statement;
+  }
+
+  function run(lookup: Lookup<unknown>): unknown {
+    let step = lookup.next([]);
+    while (!step.done) {
+      const { name, sql, values } = step.value;
+      step = lookup.next(statementOf(sql, name).all(values));
+    }
+    return step.value;
+  }
+
+  const operations = MODULE_LOOKUPS.map(([name, lookup]) => [
+    name,
+    (now: number, ...input: readonly unknown[]) =>
+      run(lookup({ dialect: DIALECT, now: () => now }, ...input)),
+  ]);
+  return Object.fromEntries(operations) as OperationTable<LookupName>;
+}
