@@ -5,6 +5,7 @@ import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
 import type { EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
+import { distinct } from "./core/objects.ts";
 import { NO_TELEMETRY, type Telemetry } from "./core/telemetry.ts";
 import { DeliveryTelemetry } from "./delivery/delivery-telemetry.ts";
 import { decodeJobCall } from "./delivery/job-call-codec.ts";
@@ -62,7 +63,8 @@ export class Gateway {
       workQueue: store,
       status: () => store.status(),
       observer: new DeliveryTelemetry({ telemetry, decode: decodeJobCall, clock: systemClock }),
-      streams: () => Object.assign({}, ...additions("runnerStreams")),
+      streams: () =>
+        Object.fromEntries(distinct("method", additions("runnerStreams").flatMap(Object.entries))),
       check:
         config.x402 && ((callId) => this.#x402?.charges.findShortfall(callId) ?? Promise.resolve(undefined)),
       logger,

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
-import type { Checked, Complete } from "./check-shape.ts";
+import { type Checked, type Complete, withoutDefault } from "./check-shape.ts";
 import type { FilledTables } from "./config.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { PartTable, PartTables } from "./part-tables.ts";
@@ -143,9 +143,27 @@ export function givenPaths(ofParts: readonly ConfigTable[], tables: object): Rea
   return new Set(ofParts.flatMap((table) => table.givenPaths(tables)));
 }
 
-/** Adds the keys of tables to the schema of the core. */
+/**
+ * Adds the keys of tables to the schema of the core.
+ * @throws Error for keys in an array or in a table that does not exist, and for a key that the table has already
+ */
 export function withTables<Schema extends z.ZodType>(schema: Schema, tables: readonly ConfigTable[]): Schema {
-  return tables.reduce((whole, { parent, keys }) => withKeys(whole, parent, keys) as Schema, schema);
+  return tables.reduce((whole, { parent, keys, paths }) => {
+    const shape = shapeAt(whole, parent);
+    if (shape === undefined)
+      throw new Error(`a part has ${paths.join(", ")} in what is not a table; expected EntryKeys for an array`);
+    const twice = Object.keys(keys).findIndex((key) => key in shape);
+    if (twice >= 0) throw new Error(`a part has ${paths[twice]}, which is a key already; expected another key`);
+    return withKeys(whole, parent, keys) as Schema;
+  }, schema);
+}
+
+/** Returns the keys of the table at a path; undefined if the path does not lead through tables to a table. */
+function shapeAt(schema: z.core.$ZodType | undefined, path: readonly string[]): z.core.$ZodShape | undefined {
+  const table = schema && withoutDefault(schema);
+  if (!(table instanceof z.ZodObject)) return undefined;
+  const [name, ...rest] = path;
+  return name === undefined ? table.shape : shapeAt(table.shape[name], rest);
 }
 
 /** @param path tables and arrays of tables that lead to the keys */

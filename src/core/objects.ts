@@ -11,6 +11,19 @@ export function defined<T extends object>(fields: T): Defined<T> {
   return Object.fromEntries(entries) as Defined<T>;
 }
 
+/** Makes a map of entries that several sources give. @throws Error for a key that two of them give */
+export function distinct<Value>(
+  what: string,
+  entries: Iterable<readonly [key: string, value: Value]>,
+): ReadonlyMap<string, Value> {
+  const map = new Map<string, Value>();
+  for (const [key, value] of entries) {
+    if (map.has(key)) throw new Error(`two parts of this build have the ${what} ${key}; expected one`);
+    map.set(key, value);
+  }
+  return map;
+}
+
 /** Parses JSON. @returns undefined for any other text */
 export function parseJson(text: string): unknown {
   try {

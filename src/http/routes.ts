@@ -30,6 +30,9 @@ export function healthHandlers(answer: () => HttpResponse): MethodHandlers {
   return { GET: answer, HEAD: answer };
 }
 
+/** Handlers by raw path. */
+export type Routes = Iterable<readonly [path: string, handlers: MethodHandlers]>;
+
 /**
  * Finds the handlers of a raw path; undefined when the table does not have it.
  * Paths are compared byte for byte: a router that decodes or normalises them would let `%31` start job 1.

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { GetCallResponseSchema, OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
-import type { RouteTable } from "../http/routes.ts";
+import type { Routes } from "../http/routes.ts";
 
 /** Methods of the operator's service. */
 export type OperatorMethods = Partial<ServiceImpl<typeof OperatorService>>;
@@ -18,7 +18,7 @@ export interface OperatorAddition {
   /** Loads what the part adds to the API, at the first call of the API: its messages take 2 MB and a tenth of the start. */
   loadApi?(): Promise<ApiAddition>;
   /** Routes that need the access of the API. */
-  readonly routes?: RouteTable;
+  readonly routes?: Routes;
   /** Routes that need no token. */
-  readonly files?: RouteTable;
+  readonly files?: Routes;
 }

@@ -1,5 +1,5 @@
 import type { X402Config } from "../config/config.ts";
-import type { MethodHandlers } from "../http/routes.ts";
+import type { Routes } from "../http/routes.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
 import type { PageHeaders } from "./cors.ts";
 import type { Door } from "./doors/door.ts";
@@ -48,6 +48,6 @@ export interface ShopAddition {
   readonly callbackUrls?: CallbackUrls | undefined;
   /** Headers of the part's requests and answers, for web pages. */
   readonly pageHeaders?: PageHeaders;
-  /** Routes of the part, by path. */
-  routes?(shop: Shop): Iterable<readonly [path: string, handlers: MethodHandlers]>;
+  /** Routes of the part. The gateway refuses to start if another part has one of them. */
+  routes?(shop: Shop): Routes;
 }

@@ -1,3 +1,4 @@
+import { distinct } from "../core/objects.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
@@ -21,7 +22,7 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
   const { config, prices } = shop;
   const { acceptedTokens, publicUrl, maxBodyBytes } = config;
   const call = new CallRoute({ ...services, ...shop, calls: store, events: callEvents });
-  const fixed = new Map<string, MethodHandlers>([
+  const fixed = distinct<MethodHandlers>("route", [
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
     ...additions.flatMap((addition) => [...(addition.routes?.(shop) ?? [])]),
@@ -31,11 +32,11 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     new X402Door({ ...shop, methods: services.methods }),
   );
   const routeThrough = (door: Door) => new JobRoute({ ...services, ...shop, door, publicUrl });
-  const jobs = new Map(
-    [[X402, x402] as const, ...additions.flatMap(({ doors = {} }) => Object.entries(doors))].map(
-      ([name, door]) => [name, routeThrough(door)],
-    ),
-  );
+  const doors = distinct<Door>("door", [
+    [X402, x402],
+    ...additions.flatMap((addition) => Object.entries(addition.doors ?? {})),
+  ]);
+  const jobs = new Map([...doors].map(([name, door]) => [name, routeThrough(door)]));
   const dryRun = new DryRunRoute({ ...services, ...shop, door: x402, maxBodyBytes });
 
   return (path) => {

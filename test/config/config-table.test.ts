@@ -60,6 +60,17 @@ test("Without its part a table is refused", async () => {
   );
 });
 
+test("Keys of a part in an array, in no table, or in place of a key, are refused by the table's name", async () => {
+  const keysIn = (parent: readonly string[], key = "honey") =>
+    load("", [inX402, ConfigTable.of({ in: parent, keys: { [key]: integer(1, 9) }, complete: () => undefined })]);
+  await expect(keysIn(["x402", "acceptedTokens"])).rejects.toThrow(
+    "a part has x402.accepted_tokens.honey in what is not a table; expected EntryKeys for an array",
+  );
+  await expect(keysIn(["hive"])).rejects.toThrow("a part has hive.honey in what is not a table");
+  await expect(keysIn(["x402"])).rejects.toThrow("a part has x402.honey, which is a key already");
+  await expect(keysIn(["store"], "url")).rejects.toThrow("a part has store.url, which is a key already");
+});
+
 test("A reload changes the keys of a part, except where a mark says that a change needs a restart", async () => {
   const running = await load("[bees]\ncount = 1\n[store]\nbound_secs = 1\n");
   const next = await load("[bees]\ncount = 2\n[store]\nbound_secs = 2\n");

@@ -1,4 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Door } from "../../src/x402/doors/door.ts";
+import type { ShopAddition } from "../../src/x402/part.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { openTestGateway, startAnotherGateway } from "./gateway-harness.ts";
 
@@ -33,6 +35,19 @@ describe("An embedded gateway", () => {
       await second.store.totals();
     }
     expect(listUndecided).not.toHaveBeenCalled();
+  });
+
+  it("Does not start when two parts have one route, or one door's name", async () => {
+    const part = (addition: ShopAddition) => ({ open: () => addition });
+    const startWith = async (added: ShopAddition) => {
+      const { gateway, stop } = await openTestGateway({ parts: async () => [part(added), part(added)] });
+      onTestFinished(() => stop());
+      await gateway.start();
+    };
+    await expect(startWith({ routes: () => [["/honey", {}]] })).rejects.toThrow(
+      "two parts of this build have the route /honey; expected one",
+    );
+    await expect(startWith({ doors: { bees: {} as Door } })).rejects.toThrow("have the door bees");
   });
 
   it("Answers 429 to a client that keeps asking without paying", async () => {

@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { isAnyInConstantTime } from "../../core/constant-time.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
-import type { RouteHandler, RouteTable } from "../../http/routes.ts";
+import type { MethodHandlers, RouteHandler } from "../../http/routes.ts";
 
 /** Returns the bearer tokens in use, any of which gives access; none if the listener needs none. */
 export type OperatorTokens = () => readonly string[];
@@ -12,17 +12,13 @@ function guarded(tokens: OperatorTokens, handler: RouteHandler): RouteHandler {
   return (request) => accessRefusal(request, tokens()) ?? handler(request);
 }
 
-/** Wraps every handler of a table. */
-export function guardedTable(tokens: OperatorTokens, table: RouteTable): RouteTable {
-  return (path) => {
-    const handlers = table(path);
-    if (handlers === undefined) return undefined;
-    const { GET, HEAD, POST, DELETE, ...about } = handlers;
-    const each = Object.entries({ GET, HEAD, POST, DELETE }).flatMap(([method, handler]) =>
-      handler === undefined ? [] : [[method, guarded(tokens, handler)] as const],
-    );
-    return { ...about, ...Object.fromEntries(each) };
-  };
+/** Wraps every handler of a path. */
+export function guardedRoute(tokens: OperatorTokens, handlers: MethodHandlers): MethodHandlers {
+  const { GET, HEAD, POST, DELETE, ...about } = handlers;
+  const each = Object.entries({ GET, HEAD, POST, DELETE }).flatMap(([method, handler]) =>
+    handler === undefined ? [] : [[method, guarded(tokens, handler)] as const],
+  );
+  return { ...about, ...Object.fromEntries(each) };
 }
 
 /**

@@ -1,18 +1,17 @@
 import { type HttpResponse, jsonResponse, textResponse } from "../../http/response.ts";
-import { healthHandlers, type RouteTable } from "../../http/routes.ts";
+import { healthHandlers, type MethodHandlers } from "../../http/routes.ts";
 import type { StoreStatus } from "../../store/store.ts";
 
 /**
  * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
  * while its store is not writable or once it is stopping. A full queue is ready: runners still empty it.
  */
-export function healthRoutes(status: () => StoreStatus, isStopping: () => boolean): RouteTable {
+export function healthRoutes(status: () => StoreStatus, isStopping: () => boolean): ReadonlyMap<string, MethodHandlers> {
   const readiness = () => (isStopping() ? notReady("jobgate is shutting down") : storeReadiness(status()));
-  const routes = new Map([
+  return new Map([
     ["/healthz", healthHandlers(() => textResponse(200, "ok"))],
     ["/readyz", healthHandlers(readiness)],
   ]);
-  return (path) => routes.get(path);
 }
 
 function storeReadiness({ writable, full, reason }: StoreStatus): HttpResponse {

@@ -1,8 +1,9 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
+import { distinct } from "../../core/objects.ts";
 import type { MethodHandlers, RouteTable } from "../../http/routes.ts";
 import type { HttpServer } from "../../http/server.ts";
-import { guardedTable, type OperatorTokens } from "./access.ts";
+import { guardedRoute, type OperatorTokens } from "./access.ts";
 import type { AnswerCall } from "./api-handler.ts";
 import { healthRoutes } from "./health-routes.ts";
 import { History } from "./history.ts";
@@ -10,17 +11,6 @@ import type { OperatorSources } from "./sources.ts";
 
 /** Begins the path of each method of the API. */
 const API_PREFIX = "/jobgate.v1.OperatorService/";
-
-/** Makes one table of several; the first that has a path answers. */
-function firstOf(tables: readonly RouteTable[]): RouteTable {
-  return (path) => {
-    for (const table of tables) {
-      const handlers = table(path);
-      if (handlers !== undefined) return handlers;
-    }
-    return undefined;
-  };
-}
 
 /** The operator listener: the API, health, and what parts add. */
 export class OperatorServer implements BackgroundService {
@@ -73,21 +63,24 @@ export class OperatorServer implements BackgroundService {
   #makeRoutes(): RouteTable {
     const { store, additions } = this.#sources;
     const { signal } = this.#stopping;
-    const added = additions();
-    return firstOf([
-      healthRoutes(
-        () => store.status(),
-        () => signal.aborted,
-      ),
-      ...added.flatMap(({ routes = [] }) => routes).map((table) => guardedTable(this.#tokens, table)),
-      guardedTable(this.#tokens, (path) => this.#apiRoute(path)),
-      ...added.flatMap(({ files = [] }) => files),
+    const guarded = (handlers: MethodHandlers) => guardedRoute(this.#tokens, handlers);
+    const health = healthRoutes(
+      () => store.status(),
+      () => signal.aborted,
+    );
+    const routes = distinct("route", [
+      ...health,
+      ...additions().flatMap((added) => [
+        ...[...(added.routes ?? [])].map(([path, handlers]) => [path, guarded(handlers)] as const),
+        ...(added.files ?? []),
+      ]),
     ]);
+    return (path) =>
+      path.startsWith(API_PREFIX) ? guarded(this.#apiRoute(path.slice(API_PREFIX.length))) : routes.get(path);
   }
 
-  #apiRoute(path: string): MethodHandlers | undefined {
-    if (!path.startsWith(API_PREFIX)) return undefined;
-    return { POST: async (request) => (await this.#loadApi())(path.slice(API_PREFIX.length), request) };
+  #apiRoute(name: string): MethodHandlers {
+    return { POST: async (request) => (await this.#loadApi())(name, request) };
   }
 
   /** Loads the API with its first call: its messages and protocols take 5 MB, and a fifth of the time to start. */

@@ -1,5 +1,5 @@
 import { fileHandler, pageFiles, pageHeaders, readPage } from "../../http/page-files.ts";
-import type { MethodHandlers, RouteTable } from "../../http/routes.ts";
+import type { Routes } from "../../http/routes.ts";
 
 /** Content-Security-Policy: that of every page, which also forbids scripts to turn text into HTML or code. */
 const POLICY = ["img-src 'self' data:", "require-trusted-types-for 'script'", "trusted-types 'none'"];
@@ -8,12 +8,8 @@ const POLICY = ["img-src 'self' data:", "require-trusted-types-for 'script'", "t
  * The operator's page at `/`, and its files under `/page/`. They need no token, because everything that they show comes
  * from the API.
  */
-export function pageRoutes(): RouteTable {
+export function pageRoutes(): Routes {
   const headers = pageHeaders(POLICY);
   const page = fileHandler(readPage("operator/index.html"), "text/html; charset=utf-8", headers);
-  const routes = new Map<string, MethodHandlers>([
-    ["/", { GET: page }],
-    ...pageFiles("operator", "/page", headers),
-  ]);
-  return (path) => routes.get(path);
+  return [["/", { GET: page }], ...pageFiles("operator", "/page", headers)];
 }

@@ -1,12 +1,12 @@
 import type { Registry } from "prom-client";
-import type { RouteTable } from "../../http/routes.ts";
+import type { Routes } from "../../http/routes.ts";
 
 /** `/metrics` for Prometheus. */
-export function metricsRoutes(metrics: Registry): RouteTable {
+export function metricsRoutes(metrics: Registry): Routes {
   const GET = async () => ({
     status: 200,
     headers: { "content-type": metrics.contentType, "cache-control": "no-store" },
     body: await metrics.metrics(),
   });
-  return (path) => (path === "/metrics" ? { GET } : undefined);
+  return [["/metrics", { GET }]];
 }

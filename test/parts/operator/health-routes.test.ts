@@ -32,7 +32,7 @@ it("/readyz answers 503 with the reason while the store is not writable, and 200
     const handlers = healthRoutes(
       () => status,
       () => false,
-    )("/readyz");
+    ).get("/readyz");
     return handlers?.GET?.({} as never);
   };
   expect(await answer({ writable: false, full: false, reason: "disk full" })).toMatchObject({
