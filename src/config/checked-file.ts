@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import type { Abilities } from "./abilities.ts";
 import {
   type CheckedTables,
   type Config,
@@ -6,7 +7,7 @@ import {
   toConfig,
   withDerivedValues,
 } from "./config.ts";
-import { type ConfigTable, completeParts, givenPaths } from "./config-table.ts";
+import { type ConfigTable, completeParts } from "./config-table.ts";
 import type { EntryClaims } from "./entry-keys.ts";
 import type { MistakeList } from "./mistakes.ts";
 import { type Merged, mergeTables } from "./reload.ts";
@@ -19,6 +20,7 @@ interface Contents {
   /** Values of these keys, as the file has them. */
   readonly tables: CheckedTables;
   readonly ofParts: readonly ConfigTable[];
+  readonly abilities: Abilities;
   readonly claims: EntryClaims;
   /** Results of the checks of parts, such as the keys that they read from files. */
   readonly read: ReadonlyMap<ConfigTable, unknown>;
@@ -37,7 +39,7 @@ export class CheckedFile implements ReloadableFile {
   /** Makes the configuration. */
   complete(): Config {
     const { schema, tables, ofParts, claims, read, places } = this.#contents;
-    const given = { ofParts: givenPaths(ofParts, tables), claims };
+    const given = { abilities: this.#contents.abilities.at(tables), claims };
     const filled = ofParts.reduce((all, table) => table.fillIn(all), withDerivedValues(tables, given));
     const ofCore = ofParts.reduce((all, table) => table.leaveOut(all), claims.leaveOut(filled));
     const config = toConfig(ofCore, given, completeParts(ofParts, filled, read));

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
+import type { GivenAbility } from "./abilities.ts";
 import { type Checked, type Complete, withoutDefault } from "./check-shape.ts";
 import type { FilledTables } from "./config.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
@@ -33,6 +34,8 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
   readonly in?: readonly string[];
   readonly keys: Keys;
+  /** Ability that the keys give to a file that has one of them; keys of the core need it (`needs` in wrong-value.ts). */
+  readonly gives?: GivenAbility;
   /** Checks the keys against each other and against the tables of the core. */
   check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;
   /** Fills the values that follow from other keys, so that operators see them. */
@@ -65,16 +68,16 @@ export class ConfigTable<Own = unknown> implements PartTable {
   }
 
   get paths(): readonly string[] {
-    return Object.keys(this.keys).map((key) => this.#pathOf(key));
+    return Object.keys(this.keys).map((key) => [...this.parent, key].map(fileKey).join("."));
   }
 
-  /** Returns the paths of the keys that a file has. */
-  givenPaths(tables: object): readonly string[] {
-    return Object.keys(this.keysIn(tables) ?? {}).map((key) => this.#pathOf(key));
+  get gives(): GivenAbility | undefined {
+    return this.#declaration.gives;
   }
 
-  #pathOf(key: string): string {
-    return [...this.parent, key].map(fileKey).join(".");
+  /** Returns true if a file has one of the keys. */
+  isGivenIn(tables: object): boolean {
+    return Object.keys(this.keysIn(tables) ?? {}).length > 0;
   }
 
   /** Returns the table in a configuration; undefined if the configuration has no table that has the keys. */
@@ -136,11 +139,6 @@ export function completeParts(
       return keys === undefined ? [] : [[table, table.complete(keys, read?.get(table))] as const];
     }),
   );
-}
-
-/** Returns the paths of the keys of parts that a file has: `x402.refunds`. */
-export function givenPaths(ofParts: readonly ConfigTable[], tables: object): ReadonlySet<string> {
-  return new Set(ofParts.flatMap((table) => table.givenPaths(tables)));
 }
 
 /**

@@ -1,5 +1,6 @@
 import { defined } from "../core/objects.ts";
 import type { Complete } from "./check-shape.ts";
+import { REFUNDS } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
 import type { ShownTable } from "./shown.ts";
@@ -70,8 +71,8 @@ export function withoutAliases({ x402, ...tables }: CompleteTables) {
   return defined({ ...tables, serviceId, x402: x402 && withFacilitatorList(x402) });
 }
 
-/** Keys and entries of parts in a file. */
-type OfParts = Pick<ConfigTables, "ofParts" | "claims">;
+/** What the parts of a build make of a file. */
+type OfParts = Pick<ConfigTables, "abilities" | "claims">;
 
 /** Tables of the core with the values that follow from other keys. */
 export type FilledTables = ReturnType<typeof withDerivedValues>;
@@ -79,11 +80,11 @@ export type FilledTables = ReturnType<typeof withDerivedValues>;
 /** Fills the values that follow from other keys, so that the gateway uses and operators see the same. */
 export function withDerivedValues(
   { jobs, x402, webhooks, ...tables }: CheckedTables,
-  { ofParts, claims }: OfParts,
+  { abilities, claims }: OfParts,
 ) {
   const { serviceId } = tables;
   // No job promises a refund before there is an account to send it from.
-  const promises = x402 === undefined || ofParts.has("x402.refunds");
+  const promises = x402 === undefined || abilities.has(REFUNDS);
   return defined({
     ...tables,
     jobs: jobs.map((job) => ({
@@ -97,7 +98,7 @@ export function withDerivedValues(
 }
 
 /** Completes the tables of the core. */
-export function toConfig(tables: FilledTables, { ofParts, claims }: OfParts, parts: PartTables) {
+export function toConfig(tables: FilledTables, { abilities, claims }: OfParts, parts: PartTables) {
   const { store, operator, serviceId, x402, jobs, jobPricing, webhooks } = tables;
   return defined({
     store: {
@@ -116,7 +117,7 @@ export function toConfig(tables: FilledTables, { ofParts, claims }: OfParts, par
         jobs,
         claims,
         parts,
-        paysBack: ofParts.has("x402.refunds"),
+        paysBack: abilities.has(REFUNDS),
       }),
     webhooks: webhooks && toWebhooksConfig(webhooks),
     /** Tables of parts: each part finds its own. */

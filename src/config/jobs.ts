@@ -22,6 +22,12 @@ import {
   wei,
 } from "./value-types.ts";
 import { headerNames } from "./web-types.ts";
+import { needs } from "./wrong-value.ts";
+
+/** Ability that pays failed jobs back. */
+export const REFUNDS = "refunds";
+/** Ability that makes prices and quotes. */
+export const PRICING_ENGINE = "pricing engine";
 
 const inputFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
 
@@ -39,7 +45,10 @@ export const jobSchema = z.object({
   mode: invocationMode().optional(),
   ...restrictionKeys,
   /** This or `priceWei` is instead of an entry in `[job_pricing]`. */
-  price: dollarsOrEngine().optional(),
+  price: needs(
+    { abilityFor: (price) => (price === "engine" ? PRICING_ENGINE : undefined), otherwise: "dollars" },
+    dollarsOrEngine(),
+  ).optional(),
   priceWei: wei().optional(),
   /** Clients must send an identifier that finds their purchase again, whatever they sign when they try again. */
   requirePaymentIdentifier: trueOrFalse().default(false),
@@ -51,7 +60,10 @@ export const jobSchema = z.object({
   /** Least that a job by use is charged that still runs when its payment's time is about to end. */
   minCharge: minCharge().optional(),
   /** The money for a job that becomes a dead letter: kept, sent back, or left to the operator. */
-  onFailure: oneOf(["keep", "refund", "ask"]).default("keep"),
+  onFailure: needs(
+    { abilityFor: (onFailure) => (onFailure === "keep" ? undefined : REFUNDS), otherwise: '"keep"' },
+    oneOf(["keep", "refund", "ask"]),
+  ).default("keep"),
   /** Files are relative to the configuration file. */
   input: z
     .object({

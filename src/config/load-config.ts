@@ -2,11 +2,12 @@ import { dirname } from "node:path";
 import type * as z from "zod";
 import type { PrivateKey } from "../core/private-keys.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
+import { Abilities, type BuildAbilities, checkAbilities } from "./abilities.ts";
 import { checkShape } from "./check-shape.ts";
 import { CheckedFile } from "./checked-file.ts";
 import { type Config, type OperatorConfig, type StorePlace, toOperator, withoutAliases } from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
-import { type ConfigTable, completeParts, givenPaths, withKeys, withTables } from "./config-table.ts";
+import { type ConfigTable, completeParts, withKeys, withTables } from "./config-table.ts";
 import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { fileKey, type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
@@ -18,7 +19,6 @@ import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
 import {
-  type Ability,
   type CompleteTables,
   type ConfigSchema,
   type ConfigTables,
@@ -55,11 +55,10 @@ export interface ConfigSource {
 }
 
 /** Tables, keys, lists and transfer methods that the parts of a build bring to the configuration. */
-export interface PartKeys {
+export interface PartKeys extends BuildAbilities {
   readonly tables: readonly ConfigTable[];
   readonly entries: readonly EntryKeys[];
   readonly methods: readonly TokenMethod[];
-  readonly abilities: ReadonlySet<Ability>;
 }
 
 /** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
@@ -87,10 +86,9 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   const shaped = checked && {
     ...checked,
     ...(serviceId !== undefined && { serviceId }),
-    ofParts: givenPaths(parts.tables, checked),
+    abilities: new Abilities(parts, checked),
     claims,
     methods: [EIP3009, ...parts.methods],
-    abilities: parts.abilities,
   };
   const tables = shaped && fillTokens(shaped, mistakes);
   const settlers = new Set<PrivateKey>();
@@ -103,6 +101,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   checkTls(tables, mistakes);
   await checkJobInputs(tables, mistakes);
   const listeners = ofParts.flatMap(({ table, keys }) => table.listener(keys) ?? []);
+  checkAbilities(schema, tables, mistakes);
   checkListeners(tables, listeners, mistakes);
   checkX402(tables, mistakes);
   checkJobs(tables, mistakes);
@@ -123,6 +122,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
       // Nothing was reported, so nothing was left out.
       tables: withoutAliases(pick(tables, schema.shape) as CompleteTables),
       ofParts: parts.tables,
+      abilities: tables.abilities,
       claims,
       read: new Map(read),
       places: mistakes,

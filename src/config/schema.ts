@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Abilities } from "./abilities.ts";
 import type { Checked, Complete } from "./check-shape.ts";
 import type { EntryClaims } from "./entry-keys.ts";
 import { jobSchema } from "./jobs.ts";
@@ -71,18 +72,13 @@ export const configSchema = z.object({
   webhooks: fixedPresence(webhooksSchema.optional()),
 });
 
-/** Ability of a part that keys of the core need: `failover` opens several facilitators, `refunds` pays failed jobs back. */
-export type Ability = "failover" | "refunds";
-
 /** A file whose values were checked one by one. Wrong values are left out. */
 export type ConfigTables = Checked<z.output<typeof configSchema>> & {
-  /** Keys of parts that the file has, by their paths: `x402.refunds`. */
-  readonly ofParts: ReadonlySet<string>;
+  readonly abilities: Abilities;
   /** Entries of lists that parts claim. */
   readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
-  readonly abilities: ReadonlySet<Ability>;
 };
 
 export type ConfigSchema = typeof configSchema;

@@ -17,6 +17,14 @@ export type MayChange = (
   files: { readonly used: TablesOfFile; readonly next: TablesOfFile },
 ) => boolean;
 
+/** Abilities of parts that values of a key need. */
+export interface Need<Value> {
+  /** Returns the name of the ability, as mistakes have it (`this build has no refunds`); undefined if the value needs none. */
+  readonly abilityFor: (value: Value) => string | undefined;
+  /** Completes "expected …" in a build without the ability. */
+  readonly otherwise: string;
+}
+
 /**
  * What a kind of value says beside what it accepts. A mistake never quotes a value whose kind has no `shown`, and operators
  * never see a value whose kind has no `view`, because the value may be a secret.
@@ -26,6 +34,8 @@ export interface ValueNotes<Value> {
   readonly view?: (value: Value) => Scalar;
   /** Absent: a reload changes each value to any other. */
   readonly mayChange?: MayChange;
+  /** Absent: no value needs a part. */
+  readonly needs?: Need<Value>;
   /** How to read the file that the key names. Absent: the key names none. */
   readonly file?: FileReading;
   /** Returns the part of a wrong text that is not secret. */
@@ -52,6 +62,10 @@ export const SECRET = {} as const satisfies ValueNotes<never>;
 export function kind<S extends z.ZodType>(schema: S, expected: string, notes: ValueNotes<z.output<S>>): S {
   return schema.meta({ description: expected, ...notes });
 }
+
+/** Marks a key of the core, some values of which need an ability that only a part gives. */
+export const needs = <S extends z.ZodType>(need: Need<z.output<S>>, schema: S): S =>
+  schema.meta({ needs: need } satisfies ValueNotes<never>);
 
 /** Completes "expected …" in a mistake. */
 export function expected(schema: z.core.$ZodType): string {

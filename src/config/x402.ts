@@ -6,7 +6,7 @@ import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { EntryClaims, LiveRateSource } from "./entry-keys.ts";
 import { areSameFacilitators, facilitatorSchema, facilitatorUrl, toFacilitator } from "./facilitators.ts";
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
-import { toJob } from "./jobs.ts";
+import { PRICING_ENGINE, toJob } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
 import { changesIf, fixed } from "./reload.ts";
 import {
@@ -26,7 +26,7 @@ import {
   wei,
 } from "./value-types.ts";
 import { headerNames, httpUrl, ipRange, publicUrl, tcpAddress, webOrigin } from "./web-types.ts";
-import { SHOWN } from "./wrong-value.ts";
+import { needs, SHOWN } from "./wrong-value.ts";
 
 const markupBps = () => integer(0, 65_535);
 
@@ -94,7 +94,12 @@ export const x402Schema = z.object({
     ["disabled", "public_paid"],
     "restricted_paid needs a policy for each job",
   ).default("disabled"),
-  priceSource: fixed(oneOf(["map", "engine"]).default("map")),
+  priceSource: fixed(
+    needs(
+      { abilityFor: (source) => (source === "engine" ? PRICING_ENGINE : undefined), otherwise: '"map"' },
+      oneOf(["map", "engine"]),
+    ).default("map"),
+  ),
   /** For jobs without a list of their own. */
   forwardHeaders: headerNames().optional(),
   /** Accepted because files for the SDK have it here. */
@@ -110,7 +115,10 @@ export const x402Schema = z.object({
   /** Ordered as they are asked. */
   facilitators: changesIf(
     areSameFacilitators,
-    z.array(facilitatorSchema).min(1).describe("an array of tables, one for each facilitator").optional(),
+    needs(
+      { abilityFor: (list) => (list.length > 1 ? "failover" : undefined), otherwise: "one" },
+      z.array(facilitatorSchema).min(1).describe("an array of tables, one for each facilitator"),
+    ).optional(),
   ),
   acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
   jobPolicies: z.array(jobPolicySchema).describe("an array of tables, one for each job").default([]),

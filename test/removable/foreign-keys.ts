@@ -2,7 +2,6 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { PartKeys } from "../../src/config/load-config.ts";
 import { fileKey } from "../../src/config/mistakes.ts";
-import type { Ability } from "../../src/config/schema.ts";
 import { partKeys } from "../../src/load-parts.ts";
 import type { Part } from "../../src/part.ts";
 import { ALL, ROOT } from "./without.ts";
@@ -31,21 +30,34 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
         `transfer_method: is "${method.name}"; expected "eip3009" (the transfer methods of this build)`,
       ],
     })),
-    ...[...abilities].map((ability) => NEEDS[ability]),
+    ...[...abilities, ...tables.flatMap(({ gives }) => gives?.ability ?? [])].map((ability) => needOf(ability)),
   ];
 }
 
 /** Keys of the core that need an ability of a part. */
-const NEEDS: Readonly<Record<Ability, ForeignKeys>> = {
+const NEEDS: Readonly<Record<string, ForeignKeys>> = {
   failover: {
     toml: '[[x402.facilitators]]\nurl = "https://a.example"\n[[x402.facilitators]]\nurl = "https://b.example"\n',
-    refusals: [": x402.facilitators[1]: is a second facilitator: this build has no failover"],
+    refusals: [": x402.facilitators: has 2 entries, and this build has no failover; expected one"],
   },
   refunds: {
     toml: '[x402]\n[[jobs]]\njob_index = 0\non_failure = "refund"\n',
     refusals: ['on_failure: is "refund", and this build has no refunds; expected "keep"'],
   },
+  "pricing engine": {
+    toml: '[x402]\nprice_source = "engine"\n[[jobs]]\njob_index = 0\nprice = "engine"\n',
+    refusals: [
+      'price_source: is "engine", and this build has no pricing engine; expected "map"',
+      'price: is "engine", and this build has no pricing engine; expected dollars',
+    ],
+  },
 };
+
+function needOf(ability: string): ForeignKeys {
+  const keys = NEEDS[ability];
+  if (keys === undefined) throw new Error(`no key here needs ${ability}; expected one in NEEDS`);
+  return keys;
+}
 
 function keysAt(
   paths: readonly string[],

@@ -1,7 +1,6 @@
 import type { EntryClaims } from "../entry-keys.ts";
 import { type FacilitatorTable, facilitatorName } from "../facilitators.ts";
 import { earlierPlace, type Place } from "../mistakes.ts";
-import type { ConfigTables } from "../schema.ts";
 import { networkName } from "../token-presets.ts";
 import type { X402Table } from "../x402.ts";
 import { checkHttps } from "./urls.ts";
@@ -9,7 +8,7 @@ import { checkHttps } from "./urls.ts";
 /** Checks who verifies and settles: one `facilitator_url`, or a list. Parts check the entries that they claim. */
 export function checkFacilitators(
   x402: X402Table,
-  { claims, abilities }: Pick<ConfigTables, "claims" | "abilities">,
+  claims: EntryClaims,
   place: Place,
 ): void {
   const { facilitatorUrl, facilitators, acceptedTokens } = x402;
@@ -23,11 +22,6 @@ export function checkFacilitators(
     );
   } else if (facilitatorUrl !== undefined && facilitators !== undefined) {
     listPlace.report("is set beside facilitator_url; expected only one of them");
-  }
-  if (!abilities.has("failover") && facilitators !== undefined && facilitators.length > 1) {
-    listPlace
-      .at(1)
-      .report("is a second facilitator: this build has no failover between facilitators; expected one");
   }
   const seen = new Map<string, Place>();
   for (const [i, table] of (facilitators ?? []).entries()) {

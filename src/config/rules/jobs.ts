@@ -43,7 +43,7 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
       place.at("mode").warn('is missing, so the job is not for sale; expected "public_paid" to sell it');
     const isMapped = tables.jobPricing?.[`${serviceId}`]?.[`${jobIndex}`] !== undefined;
     const mapped = isMapped ? mistakes.at("job_pricing", `${serviceId}`, `${jobIndex}`) : undefined;
-    checkPriceKeys(job, { place, mapped }, tables, mistakes);
+    checkPriceKeys(job, { place, mapped }, tables);
   }
 }
 
@@ -60,8 +60,7 @@ function policyPlaces({ x402 }: ConfigTables, mistakes: MistakeList): Map<string
 function checkPriceKeys(
   { price, priceWei, mode }: JobTable,
   { place, mapped }: { readonly place: Place; readonly mapped: Place | undefined },
-  { x402, ofParts }: ConfigTables,
-  mistakes: MistakeList,
+  { x402 }: ConfigTables,
 ): void {
   const own = (["price", "price_wei"] as const).filter(
     (key) => (key === "price" ? price : priceWei) !== undefined || place.at(key).isReported,
@@ -71,11 +70,6 @@ function checkPriceKeys(
     place.at("price_wei").report("is set beside price; expected only one of them");
   } else if (first !== undefined && mapped !== undefined) {
     place.at(first).report(`is set beside ${mapped.text}; expected only one of them`);
-  }
-  if (price === "engine" && !ofParts.has("pricing_engine")) {
-    mistakes
-      .at("pricing_engine")
-      .reportMissing(`is missing; expected the table, since ${place.at("price").text} is "engine"`);
   }
   const isForSale = (mode ?? "disabled") !== "disabled";
   if (x402?.priceSource !== "engine" && isForSale && first === undefined && mapped === undefined) {
@@ -119,24 +113,15 @@ function checkCharge(job: JobTable, place: Place, { x402, methods }: ConfigTable
   }
 }
 
-/** Checks that what a job promises its buyers can be paid back: in any of the tokens that they may pay in. */
+/** Checks that what a job promises its buyers can be paid back in each token that they can pay in. */
 function checkRefunds(
   { onFailure = "keep" }: JobTable,
   place: Place,
-  { x402, ofParts, abilities }: ConfigTables,
+  { x402 }: ConfigTables,
   mistakes: MistakeList,
 ): void {
-  if (x402 === undefined || onFailure === "keep") return;
-  if (!abilities.has("refunds")) {
-    place.at("on_failure").report(`is "${onFailure}", and this build has no refunds; expected "keep"`);
-    return;
-  }
+  if (x402 === undefined || onFailure === "keep" || place.at("on_failure").isReported) return;
   const since = `since ${place.at("on_failure").text} is "${onFailure}"`;
-  if (!ofParts.has("x402.refunds")) {
-    mistakes
-      .at("x402", "refunds")
-      .reportMissing(`is missing; expected the table with the account that refunds are sent from, ${since}`);
-  }
   for (const [i, token] of (x402.acceptedTokens ?? []).entries()) {
     if (token === undefined || token.rpcUrl !== undefined) continue;
     mistakes

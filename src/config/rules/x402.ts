@@ -14,16 +14,11 @@ import { checkCredentials } from "./urls.ts";
 
 /** Checks the keys of `[x402]`, its tokens and its policies against each other. */
 export function checkX402(tables: ConfigTables, mistakes: MistakeList): void {
-  const { serviceId, x402, ofParts, claims } = tables;
+  const { serviceId, x402, claims } = tables;
   if (x402 === undefined) return;
   const place = mistakes.at("x402");
-  checkFacilitators(x402, tables, place);
+  checkFacilitators(x402, claims, place);
   checkPublicUrl(x402, place.at("public_url"));
-  if (x402.priceSource === "engine" && !ofParts.has("pricing_engine")) {
-    mistakes
-      .at("pricing_engine")
-      .reportMissing('is missing; expected the table, since x402.price_source is "engine"');
-  }
   if (serviceId !== undefined && x402.serviceId !== undefined && serviceId !== x402.serviceId) {
     place.at("service_id").warn(`is not used: the service id is ${serviceId}`);
   }

@@ -29,6 +29,7 @@ export type QuoteSigning = Complete<ReturnType<typeof toSigning>>;
 /** `[pricing_engine]` */
 export const engineTable = ConfigTable.of({
   keys: { pricingEngine: fixed(engineSchema.optional()) },
+  gives: { ability: "pricing engine", table: "the table" },
   check({ pricingEngine }, { tables, place }) {
     if (pricingEngine !== undefined) checkEngine(pricingEngine, tables, place.at("pricing_engine"));
   },

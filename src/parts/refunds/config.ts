@@ -25,6 +25,7 @@ export interface RefundsConfig {
 export const refundsTable = ConfigTable.of({
   in: ["x402"],
   keys: { refunds: fixed(refundsSchema.optional()) },
+  gives: { ability: "refunds", table: "the table with the account that refunds are sent from" },
   async check({ refunds }, { place, settlers }) {
     if (refunds?.signer === undefined) return undefined;
     const at = place.at("refunds", "signer");

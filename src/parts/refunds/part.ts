@@ -5,7 +5,6 @@ import { refundsTable } from "./config.ts";
 /** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
 export const part: Part = {
   table: refundsTable,
-  ability: "refunds",
   async load(whole, loadMethods) {
     const { x402 } = whole;
     const config = refundsTable.in(whole);

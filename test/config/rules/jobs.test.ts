@@ -94,14 +94,23 @@ test("Jobs without [x402] are not sold, which is a warning", async () => {
   ]);
 });
 
-test("Without refunds a build refuses jobs that promise them", async () => {
-  const toml = `${GATEWAY}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"')}`;
-  const parts = { tables: [], entries: [], methods: [], abilities: new Set<never>() };
+test("A build refuses values that need a part which the build does not have", async () => {
+  const engine = GATEWAY.replace("[x402]", '[x402]\nprice_source = "engine"');
+  const toml = `${engine}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"\nprice = "engine"')}`;
+  const parts = { tables: [], entries: [], methods: [], abilities: new Set<string>() };
   const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
   expect(result.ok ? [] : result.mistakes).toMatchObject([
     {
+      keyPath: "x402.price_source",
+      message: 'is "engine", and this build has no pricing engine; expected "map"',
+    },
+    {
       keyPath: "jobs[0].on_failure",
       message: 'is "refund", and this build has no refunds; expected "keep"',
+    },
+    {
+      keyPath: "jobs[0].price",
+      message: 'is "engine", and this build has no pricing engine; expected dollars',
     },
   ]);
 });
@@ -193,12 +202,6 @@ testMistakes([
     message: /dollars above 0/,
   },
   {
-    promise: "A price of the engine needs its table",
-    toml: `${GATEWAY}${job('price = "engine"')}`,
-    keyPath: "pricing_engine",
-    message: /since jobs\[0\].price is "engine"/,
-  },
-  {
     promise: "A charge is one that jobgate knows",
     toml: `${GATEWAY}${job('charge = "metered" #!')}`,
     keyPath: "jobs[0].charge",
@@ -215,12 +218,6 @@ testMistakes([
     toml: `${GATEWAY}${job('min_charge = "10%" #!')}`,
     keyPath: "jobs[0].min_charge",
     message: /expected charge = "used" beside it/,
-  },
-  {
-    promise: "A refund needs an account that it is sent from, also when the operator is asked",
-    toml: `${GATEWAY.replace("[x402]", "[x402] #!")}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "ask"')}`,
-    keyPath: "x402.refunds",
-    message: /expected the table with the account that refunds are sent from/,
   },
   {
     promise: "A name with capitals is a mistake",

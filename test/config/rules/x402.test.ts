@@ -39,13 +39,6 @@ testMistakes([
     message: /"disabled" or "public_paid" \(restricted_paid needs a policy/,
   },
   {
-    promise: "Prices from the engine need its table",
-    ...x402("price_source", '"engine"'),
-    keyPath: "pricing_engine",
-    toml: `${X402}price_source = "engine"\n${TOKEN}`,
-    message: /is missing; expected the table/,
-  },
-  {
     promise: "A gateway without any token is a mistake",
     toml: `${X402}accepted_tokens = [] #!`,
     keyPath: "x402.accepted_tokens",

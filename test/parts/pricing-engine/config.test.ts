@@ -45,6 +45,18 @@ testMistakes([
     message: /credentials in the clear/,
   },
   {
+    promise: "Prices from the engine need its table",
+    toml: `${X402}price_source = "engine"\n${TOKEN}`,
+    keyPath: "pricing_engine",
+    message: /^is missing; expected the table, since x402.price_source is "engine"$/,
+  },
+  {
+    promise: "A price of the engine needs its table",
+    toml: `service_id = 1\n${X402}${TOKEN}[[jobs]]\njob_index = 0\nprice = "engine"\n`,
+    keyPath: "pricing_engine",
+    message: /since jobs\[0\].price is "engine"/,
+  },
+  {
     promise: "Prices from the engine need the keys to check its quotes",
     toml: header(`${X402}price_source = "engine"\n${TOKEN}${ENGINE}`, "[pricing_engine]"),
     keyPath: "pricing_engine.operator_address",

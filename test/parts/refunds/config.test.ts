@@ -15,6 +15,12 @@ const REFUNDS = `[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}"
 
 testMistakes([
   {
+    promise: "A refund needs an account that it is sent from, also when the operator is asked",
+    toml: `${GATEWAY.replace("[x402]", "[x402] #!")}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "ask"')}`,
+    keyPath: "x402.refunds",
+    message: /expected the table with the account that refunds are sent from/,
+  },
+  {
     promise: "A job by use alone has nothing to refund",
     toml: `${BY_USE}${job('on_failure = "refund" #!\ncharge = "used"')}[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}" }`,
     keyPath: "jobs[0].on_failure",

@@ -1,0 +1,106 @@
+import * as z from "zod";
+import { withoutDefault } from "./check-shape.ts";
+import { isTable } from "./config-files.ts";
+import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
+import { notesOf } from "./wrong-value.ts";
+
+/** A table of a part, some of which give an ability to each file that has them. */
+export interface AbilityTable {
+  /** Table around it, spelled as in the schema. */
+  readonly parent: readonly string[];
+  readonly keys: z.ZodRawShape;
+  readonly gives: GivenAbility | undefined;
+  keysIn(file: object): object | undefined;
+  isGivenIn(file: object): boolean;
+}
+
+export interface GivenAbility {
+  readonly ability: string;
+  /** Names the table in mistakes of a file without it: `the table with the account that refunds are sent from`. */
+  readonly table: string;
+}
+
+/** Abilities that the parts of a build give. */
+export interface BuildAbilities {
+  readonly tables: readonly AbilityTable[];
+  /** Abilities that need no table. */
+  readonly abilities: ReadonlySet<string>;
+}
+
+/** Abilities of parts at one configuration file. */
+export class Abilities {
+  readonly #build: BuildAbilities;
+  readonly #file: object;
+
+  constructor(build: BuildAbilities, file: object) {
+    this.#build = build;
+    this.#file = file;
+  }
+
+  /** Returns the abilities of the same build at another file. */
+  at(file: object): Abilities {
+    return new Abilities(this.#build, file);
+  }
+
+  /** Returns true if the build has the ability, and the file the table that gives it. */
+  has(ability: string): boolean {
+    const table = this.tableFor(ability);
+    return table === undefined ? this.#build.abilities.has(ability) : table.isGivenIn(this.#file);
+  }
+
+  /** Returns true if the build has the ability. */
+  isInBuild(ability: string): boolean {
+    return this.#build.abilities.has(ability) || this.tableFor(ability) !== undefined;
+  }
+
+  /** Returns the table that gives the ability to a file; undefined if the ability needs no table. */
+  tableFor(ability: string): AbilityTable | undefined {
+    return this.#build.tables.find(({ gives }) => gives?.ability === ability);
+  }
+}
+
+/** Checks that the build has the abilities which values of the core's keys need, and the file the tables that give them. */
+export function checkAbilities(
+  schema: z.ZodType,
+  file: { readonly abilities: Abilities },
+  mistakes: MistakeList,
+): void {
+  const { abilities } = file;
+  for (const { ability, otherwise, found, place } of needsIn(schema, file, mistakes.at())) {
+    const table = abilities.tableFor(ability);
+    if (!abilities.isInBuild(ability)) {
+      place.report(`${found}, and this build has no ${ability}; expected ${otherwise}`);
+    } else if (table?.keysIn(file) !== undefined && !abilities.has(ability)) {
+      mistakes
+        .at(...table.parent.map(fileKey), ...Object.keys(table.keys).slice(0, 1).map(fileKey))
+        .reportMissing(`is missing; expected ${table.gives?.table}, since ${place.text} ${found}`);
+    }
+  }
+}
+
+interface NeedOfValue {
+  readonly ability: string;
+  readonly otherwise: string;
+  /** Says what the value is that needs the ability. */
+  readonly found: string;
+  readonly place: Place;
+}
+
+function* needsIn(declared: z.core.$ZodType, value: unknown, place: Place): Iterable<NeedOfValue> {
+  if (value === undefined) return;
+  const schema = withoutDefault(declared);
+  const { needs = notesOf(schema).needs } = notesOf(declared);
+  const ability = needs?.abilityFor(value);
+  if (needs !== undefined && ability !== undefined) {
+    const found = Array.isArray(value)
+      ? `has ${value.length} entries`
+      : `is ${JSON.stringify(notesOf(schema).view?.(value))}`;
+    yield { ability, otherwise: needs.otherwise, found, place };
+  }
+  if (schema instanceof z.ZodObject && isTable(value)) {
+    for (const [name, ofKey] of Object.entries(schema.shape))
+      yield* needsIn(ofKey, value[name], place.at(fileKey(name)));
+  } else if (schema instanceof z.ZodArray && Array.isArray(value)) {
+    for (const [i, item] of value.entries()) yield* needsIn(schema.element, item, place.at(i));
+  }
+}
