@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Config, PeerFindings } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { PartKeys } from "./config/load-config.ts";
+import { SQLITE_URL, storeAbility } from "./config/web-types.ts";
 import type { OfferedTelemetry, Part, StoreKind } from "./part.ts";
 import * as faces from "./parts.ts";
 import type { Methods } from "./x402/methods/methods.ts";
@@ -13,13 +14,15 @@ const PARTS: readonly Part[] = Object.values(faces);
 
 const tablesOf = ({ table }: Part): readonly ConfigTable[] => [table ?? []].flat();
 
-/** Returns what the parts bring to the configuration. */
-export function partKeys(): PartKeys {
+/** Returns what parts bring to the configuration. */
+export function partKeys(parts: readonly Part[] = PARTS): PartKeys {
+  const schemes = parts.flatMap(({ store }) => store?.schemes ?? []);
+  const stores = schemes.flatMap((scheme) => storeAbility(`${scheme}:`) ?? []);
   return {
-    tables: PARTS.flatMap(tablesOf),
-    entries: PARTS.flatMap(({ entries }) => entries ?? []),
-    abilities: new Set(PARTS.flatMap(({ ability }) => ability ?? [])),
-    methods: PARTS.flatMap(({ tokenMethod }) => tokenMethod ?? []),
+    tables: parts.flatMap(tablesOf),
+    entries: parts.flatMap(({ entries }) => entries ?? []),
+    abilities: new Set([...parts.flatMap(({ ability }) => ability ?? []), ...stores]),
+    methods: parts.flatMap(({ tokenMethod }) => tokenMethod ?? []),
   };
 }
 
@@ -42,9 +45,12 @@ export async function loadParts(config: Config, telemetry: OfferedTelemetry | un
   return builders.filter((build) => build !== undefined);
 }
 
-/** Returns the kind of store that the URLs of a scheme name; undefined if no part of this build opens it. */
-export function findStoreKind(scheme: string): StoreKind | undefined {
-  return PARTS.map(({ store }) => store).find((kind) => kind?.schemes.includes(scheme));
+/** Returns the kind of store that a URL names. @throws Error when no part of this build opens it */
+export function kindOfStore(url: string): StoreKind {
+  const scheme = url.slice(0, url.indexOf(":"));
+  const kind = PARTS.map(({ store }) => store).find((one) => one?.schemes.includes(scheme));
+  if (kind === undefined) throw new Error(`this build has no ${storeAbility(url)}; expected ${SQLITE_URL}`);
+  return kind;
 }
 
 /** Loads the transfer methods of this build, which need the libraries of chains. */

@@ -1,7 +1,6 @@
 import type { Logger } from "pino";
 import type { StoreConfig, StorePlace } from "./config/config.ts";
 import { encodeJobCall } from "./delivery/job-call-codec.ts";
-import type { StoreKind } from "./part.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions, StoreWait } from "./store/create-store.ts";
 import type { Store } from "./store/store.ts";
@@ -26,7 +25,8 @@ export async function openStore(
     const { openSqliteStore } = await import("./store/sqlite/sqlite-store.ts");
     return openSqliteStore({ ...options, path: url.slice(SQLITE.length) });
   }
-  return (await kindOfStore(url)).open({ ...options, url, parts, signal, connectTimeoutMs });
+  const { kindOfStore } = await import("./load-parts.ts");
+  return kindOfStore(url).open({ ...options, url, parts, signal, connectTimeoutMs });
 }
 
 /**
@@ -53,15 +53,6 @@ export async function inspectStore({ url, parts = new Map() }: AnyPlace): Promis
     const { inspectSqlite } = await import("./store/sqlite/inspect.ts");
     return inspectSqlite(url.slice(SQLITE.length));
   }
-  return (await kindOfStore(url)).inspect({ url, parts });
-}
-
-/** @throws Error when no part of this build opens stores of the URL's scheme */
-async function kindOfStore(url: string): Promise<StoreKind> {
-  const { findStoreKind } = await import("./load-parts.ts");
-  const scheme = url.slice(0, url.indexOf(":"));
-  const kind = findStoreKind(scheme);
-  if (kind === undefined)
-    throw new Error(`this build has no store for ${scheme}: URLs; expected a store.url of sqlite:PATH`);
-  return kind;
+  const { kindOfStore } = await import("./load-parts.ts");
+  return kindOfStore(url).inspect({ url, parts });
 }

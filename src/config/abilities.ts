@@ -94,7 +94,8 @@ function* needsIn(declared: z.core.$ZodType, value: unknown, place: Place): Iter
   if (needs !== undefined && ability !== undefined) {
     const found = Array.isArray(value)
       ? `has ${value.length} entries`
-      : `is ${JSON.stringify(notesOf(schema).view?.(value))}`;
+      : // The view has no secret.
+        `is ${JSON.stringify(notesOf(schema).view?.(value))}`;
     yield { ability, otherwise: needs.otherwise, found, place };
   }
   if (schema instanceof z.ZodObject && isTable(value)) {

@@ -6,8 +6,9 @@ import { jobSchema } from "./jobs.ts";
 import { changesIf, fixed, fixedPresence, neverRemoved } from "./reload.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { bearerTokens, integer, pemFile, seconds, u64 } from "./value-types.ts";
-import { bindAddress, storeUrl } from "./web-types.ts";
+import { bindAddress, SQLITE_URL, storeAbility, storeUrl } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
+import { needs } from "./wrong-value.ts";
 import { jobPricingSchema, x402Schema } from "./x402.ts";
 
 /*
@@ -21,7 +22,7 @@ const listenerTokens = () => neverRemoved(bearerTokens().optional());
 
 const store = z.object({
   /** `sqlite:PATH` or `postgres://…`. A relative path is relative to the working directory. */
-  url: storeUrl().default("sqlite:jobgate.db"),
+  url: needs({ abilityFor: storeAbility, otherwise: SQLITE_URL }, storeUrl()).default("sqlite:jobgate.db"),
   /** Unfinished JobCalls, over all replicas, above which new work is refused. */
   maxPending: fixed(integer(1, 1_000_000_000).default(100_000)),
 });

@@ -146,6 +146,15 @@ export const storeUrl = () =>
     },
   );
 
+/** What a build without parts expects. */
+export const SQLITE_URL = "a store.url of sqlite:PATH";
+
+/** Returns the ability to open the store of a URL; undefined if the core opens it. */
+export function storeAbility(url: string): string | undefined {
+  const scheme = url.slice(0, url.indexOf(":"));
+  return scheme === "sqlite" ? undefined : `store for ${scheme}: URLs`;
+}
+
 /** Checks whether two URLs of a Postgres store differ only in user and password. */
 function isSamePlace(used: string, next: string): boolean {
   const arePostgres = [used, next].every((url) => url.startsWith("postgres"));

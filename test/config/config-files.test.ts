@@ -159,6 +159,6 @@ test("The value of a variable is checked and never quoted", async () => {
   const [mistake] = await mistakesOf(toml, { env: { STORE: "redis://:hunter2@host" } });
   expect(mistake?.place).toBe("jobgate.toml:2 store.url");
   expect(mistake?.message).not.toContain("hunter2");
-  const result = await loadFiles(toml, { env: { STORE: "postgres://u:p@host/db" } });
-  expect(result.ok && result.config.store.url).toBe("postgres://u:p@host/db");
+  const result = await loadFiles(toml, { env: { STORE: "sqlite:/srv/jobs.db" } });
+  expect(result.ok && result.config.store.url).toBe("sqlite:/srv/jobs.db");
 });

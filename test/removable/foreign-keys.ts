@@ -34,6 +34,8 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
   ];
 }
 
+const STORE_REFUSAL = "this build has no store for postgres: URLs; expected a store.url of sqlite:PATH";
+
 /** Keys of the core that need an ability of a part. */
 const NEEDS: Readonly<Record<string, ForeignKeys>> = {
   failover: {
@@ -43,6 +45,14 @@ const NEEDS: Readonly<Record<string, ForeignKeys>> = {
   refunds: {
     toml: '[x402]\n[[jobs]]\njob_index = 0\non_failure = "refund"\n',
     refusals: ['on_failure: is "refund", and this build has no refunds; expected "keep"'],
+  },
+  "store for postgres: URLs": {
+    toml: '[store]\nurl = "postgres://jobgate:hunter2@127.0.0.1/jobgate"\n',
+    refusals: [STORE_REFUSAL],
+  },
+  "store for postgresql: URLs": {
+    toml: '[store]\nurl = "postgresql://127.0.0.1/jobgate"\n',
+    refusals: [STORE_REFUSAL.replaceAll("postgres:", "postgresql:")],
   },
   "pricing engine": {
     toml: '[x402]\nprice_source = "engine"\n[[jobs]]\njob_index = 0\nprice = "engine"\n',
@@ -76,12 +86,5 @@ function keysAt(
 async function keysOf(name: string): Promise<PartKeys> {
   if (name === ALL) return partKeys();
   const face = join(ROOT, "src/parts", name, "part.ts");
-  if (!existsSync(face)) return { tables: [], entries: [], methods: [], abilities: new Set() };
-  const { table, entries, tokenMethod, ability } = ((await import(face)) as { part: Part }).part;
-  return {
-    tables: [table ?? []].flat(),
-    entries: entries ? [entries] : [],
-    methods: tokenMethod ? [tokenMethod] : [],
-    abilities: new Set(ability ? [ability] : []),
-  };
+  return partKeys(existsSync(face) ? [((await import(face)) as { part: Part }).part] : []);
 }

@@ -14,8 +14,6 @@ const SOURCES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"]
 const LEFT_OUT = [".git", "dist", "node_modules"];
 
 const CORE_CONFIG = `
-[store]
-url = "sqlite:core.db"
 [runner]
 bind_address = "127.0.0.1:0"
 [operator]

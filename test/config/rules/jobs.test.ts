@@ -96,7 +96,8 @@ test("Jobs without [x402] are not sold, which is a warning", async () => {
 
 test("A build refuses values that need a part which the build does not have", async () => {
   const engine = GATEWAY.replace("[x402]", '[x402]\nprice_source = "engine"');
-  const toml = `${engine}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"\nprice = "engine"')}`;
+  const store = '[store]\nurl = "postgres://jobgate:hunter2@127.0.0.1/jobgate"\n';
+  const toml = `${engine}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"\nprice = "engine"')}${store}`;
   const parts = { tables: [], entries: [], methods: [], abilities: new Set<string>() };
   const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
   expect(result.ok ? [] : result.mistakes).toMatchObject([
@@ -111,6 +112,11 @@ test("A build refuses values that need a part which the build does not have", as
     {
       keyPath: "jobs[0].price",
       message: 'is "engine", and this build has no pricing engine; expected dollars',
+    },
+    {
+      keyPath: "store.url",
+      message:
+        'is "postgres://127.0.0.1/jobgate", and this build has no store for postgres: URLs; expected a store.url of sqlite:PATH',
     },
   ]);
 });
