@@ -126,15 +126,15 @@ class ShapeCheck {
     for (const [key, item] of Object.entries(value)) {
       if (known.includes(key)) continue;
       const suggestion = closestWord(key, known);
-      const hint =
-        suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
       const isOfTable = [item].flat().some(isTable);
+      const at = place.at(key);
+      const path = at.path.filter((part) => typeof part === "string").join(".");
       // A part that was deleted from this build may have had the table, or the key that resembles no other.
-      const found =
+      const absent =
         isOfTable || suggestion === undefined
-          ? `is not a known key: this build has no ${isOfTable ? "table" : "key"} ${key}`
-          : "is not a known key";
-      place.at(key).report(`${found}; ${hint}`, suggestion);
+          ? `: this build has no ${isOfTable ? "table" : "key"} ${path}; expected one of ${known.join(", ")}`
+          : "";
+      at.report(`is not a known key${absent}${suggestion ? `; did you mean ${suggestion}?` : ""}`, suggestion);
     }
     const checked: Record<string, unknown> = {};
     for (const [i, name] of names.entries()) {

@@ -82,12 +82,15 @@ export function describeWrong(
   origin?: string,
 ): { readonly found: string; readonly hint: string; readonly suggestion?: string | undefined } {
   const notes = notesOf(schema);
-  const part = isScalar(value) ? notes.shown?.(String(value)) : undefined;
+  const part = isScalar(value) ? notes.shown?.(literalText(value)) : undefined;
   const shown = part === undefined || origin !== undefined || mayBeSecret(part) ? undefined : part;
   const isText = typeof value === "string" && value !== "";
   const [reason, ownHint] = (isText && notes.fault?.(value)?.split("; ")) || [];
-  const found = isText ? foundText(value, shown, reason) : `is ${foundLiteral(value, shown)}`;
   const near = shown === undefined || ownHint !== undefined ? undefined : nearestValid(schema, value, notes);
+  const isFloat = typeof value === "number" && typeof near === "bigint";
+  const found = isText
+    ? foundText(value, shown, reason)
+    : `is ${foundLiteral(value, shown)}${isFloat ? ", which is a float" : ""}`;
   const hint = ownHint ?? `expected ${expected(schema)}`;
   return {
     found: origin === undefined ? found : `${found} (${origin})`,
@@ -124,6 +127,15 @@ function foundLiteral(value: unknown, shown: string | undefined): string {
   return value === "" ? kindOf(value) : (shown ?? kindOf(value));
 }
 
+/** Returns a number as TOML spells it, and any other value as text. */
+function literalText(value: string | number | bigint | boolean): string {
+  if (typeof value !== "number") return String(value);
+  return String(value)
+    .replace("Infinity", "inf")
+    .replace("NaN", "nan")
+    .replace(/^-?[0-9]+$/, "$&.0");
+}
+
 function isScalar(value: unknown): value is string | number | bigint | boolean {
   return ["string", "number", "bigint", "boolean"].includes(typeof value);
 }
@@ -150,7 +162,7 @@ function nearestValid(
   { near }: ValueNotes<unknown>,
 ): string | number | bigint | boolean | undefined {
   const text = String(value).trim();
-  const candidates = [text, ...unquoted(text), text.toLowerCase(), ...(near?.(text) ?? [])];
+  const candidates = [...unquoted(text), text, text.toLowerCase(), ...(near?.(text) ?? [])];
   return candidates.find((one) => one !== undefined && z.safeParse(schema, one).success);
 }
 
@@ -162,6 +174,6 @@ function unquoted(text: string): (bigint | number | boolean)[] {
 }
 
 function spelled(near: string | number | bigint | boolean, value: unknown): string {
-  if (typeof near !== "string") return `${near} without quotes`;
+  if (typeof near !== "string") return typeof value === "string" ? `${near} without quotes` : String(near);
   return typeof value !== "string" && near === String(value) ? `${quoted(near)} in quotes` : quoted(near);
 }

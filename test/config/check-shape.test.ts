@@ -19,19 +19,27 @@ testMistakes([
     promise: "An unknown key that resembles no known one lists them all",
     toml: "[operator]\nzzzzzzzzzzzz = 1 #!",
     keyPath: "operator.zzzzzzzzzzzz",
-    message: /this build has no key zzzzzzzzzzzz; expected one of bind_address, token/,
+    message: /this build has no key operator.zzzzzzzzzzzz; expected one of bind_address, token$/,
   },
   {
     promise: "A table that no part of this build reads is a mistake",
     toml: "[x402.discounts] #!\npercent = 1",
     keyPath: "x402.discounts",
-    message: /^is not a known key: this build has no table discounts; expected one of bind_address, /,
+    message: /^is not a known key: this build has no table x402.discounts; expected one of bind_address, /,
+  },
+  {
+    promise: "An unknown table in an entry of a list is a mistake that names it and the keys of the entry",
+    toml: '[[x402.facilitators]]\nurl = "https://a.example"\nauth.header.x-key = "hunter2" #!',
+    keyPath: "x402.facilitators[0].auth.header",
+    message:
+      /^is not a known key: this build has no table x402.facilitators.auth.header; expected one of headers(, \w+)*; did you mean headers\?$/,
+    suggestion: "headers",
   },
   {
     promise: "A misspelt table is a mistake that suggests the table",
     toml: "[stoer] #!\nmax_pending = 1",
     keyPath: "stoer",
-    message: /^is not a known key: this build has no table stoer; did you mean store\?$/,
+    message: /^is not a known key: this build has no table stoer; expected one of .*; did you mean store\?$/,
     suggestion: "store",
   },
   {

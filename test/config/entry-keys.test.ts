@@ -84,7 +84,7 @@ test("A mistake in keys of a part is the only one, and mistakes of the core name
 
 test("Without its part a key is refused", async () => {
   await expect(load(`${UNRATED}bees.count = 8\n`, [])).rejects.toThrow(
-    "x402.accepted_tokens[0].bees is not a known key: this build has no table bees; expected one of ",
+    "x402.accepted_tokens[0].bees is not a known key: this build has no table x402.accepted_tokens.bees; expected one of ",
   );
 });
 

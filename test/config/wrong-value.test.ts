@@ -88,6 +88,12 @@ describe("A mistake says which value is wrong, what is wrong with it, and what w
     ["wei", values.wei(), 1000n, /^is 1000; .*; did you mean "1000" in quotes\?$/],
     ["an integer", values.integer(1, 5), "3", /^is "3"; .*; did you mean 3 without quotes\?$/],
     ["an integer", values.integer(1, 5), 6n, /^is 6; expected an integer from 1 to 5$/],
+    ["an integer", values.u64(), 1, /^is 1\.0, which is a float; expected an integer .*; did you mean 1\?$/],
+    ["an integer", values.integer(1, 5), 6, /^is 6\.0; expected an integer from 1 to 5$/],
+    ["wei", values.wei(), 1, /^is 1\.0; .*; did you mean "1" in quotes\?$/],
+    ["seconds", values.seconds(0), Number.POSITIVE_INFINITY, /^is inf; expected a number of seconds/],
+    ["seconds", values.seconds(0), Number.NaN, /^is nan; expected a number of seconds/],
+    ["days", values.days(), Number.NEGATIVE_INFINITY, /^is -inf; expected a number of days/],
     [
       "a word",
       values.oneOf(["public_paid", "disabled"]),

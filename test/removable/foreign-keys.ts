@@ -78,7 +78,8 @@ function keysAt(
   return {
     toml: `${paths.map(line).join("\n")}\n`,
     refusals: paths.map(
-      (path) => `: ${entry}${path}: is not a known key: this build has no ${what} ${path.split(".").at(-1)};`,
+      (path) =>
+        `: ${entry}${path}: is not a known key: this build has no ${what} ${entry.replace("[0]", "")}${path};`,
     ),
   };
 }

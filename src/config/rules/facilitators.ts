@@ -57,6 +57,10 @@ function checkRemote(table: FacilitatorTable, i: number, claims: EntryClaims, pl
   checkHttps(urlPlace, url);
   if (auth === undefined) return;
   const { headers = {} } = auth;
+  const isOfPart = claims.of("x402.facilitators.auth", i) !== undefined;
+  const partKeys = claims.alternatives("x402.facilitators.auth");
+  if (Object.keys(headers).length === 0 && !isOfPart && !place.at("auth").hasMistake)
+    place.at("auth").report(`is empty; expected ${["headers", ...partKeys].join(" or ")}`);
   const headerNames = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
   for (const name of Object.keys(headers)) {
     if (!OWN_HEADERS.has(name.toLowerCase())) continue;
@@ -65,14 +69,9 @@ function checkRemote(table: FacilitatorTable, i: number, claims: EntryClaims, pl
       .report(`is set by jobgate; expected a header other than ${[...OWN_HEADERS].join(", ")}`);
   }
   const hasUrlCredentials = url !== undefined && new URL(url).username !== "";
-  const isOfPart = claims.of("x402.facilitators.auth", i) !== undefined;
   const ways = [hasUrlCredentials, headerNames.has("authorization"), isOfPart];
   if (ways.filter(Boolean).length > 1) {
-    const known = [
-      "the URL's credentials",
-      "headers.Authorization",
-      ...claims.alternatives("x402.facilitators.auth"),
-    ];
+    const known = ["the URL's credentials", "headers.Authorization", ...partKeys];
     place.at("auth").report(`sets the Authorization header twice; expected only one of ${known.join(", ")}`);
   }
 }

@@ -63,6 +63,18 @@ testMistakes([
     message: /same facilitator as x402.facilitators\[0\]/,
   },
   {
+    promise: "A table of credentials without any is a mistake that names the kinds",
+    toml: file(`${REMOTE}auth = {} #!\n`),
+    keyPath: at(".auth"),
+    message: /^is empty; expected headers( or \w+)*$/,
+  },
+  {
+    promise: "A table of headers without any is a mistake",
+    toml: file(`${REMOTE}auth.headers = {} #!\n`),
+    keyPath: at(".auth"),
+    message: /^is empty; expected headers/,
+  },
+  {
     promise: "Two credentials for one Authorization header are a mistake",
     toml: file(`${REMOTE.replace("//", "//user:hunter2@")}auth.headers = { authorization = "hunter2" } #!\n`),
     keyPath: at(".auth"),
