@@ -1,5 +1,6 @@
 import { privateKeyToAddress } from "viem/accounts";
 import { readChainId } from "../../chain/chain-client.ts";
+import { coinOf } from "../../chain/coins.ts";
 import { asNumber, Rpc } from "../../chain/rpc.ts";
 import type { PeerFindings } from "../../config/config.ts";
 import { decimalText } from "../../core/amounts.ts";
@@ -31,7 +32,7 @@ export async function checkChains(
           addresses.map(async (address) => asNumber(await rpc.call("eth_getBalance", [address, "latest"]))),
         );
         const accounts = addresses.map((address, i) =>
-          balanceText(address, balances[i] ?? 0n, minBalanceWei),
+          balanceText(address, balances[i] ?? 0n, { minBalanceWei, coin: coinOf(network) }),
         );
         return { notes: [`local: ${schemes} on ${network}; ${accounts.join(", ")}`], problems: [] };
       } catch (error) {
@@ -47,7 +48,12 @@ export async function checkChains(
   };
 }
 
-function balanceText(address: string, balanceWei: bigint, minBalanceWei: bigint): string {
-  const min = balanceWei < minBalanceWei ? `, less than min_balance ${decimalText(minBalanceWei, 18)}` : "";
-  return `${address} (balance ${decimalText(balanceWei, 18)}${min})`;
+function balanceText(
+  address: string,
+  balanceWei: bigint,
+  { minBalanceWei, coin }: { readonly minBalanceWei: bigint; readonly coin: string },
+): string {
+  const amount = (wei: bigint) => `${decimalText(wei, 18)} ${coin}`;
+  const min = balanceWei < minBalanceWei ? `, less than min_balance ${amount(minBalanceWei)}` : "";
+  return `${address} (balance ${amount(balanceWei)}${min})`;
 }

@@ -28,7 +28,7 @@ test("Notes address and balance of the local facilitator", async () => {
   expect(await check("base-sepolia")).toEqual({
     notes: [
       expect.stringMatching(
-        `^local: exact, upto on eip155:84532; ${address} \\(balance [0-9.]+, less than min_balance 1000000\\)$`,
+        `^local: exact, upto on eip155:84532; ${address} \\(balance [0-9.]+ ETH, less than min_balance 1000000 ETH\\)$`,
       ),
     ],
     problems: [],
