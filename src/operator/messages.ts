@@ -39,15 +39,21 @@ export const REFUND_STATES = {
   declined: RefundState.DECLINED,
 } as const satisfies Record<RefundStateName, RefundState>;
 
-export function toRefund(refund: Refund, decimalsOf: DecimalsOf) {
-  const { network, asset, symbol, amount, payer, attempt, state, decision } = refund;
-  const { reason = "", transaction = "" } = refund;
+/** Why a refund waits while the configuration has no account for refunds. */
+const NO_ACCOUNT = "the configuration has no account for refunds";
+
+/** Makes the message of a refund, whose reason is also why it is not sent at the configuration in use. */
+export function toRefund(refund: Refund, configuration: () => Pick<Config, "x402">) {
+  const { network, asset, symbol, amount, payer, attempt, state, decision, transaction = "" } = refund;
+  const asks = state === "owed" && (!refund.isApproved || isUnproven(refund));
+  const isDue = (state === "owed" && !asks) || state === "sending";
+  const reason = isDue && !configuration().x402?.paysBack ? NO_ACCOUNT : (refund.reason ?? "");
   return {
     ...{ network, asset, symbol, amount, payer, attempt, reason, transaction },
     callId: BigInt(refund.callId),
     state: REFUND_STATES[state],
-    asks: state === "owed" && (!refund.isApproved || isUnproven(refund)),
-    amountText: amountText(amount, symbol, decimalsOf(refund)),
+    asks,
+    amountText: amountText(amount, symbol, decimalsIn(configuration)(refund)),
     createdAt: timestampFromMs(refund.createdAt),
     updatedAt: timestampFromMs(refund.updatedAt),
     ...(decision === undefined ? {} : { decision: toDecision(decision) }),

@@ -128,7 +128,7 @@ export class OperatorApi implements OperatorMethods {
       ...(payment && {
         payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
       }),
-      ...(refund === undefined ? {} : { refund: toRefund(refund, this.#decimalsOf) }),
+      ...(refund === undefined ? {} : { refund: toRefund(refund, this.#sources.configuration) }),
       ...Object.assign({}, ...(await Promise.all(details))),
     };
   }

@@ -6,7 +6,7 @@ import type {
   DeclineRefundRequest,
   ListRefundsRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import { decimalsIn, nameIn, REFUND_STATES, toRefund } from "../../operator/messages.ts";
+import { nameIn, REFUND_STATES, toRefund } from "../../operator/messages.ts";
 import type { OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, notFound, readPage, readSignature } from "../../operator/requests.ts";
 import type { RefundDecision } from "../../store/contract/refund-ledger.ts";
@@ -18,8 +18,7 @@ export function refundMethods(parts: {
   readonly configuration: () => Config;
   readonly logger: Logger;
 }): OperatorMethods {
-  const { store, logger } = parts;
-  const decimalsOf = decimalsIn(parts.configuration);
+  const { store, logger, configuration } = parts;
 
   async function decide(request: ApproveRefundRequest | DeclineRefundRequest, as: RefundDecision["as"]) {
     const { callId } = request;
@@ -29,7 +28,7 @@ export function refundMethods(parts: {
     const { kind, refund } = found;
     if (kind === "decided") {
       logger.warn({ callId: refund.callId, decision: refund.decision }, "refund decided by the operator");
-      return { refund: toRefund(refund, decimalsOf) };
+      return { refund: toRefund(refund, configuration) };
     }
     const why = refund.reason === undefined ? "" : ` (${refund.reason})`;
     const isDue = refund.state === "owed" ? `owed and sent without another approval${why}` : refund.state;
@@ -43,7 +42,7 @@ export function refundMethods(parts: {
       const { items, nextPageToken } = await readPage(request, async (range) => ({
         items: await store.listRefunds({ state, ...range }),
       }));
-      return { refunds: items.map((refund) => toRefund(refund, decimalsOf)), nextPageToken };
+      return { refunds: items.map((refund) => toRefund(refund, configuration)), nextPageToken };
     },
     approveRefund: (request) => decide(request, "approved"),
     declineRefund: (request) => decide(request, "declined"),

@@ -1,5 +1,7 @@
+import type { Logger } from "pino";
 import type { OperatorAddition } from "../../operator/methods.ts";
 import type { Part } from "../../part.ts";
+import type { Store } from "../../store/store.ts";
 import { refundsTable } from "./config.ts";
 
 /** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
@@ -17,7 +19,11 @@ export const part: Part = {
           return { methods: refundMethods({ store, logger, configuration: () => host.config }) };
         },
       };
-      if (config === undefined || sending === undefined) return { operator };
+      if (config === undefined || sending === undefined) {
+        // Counting takes a while in a large store, and nothing waits for it.
+        const warn = async () => void warnOfWaiting(store, logger).catch(() => undefined);
+        return { operator, start: warn, reload: warn };
+      }
       const [{ Refunds }, methods] = sending;
       const tokens = x402?.acceptedTokens ?? [];
       const refunds = new Refunds({ config, methods, tokens, store, logger, telemetry });
@@ -31,3 +37,12 @@ export const part: Part = {
     };
   },
 };
+
+/** Warns of refunds that are owed and not sent, because the process runs without `[x402.refunds]`. */
+async function warnOfWaiting(store: Pick<Store, "totals">, logger: Logger): Promise<void> {
+  const { refunds } = await store.totals();
+  const waiting = refunds.filter(({ state }) => state === "owed" || state === "sending");
+  const count = waiting.reduce((sum, { refunds }) => sum + refunds, 0);
+  if (count > 0)
+    logger.warn({ refunds: count }, "refunds wait: [x402.refunds] was missing when jobgate started");
+}

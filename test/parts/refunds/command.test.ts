@@ -75,7 +75,8 @@ describe("jobgate refunds", () => {
     expect(rowsOf((await run("list", "--limit", "1")).stdout)[0]).toEqual([
       ...[String(asks), "owed", AMOUNT],
       ...[expect.any(String), expect.any(String), expect.stringMatching(/^20/), "-"],
-      "approved by ada: as agreed",
+      // Operators see why it is not sent: the configuration of this jobgate has no [x402.refunds].
+      "approved by ada: as agreed; the configuration has no account for refunds",
     ]);
     expect(await decide("approve", asks)).toMatchObject({
       code: 1,
