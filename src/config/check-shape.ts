@@ -134,7 +134,10 @@ class ShapeCheck {
         isOfTable || suggestion === undefined
           ? `: this build has no ${isOfTable ? "table" : "key"} ${path}; expected one of ${known.join(", ")}`
           : "";
-      at.report(`is not a known key${absent}${suggestion ? `; did you mean ${suggestion}?` : ""}`, suggestion);
+      at.report(
+        `is not a known key${absent}${suggestion ? `; did you mean ${suggestion}?` : ""}`,
+        suggestion,
+      );
     }
     const checked: Record<string, unknown> = {};
     for (const [i, name] of names.entries()) {

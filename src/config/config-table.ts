@@ -149,9 +149,12 @@ export function withTables<Schema extends z.ZodType>(schema: Schema, tables: rea
   return tables.reduce((whole, { parent, keys, paths }) => {
     const shape = shapeAt(whole, parent);
     if (shape === undefined)
-      throw new Error(`a part has ${paths.join(", ")} in what is not a table; expected EntryKeys for an array`);
+      throw new Error(
+        `a part has ${paths.join(", ")} in what is not a table; expected EntryKeys for an array`,
+      );
     const twice = Object.keys(keys).findIndex((key) => key in shape);
-    if (twice >= 0) throw new Error(`a part has ${paths[twice]}, which is a key already; expected another key`);
+    if (twice >= 0)
+      throw new Error(`a part has ${paths[twice]}, which is a key already; expected another key`);
     return withKeys(whole, parent, keys) as Schema;
   }, schema);
 }

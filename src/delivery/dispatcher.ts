@@ -13,7 +13,7 @@ import type {
   WorkQueue,
 } from "../store/contract/work-queue.ts";
 import { BackgroundRequests } from "./background-requests.ts";
-import { Claimer } from "./claimer.ts";
+import { ClaimRounds } from "./claim-rounds.ts";
 import { DueWatcher } from "./due-watcher.ts";
 import { LeaseTable, type OutLease } from "./lease-table.ts";
 import { LeaseWatch } from "./lease-watch.ts";
@@ -43,7 +43,6 @@ export class Dispatcher {
   /** Length of each lease that it gives out. */
   readonly leaseMs: number;
   readonly #workQueue: WorkQueue;
-  readonly #maxAttempts: number;
   readonly #clock: Clock;
   readonly #wallClock: Clock;
   readonly #logger: Logger;
@@ -54,10 +53,9 @@ export class Dispatcher {
   readonly #leaseWatch: LeaseWatch | undefined;
   readonly #dueWatcher: DueWatcher;
   readonly #stopListening: () => void;
-  /** Claimers by job filter. */
-  readonly #claimers = new Map<string, Claimer>();
-  /** Open streams and their claimers, the longest connected first. */
-  readonly #streams = new Map<Subscription, Claimer>();
+  readonly #rounds: ClaimRounds;
+  /** Open streams, the longest connected first. */
+  readonly #streams = new Set<Subscription>();
   readonly #background: BackgroundRequests;
   #ending = false;
 
@@ -77,7 +75,6 @@ export class Dispatcher {
     const { workQueue, clock, wallClock, logger, observer = UNOBSERVED } = options;
     this.#workQueue = workQueue;
     this.leaseMs = options.leaseMs;
-    this.#maxAttempts = options.maxAttempts;
     this.#clock = clock;
     this.#wallClock = wallClock;
     this.#logger = logger;
@@ -109,13 +106,20 @@ export class Dispatcher {
       workQueue,
       retry: { maxAttempts: options.maxAttempts, backoff: options.backoff },
       logger,
-      onReady: (wake) => this.#wakeAll(wake),
+      onReady: (wake) => this.#rounds.wake(wake),
       onDelayed: () => this.#dueWatcher.expect(clock() + BACKOFF_LOOK_MS),
     });
-    this.#stopListening = workQueue.onWork(() => this.#wakeAll());
+    this.#rounds = new ClaimRounds({
+      terms: { workQueue, leaseMs: this.leaseMs, maxAttempts: options.maxAttempts, clock },
+      logger,
+      deliver: (...claimed) => this.#deliver(...claimed),
+      // No runner has seen it.
+      giveBack: (call) => this.#background.release(call, { excused: true }),
+    });
+    this.#stopListening = workQueue.onWork(() => this.#rounds.wake());
     this.#dueWatcher = new DueWatcher({
       workQueue,
-      onDue: () => this.#wakeAll({ suspects: true }),
+      onDue: () => this.#rounds.wake({ suspects: true }),
       onOverdue: () => this.#background.expireLeases(),
       clock,
       logger,
@@ -125,20 +129,17 @@ export class Dispatcher {
   /** Opens a stream. @returns undefined while streams are being ended */
   subscribe(request: SubscribeRequest, sink: CallSink): Subscription | undefined {
     if (this.#ending) return undefined;
-    const jobIds = [...new Set(request.jobIds)].sort((left, right) => (left < right ? -1 : 1));
-    const claimer = this.#claimers.get(jobIds.join()) ?? this.#newClaimer(jobIds);
-    this.#claimers.set(claimer.key, claimer);
     const subscription = new Subscription({
       request,
       sink,
       connectedSince: this.#wallClock(),
-      onRoom: () => claimer.roomFreed(),
+      onRoom: () => this.#rounds.roomFreed(),
       onSent: (lease) => this.#ackSent(lease),
       onLate: (lease) => this.#letGo(lease, { excused: true }),
       clock: this.#clock,
     });
-    this.#streams.set(subscription, claimer);
-    claimer.add(subscription);
+    this.#streams.add(subscription);
+    this.#rounds.add(subscription, request.jobIds);
     return subscription;
   }
 
@@ -147,15 +148,8 @@ export class Dispatcher {
    * @param options `excused` when the runner has not begun any of them
    */
   unsubscribe(subscription: Subscription, { excused } = { excused: false }): void {
-    const claimer = this.#streams.get(subscription);
-    if (claimer === undefined) return;
-    this.#streams.delete(subscription);
-    claimer.remove(subscription);
-    if (claimer.isEmpty()) {
-      claimer.stop();
-      this.#claimers.delete(claimer.key);
-      this.#background.add(claimer.idle());
-    }
+    if (!this.#streams.delete(subscription)) return;
+    this.#rounds.remove(subscription);
     const { written, unwritten } = subscription.close();
     for (const lease of unwritten) this.#letGo(lease, { excused: true });
     for (const lease of written) if (lease.pendingRequests === 0) this.#letGo(lease, { excused });
@@ -163,7 +157,7 @@ export class Dispatcher {
 
   /** Describes every open stream, the longest connected first. */
   report(): RunnerReport[] {
-    return [...this.#streams.keys()].map((subscription) => subscription.report());
+    return [...this.#streams].map((subscription) => subscription.report());
   }
 
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<LeaseOutcome> {
@@ -182,7 +176,7 @@ export class Dispatcher {
 
   async retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome> {
     const outcome = await this.#finish(lease, (held) => this.#workQueue.retry(held, retry));
-    if (retry.delayMs === 0) this.#wakeAll();
+    if (retry.delayMs === 0) this.#rounds.wake();
     else this.#dueWatcher.expect(this.#clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
     return outcome;
   }
@@ -227,8 +221,8 @@ export class Dispatcher {
     this.#ending = true;
     this.#stopListening();
     this.#dueWatcher.stop();
-    for (const claimer of this.#claimers.values()) claimer.stop();
-    for (const subscription of this.#streams.keys()) {
+    this.#rounds.stop();
+    for (const subscription of this.#streams) {
       for (const lease of subscription.shutDown()) this.#letGo(lease, { excused: true });
     }
     for (const lease of this.#leases.all()) if (lease.renewedElsewhere) this.#leaveToOthers(lease);
@@ -236,33 +230,13 @@ export class Dispatcher {
 
   /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and stops using the store. */
   async drain(drainMs: number): Promise<void> {
-    for (const claimer of this.#claimers.values()) this.#background.add(claimer.idle());
+    this.#background.add(this.#rounds.idle());
     await this.#leases.whenEmpty(drainMs);
     await this.#leaseWatch?.stop();
     for (const lease of this.#leases.all()) this.#letGo(lease, { excused: true });
-    // A claim still in progress adds the releases of the JobCalls that it brings.
+    // A round still in progress adds the releases of the JobCalls that it brings.
     await this.#background.idle();
     this.#leases.stop();
-  }
-
-  #newClaimer(jobIds: readonly bigint[]): Claimer {
-    return new Claimer({
-      workQueue: this.#workQueue,
-      jobIds,
-      leaseMs: this.leaseMs,
-      maxAttempts: this.#maxAttempts,
-      logger: this.#logger,
-      clock: this.#clock,
-      deliver: (...claimed) => this.#deliver(...claimed),
-      // No runner has seen these.
-      giveBack: (calls) => {
-        for (const call of calls) this.#background.release(call, { excused: true });
-      },
-    });
-  }
-
-  #wakeAll(options?: { readonly suspects: boolean }): void {
-    for (const claimer of this.#claimers.values()) claimer.wake(options);
   }
 
   #deliver(call: ClaimedCall, expiresAt: number, subscription: Subscription): void {

@@ -62,7 +62,10 @@ test("Without its part a table is refused", async () => {
 
 test("Keys of a part in an array, in no table, or in place of a key, are refused by the table's name", async () => {
   const keysIn = (parent: readonly string[], key = "honey") =>
-    load("", [inX402, ConfigTable.of({ in: parent, keys: { [key]: integer(1, 9) }, complete: () => undefined })]);
+    load("", [
+      inX402,
+      ConfigTable.of({ in: parent, keys: { [key]: integer(1, 9) }, complete: () => undefined }),
+    ]);
   await expect(keysIn(["x402", "acceptedTokens"])).rejects.toThrow(
     "a part has x402.accepted_tokens.honey in what is not a table; expected EntryKeys for an array",
   );

@@ -30,7 +30,9 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
         `transfer_method: is "${method.name}"; expected "eip3009" (the transfer methods of this build)`,
       ],
     })),
-    ...[...abilities, ...tables.flatMap(({ gives }) => gives?.ability ?? [])].map((ability) => needOf(ability)),
+    ...[...abilities, ...tables.flatMap(({ gives }) => gives?.ability ?? [])].map((ability) =>
+      needOf(ability),
+    ),
   ];
 }
 

@@ -6,11 +6,7 @@ import type { X402Table } from "../x402.ts";
 import { checkHttps } from "./urls.ts";
 
 /** Checks who verifies and settles: one `facilitator_url`, or a list. Parts check the entries that they claim. */
-export function checkFacilitators(
-  x402: X402Table,
-  claims: EntryClaims,
-  place: Place,
-): void {
+export function checkFacilitators(x402: X402Table, claims: EntryClaims, place: Place): void {
   const { facilitatorUrl, facilitators, acceptedTokens } = x402;
   const urlPlace = place.at("facilitator_url");
   const listPlace = place.at("facilitators");

@@ -6,7 +6,10 @@ import type { StoreStatus } from "../../store/store.ts";
  * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
  * while its store is not writable or once it is stopping. A full queue is ready: runners still empty it.
  */
-export function healthRoutes(status: () => StoreStatus, isStopping: () => boolean): ReadonlyMap<string, MethodHandlers> {
+export function healthRoutes(
+  status: () => StoreStatus,
+  isStopping: () => boolean,
+): ReadonlyMap<string, MethodHandlers> {
   const readiness = () => (isStopping() ? notReady("jobgate is shutting down") : storeReadiness(status()));
   return new Map([
     ["/healthz", healthHandlers(() => textResponse(200, "ok"))],

@@ -216,10 +216,13 @@ test("A changed target gets the JobCalls from then on, and the old one finishes 
   await until(() => server.runners().length === 1);
 });
 
-test("A subscribed runner and a target share a job", async () => {
+test.each([
+  ["all jobs", []],
+  ["the job", [7n]],
+])("A subscribed runner and a target of %s share a job", async (_, jobIds) => {
   const target = await startTarget(() => undefined);
-  const { accept, connect } = await startPush([{ url: target.url, concurrency: 2 }]);
-  const stream = await connect().subscribe({ maxInFlight: 2 });
+  const { accept, connect } = await startPush([{ url: target.url, concurrency: 4, jobIds }]);
+  const stream = await connect().subscribe({ maxInFlight: 4 });
   await Promise.all(Array.from({ length: 4 }, () => accept()));
   await until(() => target.requests.length === 2 && stream.calls.length === 2);
   expect(

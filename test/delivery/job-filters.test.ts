@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import type { Store } from "../../src/store/store.ts";
+import { until } from "../helpers/until.ts";
+import { ackEverything, openStoreForTest, startDelivery } from "./harness.ts";
+
+const [JOB, OTHER] = [7n, 8n];
+
+test("Streams with and without job_ids share the work in turn, whether it comes at once or one by one", async () => {
+  const { accept, connect } = await startDelivery();
+  const streams = [
+    await connect().subscribe(),
+    await connect().subscribe({ jobIds: [JOB] }),
+    await connect().subscribe({ jobIds: [JOB, OTHER] }),
+  ];
+  const counts = () => streams.map(({ calls }) => calls.length);
+  await Promise.all(Array.from({ length: 12 }, () => accept({ jobId: JOB })));
+  await until(() => counts().reduce((sum, count) => sum + count) === 12);
+  expect(counts()).toEqual([4, 4, 4]);
+  for (let index = 0; index < 9; index++) await accept({ jobId: JOB });
+  await until(() => counts().reduce((sum, count) => sum + count) === 21);
+  expect(counts()).toEqual([7, 7, 7]);
+});
+
+test("A stream that could take all the work leaves a share to a stream with job_ids", async () => {
+  const { accept, connect } = await startDelivery();
+  const all = await connect().subscribe({ maxInFlight: 10 });
+  const some = await connect().subscribe({ maxInFlight: 10, jobIds: [JOB] });
+  await Promise.all(Array.from({ length: 10 }, () => accept({ jobId: JOB })));
+  await until(() => all.calls.length + some.calls.length === 10);
+  expect([all.calls.length, some.calls.length]).toEqual([5, 5]);
+});
+
+test("A stream with job_ids gets no other job from claims that are shared", async () => {
+  const { accept, connect } = await startDelivery();
+  const all = await connect().subscribe();
+  const some = await connect().subscribe({ jobIds: [JOB] });
+  await Promise.all(Array.from({ length: 10 }, (_, index) => accept({ jobId: index < 4 ? JOB : OTHER })));
+  await until(() => all.calls.length + some.calls.length === 10);
+  expect(new Set(some.calls.map(({ jobId }) => jobId))).toEqual(new Set([JOB]));
+  expect(some.calls.length).toBeGreaterThanOrEqual(2);
+});
+
+test("While there is more work than room, every claimed JobCall finds a stream", async () => {
+  const store = await openStoreForTest();
+  let givenBack = 0;
+  const counting: Store = {
+    ...store,
+    release: (...release) => {
+      givenBack++;
+      return store.release(...release);
+    },
+  };
+  const { accept, connect } = await startDelivery({ store: counting });
+  await Promise.all(
+    Array.from({ length: 300 }, (_, index) => accept({ jobId: index % 3 === 0 ? JOB : OTHER })),
+  );
+  const runners = [connect(), connect()] as const;
+  const all = await runners[0].subscribe({ maxInFlight: 4 });
+  const some = await runners[1].subscribe({ maxInFlight: 3, jobIds: [JOB] });
+  const done = [ackEverything(runners[0], all), ackEverything(runners[1], some)];
+  await until(() => done.reduce((sum, { size }) => sum + size, 0) === 300);
+  expect(givenBack).toBe(0);
+});
