@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startJobgate } from "../test/helpers/jobgate-process.ts";
 import { jobgateProgram, type ProgramSource } from "../test/helpers/jobgate-program.ts";
+import { CLOSED_FACILITATOR, SALES_CONFIG, WEBHOOKS_CONFIG } from "../test/helpers/small-configs.ts";
 import { percentile } from "./load.ts";
 import type { Tree } from "./trees.ts";
 
@@ -13,41 +14,11 @@ const [SOON_MS, LATER_MS] = [2_000, 60_000];
 /** Unit of CPU times in /proc. */
 const TICK_MS = 10;
 
-const WEBHOOKS = `
-service_id = 1
-runner.bind_address = "127.0.0.1:0"
-operator.bind_address = "127.0.0.1:0"
-[webhooks]
-bind_address = "127.0.0.1:0"
-[[webhooks.endpoints]]
-path = "/hooks/bench"
-job_id = 1
-`;
-
-const SALES = `${WEBHOOKS}
-[[jobs]]
-job_index = 0
-name = "capitals"
-mode = "public_paid"
-price = "$0.01"
-[x402]
-bind_address = "127.0.0.1:0"
-public_url = "http://127.0.0.1:8402"
-[[x402.accepted_tokens]]
-token = "USDC"
-network = "base-sepolia"
-pay_to = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-rpc_url = "http://127.0.0.1:9"
-`;
-
 /** Configurations by what they run. Nothing answers at their addresses. */
 const CONFIGS: Readonly<Record<string, string>> = {
-  "webhooks alone": WEBHOOKS,
-  "a paid job": `${SALES}
-[[x402.facilitators]]
-url = "http://127.0.0.1:9"
-`,
-  "most parts": `${SALES}
+  "webhooks alone": WEBHOOKS_CONFIG,
+  "a paid job": `${SALES_CONFIG}${CLOSED_FACILITATOR}`,
+  "most parts": `${SALES_CONFIG}
 [[x402.facilitators]]
 local = true
 signer = { private_key = "0x${"5e".repeat(32)}" }
@@ -87,7 +58,9 @@ export async function benchStart(trees: readonly Tree[]): Promise<void> {
         await jobgate.stop();
       }
     }
-    const laterMb = await Promise.all(trees.map((tree) => megabytesLater(tree, config)));
+    // One after the other: garbage is collected later while another program works.
+    const laterMb: number[] = [];
+    for (const tree of trees) laterMb.push(await megabytesLater(tree, config));
     console.log(`\nStart with ${what}`);
     console.table(
       trees.map(({ name }, i) => ({

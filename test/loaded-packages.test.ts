@@ -4,35 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { startJobgate } from "./helpers/jobgate-process.ts";
-
-const WEBHOOKS = `
-service_id = 1
-runner.bind_address = "127.0.0.1:0"
-operator.bind_address = "127.0.0.1:0"
-[webhooks]
-bind_address = "127.0.0.1:0"
-[[webhooks.endpoints]]
-path = "/hooks/alerts"
-job_id = 30
-auth = "none"
-`;
-
-const SALES = `${WEBHOOKS}
-[x402]
-bind_address = "127.0.0.1:0"
-public_url = "https://operator.example.com"
-facilitator_url = "http://127.0.0.1:9"
-[[x402.accepted_tokens]]
-token = "USDC"
-network = "base-sepolia"
-pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-rpc_url = "http://127.0.0.1:9"
-[[jobs]]
-job_index = 0
-name = "capitals"
-mode = "public_paid"
-price = "$0.01"
-`;
+import { CLOSED_FACILITATOR, SALES_CONFIG, WEBHOOKS_CONFIG } from "./helpers/small-configs.ts";
 
 /** Libraries that wait for the first call of the operator's API, the first request to a push target or callback, Postgres. */
 const NEVER_AT_START = ["@connectrpc/connect", "@connectrpc/connect-node", "pg", "undici"];
@@ -67,13 +39,13 @@ async function packagesLoadedBy(config: string): Promise<string[]> {
 }
 
 test("A gateway with webhooks alone loads nothing of what sells jobs, and no library before it is used", async () => {
-  const loaded = await packagesLoadedBy(WEBHOOKS);
+  const loaded = await packagesLoadedBy(WEBHOOKS_CONFIG);
   expect(loaded).toContain("@grpc/grpc-js");
   expect(loaded.filter((name) => [...NEVER_AT_START, ...FOR_SALES].includes(name))).toEqual([]);
 });
 
 test("A gateway that sells jobs loads no library before it is used", async () => {
-  const loaded = await packagesLoadedBy(SALES);
+  const loaded = await packagesLoadedBy(`${SALES_CONFIG}${CLOSED_FACILITATOR}`);
   expect(loaded).toContain("viem");
   expect(loaded.filter((name) => NEVER_AT_START.includes(name))).toEqual([]);
 });

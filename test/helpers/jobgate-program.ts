@@ -14,30 +14,12 @@ import { join } from "node:path";
 import { buildSync, transformSync } from "esbuild";
 import { BUNDLE, MODULES, WORKERS } from "../../bundle.ts";
 import { bundleFolder, ROOT } from "./bundle.ts";
+import { CLOSED_FACILITATOR, SALES_CONFIG } from "./small-configs.ts";
 
 /** A configuration with all that most tests use of jobgate. Nothing answers at its addresses. */
-const WARM_UP_CONFIG = `
-service_id = 1
-runner.bind_address = "127.0.0.1:0"
-operator.bind_address = "127.0.0.1:0"
-[x402]
-bind_address = "127.0.0.1:0"
-public_url = "https://operator.example.com"
-facilitator_url = "http://127.0.0.1:9"
-[[x402.accepted_tokens]]
-token = "USDC"
-network = "base-sepolia"
-pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-rpc_url = "http://127.0.0.1:9"
-[[jobs]]
-job_index = 0
-name = "capitals"
-mode = "public_paid"
-price = "$0.01"
-[webhooks]
-bind_address = "127.0.0.1:0"
+const WARM_UP_CONFIG = `${SALES_CONFIG}${CLOSED_FACILITATOR}
 [[webhooks.endpoints]]
-path = "/hooks/alerts"
+path = "/hooks/signed"
 job_id = 30
 auth = "hmac-sha256"
 secret = "warm-up"

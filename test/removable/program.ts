@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { runJobgate } from "../commands/run-jobgate.ts";
 import { startJobgate } from "../helpers/jobgate-process.ts";
+import { WEBHOOKS_CONFIG } from "../helpers/small-configs.ts";
 import { foreignKeys } from "./foreign-keys.ts";
 import { ALL, LISTS, partsOf, ROOT, withoutLines } from "./without.ts";
 
@@ -12,19 +13,6 @@ import { ALL, LISTS, partsOf, ROOT, withoutLines } from "./without.ts";
 const SOURCES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"];
 /** Folders that a copy for tests does not have. */
 const LEFT_OUT = [".git", "dist", "node_modules"];
-
-const CORE_CONFIG = `
-[runner]
-bind_address = "127.0.0.1:0"
-[operator]
-bind_address = "127.0.0.1:0"
-[webhooks]
-bind_address = "127.0.0.1:0"
-[[webhooks.endpoints]]
-path = "/hook"
-job_id = 1
-auth = "none"
-`;
 
 /**
  * Builds and starts jobgate in a copy of the sources without a part.
@@ -73,10 +61,10 @@ async function failure(cwd: string, ...args: string[]): Promise<string | undefin
 
 /** Checks and serves a configuration of the core. */
 async function serveProblem(folder: string): Promise<string | undefined> {
-  const { code, output } = await check(folder, CORE_CONFIG);
+  const { code, output } = await check(folder, WEBHOOKS_CONFIG);
   if (code !== 0) return `jobgate check:\n${output}`;
   const listeners = ["runner", "webhooks"];
-  const jobgate = await startJobgate({ from: { builtIn: folder }, config: CORE_CONFIG, listeners });
+  const jobgate = await startJobgate({ from: { builtIn: folder }, config: WEBHOOKS_CONFIG, listeners });
   jobgate.kill();
   const exit = await jobgate.exited;
   await jobgate.stop();
@@ -86,7 +74,7 @@ async function serveProblem(folder: string): Promise<string | undefined> {
 /** @returns what `jobgate check` prints if it accepts a key of the part */
 async function acceptedKeys(name: string, folder: string): Promise<string | undefined> {
   for (const { toml, refusals } of await foreignKeys(name)) {
-    const { code, output } = await check(folder, `${CORE_CONFIG}${toml}`);
+    const { code, output } = await check(folder, `${WEBHOOKS_CONFIG}${toml}`);
     const missing = refusals.filter((refusal) => !output.includes(refusal));
     if (code !== 1 || missing.length > 0) return `no "${missing.join('", no "')}" in:\n${output}`;
   }
