@@ -26,33 +26,7 @@ export interface EndpointRow {
   readonly events: string;
 }
 
-/** Columns of a new row. */
-export const NEW_CALLBACK_COLUMNS = [
-  "event",
-  "call_id",
-  "at",
-  "data",
-  "url",
-  "host",
-  "is_buyers",
-  "due_at",
-  "give_up_at",
-] as const satisfies readonly (keyof CallbackRow)[];
-
-export type NewCallbackRow = Readonly<Pick<CallbackRow, (typeof NEW_CALLBACK_COLUMNS)[number]>>;
-
-/** Columns that change after a row was inserted. */
-export const CHANGED_CALLBACK_COLUMNS = [
-  "state",
-  "attempts",
-  "due_at",
-  "give_up_at",
-  "reason",
-  "ended_at",
-] as const satisfies readonly (keyof CallbackRow)[];
-
-/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
-export const CALLBACK_COLUMN_LIST = [
+export const CALLBACK_COLUMNS = [
   "id",
   "event",
   "call_id",
@@ -61,10 +35,15 @@ export const CALLBACK_COLUMN_LIST = [
   "url",
   "host",
   "is_buyers",
-  ...CHANGED_CALLBACK_COLUMNS,
-]
-  .map((column) => `callbacks.${column}`)
-  .join(", ");
+  "state",
+  "attempts",
+  "due_at",
+  "give_up_at",
+  "reason",
+  "ended_at",
+] as const satisfies readonly (keyof CallbackRow)[];
+
+export const ENDPOINT_COLUMNS = ["url", "host", "events"] as const satisfies readonly (keyof EndpointRow)[];
 
 export function toCallback(row: CallbackRow): Callback {
   return {

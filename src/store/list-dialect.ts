@@ -12,6 +12,8 @@ export interface ListDialect {
   within(index: IndexColumns, range: { readonly before: string; readonly from: string }): string;
   /** SQL order of what {@link within} selects, newest first. */
   newestFirst(index: IndexColumns): string;
+  /** SQL that joins each row before it with rows of a table. @param selected condition, order and limit */
+  ofEach(table: string, selected: string): string;
   /** SQL condition: the bytes contain others. */
   contains(bytes: string, part: string): string;
 }

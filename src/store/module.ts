@@ -1,64 +1,26 @@
 import type { ListDialect, Lookup } from "./list-dialect.ts";
+import type { Change, Reactions } from "./machine/changes.ts";
 import type { Input, Outcome, ReadName, WriteName } from "./operations.ts";
+import type { RowKey, Rows } from "./rows.ts";
 
-export type SqlValue = string | number | null;
-
-/** A table whose rows are found by their key. */
-export interface Table<Row extends ValuesOf<Row>, Key extends keyof Row> {
-  readonly name: string;
-  readonly key: readonly (Key & string)[];
-  /** Columns that are read and written, those of the key included. */
-  readonly columns: readonly (keyof Row & string)[];
-}
-
-type ValuesOf<Row> = { readonly [Column in keyof Row]: SqlValue };
-
-/** A row's key in a table. */
-export interface RowKey {
-  // biome-ignore lint/suspicious/noExplicitAny: the key fits the table, which keyIn checks.
-  readonly table: Table<any, any>;
-  readonly key: Readonly<Record<string, SqlValue>>;
-}
-
-export function keyIn<Row extends ValuesOf<Row>, Key extends keyof Row>(
-  table: Table<Row, Key>,
-  key: Readonly<Pick<Row, Key>>,
-): RowKey {
-  return { table, key: key as RowKey["key"] };
-}
-
-/** Rows of a table that are old. Each step that adds rows deletes more old ones than it adds, so that they never pile up. */
-export interface OldRows {
-  readonly table: string;
-  /** SQL condition. @param before parameter with the time up to which rows are old */
-  readonly where: (dialect: Pick<ListDialect, "schema">, before: string) => string;
-  /** Most rows that are deleted at once. */
-  readonly limit: number;
-}
-
-/** Rows that a step reads and writes, as the steps before it in the commit left them. */
-export interface Rows {
-  /** Finds a row whose key the step named. */
-  find<Row extends ValuesOf<Row>, Key extends keyof Row>(
-    table: Table<Row, Key>,
-    key: Readonly<Pick<Row, Key>>,
-  ): Row | undefined;
-  /** Adds a row, or replaces the one with its key, which the step named. */
-  put<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>, row: Readonly<Row>): void;
-  /** Adds a row whose key the database makes. */
-  add<Row extends ValuesOf<Row>, Key extends keyof Row>(
-    table: Table<Row, Key>,
-    row: Readonly<Omit<Row, Key>>,
-  ): void;
-  /** Deletes rows that are old. @param before Unix milliseconds, or seconds in a column of seconds */
-  forget(old: OldRows, before: number): void;
+/** Commit that a step is part of. */
+export interface Commit {
+  readonly rows: Rows;
+  /** Tells the reactions of every module what the step changed. */
+  note(change: Change): void;
+  /** Checks whether a process holds a lock until the commit is durable. */
+  isHeld(lock: string, owner: string, now: number): boolean;
 }
 
 /** An operation that reads rows, decides, and writes rows. Every database runs the same decision. */
 export interface Step<Name extends WriteName> {
   /** Keys of the rows that the operation may read or write. */
-  keys(...input: Input<Name>): readonly RowKey[];
-  run(rows: Rows, now: number, ...input: Input<Name>): Outcome<Name>;
+  keys?(...input: Input<Name>): readonly RowKey[];
+  /** JobCalls whose payments reactions to its changes read. */
+  callIds?(...input: Input<Name>): readonly number[];
+  /** Locks that it checks, with the process that has to hold them. */
+  locks?(...input: Input<Name>): readonly { readonly name: string; readonly owner: string }[];
+  run(commit: Commit, now: number, ...input: Input<Name>): Outcome<Name>;
 }
 
 /** The database that a lookup asks. */
@@ -68,8 +30,12 @@ export interface Asked {
   now(): number | null;
 }
 
-/** What a feature keeps in the store: operations on its own tables. */
+/** What a feature keeps in the store: operations on its own tables, and what it writes because of other changes. */
 export interface StoreModule {
+  /** Decides what a commit also writes because of a change. */
+  readonly on?: Reactions;
+  /** Rows that reactions to the end of a JobCall read. */
+  readonly keysOfCall?: (callId: number) => readonly RowKey[];
   readonly steps?: { readonly [Name in WriteName]?: Step<Name> };
   readonly lookups?: {
     readonly [Name in ReadName]?: (asked: Asked, ...input: Input<Name>) => Lookup<Outcome<Name>>;

@@ -23,8 +23,13 @@ export interface RefundRow {
   updated_at: number;
 }
 
-/** Columns that change after a row was inserted: `created_at` too, when a cancelled refund is owed again. */
-export const CHANGED_REFUND_COLUMNS = [
+export const REFUND_COLUMNS = [
+  "call_id",
+  "network",
+  "asset",
+  "symbol",
+  "payer",
+  "amount",
   "state",
   "is_approved",
   "attempt",
@@ -36,19 +41,6 @@ export const CHANGED_REFUND_COLUMNS = [
   "created_at",
   "updated_at",
 ] as const satisfies readonly (keyof RefundRow)[];
-
-export const REFUND_COLUMNS = [
-  "call_id",
-  "network",
-  "asset",
-  "symbol",
-  "payer",
-  "amount",
-  ...CHANGED_REFUND_COLUMNS,
-] as const satisfies readonly (keyof RefundRow)[];
-
-/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
-export const REFUND_COLUMN_LIST = REFUND_COLUMNS.map((column) => `refunds.${column}`).join(", ");
 
 /** @returns undefined for a refund that was cancelled, and for none */
 export function toRefund(row: RefundRow | undefined): Refund | undefined {

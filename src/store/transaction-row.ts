@@ -30,18 +30,16 @@ export interface TransactionRow {
   finished_at: number | null;
 }
 
-/** Columns of a new row, in the order in which they are inserted. */
-export const NEW_TRANSACTION_COLUMNS = [
+/** Row without the ID that the database gave it. */
+export type StoredTransaction = Omit<TransactionRow, "id">;
+
+export const TRANSACTION_COLUMNS = [
   "network",
   "reference",
   "to_address",
   "data",
   "valid_before_secs",
   "queued_at",
-] as const satisfies readonly (keyof TransactionRow)[];
-
-/** Columns that change after a row was inserted. */
-export const CHANGED_TRANSACTION_COLUMNS = [
   "state",
   "account",
   "nonce",
@@ -56,18 +54,21 @@ export const CHANGED_TRANSACTION_COLUMNS = [
   "finished_at",
 ] as const satisfies readonly (keyof TransactionRow)[];
 
-/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
-export const TRANSACTION_COLUMN_LIST = [
-  "id",
-  ...NEW_TRANSACTION_COLUMNS,
-  ...CHANGED_TRANSACTION_COLUMNS,
-].join(", ");
+/** Columns of a transaction that is not signed. */
+export const UNSIGNED = {
+  account: null,
+  nonce: null,
+  raw: null,
+  hash: null,
+  earlier_hashes: "[]",
+  signed_at: null,
+} as const satisfies Partial<TransactionRow>;
 
 /** Makes the row of a new transaction. */
 export function toTransactionRow(
   { network, reference, to, data, validBefore }: NewTransaction,
   now: number,
-): Pick<TransactionRow, (typeof NEW_TRANSACTION_COLUMNS)[number]> {
+): StoredTransaction {
   return {
     network,
     reference: reference.toLowerCase(),
@@ -75,6 +76,8 @@ export function toTransactionRow(
     data,
     valid_before_secs: validBefore ?? null,
     queued_at: now,
+    ...{ state: "queued", ...UNSIGNED, mined_hash: null, block_number: null, fee: null },
+    ...{ reason: null, finished_at: null },
   };
 }
 

@@ -3,7 +3,7 @@ import type { WorldMutant } from "./bundle-gateway.ts";
 const SENDER = "parts/transactions/sender.ts";
 const SENT = "parts/transactions/sent-transactions.ts";
 const BOOKS = "store/machine/books.ts";
-const REFUNDS = "store/machine/refunds.ts";
+const REFUNDS = "store/modules/refunds.ts";
 const REFUND_RULES = "store/rules/refunds.ts";
 
 /** Guards of the transactions that a gateway sends itself, of refunds and of the books. */
@@ -92,8 +92,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund that is sent stays owed",
     seed: 3,
-    file: "store/sqlite/operations/refunds.ts",
-    ...{ from: "write(before, row);\n      queueTransaction(", to: "queueTransaction(" },
+    file: REFUNDS,
+    ...{ from: "return toRefund(change(commit, before, row));", to: "return toRefund(row);" },
   },
   {
     name: "the fee of a transaction that reverted is not booked",

@@ -252,11 +252,8 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a quote is paid after its end",
-    file: "store/sqlite/operations/ledgers.ts",
-    ...{
-      from: "FROM quotes WHERE digest = ? AND expires_at > ?",
-      to: "FROM quotes WHERE digest = ? AND ? > 0",
-    },
+    file: "store/modules/quotes.ts",
+    ...{ from: "AND expires_at > $", to: "AND 0 < $" },
   },
   {
     name: "a price that a stranger has signed is asked for",

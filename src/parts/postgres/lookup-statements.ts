@@ -1,9 +1,6 @@
 import { type DeadLetterRow, PAYMENT_OF_CALL, type PaidCallRow } from "../../store/call-row.ts";
-import { CALLBACK_COLUMN_LIST, type CallbackRow } from "../../store/callback-row.ts";
 import type { PaymentRow } from "../../store/payment-row.ts";
-import { REFUND_COLUMN_LIST, type RefundRow } from "../../store/refund-row.ts";
 import { JUST_DUE_MS, type LeaseColumns } from "../../store/rules/leases.ts";
-import { TRANSACTION_COLUMN_LIST, type TransactionRow } from "../../store/transaction-row.ts";
 import { PAYMENT_COLUMN_LIST } from "./shared-statements.ts";
 import { NOW, statement } from "./sql.ts";
 
@@ -36,15 +33,6 @@ export const LIST_WATCHED = statement<PaymentRow & { age_ms: number }>(
      FROM jobgate.watched_payments JOIN jobgate.payments USING (call_id)
     WHERE watched_payments.call_id > $2 ORDER BY watched_payments.call_id LIMIT $3`,
 );
-export const LIST_OPEN_TRANSACTIONS = statement<TransactionRow>(
-  "list_open_transactions",
-  `SELECT ${TRANSACTION_COLUMN_LIST} FROM jobgate.settler_transactions
-    WHERE network = $1 AND state = $2 AND state IN ('queued', 'sent') AND id > $3 ORDER BY id LIMIT $4`,
-);
-export const LIST_LAST_NONCES = statement<{ account: string; nonce: number }>(
-  "list_last_nonces",
-  "SELECT account, last_nonce AS nonce FROM jobgate.settler_accounts WHERE network = $1 ORDER BY account",
-);
 export const FIND_DEAD_LETTER = statement<DeadLetterRow & { encoded: Buffer }>(
   "find_dead_letter",
   `SELECT call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at, encoded
@@ -73,38 +61,6 @@ export const FIND_CALL = statement<PaidCallRow & { now: number }>(
 export const FIND_RESULT = statement<{ body: Buffer; content_type: string }>(
   "find_result",
   "SELECT body, content_type FROM jobgate.results WHERE call_id = $1 AND body IS NOT NULL",
-);
-export const LIST_OPEN_REFUNDS = statement<RefundRow>(
-  "list_open_refunds",
-  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
-    WHERE network = $1 AND state = $2 AND state IN ('owed', 'sending') AND (state = 'sending' OR is_approved = 1)
-      AND call_id > $3 ORDER BY call_id LIMIT $4`,
-);
-export const LIST_REFUNDS = statement<RefundRow>(
-  "list_refunds",
-  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
-    WHERE state <> 'cancelled' AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
-);
-export const LIST_REFUNDS_IN_STATE = statement<RefundRow>(
-  "list_refunds_in_state",
-  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
-    WHERE state = $3 AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
-);
-// Jumps from one host to the next, however many callbacks each has.
-export const LIST_DUE_CALLBACKS = statement<CallbackRow>(
-  "list_due_callbacks",
-  `WITH RECURSIVE next (host) AS (
-     SELECT (SELECT min(host) FROM jobgate.callbacks WHERE state = 'pending' AND host > $2)
-     UNION ALL
-     SELECT (SELECT min(host) FROM jobgate.callbacks WHERE state = 'pending' AND host > next.host)
-       FROM next WHERE next.host IS NOT NULL),
-   due (host) AS (
-     SELECT host FROM next WHERE EXISTS (
-       SELECT FROM jobgate.callbacks WHERE callbacks.host = next.host AND state = 'pending' AND due_at <= ${NOW}) LIMIT $3)
-   SELECT callbacks.* FROM due CROSS JOIN LATERAL (
-     SELECT ${CALLBACK_COLUMN_LIST} FROM jobgate.callbacks
-      WHERE callbacks.host = due.host AND state = 'pending' AND due_at <= ${NOW} ORDER BY due_at, id LIMIT $4) AS callbacks
-    ORDER BY callbacks.host, due_at, id`,
 );
 export const NEXT_DUE = statement<{ due_in: number | null }>(
   "next_due",

@@ -1,17 +1,14 @@
 import { GatewayError } from "../../core/errors.ts";
 import { within } from "../../core/waiting.ts";
 import { toCallState, toDeadLetter } from "../../store/call-row.ts";
-import { CALLBACK_COLUMN_LIST, type CallbackRow, toCallback } from "../../store/callback-row.ts";
 import type { SharedLeases } from "../../store/contract/work-queue.ts";
 import { toTotals } from "../../store/counted-rows.ts";
 import type { Lookup } from "../../store/list-dialect.ts";
 import { type LookupName, MODULE_LOOKUPS } from "../../store/modules/modules.ts";
 import { type Input, kindOf, type Outcome, type ReadName } from "../../store/operations.ts";
 import { toPaymentRecord } from "../../store/payment-row.ts";
-import { toRefund } from "../../store/refund-row.ts";
 import { leaseStanding } from "../../store/rules/leases.ts";
 import { firstSummedHour } from "../../store/rules/payments.ts";
-import { toTransactionRecord } from "../../store/transaction-row.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
 import {
@@ -21,13 +18,7 @@ import {
   FIND_LEASES,
   FIND_PAYMENT,
   FIND_RESULT,
-  LIST_DUE_CALLBACKS,
   LIST_ENDING_AUTHORIZATIONS,
-  LIST_LAST_NONCES,
-  LIST_OPEN_REFUNDS,
-  LIST_OPEN_TRANSACTIONS,
-  LIST_REFUNDS,
-  LIST_REFUNDS_IN_STATE,
   LIST_UNDECIDED,
   LIST_WATCHED,
   NEXT_DUE,
@@ -36,10 +27,8 @@ import { COUNT_ROWS, SUM_REVENUE } from "./report-statements.ts";
 import {
   FIND_PAYMENTS_BY_FINGERPRINT,
   FIND_PAYMENTS_BY_IDENTIFIER,
-  FIND_TRANSACTIONS,
   identifierColumns,
   keyColumns,
-  referenceColumns,
 } from "./shared-statements.ts";
 import { LIST_DIALECT, type Statement, sqlOf, toStorable } from "./sql.ts";
 
@@ -150,38 +139,6 @@ export function createLookups(options: {
 
     listEndingAuthorizations: async (beforeSecs, limit) =>
       (await ask(LIST_ENDING_AUTHORIZATIONS, [beforeSecs, limit])).map(({ call_id }) => call_id),
-
-    async findTransactions(network, references) {
-      const asked = references.map((reference) => ({ network, reference }));
-      return (await ask(FIND_TRANSACTIONS, referenceColumns(asked))).map(toTransactionRecord);
-    },
-    async listOpenTransactions(network, { state, limit, after = 0 }) {
-      const [rows, lastNonces] = await Promise.all([
-        ask(LIST_OPEN_TRANSACTIONS, [network, state, after, limit]),
-        ask(LIST_LAST_NONCES, [network]),
-      ]);
-      return { transactions: rows.map(toTransactionRecord), lastNonces };
-    },
-
-    listOpenRefunds: async (network, { state, limit, after = 0 }) =>
-      (await ask(LIST_OPEN_REFUNDS, [network, state, after, limit])).flatMap((row) => toRefund(row) ?? []),
-    async listRefunds({ state, limit, before = Number.MAX_SAFE_INTEGER }) {
-      const rows =
-        state === undefined
-          ? await ask(LIST_REFUNDS, [before, limit], operatorReaders)
-          : await ask(LIST_REFUNDS_IN_STATE, [before, limit, state], operatorReaders);
-      return rows.flatMap((row) => toRefund(row) ?? []);
-    },
-
-    listDueCallbacks: async ({ hosts, perHost, after }) =>
-      (await ask(LIST_DUE_CALLBACKS, [now(), after, hosts, perHost])).map(toCallback),
-    async listCallbacks({ state = null, callId = null, limit, before = Number.MAX_SAFE_INTEGER }) {
-      const text = `SELECT ${CALLBACK_COLUMN_LIST} FROM jobgate.callbacks
-        WHERE id < $1 AND ($3::text IS NULL OR state = $3) AND ($4::bigint IS NULL OR call_id = $4) ORDER BY id DESC LIMIT $2`;
-      // Without a name it is planned for its values.
-      const asked: Statement<CallbackRow> = { name: "", text };
-      return (await ask(asked, [before, limit, state, callId], operatorReaders)).map(toCallback);
-    },
 
     async lookAtLeases(leases) {
       const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);

@@ -1,6 +1,5 @@
 import type { PaymentIdentifier, PaymentKey } from "../../core/payment.ts";
 import { PAYMENT_COLUMNS, type PaymentRow } from "../../store/payment-row.ts";
-import { TRANSACTION_COLUMN_LIST, type TransactionRow } from "../../store/transaction-row.ts";
 import { statement } from "./sql.ts";
 
 /** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
@@ -41,21 +40,5 @@ export function keyColumns(keys: readonly PaymentKey[]): string[][] {
     normal.map(({ asset }) => asset),
     normal.map(({ payer }) => payer),
     normal.map(({ nonce }) => nonce),
-  ];
-}
-
-export const FIND_TRANSACTIONS = statement<TransactionRow>(
-  "find_transactions",
-  `SELECT ${TRANSACTION_COLUMN_LIST} FROM jobgate.settler_transactions
-     JOIN unnest($1::text[], $2::text[]) AS asked (network, reference) USING (network, reference)`,
-);
-
-/** Parameters of a query by network and reference. */
-export function referenceColumns(
-  transactions: readonly { readonly network: string; readonly reference: string }[],
-): string[][] {
-  return [
-    transactions.map(({ network }) => network),
-    transactions.map(({ reference }) => reference.toLowerCase()),
   ];
 }

@@ -76,5 +76,7 @@ export const LIST_DIALECT: ListDialect = {
   },
   newestFirst: ({ keys, id }) =>
     [...keys.map(({ column }) => column), id].map((column) => `${column} DESC`).join(", "),
+  ofEach: (table, selected) =>
+    `CROSS JOIN LATERAL (SELECT * FROM jobgate.${table} WHERE ${selected}) AS ${table}`,
   contains: (bytes, part) => `position(${part}::bytea IN ${bytes}) > 0`,
 };

@@ -41,7 +41,10 @@ export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {
     case "succeeded": {
       if (receipt?.status !== "success" || head - receipt.blockNumber + 1n < confirmations) return undefined;
       if (showsTransfer(facts, receipt))
-        return { state: "refunded", transaction: receipt.hash, blockNumber: String(receipt.blockNumber) };
+        return {
+          ...{ state: "refunded", transaction: receipt.hash, blockNumber: String(receipt.blockNumber) },
+          account: record.signed?.account ?? null,
+        };
       if (state === "sent") return undefined;
       const transaction = receipt.hash;
       return {

@@ -86,7 +86,13 @@ export interface Refund {
 
 /** `owed`: the transaction was given up before it was signed, and the same attempt can be sent again. */
 export type RefundEnd =
-  | { readonly state: "refunded"; readonly transaction: string; readonly blockNumber: string }
+  | {
+      readonly state: "refunded";
+      readonly transaction: string;
+      readonly blockNumber: string;
+      /** Account that sent the money. */
+      readonly account: string | null;
+    }
   | { readonly state: "refund_failed"; readonly reason: string; readonly transaction?: string }
   | { readonly state: "owed"; readonly reason: string };
 

@@ -6,11 +6,11 @@
  */
 export interface TransactionJournal {
   /**
-   * Queues a transaction. If the reference is known, the first transaction stays and is returned; a dropped one, which was
-   * never signed, is queued again. Forgets transactions that were finished more than {@link FINISHED_MS} ago, but none
+   * Queues a transaction. If the reference is known, the first transaction stays; a dropped one, which was never signed, is
+   * queued again. Forgets transactions that were finished more than {@link FINISHED_MS} ago, but none
    * whose refund waits for what became of it.
    */
-  queueTransaction(transaction: NewTransaction): Promise<TransactionRecord>;
+  queueTransaction(transaction: NewTransaction): Promise<void>;
 
   /**
    * Journals signed transactions, all or none: `queued` ones become `sent` with the next nonces of their accounts, and

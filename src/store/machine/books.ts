@@ -1,8 +1,15 @@
 import type { MovementKind } from "../contract/books.ts";
-import type { NewMovementRow } from "../movement-row.ts";
+import { MOVEMENT_COLUMNS, type MovementRow, type NewMovementRow } from "../movement-row.ts";
 import type { SoldPayment } from "../payment-row.ts";
+import type { Table } from "../rows.ts";
 import { HOUR_MS } from "../rules/payments.ts";
-import type { Effect, Reactions, Revenue } from "./changes.ts";
+import { add, type Effect, type Reactions, type Revenue } from "./changes.ts";
+
+const TABLE: Table<MovementRow, "id"> = {
+  name: "movements",
+  key: ["id"],
+  columns: ["id", ...MOVEMENT_COLUMNS],
+};
 
 /** Decimals of a network's own coin. */
 const COIN_DECIMALS = 18;
@@ -25,12 +32,12 @@ export const BOOKS: Reactions = {
     return [moved({ ...saleOf(payment), at, kind: "correction", amount: `-${payment.amount}` })];
   },
 
-  refundChanged({ refund }, known) {
+  refundChanged({ refund, account }, known) {
     const payment = known.payment(refund.call_id);
     if (refund.state !== "refunded" || payment === undefined) return [];
     const { updated_at: at, network, asset, symbol, payer, hash, block_number } = refund;
     const sent = {
-      account: known.refundAccount(refund),
+      account,
       counterparty: payer,
       transaction_hash: hash,
       block_number,
@@ -51,7 +58,7 @@ export const BOOKS: Reactions = {
 };
 
 function moved(row: NewMovementRow & { readonly kind: MovementKind }): Effect {
-  return { kind: "movement", row };
+  return add(TABLE, row);
 }
 
 const NO_SALE = {

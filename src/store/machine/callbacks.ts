@@ -1,13 +1,28 @@
 import { stringify } from "lossless-json";
 import type { CallbackEvent } from "../../core/callbacks.ts";
+import { CALLBACK_COLUMNS, type CallbackRow, ENDPOINT_COLUMNS, type EndpointRow } from "../callback-row.ts";
 import { CALLBACK_TRIED_MS } from "../contract/callback-ledger.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
+import type { Table } from "../rows.ts";
 import { transactionOf } from "./books.ts";
-import { type Effect, type EndedCall, type Known, paymentOf, type Reactions } from "./changes.ts";
+import { add, type Effect, type EndedCall, type Known, paymentOf, type Reactions } from "./changes.ts";
+
+export const CALLBACKS_TABLE: Table<CallbackRow, "id"> = {
+  name: "callbacks",
+  key: ["id"],
+  columns: CALLBACK_COLUMNS,
+};
+
+/** The operator's URLs. */
+export const ENDPOINTS: Table<EndpointRow, "url"> = {
+  name: "callback_endpoints",
+  key: ["url"],
+  columns: ENDPOINT_COLUMNS,
+};
 
 /** Callbacks to operators and buyers, with the JSON that they get. */
-export const CALLBACKS: Reactions = {
+export const CALLBACK_REACTIONS: Reactions = {
   paymentDecided({ payment }, known) {
     const { state, updated_at: at, settlement, reason } = payment;
     const event = (event: CallbackEvent, more: object) =>
@@ -72,14 +87,14 @@ interface Happened {
 
 /** Makes a callback for each URL that wants an event. */
 function called({ event, at, data, buyersUrl }: Happened, known: Known): Effect[] {
-  const endpoints = known.endpoints().filter(({ events }) => events.includes(` ${event} `));
+  const endpoints = known.rows.all(ENDPOINTS).filter(({ events }) => events.includes(` ${event} `));
   if (endpoints.length === 0 && buyersUrl === null) return [];
   const described = data();
   const callback = (url: string, host: string, is_buyers: 0 | 1, shown: object): Effect => {
+    const of = { event, call_id: described.call_id, at, data: stringify(shown) ?? "" };
     const due = { due_at: at, give_up_at: at + CALLBACK_TRIED_MS };
-    const json = stringify(shown) ?? "";
-    const of = { event, call_id: described.call_id, at, data: json };
-    return { kind: "callback", row: { ...of, url, host, is_buyers, ...due } };
+    const fresh = { state: "pending", attempts: 0, reason: null, ended_at: null } as const;
+    return add(CALLBACKS_TABLE, { ...of, url, host, is_buyers, ...fresh, ...due });
   };
   const callbacks = endpoints.map(({ url, host }) => callback(url, host, 0, described));
   if (buyersUrl === null) return callbacks;

@@ -1,9 +1,8 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
-import type { EndpointRow, NewCallbackRow } from "../callback-row.ts";
-import type { NewMovementRow } from "../movement-row.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
-import type { TransactionRow } from "../transaction-row.ts";
+import type { RowKey, Rows, Table, ValuesOf } from "../rows.ts";
+import type { StoredTransaction } from "../transaction-row.ts";
 import type { PaymentEvent } from "./payments.ts";
 
 /** Columns of a JobCall that ended. */
@@ -36,9 +35,11 @@ export type Change =
       readonly kind: "refundChanged";
       readonly from: RefundRow["state"] | undefined;
       readonly refund: RefundRow;
+      /** Account that sent the transaction of the refund, once it moved the money. */
+      readonly account: string | null;
     }
   /** A transaction that was sent is in a block. */
-  | { readonly kind: "transactionMined"; readonly transaction: TransactionRow };
+  | { readonly kind: "transactionMined"; readonly transaction: StoredTransaction };
 
 /** Settled amount that is added to the sum of its hour. */
 export interface Revenue {
@@ -50,7 +51,7 @@ export interface Revenue {
   readonly amount: string;
 }
 
-/** Further write of the same commit, which a change causes. A payment or a refund that it writes is a change again. */
+/** Further write of the same commit, which a change causes, or a further change. */
 export type Effect =
   /** An event may decide a payment. */
   | {
@@ -59,10 +60,25 @@ export type Effect =
       readonly event: PaymentEvent;
       readonly at: number;
     }
-  | { readonly kind: "refund"; readonly from: RefundRow["state"] | undefined; readonly row: RefundRow }
-  | { readonly kind: "callback"; readonly row: NewCallbackRow }
-  | { readonly kind: "movement"; readonly row: NewMovementRow }
+  | { readonly kind: "put" | "add"; readonly table: RowKey["table"]; readonly row: object }
+  | { readonly kind: "change"; readonly change: Change }
   | { readonly kind: "revenue"; readonly revenue: Revenue };
+
+/** Writes a row that the commit has read. */
+export function put<Row extends ValuesOf<Row>, Key extends keyof Row>(
+  table: Table<Row, Key>,
+  row: Readonly<Row>,
+): Effect {
+  return { kind: "put", table, row };
+}
+
+/** Adds a row whose key the database makes. */
+export function add<Row extends ValuesOf<Row>, Key extends keyof Row>(
+  table: Table<Row, Key>,
+  row: Readonly<Omit<Row, Key>>,
+): Effect {
+  return { kind: "add", table, row };
+}
 
 /** Rows that reactions read beside the change, as the commit has made them so far. */
 export interface Known {
@@ -70,14 +86,9 @@ export interface Known {
   payment(callId: number): SoldPayment | undefined;
   /** Finds the URL at which the buyer of a JobCall wants to be called back. */
   buyersUrl(callId: number): string | null;
-  /** Finds the refund of a JobCall, also one that was cancelled. */
-  refund(callId: number): RefundRow | undefined;
-  /** Finds the account that sent a refund's transaction. */
-  refundAccount(refund: RefundRow): string | null;
   /** Returns true for a JobCall that was acked. */
   hasSucceeded(callId: number): boolean;
-  /** The operator's URLs. */
-  endpoints(): readonly EndpointRow[];
+  readonly rows: Pick<Rows, "find" | "all">;
 }
 
 /** Effects of changes, by the kind of the change. */

@@ -1,24 +1,12 @@
-import type { EndpointRow, NewCallbackRow } from "../callback-row.ts";
 import type { BuriedCall } from "../contract/work-queue.ts";
-import type { NewMovementRow } from "../movement-row.ts";
+import type { Commit } from "../module.ts";
+import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
-import type { RefundRow } from "../refund-row.ts";
-import { BOOKS, sumsByHour } from "./books.ts";
-import { CALLBACKS } from "./callbacks.ts";
-import {
-  type Change,
-  type Effect,
-  type EndedCall,
-  type Known,
-  paymentOf,
-  type Reactions,
-  type Revenue,
-} from "./changes.ts";
-import { decidedCharge, METERED } from "./metered.ts";
+import type { Rows } from "../rows.ts";
+import { sumsByHour } from "./books.ts";
+import { type Change, type Effect, type EndedCall, type Known, paymentOf, type Revenue } from "./changes.ts";
+import { decidedCharge } from "./metered.ts";
 import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
-import { REFUNDS } from "./refunds.ts";
-
-const REACTIONS: readonly Reactions[] = [METERED, REFUNDS, BOOKS, CALLBACKS];
 
 /** Rows of payments in a database, and the rows that their decisions change. */
 export type PaymentRows = PaymentFacts & {
@@ -27,26 +15,22 @@ export type PaymentRows = PaymentFacts & {
 } & { readonly [Name in PaymentEffect]: (payment: SoldPayment, at: number) => void };
 
 /**
- * Effects of the changes of a commit, as far as both databases carry them out alike. Reactions run at once; a row that an
- * effect changes is a change again. Rows that effects only add are collected.
+ * Effects of the changes of a commit, as far as both databases carry them out alike. Reactions run at once; a payment that an
+ * effect decides is a change again.
  */
-export abstract class Effects implements Known {
-  #movements: NewMovementRow[] = [];
-  #callbacks: NewCallbackRow[] = [];
+export abstract class Effects implements Known, Commit {
   #revenue: Revenue[] = [];
 
+  abstract readonly rows: Rows;
   abstract payment(callId: number): SoldPayment | undefined;
   abstract buyersUrl(callId: number): string | null;
-  abstract refund(callId: number): RefundRow | undefined;
-  abstract refundAccount(refund: RefundRow): string | null;
   abstract hasSucceeded(callId: number): boolean;
-  abstract endpoints(): readonly EndpointRow[];
+  abstract isHeld(lock: string, owner: string, now: number): boolean;
   protected abstract readonly paymentRows: PaymentRows;
-  protected abstract changeRefund(refund: RefundRow): void;
 
   /** Carries out the effects of a change. */
   note(change: Change): void {
-    for (const effect of react(change, this)) this.apply(effect);
+    for (const effect of react(change, this)) this.#apply(effect);
   }
 
   /** Lets an event decide a payment. @returns the payment as it is then; undefined if the event changes nothing */
@@ -74,21 +58,19 @@ export abstract class Effects implements Known {
     return released === undefined ? buried : { ...buried, released };
   }
 
-  apply(effect: Effect): void {
+  #apply(effect: Effect): void {
     switch (effect.kind) {
       case "payment":
         this.decide(effect.payment, effect.event, effect.at);
         break;
-      case "refund":
-        this.changeRefund(effect.row);
-        if (effect.row.state !== effect.from)
-          this.note({ kind: "refundChanged", from: effect.from, refund: effect.row });
+      case "put":
+        this.rows.put(effect.table, effect.row);
         break;
-      case "callback":
-        this.#callbacks.push(effect.row);
+      case "add":
+        this.rows.add(effect.table, effect.row);
         break;
-      case "movement":
-        this.#movements.push(effect.row);
+      case "change":
+        this.note(effect.change);
         break;
       case "revenue":
         this.#revenue.push(effect.revenue);
@@ -96,17 +78,11 @@ export abstract class Effects implements Known {
     }
   }
 
-  /** Hands over the rows that are only added. */
-  protected takeAdded() {
-    const added = {
-      movements: this.#movements,
-      callbacks: this.#callbacks,
-      revenue: sumsByHour(this.#revenue),
-    };
-    this.#movements = [];
-    this.#callbacks = [];
+  /** Hands over the sums of settled amounts by hour. */
+  protected takeRevenue() {
+    const sums = sumsByHour(this.#revenue);
     this.#revenue = [];
-    return added;
+    return sums;
   }
 }
 

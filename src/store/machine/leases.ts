@@ -6,6 +6,7 @@ import type {
   ReleaseOptions,
   RetryRequest,
 } from "../contract/work-queue.ts";
+import { refundOf } from "../modules/refunds.ts";
 import type { Capacity } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
 import { type CallStep, LEASE_EXPIRED, STREAM_ENDED, withStep } from "../rules/call-steps.ts";
@@ -99,7 +100,7 @@ export class LeaseSteps
   retryDeadLetter(now: number, callId: number): Outcome<"retryDeadLetter"> {
     const row = this.#rows.find(callId);
     if (row?.state !== "dead") return "not_found";
-    if (!canRetry(this.#effects.refund(callId))) return "refund_begun";
+    if (!canRetry(refundOf(callId, this.#effects.rows))) return "refund_begun";
     const { attempts, dead_at, dead_reason } = row;
     const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
     const history = withStep(row.history, step);

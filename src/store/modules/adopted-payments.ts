@@ -1,6 +1,7 @@
 import type { AdoptedPayment } from "../contract/adoption-ledger.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
-import { keyIn, type StoreModule, type Table } from "../module.ts";
+import type { StoreModule } from "../module.ts";
+import { keyIn, type Table } from "../rows.ts";
 
 interface AdoptedPaymentRow {
   readonly payer: string;
@@ -31,7 +32,7 @@ export const ADOPTED_PAYMENTS = {
   steps: {
     adoptPayment: {
       keys: ({ key }) => [keyIn(PAYMENTS, key), keyIn(TABLE, key)],
-      run(rows, now, { key, ...adopted }) {
+      run({ rows }, now, { key, ...adopted }) {
         const payment = rows.find(PAYMENTS, key);
         if (payment !== undefined) return { kind: "payment_known", callId: payment.call_id };
         const changed = rows.find(TABLE, key) === undefined;

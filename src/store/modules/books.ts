@@ -1,10 +1,13 @@
 import type { Movement } from "../contract/books.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
+import { BOOKS as REACTIONS } from "../machine/books.ts";
 import type { StoreModule } from "../module.ts";
 import { MOVEMENT_COLUMN_LIST, type MovementRow, toMovement } from "../movement-row.ts";
 
 /** Every movement of money. */
 export const BOOKS = {
+  on: REACTIONS,
+
   lookups: {
     *listMovements({ dialect }, { after, until, limit }): Lookup<Movement[]> {
       const { values, add } = parameters(dialect);

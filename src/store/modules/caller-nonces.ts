@@ -1,6 +1,7 @@
 import type { CallerNonce } from "../../core/payment.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
-import { keyIn, type OldRows, type Rows, type StoreModule, type Table } from "../module.ts";
+import type { StoreModule } from "../module.ts";
+import { keyIn, type OldRows, type Rows, type Table } from "../rows.ts";
 
 interface CallerNonceRow {
   /** Lower case. */
@@ -32,7 +33,7 @@ export const CALLER_NONCES = {
   steps: {
     useCallerNonce: {
       keys: (nonce) => [keyIn(TABLE, keyOf(nonce))],
-      run(rows, now, nonce) {
+      run({ rows }, now, nonce) {
         if (nonce.expiresAt * 1000 <= now || isNonceUsed(rows, nonce, now)) return false;
         useNonce(rows, nonce, { callId: 0, now });
         return true;

@@ -1,13 +1,19 @@
 import type { Lookup } from "../list-dialect.ts";
-import type { Asked, RowKey, Rows, StoreModule } from "../module.ts";
+import { ENDPOINTS } from "../machine/callbacks.ts";
+import { METERED } from "../machine/metered.ts";
+import type { Asked, Commit, StoreModule } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
+import type { RowKey } from "../rows.ts";
 import { ADOPTED_PAYMENTS } from "./adopted-payments.ts";
 import { BOOKS } from "./books.ts";
+import { CALLBACKS } from "./callbacks.ts";
 import { CALLER_NONCES } from "./caller-nonces.ts";
 import { OFFERS } from "./offers.ts";
 import { QUOTES } from "./quotes.ts";
+import { REFUNDS } from "./refunds.ts";
 import { REFUSED_PAYMENTS } from "./refused-payments.ts";
 import { SECRETS } from "./secrets.ts";
+import { TRANSACTIONS } from "./transactions.ts";
 
 const STEPS = {
   ...OFFERS.steps,
@@ -16,6 +22,9 @@ const STEPS = {
   ...CALLER_NONCES.steps,
   ...ADOPTED_PAYMENTS.steps,
   ...REFUSED_PAYMENTS.steps,
+  ...TRANSACTIONS.steps,
+  ...REFUNDS.steps,
+  ...CALLBACKS.steps,
 } satisfies StoreModule["steps"];
 
 const LOOKUPS = {
@@ -26,15 +35,20 @@ const LOOKUPS = {
   ...CALLER_NONCES.lookups,
   ...ADOPTED_PAYMENTS.lookups,
   ...REFUSED_PAYMENTS.lookups,
+  ...TRANSACTIONS.lookups,
+  ...REFUNDS.lookups,
+  ...CALLBACKS.lookups,
 } satisfies StoreModule["lookups"];
 
 export type StepName = keyof typeof STEPS;
 export type LookupName = keyof typeof LOOKUPS;
 
 /** A step as a dialect runs it. Its input has the types that the operation's name says. */
-interface AnyStep {
-  keys(...input: readonly unknown[]): readonly RowKey[];
-  run(rows: Rows, now: number, ...input: readonly unknown[]): unknown;
+export interface AnyStep {
+  keys?(...input: readonly unknown[]): readonly RowKey[];
+  callIds?(...input: readonly unknown[]): readonly number[];
+  locks?(...input: readonly unknown[]): readonly { readonly name: string; readonly owner: string }[];
+  run(commit: Commit, now: number, ...input: readonly unknown[]): unknown;
 }
 type AnyLookup = (asked: Asked, ...input: readonly unknown[]) => Lookup<unknown>;
 
@@ -42,3 +56,16 @@ type AnyLookup = (asked: Asked, ...input: readonly unknown[]) => Lookup<unknown>
 export const MODULE_STEPS = Object.entries(STEPS) as unknown as readonly [StepName, AnyStep][];
 /** Operations of modules that read. */
 export const MODULE_LOOKUPS = Object.entries(LOOKUPS) as unknown as readonly [LookupName, AnyLookup][];
+
+const MODULES: readonly StoreModule[] = [{ on: METERED }, REFUNDS, BOOKS, CALLBACKS];
+
+/** Tables that every commit may read as a whole. */
+export const SMALL_TABLES: readonly RowKey["table"][] = [ENDPOINTS];
+
+/** Reactions of modules to changes. */
+export const REACTIONS = MODULES.flatMap(({ on }) => on ?? []);
+
+/** Returns the rows that reactions to the end of a JobCall read. */
+export function keysOfCall(callId: number): RowKey[] {
+  return MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []);
+}

@@ -1,6 +1,7 @@
 import type { SavedOffer } from "../contract/price-ledgers.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
-import { keyIn, type OldRows, type StoreModule, type Table } from "../module.ts";
+import type { StoreModule } from "../module.ts";
+import { keyIn, type OldRows, type Table } from "../rows.ts";
 
 interface OfferRow {
   readonly id: string;
@@ -27,7 +28,7 @@ export const OFFERS = {
   steps: {
     saveOffers: {
       keys: (offers) => offers.map(({ id }) => keyIn(TABLE, { id })),
-      run(rows, now, offers) {
+      run({ rows }, now, offers) {
         rows.forget(ENDED, now);
         for (const { id, job, offer, validForMs } of offers) {
           const valid_until = now + validForMs;

@@ -1,6 +1,7 @@
 import type { SavedQuote } from "../contract/price-ledgers.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
-import { keyIn, type OldRows, type StoreModule, type Table } from "../module.ts";
+import type { StoreModule } from "../module.ts";
+import { keyIn, type OldRows, type Table } from "../rows.ts";
 
 interface QuoteRow {
   readonly digest: string;
@@ -25,7 +26,7 @@ export const QUOTES = {
   steps: {
     saveQuote: {
       keys: ({ digest }) => [keyIn(TABLE, { digest })],
-      run(rows, now, { digest, quote, expiresAt }) {
+      run({ rows }, now, { digest, quote, expiresAt }) {
         rows.forget(EXPIRED, now);
         const known = rows.find(TABLE, { digest });
         const row = known ?? { digest, quote, expires_at: expiresAt };

@@ -7,7 +7,8 @@ import {
   type RefusedPayment,
 } from "../contract/refused-payments.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
-import type { OldRows, StoreModule, Table } from "../module.ts";
+import type { StoreModule } from "../module.ts";
+import type { OldRows, Table } from "../rows.ts";
 
 interface RefusedPaymentRow {
   readonly id: number;
@@ -44,8 +45,7 @@ const OLD: OldRows = {
 export const REFUSED_PAYMENTS = {
   steps: {
     saveRefusedPayments: {
-      keys: () => [],
-      run(rows, now, refused) {
+      run({ rows }, now, refused) {
         for (const one of refused) rows.add(TABLE, toRow(one));
         rows.forget(OLD, now - REFUSED_KEPT_MS);
       },

@@ -1,4 +1,5 @@
-import { keyIn, type StoreModule, type Table } from "../module.ts";
+import type { StoreModule } from "../module.ts";
+import { keyIn, type Table } from "../rows.ts";
 
 interface SecretRow {
   readonly name: string;
@@ -12,7 +13,7 @@ export const SECRETS = {
   steps: {
     keepSecret: {
       keys: (name) => [keyIn(TABLE, { name })],
-      run(rows, _now, name, secret) {
+      run({ rows }, _now, name, secret) {
         const known = rows.find(TABLE, { name });
         if (known === undefined) rows.put(TABLE, { name, secret });
         return known?.secret ?? secret;

@@ -1,5 +1,5 @@
 import type { SignedTransaction, TransactionEnd } from "../contract/transaction-journal.ts";
-import type { TransactionRow } from "../transaction-row.ts";
+import { type StoredTransaction, UNSIGNED } from "../transaction-row.ts";
 
 /** A lock of background services, which one process holds until its end. The settler's lock has the name of its network. */
 export interface HeldLock {
@@ -20,7 +20,7 @@ export function isHeldBy(lock: HeldLock | undefined, owner: string, now: number)
 
 /** State on which signatures for one network depend. */
 interface SignContext {
-  findRow(reference: string): TransactionRow | undefined;
+  findRow(reference: string): StoredTransaction | undefined;
   findLastNonce(account: string): number | undefined;
   readonly now: number;
 }
@@ -34,8 +34,8 @@ interface SignContext {
 export function applySignatures(
   signed: readonly SignedTransaction[],
   { findRow, findLastNonce, now }: SignContext,
-): { readonly rows: TransactionRow[]; readonly lastNonces: ReadonlyMap<string, number> } | undefined {
-  const changed = new Map<string, TransactionRow>();
+): { readonly rows: StoredTransaction[]; readonly lastNonces: ReadonlyMap<string, number> } | undefined {
+  const changed = new Map<string, StoredTransaction>();
   const lastNonces = new Map<string, number>();
   for (const transaction of signed) {
     const { reference, account, nonce, raw, hash, replaces } = transaction;
@@ -57,21 +57,27 @@ export function applySignatures(
   return { rows: [...changed.values()], lastNonces };
 }
 
-function isReplaceable(row: TransactionRow, { account, nonce, replaces }: SignedTransaction): boolean {
+function isReplaceable(row: StoredTransaction, { account, nonce, replaces }: SignedTransaction): boolean {
   return row.state === "sent" && row.account === account && row.nonce === nonce && row.hash === replaces;
 }
 
-const UNSIGNED = {
-  account: null,
-  nonce: null,
-  raw: null,
-  hash: null,
-  earlier_hashes: "[]",
-  signed_at: null,
-} as const satisfies Partial<TransactionRow>;
+/** @returns the transaction as it is queued; undefined if it is known, and was not dropped */
+export function queuedAgain(
+  known: StoredTransaction | undefined,
+  queued: StoredTransaction,
+): StoredTransaction | undefined {
+  if (known === undefined) return queued;
+  return known.state === "dropped"
+    ? { ...known, state: "queued", reason: null, finished_at: null }
+    : undefined;
+}
 
 /** Applies the end of a transaction. @returns undefined if its state does not allow it */
-export function applyEnd(row: TransactionRow, end: TransactionEnd, now: number): TransactionRow | undefined {
+export function applyEnd(
+  row: StoredTransaction,
+  end: TransactionEnd,
+  now: number,
+): StoredTransaction | undefined {
   const isMined = row.state === "succeeded" || row.state === "reverted";
   switch (end.state) {
     case "dropped":
@@ -94,6 +100,6 @@ export function applyEnd(row: TransactionRow, end: TransactionEnd, now: number):
 }
 
 /** Checks whether a transaction that was sent is in a block now. */
-export function isMinedNow(before: TransactionRow, after: TransactionRow): boolean {
+export function isMinedNow(before: StoredTransaction, after: StoredTransaction): boolean {
   return before.state === "sent" && (after.state === "succeeded" || after.state === "reverted");
 }

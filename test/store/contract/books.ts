@@ -128,6 +128,7 @@ export function describeBooks(given: Given): void {
         state: "refunded",
         transaction: "0xback",
         blockNumber: "6",
+        account: ACCOUNT,
       });
       const end = { reference, state: "succeeded", hash: "0xback", blockNumber: "6", fee: "21000" } as const;
       await store.finishTransactions(queue, OWNER, [end]);

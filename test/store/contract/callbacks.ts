@@ -158,6 +158,7 @@ export function describeCallbacks(given: Given): void {
         state: "refunded",
         blockNumber: "1",
         transaction: "0x1",
+        account: "0xaccount",
       });
       expect((await told()).slice(4).toSorted()).toEqual([
         "*call.finished refunded",
@@ -202,7 +203,7 @@ export function describeCallbacks(given: Given): void {
       await given.store.decideRefund(callId, { as: "approved", by: "ada", note: "again" });
       await given.store.sendRefund(callId, 2, newTransaction(2));
       given.now += 1;
-      const end = { state: "refunded", blockNumber: "1", transaction: "0x1" } as const;
+      const end = { state: "refunded", blockNumber: "1", transaction: "0x1", account: "0xaccount" } as const;
       for (const _ of [1, 2]) await given.store.endRefund(callId, newTransaction(2).reference, end);
       const sent = await both("refund.sent");
       expect(dataOf(sent.operators)).toEqual({ ...refund, transaction: "0x1" });

@@ -209,7 +209,12 @@ export function describeRefunds(given: Given): void {
     test("A refund ends once, by the transaction that it is being sent with", async () => {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
-      const end = { state: "refunded", transaction: "0xabc", blockNumber: "9" } as const;
+      const end = {
+        state: "refunded",
+        transaction: "0xabc",
+        blockNumber: "9",
+        account: "0xaccount",
+      } as const;
       expect(await given.store.endRefund(callId, "refund-9-1", end)).toBeUndefined();
       given.now += 5;
       const refunded = { state: "refunded", transaction: "0xabc", updatedAt: given.now };
@@ -268,6 +273,7 @@ export function describeRefunds(given: Given): void {
         state: "refunded",
         transaction: "0xhash0",
         blockNumber: "9",
+        account: "0xaccount",
       });
       await given.store.queueTransaction(newTransaction(999));
       expect(await given.store.findTransactions(NETWORK, [reference])).toEqual([]);
@@ -319,6 +325,7 @@ export function describeRefunds(given: Given): void {
         state: "refunded",
         transaction: "0xa",
         blockNumber: "9",
+        account: "0xaccount",
       });
       expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
       expect(await claimCalls(given.store)).toEqual([]);

@@ -1,9 +1,8 @@
-import type { EndpointRow } from "../../../src/store/callback-row.ts";
 import type { EndedCall } from "../../../src/store/machine/changes.ts";
 import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts";
 import type { PaymentEffect } from "../../../src/store/machine/payments.ts";
 import type { PaymentRow, SoldPayment } from "../../../src/store/payment-row.ts";
-import type { RefundRow } from "../../../src/store/refund-row.ts";
+import type { RowKey, Rows } from "../../../src/store/rows.ts";
 
 /** Payments in memory, and what their decisions wrote. */
 export class MemoryPayments implements PaymentRows {
@@ -65,10 +64,49 @@ export class MemoryPayments implements PaymentRows {
   }
 }
 
+/** Rows of modules in memory. */
+class MemoryRows implements Rows {
+  readonly #rows = new Map<string, unknown>();
+  /** Rows that were added since {@link takeAdded}, by table. */
+  readonly #added = new Map<string, unknown[]>();
+
+  find<Row>(table: RowKey["table"], key: object): Row | undefined {
+    return this.#rows.get(textOf(table, key)) as Row | undefined;
+  }
+
+  put(table: RowKey["table"], row: object): void {
+    this.#rows.set(textOf(table, row), row);
+  }
+
+  all(): readonly [] {
+    return [];
+  }
+
+  remove(table: RowKey["table"], key: object): void {
+    this.#rows.delete(textOf(table, key));
+  }
+
+  add({ name }: RowKey["table"], row: object): void {
+    this.#added.set(name, [...(this.#added.get(name) ?? []), row]);
+  }
+
+  forget(): void {}
+
+  takeAdded(name: string): readonly unknown[] {
+    const added = this.#added.get(name) ?? [];
+    this.#added.delete(name);
+    return added;
+  }
+}
+
+function textOf({ name, key }: RowKey["table"], row: object): string {
+  return JSON.stringify([name, ...key.map((column) => (row as Record<string, unknown>)[column])]);
+}
+
 /** Effects on rows in memory. */
 export class MemoryEffects extends Effects {
+  readonly rows = new MemoryRows();
   readonly paymentRows: MemoryPayments;
-  readonly refunds = new Map<number, RefundRow>();
   readonly #succeeded = new Set<number>();
 
   constructor(payments = new MemoryPayments()) {
@@ -84,20 +122,12 @@ export class MemoryEffects extends Effects {
     return this.payment(callId)?.callback_url ?? null;
   }
 
-  refund(callId: number): RefundRow | undefined {
-    return this.refunds.get(callId);
-  }
-
-  refundAccount(): string | null {
-    return null;
-  }
-
   hasSucceeded(callId: number): boolean {
     return this.#succeeded.has(callId);
   }
 
-  endpoints(): readonly EndpointRow[] {
-    return [];
+  isHeld(): boolean {
+    return true;
   }
 
   /** Acks a JobCall. @returns the events that the buyer is called back about */
@@ -109,10 +139,6 @@ export class MemoryEffects extends Effects {
 
   /** Returns the events since the last call that the buyer is called back about. */
   events(): string[] {
-    return this.takeAdded().callbacks.map(({ event }) => event);
-  }
-
-  protected changeRefund(refund: RefundRow): void {
-    this.refunds.set(refund.call_id, refund);
+    return (this.rows.takeAdded("callbacks") as { readonly event: string }[]).map(({ event }) => event);
   }
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PaymentState } from "../../../src/core/payment.ts";
 import type { EndedCall } from "../../../src/store/machine/changes.ts";
+import { REFUNDS_TABLE, refundOf } from "../../../src/store/modules/refunds.ts";
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
 import { paymentIntent, START_MS } from "../store-fixtures.ts";
 import { MemoryEffects } from "./memory-effects.ts";
@@ -83,20 +84,28 @@ describe("a refund", () => {
   test("is owed for a dead letter, and no longer once the dead letter is retried", () => {
     const effects = beside("settled", null);
     effects.note(dead);
-    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "owed", is_approved: 1, amount: "1001" });
+    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({
+      state: "owed",
+      is_approved: 1,
+      amount: "1001",
+    });
     effects.note({ kind: "revived", callId: CALL.call_id });
-    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "cancelled" });
+    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({ state: "cancelled" });
     effects.note(dead);
-    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "owed", attempt: 1 });
+    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({ state: "owed", attempt: 1 });
   });
 
   test("has another attempt if a transaction of the refund before may be known", () => {
     const effects = beside("settled", null);
     effects.note(dead);
-    const owed = effects.refund(CALL.call_id);
+    const owed = refundOf(CALL.call_id, effects.rows);
     if (owed !== undefined)
-      effects.refunds.set(CALL.call_id, { ...owed, state: "cancelled", reference: "0x1" });
+      effects.rows.put(REFUNDS_TABLE, { ...owed, state: "cancelled", reference: "0x1" });
     effects.note(dead);
-    expect(effects.refund(CALL.call_id)).toMatchObject({ state: "owed", attempt: 2, reference: null });
+    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({
+      state: "owed",
+      attempt: 2,
+      reference: null,
+    });
   });
 });

@@ -75,7 +75,7 @@ export class CallsPart implements BatchPart {
     if (this.#entries.length === 0) return;
     const ending = this.#entries.filter(({ name }) => name !== "extend" && name !== "dropDeadLetter");
     effects.willNeedPayments(callIdsOf(ending));
-    effects.willChangeRefunds(callIdsOf(ending.filter(({ name }) => name !== "ack")));
+    effects.willEnd(callIdsOf(ending.filter(({ name }) => name !== "ack")));
     const rows = await sql.run(LOCK_CALLS, [numberArray(callIdsOf(this.#entries))]);
     for (const row of rows) this.#rows.set(row.call_id, row);
   }

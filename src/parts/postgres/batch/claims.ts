@@ -153,7 +153,7 @@ export async function runClaims(
   if (allBuried.length > 0) {
     const callIds = allBuried.map(({ call_id }) => call_id);
     effects.willNeedPayments(callIds);
-    effects.willChangeRefunds(callIds);
+    effects.willEnd(callIds);
     await effects.load(sql);
   }
   const report = ({ dead_reason, ...call }: BuriedRow) => effects.buried(call, dead_reason, now);

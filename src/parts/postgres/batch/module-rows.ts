@@ -1,4 +1,5 @@
-import type { OldRows, RowKey, Rows, SqlValue } from "../../../store/module.ts";
+import { SMALL_TABLES } from "../../../store/modules/modules.ts";
+import type { OldRows, RowKey, Rows, SqlValue } from "../../../store/rows.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement, toJson, toStorable } from "../sql.ts";
 
@@ -19,6 +20,8 @@ export class PostgresRows implements Rows {
   readonly #added = new Map<AnyTable, AnyRow[]>();
   readonly #forgotten = new Map<OldRows, number>();
   readonly #asked = new Map<AnyTable, AnyRow[]>();
+  readonly #removed = new Map<AnyTable, AnyRow[]>();
+  readonly #small = new Map<AnyTable, readonly AnyRow[]>();
 
   /** Lets {@link load} lock a row. */
   willNeed({ table, key }: RowKey): void {
@@ -26,9 +29,20 @@ export class PostgresRows implements Rows {
     const text = keyText(table, key);
     if (held.has(text)) return;
     held.set(text, { isKnown: false, isChanged: false, row: undefined });
-    const asked = this.#asked.get(table);
-    if (asked === undefined) this.#asked.set(table, [key]);
-    else asked.push(key);
+    append(this.#asked, table, key);
+  }
+
+  /** Reads the small tables. Sends its statements before it first waits. */
+  async loadSmall(sql: Sql): Promise<void> {
+    await Promise.all(
+      SMALL_TABLES.map(async (table) => {
+        const { name, columns } = table;
+        const rows = await sql.run(
+          statement<AnyRow>(`all_${name}`, `SELECT ${columns.join()} FROM jobgate.${name}`),
+        );
+        this.#small.set(table, rows);
+      }),
+    );
   }
 
   /** Locks the rows that are needed. Sends its statements before it first waits. */
@@ -57,6 +71,14 @@ export class PostgresRows implements Rows {
     return this.#get(table, key as AnyRow).row as Row | undefined;
   }
 
+  all<Row>(table: AnyTable): readonly Row[] {
+    return (this.#small.get(table) ?? []) as readonly unknown[] as readonly Row[];
+  }
+
+  remove(table: AnyTable, key: object): void {
+    append(this.#removed, table, key as AnyRow);
+  }
+
   put(table: AnyTable, row: object): void {
     const held = this.#get(table, row as AnyRow);
     held.row = storableRow(row as AnyRow);
@@ -64,9 +86,7 @@ export class PostgresRows implements Rows {
   }
 
   add(table: AnyTable, row: object): void {
-    const added = this.#added.get(table);
-    if (added === undefined) this.#added.set(table, [row as AnyRow]);
-    else added.push(row as AnyRow);
+    append(this.#added, table, row as AnyRow);
   }
 
   forget(old: OldRows, before: number): void {
@@ -74,14 +94,19 @@ export class PostgresRows implements Rows {
   }
 
   /**
-   * Writes what the steps changed. Sends its statements before it first waits.
+   * Writes what changed since the last call. Sends its statements before it first waits.
    * @throws LostRace when another batch has added a row meanwhile
    */
   async write(sql: Sql): Promise<void> {
+    const [removed, added, forgotten] = [inOrder(this.#removed), inOrder(this.#added), [...this.#forgotten]];
+    this.#removed.clear();
+    this.#added.clear();
+    this.#forgotten.clear();
     await Promise.all([
+      ...removed.map(([table, keys]) => sql.run(removalOf(table), [toJson(keys)])),
       ...inOrder(this.#held).map(([table, held]) => writeHeld(sql, table, [...held.values()])),
-      ...inOrder(this.#added).map(([table, rows]) => sql.run(insertOf(table), [toJson(rows)])),
-      ...[...this.#forgotten].map(([old, before]) => sql.run(deletionOf(old), [before])),
+      ...added.map(([table, rows]) => sql.run(insertOf(table), [toJson(rows)])),
+      ...forgotten.map(([old, before]) => sql.run(deletionOf(old), [before])),
     ]);
   }
 
@@ -106,6 +131,7 @@ async function writeHeld(sql: Sql, table: AnyTable, held: readonly Held[]): Prom
   const rowsOf = (isKnown: boolean) =>
     changed.flatMap((one) => (one.isKnown === isKnown && one.row !== undefined ? [one.row] : []));
   const [news, updates] = [rowsOf(false), rowsOf(true)];
+  for (const one of changed) Object.assign(one, { isKnown: true, isChanged: false });
   const [inserted] = await Promise.all([
     news.length === 0 ? [] : sql.run(newRowsOf(table), [toJson(news)]),
     updates.length === 0 ? [] : sql.run(updateOf(table), [toJson(updates)]),
@@ -138,7 +164,17 @@ function insertOf({ name, key, columns }: AnyTable) {
   const added = changing({ key, columns }).join();
   return statement(
     `add_${name}`,
-    `INSERT INTO jobgate.${name} (${added}) SELECT ${added} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json)`,
+    `INSERT INTO jobgate.${name} (${added}) SELECT ${added} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json)
+     ON CONFLICT DO NOTHING`,
+  );
+}
+
+function removalOf({ name, key }: AnyTable) {
+  const isSame = key.map((column) => `held.${column} = old.${column}`).join(" AND ");
+  return statement(
+    `remove_${name}`,
+    `DELETE FROM jobgate.${name} AS held
+      USING json_populate_recordset(NULL::jobgate.${name}, $1::json) AS old WHERE ${isSame}`,
   );
 }
 
@@ -158,6 +194,12 @@ function changing({ key, columns }: Pick<AnyTable, "key" | "columns">): readonly
 /** Tables in one order for all batches, so that no two wait for each other. */
 function inOrder<Value>(byTable: ReadonlyMap<AnyTable, Value>): [AnyTable, Value][] {
   return [...byTable].sort(([a], [b]) => (a.name < b.name ? -1 : 1));
+}
+
+function append(byTable: Map<AnyTable, AnyRow[]>, table: AnyTable, row: AnyRow): void {
+  const rows = byTable.get(table);
+  if (rows === undefined) byTable.set(table, [row]);
+  else rows.push(row);
 }
 
 function keyText({ key }: AnyTable, row: AnyRow): string {

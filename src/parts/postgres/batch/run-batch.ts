@@ -1,18 +1,14 @@
-import type { EndpointRow } from "../../../store/callback-row.ts";
 import { MODULE_STEPS } from "../../../store/modules/modules.ts";
 import { Capacity } from "../../../store/new-call.ts";
 import type { Operation, WriteName } from "../../../store/operations.ts";
 import { type Sql, statement } from "../sql.ts";
 import { AcceptsPart } from "./accepts.ts";
 import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
-import { CallbacksPart } from "./callbacks.ts";
 import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
 import { PostgresEffects } from "./effects.ts";
 import { PaymentsPart } from "./payments.ts";
-import { RefundsPart } from "./refunds.ts";
-import { StepsPart } from "./steps.ts";
-import { TransactionsPart } from "./transactions.ts";
+import { locksPart, StepsPart } from "./steps.ts";
 import { countUncounted } from "./undecided.ts";
 
 /** A batch that was run, and only has to be committed. */
@@ -36,11 +32,10 @@ export interface RunBatchOptions {
 }
 
 const BEGIN = statement("begin", "BEGIN");
-const READ_START = statement<{ now: number; pending: number; endpoints: readonly EndpointRow[] | null }>(
+const READ_START = statement<{ now: number; pending: number }>(
   "read_start",
   `SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS now,
-          (SELECT sum(n)::bigint FROM jobgate.pending) AS pending,
-          (SELECT json_agg(endpoint) FROM jobgate.callback_endpoints AS endpoint) AS endpoints`,
+          (SELECT sum(n)::bigint FROM jobgate.pending) AS pending`,
 );
 // One row: each row is a message to read.
 const TAKE_CALL_IDS = statement<{ call_ids: string }>(
@@ -65,7 +60,7 @@ export async function runBatch(
     return { name, input, decide } as Entry;
   });
   const testNow = options.clock?.() ?? null;
-  const effects = new PostgresEffects();
+  const effects = new PostgresEffects(testNow);
   const parts = partsOf(entries, testNow);
   const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
 
@@ -73,13 +68,13 @@ export async function runBatch(
     sql.run(BEGIN),
     sql.run(READ_START),
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
+    effects.rows.loadSmall(sql),
     ...parts.map((part) => part.load(sql, effects)),
     // After the parts have locked their rows.
     effects.load(sql),
   ]);
   if (start === undefined) throw new Error("Postgres gave no row");
 
-  effects.useEndpoints(start.endpoints ?? []);
   const looksFull = start.pending >= options.maxPending;
   const uncounted = looksFull ? await countUncounted(sql, testNow) : 0;
   const capacity = new Capacity(start.pending, options.maxPending, uncounted);
@@ -127,10 +122,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
       ),
       now,
     ),
-    new TransactionsPart(
-      entriesOf(entries, "holdLock", "queueTransaction", "signTransactions", "finishTransactions"),
-      now,
-    ),
+    locksPart(entriesOf(entries, "holdLock")),
     new CallsPart(
       entriesOf(
         entries,
@@ -146,8 +138,6 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
     ),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     new StepsPart(entriesOf(entries, ...MODULE_STEPS.map(([name]) => name))),
-    new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
-    new CallbacksPart(entriesOf(entries, "useCallbackEndpoints", "endCallback", "retryCallback")),
   ];
 }
 

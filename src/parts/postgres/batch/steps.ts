@@ -1,7 +1,7 @@
 import { MODULE_STEPS, type StepName } from "../../../store/modules/modules.ts";
 import type { Sql } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
-import { PostgresRows } from "./module-rows.ts";
+import type { PostgresEffects } from "./effects.ts";
 
 const STEPS = new Map(MODULE_STEPS);
 
@@ -9,7 +9,6 @@ const STEPS = new Map(MODULE_STEPS);
 export class StepsPart implements BatchPart {
   readonly callIds = 0;
   readonly #entries;
-  readonly #rows = new PostgresRows();
 
   constructor(entries: readonly Entry<StepName>[]) {
     this.#entries = entries.map(({ name, input, decide }) => {
@@ -19,14 +18,36 @@ export class StepsPart implements BatchPart {
     });
   }
 
-  load(sql: Sql): Promise<void> {
-    for (const { step, input } of this.#entries)
-      for (const key of step.keys(...input)) this.#rows.willNeed(key);
-    return this.#rows.load(sql);
+  async load(sql: Sql, effects: PostgresEffects): Promise<void> {
+    for (const { step, input } of this.#entries) {
+      for (const key of step.keys?.(...input) ?? []) effects.rows.willNeed(key);
+      effects.willNeedPayments(step.callIds?.(...input) ?? []);
+    }
+    await effects.locks.keep(
+      sql,
+      this.#entries.flatMap(({ step, input }) => step.locks?.(...input) ?? []),
+    );
   }
 
-  write({ sql, now }: BatchContext): Promise<void> {
-    for (const { step, input, decide } of this.#entries) decide(step.run(this.#rows, now, ...input));
-    return this.#rows.write(sql);
+  write({ now, effects }: BatchContext): Promise<void> {
+    for (const { step, input, decide } of this.#entries) decide(step.run(effects, now, ...input));
+    return Promise.resolve();
   }
+}
+
+/** Takes and renews locks. */
+export function locksPart(entries: readonly Entry<"holdLock">[]): BatchPart {
+  // Locked in the same order in all batches, so that no two wait for each other.
+  const holds = entries.toSorted(({ input: [a] }, { input: [b] }) => (a < b ? -1 : 1));
+  return {
+    callIds: 0,
+    async load(sql, { locks }) {
+      await Promise.all(
+        holds.map(async ({ input, decide }) => {
+          decide(await locks.hold(sql, ...input));
+        }),
+      );
+    },
+    write: () => Promise.resolve(),
+  };
 }

@@ -1,4 +1,4 @@
-import type { OldRows, RowKey, Rows, SqlValue } from "../../module.ts";
+import type { OldRows, RowKey, Rows, SqlValue } from "../../rows.ts";
 import type { Database, Statement } from "../driver.ts";
 
 type AnyTable = RowKey["table"];
@@ -9,6 +9,8 @@ export class SqliteRows implements Rows {
   readonly #database: Database;
   readonly #tables = new Map<AnyTable, TableStatements>();
   readonly #forgets = new Map<OldRows, Statement<unknown>>();
+  /** Rows of small tables, until they may have changed. */
+  readonly #small = new Map<AnyTable, readonly unknown[]>();
 
   constructor(database: Database) {
     this.#database = database;
@@ -18,7 +20,27 @@ export class SqliteRows implements Rows {
     return this.#of(table).select.get(valuesOf(key as AnyRow, table.key)) as Row | undefined;
   }
 
+  all<Row>(table: AnyTable): readonly Row[] {
+    let rows = this.#small.get(table);
+    if (rows === undefined) {
+      rows = this.#of(table).all.all([]);
+      this.#small.set(table, rows);
+    }
+    return rows as readonly Row[];
+  }
+
+  remove(table: AnyTable, key: object): void {
+    this.#small.delete(table);
+    this.#of(table).remove.run(valuesOf(key as AnyRow, table.key));
+  }
+
+  /** Forgets what was read: the batch is rolled back. */
+  discard(): void {
+    this.#small.clear();
+  }
+
   put(table: AnyTable, row: object): void {
+    this.#small.delete(table);
     this.#of(table).upsert.run(valuesOf(row as AnyRow, table.columns));
   }
 
@@ -50,6 +72,8 @@ export class SqliteRows implements Rows {
 
 interface TableStatements {
   readonly select: Statement<unknown>;
+  readonly all: Statement<unknown>;
+  readonly remove: Statement<unknown>;
   readonly upsert: Statement<unknown>;
   readonly insert: Statement<unknown>;
 }
@@ -59,15 +83,16 @@ function statementsOf(database: Database, table: AnyTable): TableStatements {
   const added = withoutKey(table);
   const insert = (inserted: readonly string[]) =>
     `INSERT INTO ${name} (${inserted.join()}) VALUES (${inserted.map(() => "?").join()})`;
+  const isRow = key.map((column) => `${column} = ?`).join(" AND ");
   return {
-    select: database.prepare(
-      `SELECT ${columns.join()} FROM ${name} WHERE ${key.map((column) => `${column} = ?`).join(" AND ")}`,
-    ),
+    select: database.prepare(`SELECT ${columns.join()} FROM ${name} WHERE ${isRow}`),
+    all: database.prepare(`SELECT ${columns.join()} FROM ${name}`),
+    remove: database.prepare(`DELETE FROM ${name} WHERE ${isRow}`),
     upsert: database.prepare(
       `${insert(columns)} ON CONFLICT (${key.join()}) DO UPDATE
          SET ${added.map((column) => `${column} = excluded.${column}`).join()}`,
     ),
-    insert: database.prepare(insert(added)),
+    insert: database.prepare(`${insert(added)} ON CONFLICT DO NOTHING`),
   };
 }
 

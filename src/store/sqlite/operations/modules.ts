@@ -1,5 +1,5 @@
 import type { ListDialect, Lookup } from "../../list-dialect.ts";
-import type { Rows } from "../../module.ts";
+import type { Commit } from "../../module.ts";
 import { type LookupName, MODULE_LOOKUPS, MODULE_STEPS, type StepName } from "../../modules/modules.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
@@ -16,14 +16,16 @@ const DIALECT: ListDialect = {
       `${id} >= ${from}`,
     ].join(" AND "),
   newestFirst: ({ id }) => `${id} DESC`,
+  ofEach: (table, selected) =>
+    `CROSS JOIN ${table} ON ${table}.rowid IN (SELECT rowid FROM ${table} WHERE ${selected})`,
   contains: (bytes, part) => `instr(${bytes}, ${part}) > 0`,
 };
 
 /** Operations of modules on the connection that writes. */
-export function stepOperations(rows: Rows): OperationTable<StepName> {
+export function stepOperations(commit: Commit): OperationTable<StepName> {
   const operations = MODULE_STEPS.map(([name, step]) => [
     name,
-    (now: number, ...input: readonly unknown[]) => step.run(rows, now, ...input),
+    (now: number, ...input: readonly unknown[]) => step.run(commit, now, ...input),
   ]);
   return Object.fromEntries(operations) as OperationTable<StepName>;
 }

@@ -1,6 +1,5 @@
 import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
 import { paymentSteps } from "../../machine/payment-steps.ts";
-import type { Rows } from "../../module.ts";
 import { isNonceUsed, useNonce } from "../../modules/caller-nonces.ts";
 import { PAYMENT_COLUMNS, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision } from "../../rules/payments.ts";
@@ -22,12 +21,10 @@ export function paymentOperations(
     jobCalls,
     undecided,
     effects,
-    rows,
   }: {
     readonly jobCalls: JobCalls;
     readonly undecided: Undecided;
     readonly effects: SqliteEffects;
-    readonly rows: Rows;
   },
 ): OperationTable<
   | "beginPayment"
@@ -63,7 +60,7 @@ export function paymentOperations(
       const decision = beginDecision({
         intent,
         known: known && toPaymentRecord(known),
-        isNonceUsed: callerNonce !== undefined && isNonceUsed(rows, callerNonce, now),
+        isNonceUsed: callerNonce !== undefined && isNonceUsed(effects.rows, callerNonce, now),
         isQuotePaid: intent.redeemsQuote === true && selectRedeemed.get([intent.receipt]) !== undefined,
         hasRoom: jobCalls.hasRoom(),
         undecided: {
@@ -79,7 +76,7 @@ export function paymentOperations(
       if (decision.kind !== "begin") return decision;
       const callId = jobCalls.add(call, intent.ceiling === undefined ? "held" : "ready", now, intent);
       insertPayment(toPaymentRow(intent, callId, now));
-      if (callerNonce !== undefined) useNonce(rows, callerNonce, { callId, now });
+      if (callerNonce !== undefined) useNonce(effects.rows, callerNonce, { callId, now });
       return { kind: "begun", callId };
     },
 

@@ -1,0 +1,152 @@
+import type { Refund } from "../contract/refund-ledger.ts";
+import { type Lookup, parameters } from "../list-dialect.ts";
+import { type Effect, paymentOf, put, type Reactions } from "../machine/changes.ts";
+import type { Commit, StoreModule } from "../module.ts";
+import { REFUND_COLUMNS, type RefundRow, toRefund } from "../refund-row.ts";
+import { keyIn, type Rows, type Table } from "../rows.ts";
+import { decided, ended, held, sent } from "../rules/refunds.ts";
+import { queueTransaction, transactionKey } from "./transactions.ts";
+
+export const REFUNDS_TABLE: Table<RefundRow, "call_id"> = {
+  name: "refunds",
+  key: ["call_id"],
+  columns: REFUND_COLUMNS,
+};
+
+const COLUMN_LIST = REFUND_COLUMNS.join(", ");
+
+/** Refunds are owed for dead letters, and no longer once a dead letter is retried. */
+const REACTIONS: Reactions = {
+  deadLettered({ call, at }, known) {
+    const payment = paymentOf(call, known);
+    if (payment === undefined || payment.on_failure === "keep") return [];
+    const { call_id, network, asset, symbol, payer, amount } = payment;
+    const before = refundOf(call_id, known.rows);
+    if (before !== undefined && before.state !== "cancelled") return [];
+    // A payment that the operator closed as paid is not proven, so its refund needs the operator's approval.
+    const isApproved = payment.on_failure === "refund" && payment.closed === null;
+    // A transaction of the refund before may still be known by its number.
+    const attempt = before === undefined ? 1 : before.attempt + (before.reference === null ? 0 : 1);
+    const money = { call_id, network, asset, symbol, payer, amount };
+    const nothingSent = { reference: null, hash: null, block_number: null, reason: null, decision: null };
+    const owed = {
+      state: "owed",
+      is_approved: isApproved ? 1 : 0,
+      attempt,
+      created_at: at,
+      updated_at: at,
+    } as const;
+    return changed(before, { ...money, ...nothingSent, ...owed });
+  },
+
+  revived({ callId }, known) {
+    const refund = refundOf(callId, known.rows);
+    if (refund === undefined || refund.state === "cancelled") return [];
+    return changed(refund, { ...refund, state: "cancelled" });
+  },
+};
+
+const keyOf = (callId: number) => [keyIn(REFUNDS_TABLE, { call_id: callId })];
+
+/** Refunds of paid JobCalls that became dead letters. */
+export const REFUNDS = {
+  on: REACTIONS,
+  keysOfCall: keyOf,
+
+  steps: {
+    holdRefund: {
+      keys: keyOf,
+      run(commit, now, callId, reason, options) {
+        const before = refundOf(callId, commit.rows);
+        return change(commit, before, held(before, reason, options, now)) !== undefined;
+      },
+    },
+
+    sendRefund: {
+      keys: (callId, _attempt, { network, reference }) => [
+        ...keyOf(callId),
+        transactionKey(network, reference),
+      ],
+      run(commit, now, callId, attempt, transaction) {
+        const before = refundOf(callId, commit.rows);
+        const row = sent(before, { attempt, reference: transaction.reference }, now);
+        if (row !== undefined) queueTransaction(commit.rows, transaction, now);
+        return toRefund(change(commit, before, row));
+      },
+    },
+
+    endRefund: {
+      keys: keyOf,
+      callIds: (callId) => [callId],
+      run(commit, now, callId, reference, end) {
+        const before = refundOf(callId, commit.rows);
+        const account = end.state === "refunded" ? end.account : null;
+        return toRefund(change(commit, before, ended(before, reference, end, now), account));
+      },
+    },
+
+    decideRefund: {
+      keys: keyOf,
+      callIds: (callId) => [callId],
+      run(commit, now, callId, decision) {
+        const before = refundOf(callId, commit.rows);
+        const row = change(commit, before, decided(before, decision, now));
+        const refund = toRefund(row ?? before);
+        return row === undefined || refund === undefined
+          ? { kind: "not_open", refund }
+          : { kind: "decided", refund };
+      },
+    },
+  },
+
+  lookups: {
+    *listOpenRefunds({ dialect }, network, { state, limit, after = 0 }): Lookup<Refund[]> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT ${COLUMN_LIST} FROM ${dialect.schema}refunds${dialect.indexedBy("refunds_open")}
+        WHERE network = ${add(network)} AND state = ${add(state)} AND state IN ('owed', 'sending')
+          AND (state = 'sending' OR is_approved = 1) AND call_id > ${add(after)} ORDER BY call_id LIMIT ${add(limit)}`;
+      return toRefunds(yield { name: "list_open_refunds", sql, values });
+    },
+
+    *listRefunds({ dialect }, { state, limit, before = Number.MAX_SAFE_INTEGER }): Lookup<Refund[]> {
+      const { values, add } = parameters(dialect);
+      const isWanted = state === undefined ? "state <> 'cancelled'" : `state = ${add(state)}`;
+      const sql = `SELECT ${COLUMN_LIST} FROM ${dialect.schema}refunds
+        WHERE ${isWanted} AND call_id < ${add(before)} ORDER BY call_id DESC LIMIT ${add(limit)}`;
+      return toRefunds(
+        yield { name: state === undefined ? "list_refunds" : "list_refunds_in_state", sql, values },
+      );
+    },
+  },
+} satisfies StoreModule;
+
+/** Finds the refund of a JobCall, also one that was cancelled. */
+export function refundOf(callId: number, rows: Pick<Rows, "find">): RefundRow | undefined {
+  return rows.find(REFUNDS_TABLE, { call_id: callId });
+}
+
+/** @param row the refund as it is now; undefined if it stays as it was */
+function change(
+  commit: Commit,
+  before: RefundRow | undefined,
+  row: RefundRow | undefined,
+  account: string | null = null,
+): RefundRow | undefined {
+  if (row === undefined) return undefined;
+  commit.rows.put(REFUNDS_TABLE, row);
+  if (row.state !== before?.state)
+    commit.note({ kind: "refundChanged", from: before?.state, refund: row, account });
+  return row;
+}
+
+function changed(before: RefundRow | undefined, refund: RefundRow): Effect[] {
+  const change = { kind: "refundChanged", from: before?.state, refund, account: null } as const;
+  return [
+    put(REFUNDS_TABLE, refund),
+    ...(refund.state === before?.state ? [] : [{ kind: "change", change } as const]),
+  ];
+}
+
+function toRefunds(rows: readonly unknown[]): Refund[] {
+  return (rows as RefundRow[]).flatMap((row) => toRefund(row) ?? []);
+}

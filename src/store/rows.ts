@@ -1,0 +1,61 @@
+import type { ListDialect } from "./list-dialect.ts";
+
+export type SqlValue = string | number | null;
+
+/** A table whose rows are found by their key. */
+export interface Table<Row extends ValuesOf<Row>, Key extends keyof Row> {
+  readonly name: string;
+  readonly key: readonly (Key & string)[];
+  /** Columns that are read and written, those of the key included. */
+  readonly columns: readonly (keyof Row & string)[];
+}
+
+export type ValuesOf<Row> = { readonly [Column in keyof Row]: SqlValue };
+
+/** A row's key in a table. */
+export interface RowKey {
+  // biome-ignore lint/suspicious/noExplicitAny: the key fits the table, which keyIn checks.
+  readonly table: Table<any, any>;
+  readonly key: Readonly<Record<string, SqlValue>>;
+}
+
+export function keyIn<Row extends ValuesOf<Row>, Key extends keyof Row>(
+  table: Table<Row, Key>,
+  key: Readonly<Pick<Row, Key>>,
+): RowKey {
+  return { table, key: key as RowKey["key"] };
+}
+
+/** Rows of a table that are old. Each step that adds rows deletes more old ones than it adds, so that they never pile up. */
+export interface OldRows {
+  readonly table: string;
+  /** SQL condition. @param before parameter with the time up to which rows are old */
+  readonly where: (dialect: Pick<ListDialect, "schema">, before: string) => string;
+  /** Most rows that are deleted at once. */
+  readonly limit: number;
+}
+
+/** Rows that steps and reactions read and write, as those before them in the commit left them. */
+export interface Rows {
+  /** Finds a row whose key the step named, or whose JobCall the commit may end. */
+  find<Row extends ValuesOf<Row>, Key extends keyof Row>(
+    table: Table<Row, Key>,
+    key: Readonly<Pick<Row, Key>>,
+  ): Row | undefined;
+  /** Adds a row, or replaces the one with its key, which the step named. */
+  put<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>, row: Readonly<Row>): void;
+  /** Returns all rows of a small table. */
+  all<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>): readonly Row[];
+  /** Deletes a row of a small table. */
+  remove<Row extends ValuesOf<Row>, Key extends keyof Row>(
+    table: Table<Row, Key>,
+    key: Readonly<Pick<Row, Key>>,
+  ): void;
+  /** Adds a row whose key the database makes, unless the table has an equal one. */
+  add<Row extends ValuesOf<Row>, Key extends keyof Row>(
+    table: Table<Row, Key>,
+    row: Readonly<Omit<Row, Key>>,
+  ): void;
+  /** Deletes rows that are old. @param before Unix milliseconds, or seconds in a column of seconds */
+  forget(old: OldRows, before: number): void;
+}
