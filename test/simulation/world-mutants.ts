@@ -11,10 +11,11 @@ const ROWS = "store/sqlite/operations/payment-rows.ts";
 const LEASES = "store/rules/leases.ts";
 const CHARGES = "store/rules/charges.ts";
 const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
-const DELIVERIES = "store/rules/repeated-deliveries.ts";
+const INTAKE = "store/machine/intake.ts";
 const QUOTES = "x402/prices/quote-book.ts";
 const METERED = "store/machine/metered.ts";
-const CALLS = "store/sqlite/operations/job-calls.ts";
+const CALLS = "store/machine/call-row.ts";
+const CALL_ROWS = "store/sqlite/operations/call-rows.ts";
 
 /** Guards that are missed in some world: with each seed, clients, faults and crashes are others. */
 export const WORLD_MUTANTS: readonly WorldMutant[] = [
@@ -103,17 +104,16 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "leases that ran out stay out",
-    file: "store/sqlite/operations/claims.ts",
-    ...{ from: "readyDue.run([now]);", to: "" },
+    ...{ file: CALLS, from: 'state === "leased" || state === "delayed"', to: 'state === "delayed"' },
   },
   {
     name: "an acked JobCall stays in the queue",
-    ...{ file: CALLS, from: "this.#delete(finished.map(({ call }) => call.call_id));", to: "" },
+    ...{ file: CALL_ROWS, from: "this.#delete(finished.map(({ row }) => row.call_id));", to: "" },
   },
   {
     name: "an acked JobCall leaves no trace",
     ...{
-      file: CALLS,
+      file: CALL_ROWS,
       from: "this.#insertSucceeded.run([JSON.stringify(",
       to: "JSON.stringify([JSON.stringify(",
     },
@@ -188,7 +188,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
     name: "a repeated webhook starts another job",
     seed: 4,
     ...{
-      file: DELIVERIES,
+      file: INTAKE,
       from: "if (first === undefined) return undefined;",
       to: "if (first !== null) return undefined;",
     },
@@ -196,7 +196,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "another webhook with an ID that was seen is taken for the first",
     seed: 4,
-    ...{ file: DELIVERIES, from: "found.every(({ body_hash }) => body_hash === bodyHash)", to: "bodyHash" },
+    ...{ file: INTAKE, from: "found.every(({ body_hash }) => body_hash === bodyHash)", to: "bodyHash" },
   },
   {
     name: "a webhook that was overheard starts another job under another ID",

@@ -14,6 +14,12 @@ export interface EndedCall {
   readonly attempts: number;
 }
 
+/** Columns of a dead letter. */
+export interface DeadCall extends EndedCall {
+  readonly dead_at: number;
+  readonly dead_reason: string;
+}
+
 /** Change that a commit makes, with the row as it is after the change. Times are Unix milliseconds. */
 export type Change =
   /** A payment's state became another one. */

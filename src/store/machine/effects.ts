@@ -1,10 +1,18 @@
-import type { BuriedCall } from "../contract/work-queue.ts";
+import type { AckedLease, BuriedCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
 import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
 import { sumsByHour } from "./books.ts";
-import { type Change, type Effect, type EndedCall, type Known, paymentOf, type Revenue } from "./changes.ts";
+import {
+  type Change,
+  type DeadCall,
+  type Effect,
+  type EndedCall,
+  type Known,
+  paymentOf,
+  type Revenue,
+} from "./changes.ts";
 import { decidedCharge } from "./metered.ts";
 import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
 
@@ -20,11 +28,13 @@ export type PaymentRows = PaymentFacts & {
  */
 export abstract class Effects implements Known, Commit {
   #revenue: Revenue[] = [];
+  readonly #finished = new Set<number>();
 
   abstract readonly rows: Rows;
   abstract payment(callId: number): SoldPayment | undefined;
   abstract buyersUrl(callId: number): string | null;
-  abstract hasSucceeded(callId: number): boolean;
+  /** Returns true for a JobCall that an earlier commit acked. */
+  protected abstract hadSucceeded(callId: number): boolean;
   abstract isHeld(lock: string, owner: string, now: number): boolean;
   protected abstract readonly paymentRows: PaymentRows;
 
@@ -50,11 +60,24 @@ export abstract class Effects implements Known, Commit {
     return payment;
   }
 
+  hasSucceeded(callId: number): boolean {
+    return this.#finished.has(callId) || this.hadSucceeded(callId);
+  }
+
+  /** Notes that a JobCall was acked. @param amount charge of a payment by use; null for any other JobCall */
+  finished(call: EndedCall, amount: string | null, at: number): AckedLease {
+    const charge = amount === null ? undefined : decidedCharge(this.payment(call.call_id), amount);
+    this.#finished.add(call.call_id);
+    this.note({ kind: "finished", call, charge: amount, at });
+    return charge === undefined ? { outcome: "done" } : { outcome: "done", charge };
+  }
+
   /** Notes that a JobCall became a dead letter. @returns it, with the payment that this released */
-  buried(call: EndedCall, reason: string, deadAt: number): BuriedCall {
+  buried(call: DeadCall): BuriedCall {
+    const { call_id: callId, dead_reason: reason, dead_at: deadAt } = call;
     const released = decidedCharge(paymentOf(call, this), "0");
     this.note({ kind: "deadLettered", call, reason, at: deadAt });
-    const buried = { callId: call.call_id, reason, deadAt };
+    const buried = { callId, reason, deadAt };
     return released === undefined ? buried : { ...buried, released };
   }
 
@@ -82,6 +105,7 @@ export abstract class Effects implements Known, Commit {
   protected takeRevenue() {
     const sums = sumsByHour(this.#revenue);
     this.#revenue = [];
+    this.#finished.clear();
     return sums;
   }
 }

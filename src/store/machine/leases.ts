@@ -1,6 +1,9 @@
 import type {
+  AckedLease,
   BuriedCall,
+  Charge,
   EndedLease,
+  JobResult,
   Lease,
   Progress,
   ReleaseOptions,
@@ -9,45 +12,25 @@ import type {
 import { refundOf } from "../modules/refunds.ts";
 import type { Capacity } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
-import { type CallStep, LEASE_EXPIRED, STREAM_ENDED, withStep } from "../rules/call-steps.ts";
-import { AUTHORIZATION_ENDED, type ChargeColumns, chargeAtEnd, chargedUnits } from "../rules/charges.ts";
-import {
-  type AttemptColumns,
-  afterRelease,
-  afterRetry,
-  type GivenBack,
-  type LeaseColumns,
-  leaseOutcome,
-} from "../rules/leases.ts";
+import { LEASE_EXPIRED, STREAM_ENDED, withStep } from "../rules/call-steps.ts";
+import { AUTHORIZATION_ENDED, chargeAtEnd, chargedUnits } from "../rules/charges.ts";
+import { afterRelease, afterRetry, type GivenBack, leaseOutcome } from "../rules/leases.ts";
 import { canRetry } from "../rules/refunds.ts";
-import type { EndedCall } from "./changes.ts";
+import {
+  type CallRow,
+  type CallRows,
+  type DeadRow,
+  deadLetter,
+  NO_LEASE,
+  whenDue,
+  withDelivery,
+} from "./call-row.ts";
 import type { Effects } from "./effects.ts";
 import { decidedCharge } from "./metered.ts";
 import { chargeEvent } from "./payments.ts";
 
-/** Columns of a JobCall on which the end of its lease depends. */
-export interface CallRow extends EndedCall, LeaseColumns, AttemptColumns, ChargeColumns {
-  readonly subscriber: string | null;
-  readonly claimed_at: number | null;
-  readonly history: readonly CallStep[] | null;
-  readonly progress_percent: number | null;
-  readonly progress_text: string | null;
-  readonly dead_at: number | null;
-  readonly dead_reason: string | null;
-}
-
-/** Rows of JobCalls in a database. */
-export interface CallRows {
-  /** Finds a JobCall as the commit has left it so far. */
-  find(callId: number): CallRow | undefined;
-  change(row: CallRow): void;
-  /** Writes what an extension of the lease changes. */
-  extend(row: CallRow): void;
-  /** Removes a dead letter. How it failed is kept. */
-  drop(row: CallRow): void;
-}
-
 type LeaseStep =
+  | "ack"
   | "retry"
   | "fail"
   | "release"
@@ -55,8 +38,6 @@ type LeaseStep =
   | "retryDeadLetter"
   | "dropDeadLetter"
   | "endAuthorization";
-
-const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null, claimed_at: null };
 
 /** Operations on a lease, and operations on dead letters that write. */
 export class LeaseSteps
@@ -70,6 +51,16 @@ export class LeaseSteps
     this.#rows = rows;
     this.#capacity = capacity;
     this.#effects = effects;
+  }
+
+  ack(now: number, lease: Lease, result?: JobResult, asked?: Charge): AckedLease {
+    const row = this.#rows.findLeased(lease.callId);
+    const outcome = leaseOutcome(row, lease, now);
+    if (row === undefined || outcome !== "done") return { outcome };
+    const charge = row.ceiling === null ? null : chargedUnits(row.ceiling, asked);
+    this.#rows.finish(row, { at: now, result, charge });
+    this.#capacity.adjust(-1);
+    return this.#effects.finished(row, charge, now);
   }
 
   retry(now: number, lease: Lease, request: RetryRequest): EndedLease {
@@ -101,12 +92,10 @@ export class LeaseSteps
     const row = this.#rows.find(callId);
     if (row?.state !== "dead") return "not_found";
     if (!canRetry(refundOf(callId, this.#effects.rows))) return "refund_begun";
-    const { attempts, dead_at, dead_reason } = row;
+    const { attempts: forgiven, dead_at, dead_reason } = row;
     const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
     const history = withStep(row.history, step);
-    this.#rows.change({
-      ...{ ...row, state: "ready", forgiven: attempts, dead_at: null, dead_reason: null, history },
-    });
+    this.#rows.change({ ...row, state: "ready", forgiven, dead_at: null, dead_reason: null, history });
     this.#effects.note({ kind: "revived", callId });
     // The operator decided: this may exceed max_pending.
     this.#capacity.adjust(1);
@@ -137,12 +126,23 @@ export class LeaseSteps
    * @param endedBy why its delivery ended, if it is leased
    */
   bury(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): BuriedCall {
-    const history = row.state === "leased" ? withDelivery(row, endedBy, now) : row.history;
-    this.#rows.change({
-      ...{ ...row, ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason, history },
-    });
+    const dead = deadLetter(row, reason, now, endedBy);
+    this.#rows.change(dead);
     this.#capacity.adjust(-1);
-    return this.#effects.buried(row, reason, now);
+    return this.#effects.buried(dead);
+  }
+
+  /**
+   * Ends the leases and delays that are over, and buries the JobCalls that have used up their attempts.
+   * @returns the new dead letters: what follows from them is left to {@link Effects.buried}
+   */
+  endDue(rows: readonly CallRow[], now: number, maxAttempts: number): DeadRow[] {
+    const ended = rows.flatMap((row) => whenDue(row, now, maxAttempts) ?? []);
+    const dead = ended.filter((row): row is DeadRow => row.state === "dead");
+    for (const row of dead) this.#rows.change(row);
+    if (dead.length < ended.length) this.#rows.makeReady(ended.filter(({ state }) => state === "ready"));
+    this.#capacity.adjust(-dead.length);
+    return dead;
   }
 
   /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
@@ -160,13 +160,6 @@ export class LeaseSteps
     this.#rows.change({ ...row, ...NO_LEASE, state, forgiven, visible_at, subscriber, history });
     return { outcome };
   }
-}
-
-/** Adds the delivery that a row is leased for to its history. */
-function withDelivery(row: CallRow, reason: string, now: number): CallStep[] {
-  const { attempts: attempt, subscriber, claimed_at, visible_at } = row;
-  const times = { from: claimed_at ?? now, to: Math.min(now, visible_at ?? now) };
-  return withStep(row.history, { kind: "delivery", attempt, subscriber: subscriber ?? "", ...times, reason });
 }
 
 function reported({ progress_percent, progress_text }: CallRow, progress: Progress | undefined) {

@@ -33,7 +33,7 @@ export interface AttemptColumns {
 export const JUST_DUE_MS = 50;
 
 /** Reason of a dead letter whose last attempt gave no reason. */
-export const MAX_ATTEMPTS_REASON = "max_attempts";
+const MAX_ATTEMPTS_REASON = "max_attempts";
 
 /** Reason of a dead letter that has used up its attempts. @param lastReason why its last delivery ended, if it did */
 export function usedUpReason(lastReason: string | null | undefined): string {

@@ -22,11 +22,11 @@ const DATABASE_FAULT = /malformed|disk I\/O error|not a database|unable to open 
 const MAX_CULPRITS = 3;
 
 /**
- * Functions that run several operations of one kind in a few statements, with the outcomes that they would have one
+ * Functions that run any number of operations of one kind in a few statements, with the outcomes that they would have one
  * after the other. Calling SQLite costs more than a row: 6 instead of 13 µs for an ack.
  */
-export type BulkTable = {
-  readonly [N in OperationName]?: (
+export type BulkTable<Name extends OperationName> = {
+  readonly [N in Name]: (
     operations: readonly { readonly now: number; readonly input: Input<N> }[],
   ) => Outcome<N>[];
 };
@@ -34,7 +34,8 @@ export type BulkTable = {
 interface BatchOptions {
   readonly database: Database;
   readonly operations: OperationTable<never>;
-  readonly bulk?: BulkTable;
+  /** Other operations than `operations` has. */
+  readonly bulk?: BulkTable<never>;
   /** `IMMEDIATE` to write. */
   readonly mode: "IMMEDIATE" | "DEFERRED";
   /** Writes what the operations have left for the end of the batch. */
@@ -75,26 +76,25 @@ export function runBatch(batch: readonly TimedOperation[], options: BatchOptions
 type AnyOperation = (now: number, ...input: readonly unknown[]) => unknown;
 type AnyBulk = (operations: readonly TimedOperation[]) => unknown[];
 
-/** Fewer operations than this cost less one by one. */
-const MIN_BULK = 3;
-
-/** Runs the operations in the order of their stages, neighbours of one kind in bulk. */
+/** Runs the operations in the order of their stages, neighbours of one kind together. */
 function runGrouped(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
-  const operations = options.operations as Record<string, AnyOperation>;
-  const bulk = (options.bulk ?? {}) as Record<string, AnyBulk>;
   const outcomes: OperationOutcome[] = [];
   for (const indices of groupsOf(batch)) {
-    const group = indices.map((index) => batch[index] as TimedOperation);
-    const name = group[0]?.name ?? "";
-    const inBulk = group.length < MIN_BULK ? undefined : bulk[name]?.(group);
-    for (const [position, index] of indices.entries()) {
-      const { now, input } = group[position] as TimedOperation;
-      outcomes[index] = {
-        result: inBulk === undefined ? operations[name]?.(now, ...input) : inBulk[position],
-      };
-    }
+    const results = runAlike(
+      indices.map((index) => batch[index] as TimedOperation),
+      options,
+    );
+    for (const [position, index] of indices.entries()) outcomes[index] = { result: results[position] };
   }
   return outcomes;
+}
+
+/** Runs operations of one kind. @returns their results, in order */
+function runAlike(group: readonly TimedOperation[], options: BatchOptions): unknown[] {
+  const operations = options.operations as Record<string, AnyOperation>;
+  const bulk = options.bulk as Record<string, AnyBulk> | undefined;
+  const name = group[0]?.name ?? "";
+  return bulk?.[name]?.(group) ?? group.map(({ name, now, input }) => operations[name]?.(now, ...input));
 }
 
 /**
@@ -129,18 +129,18 @@ function stageOf(operation: Operation): 0 | 1 | 2 | 3 {
 /** Runs one operation after the other, in the order in which they were asked for. */
 function runInOrder(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
   const { database, mode, finish, onClockStep, onRollback } = options;
-  const operations = options.operations as Record<string, AnyOperation>;
   const culprits = new Map<number, string>();
   for (;;) {
     let running: number | undefined;
     try {
       database.exec(`BEGIN ${mode}`);
       const outcomes: OperationOutcome[] = [];
-      for (const [index, { name, input, now, clockStepMs = 0 }] of batch.entries()) {
+      for (const [index, operation] of batch.entries()) {
+        const { clockStepMs = 0 } = operation;
         if (clockStepMs !== 0) onClockStep?.(clockStepMs);
         const error = culprits.get(index);
         running = index;
-        outcomes.push(error === undefined ? { result: operations[name]?.(now, ...input) } : { error });
+        outcomes.push(error === undefined ? { result: runAlike([operation], options)[0] } : { error });
         finish?.();
       }
       running = undefined;

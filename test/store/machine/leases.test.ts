@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
-import { type CallRow, type CallRows, LeaseSteps } from "../../../src/store/machine/leases.ts";
+import {
+  type CallRow,
+  type CallRows,
+  type FinishedCall,
+  whenDue,
+} from "../../../src/store/machine/call-row.ts";
+import { LeaseSteps } from "../../../src/store/machine/leases.ts";
 import { Capacity } from "../../../src/store/new-call.ts";
 import { toPaymentRow } from "../../../src/store/payment-row.ts";
+import type { CallStep } from "../../../src/store/rules/call-steps.ts";
 import { paymentIntent, START_MS } from "../store-fixtures.ts";
 import { MemoryEffects } from "./memory-effects.ts";
 
@@ -30,9 +37,16 @@ const LEASED: CallRow = {
   charge_so_far: null,
 };
 
+const NOT_LEASED = { lease_token: null, subscriber: null, claimed_at: null };
+const BUSY: CallStep = {
+  ...{ kind: "delivery", attempt: 1, subscriber: "printer", reason: "paper jam" },
+  ...{ from: START_MS - 9, to: START_MS - 1 },
+};
+
 /** Steps on one row in memory. */
 class OneCall implements CallRows {
   row: CallRow | undefined;
+  finished: FinishedCall | undefined;
   readonly capacity = new Capacity(1, 10);
   readonly effects = new MemoryEffects();
   readonly steps = new LeaseSteps(this, this.capacity, this.effects);
@@ -47,8 +61,21 @@ class OneCall implements CallRows {
     return this.row;
   }
 
+  findLeased(): CallRow | undefined {
+    return this.row;
+  }
+
+  finish(_row: CallRow, finished: FinishedCall): void {
+    this.row = undefined;
+    this.finished = finished;
+  }
+
   change(row: CallRow): void {
     this.row = row;
+  }
+
+  makeReady(rows: readonly CallRow[]): void {
+    this.row = rows[0];
   }
 
   extend(row: CallRow): void {
@@ -59,6 +86,93 @@ class OneCall implements CallRows {
     this.row = undefined;
   }
 }
+
+test("An acked JobCall leaves its place, and charges its payment what the runner asks for", () => {
+  const call = new OneCall();
+  const result = { body: new Uint8Array([1]), contentType: "a/b" };
+  const acked = call.steps.ack(NOW, LEASE, result, { units: "400" });
+  expect(acked).toMatchObject({ outcome: "done", charge: { state: "settling", amount: "400" } });
+  expect(call.finished).toEqual({ at: NOW, result, charge: "400" });
+  expect(call.effects.payment(1)).toMatchObject({ state: "settling", amount: "400" });
+  expect(call.effects.hasSucceeded(1)).toBe(true);
+  expect([call.row, call.capacity.pending]).toEqual([undefined, 0]);
+  expect(call.steps.ack(NOW, LEASE)).toEqual({ outcome: "not_found" });
+});
+
+test("An ack charges at most the ceiling, and nothing for a payment that is decided or not by use", () => {
+  expect(new OneCall().steps.ack(NOW, LEASE, undefined, { units: "1002" })).toMatchObject({
+    charge: { amount: "1001" },
+  });
+  const decided = new OneCall();
+  decided.steps.endAuthorization(NOW, 1);
+  expect(decided.steps.ack(NOW, LEASE)).toEqual({ outcome: "done" });
+  expect(decided.finished?.charge).toBe("1001");
+  const prepaid = new OneCall({ ceiling: null });
+  expect(prepaid.steps.ack(NOW, LEASE)).toEqual({ outcome: "done" });
+  expect(prepaid.finished?.charge).toBeNull();
+});
+
+test("An ack after the lease changes nothing", () => {
+  const call = new OneCall();
+  expect(call.steps.ack(NOW + 500, LEASE)).toEqual({ outcome: "lease_lost" });
+  expect(call.steps.ack(NOW, { ...LEASE, leaseToken: "another" })).toEqual({ outcome: "lease_lost" });
+  expect([call.row, call.finished, call.capacity.pending]).toEqual([LEASED, undefined, 1]);
+});
+
+test("A JobCall is ready once its lease or its delay is over, and keeps the delivery that ended", () => {
+  const end = NOW + 500;
+  expect(whenDue(LEASED, end - 1, 3)).toBeUndefined();
+  const delivery = { kind: "delivery", attempt: 2, subscriber: "printer", from: START_MS, to: end };
+  const ready = { state: "ready", visible_at: null, lease_token: null, subscriber: null, claimed_at: null };
+  expect(whenDue(LEASED, end + 7, 3)).toEqual({
+    ...LEASED,
+    ...ready,
+    history: [{ ...delivery, reason: "lease expired" }],
+  });
+  const delayed: CallRow = { ...LEASED, ...NOT_LEASED, state: "delayed", history: [BUSY] };
+  expect(whenDue(delayed, end - 1, 3)).toBeUndefined();
+  expect(whenDue(delayed, end, 3)).toEqual({ ...delayed, ...ready });
+});
+
+test("A JobCall that is due with all attempts used up is a dead letter, with what its last attempt met", () => {
+  const end = NOW + 500;
+  const dead = { state: "dead", visible_at: null, subscriber: null, dead_at: end };
+  const leased = { ...LEASED, history: [BUSY] };
+  expect(whenDue(leased, end, 2)).toMatchObject({
+    ...{ ...dead, dead_reason: "max_attempts", history: [BUSY, { reason: "lease expired" }] },
+  });
+  for (const state of ["delayed", "ready"] as const) {
+    const row = { ...leased, ...NOT_LEASED, state };
+    expect(whenDue(row, end, 2)).toMatchObject({
+      ...{ ...dead, dead_reason: "max_attempts: paper jam", history: [BUSY] },
+    });
+    expect(whenDue({ ...row, forgiven: 1 }, end, 2)?.state).not.toBe("dead");
+  }
+});
+
+test("A suspect stays delayed until it is claimed, unless its attempts are used up", () => {
+  const suspect: CallRow = { ...LEASED, ...NOT_LEASED, state: "delayed", subscriber: "printer" };
+  expect(whenDue(suspect, NOW + 500, 3)).toBeUndefined();
+  expect(whenDue(suspect, NOW + 500, 2)?.state).toBe("dead");
+});
+
+test("A JobCall that is held, dead or ready with attempts left stays as it is", () => {
+  for (const state of ["held", "dead"] as const)
+    expect(whenDue({ ...LEASED, state }, NOW + 500, 1)).toBeUndefined();
+  expect(whenDue({ ...LEASED, state: "ready" }, NOW + 500, 3)).toBeUndefined();
+});
+
+test("The end of leases writes JobCalls that are ready, and frees the places of dead letters", () => {
+  const call = new OneCall();
+  const rows = (call.row && [call.row]) ?? [];
+  expect(call.steps.endDue(rows, NOW + 499, 2)).toEqual([]);
+  expect([call.row, call.capacity.pending]).toEqual([LEASED, 1]);
+  expect(call.steps.endDue(rows, NOW + 500, 3)).toEqual([]);
+  expect([call.row?.state, call.capacity.pending]).toEqual(["ready", 1]);
+  const [dead] = call.steps.endDue(rows, NOW + 500, 2);
+  expect(dead).toBe(call.row);
+  expect([call.row?.state, call.capacity.pending]).toEqual(["dead", 0]);
+});
 
 test("A retried JobCall keeps its place and the delivery that ended", () => {
   const call = new OneCall();

@@ -122,7 +122,7 @@ export class MemoryEffects extends Effects {
     return this.payment(callId)?.callback_url ?? null;
   }
 
-  hasSucceeded(callId: number): boolean {
+  protected hadSucceeded(callId: number): boolean {
     return this.#succeeded.has(callId);
   }
 
@@ -133,7 +133,7 @@ export class MemoryEffects extends Effects {
   /** Acks a JobCall. @returns the events that the buyer is called back about */
   finish(call: EndedCall, charge: string | null, at: number): string[] {
     this.#succeeded.add(call.call_id);
-    this.note({ kind: "finished", call, charge, at });
+    this.finished(call, charge, at);
     return this.events();
   }
 

@@ -1,65 +1,29 @@
 import type { ClaimedCall, ClaimRequest } from "../../../store/contract/work-queue.ts";
-import type { EndedCall } from "../../../store/machine/changes.ts";
-import { BARE_REASONS, LEASE_EXPIRED, MAX_STEPS } from "../../../store/rules/call-steps.ts";
-import { MAX_ATTEMPTS_REASON } from "../../../store/rules/leases.ts";
+import type { CallRow, DeadRow } from "../../../store/machine/call-row.ts";
+import { LeaseSteps } from "../../../store/machine/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
+import type { PostgresCallRows } from "./call-rows.ts";
 
 /** A JobCall that a claim has found. */
 interface FoundRow {
   call_id: number;
-  /** `buried`: a dead letter instead of another attempt. `more`: no JobCall, but there may be others to find. */
-  fate: "leased" | "buried" | "more";
+  /** `used_up`: has no attempt left, and was not leased. `more`: no JobCall, but there may be others to find. */
+  fate: "leased" | "used_up" | "more";
   lease_token: string;
   attempts: number;
   enqueued_at: number;
   ceiling: string | null;
   encoded: Buffer;
-  buried: BuriedRow;
+  used_up: CallRow;
 }
 
-/** A JobCall that has used up its attempts. */
-interface BuriedRow extends EndedCall {
-  readonly dead_reason: string;
-}
-
-/** Columns of a {@link BuriedRow}. */
-const BURIED = ["call_id", "origin", "job_id", "service_id", "attempts", "dead_reason"]
-  .map((column) => `job_call.${column}`)
-  .join(", ");
+type ClaimEntry = Entry<"claim" | "expireLeases">;
 
 /** Factor by which a claim looks further when others have locked what it found. */
 const WIDENING = 4;
-/** Most leases and delays that one batch ends. */
-const DUE_AT_ONCE = 5_000;
-
-/** SQL of a history with the delivery that the row is leased for, and that its lease's end ended. */
-const EXPIRED = `
-  CASE WHEN jsonb_array_length(history) >= ${MAX_STEPS} THEN history - 0 ELSE COALESCE(history, '[]') END ||
-  jsonb_build_array(jsonb_build_object('kind', 'delivery', 'attempt', attempts, 'subscriber', COALESCE(subscriber, ''),
-                                       'from', claimed_at, 'to', visible_at, 'reason', '${LEASE_EXPIRED}'))`;
-
-/** SQL of the reason of a dead letter that has used up its attempts: {@link usedUpReason}. */
-const USED_UP = `
-  '${MAX_ATTEMPTS_REASON}' ||
-  CASE WHEN job_call.state <> 'leased' AND history -> -1 ->> 'reason' NOT IN (${BARE_REASONS.map((reason) => `'${reason}'`).join()})
-       THEN ': ' || (history -> -1 ->> 'reason') ELSE '' END`;
-
-// Skips rows that another batch has locked: it is changing them just now.
-const EXPIRE_LEASES = statement<BuriedRow & { readonly state: "ready" | "dead" }>(
-  "expire_leases",
-  `WITH due AS MATERIALIZED (
-     SELECT call_id, state = 'leased' AS is_lease, attempts - forgiven >= $2::bigint AS is_used_up
-       FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
-        AND (state = 'leased' OR subscriber IS NULL OR attempts - forgiven >= $2::bigint)
-      ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED)
-   UPDATE jobgate.job_calls AS job_call
-      SET state = CASE WHEN is_used_up THEN 'dead' ELSE 'ready' END,
-          dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN ${USED_UP} END,
-          history = CASE WHEN is_lease THEN ${EXPIRED} ELSE history END,
-          visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL
-     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.state, ${BURIED}`,
-);
+// Read by the statement that locks the row: another query of it would read the row as it was before.
+const ROW_IF_USED_UP = "CASE WHEN attempts - forgiven >= $4::bigint THEN to_json(job_calls) END AS used_up";
 
 /** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
 const TAKE = `
@@ -69,22 +33,16 @@ const TAKE = `
            claimed_at = $2, progress_percent = NULL, progress_text = NULL,
            -- 122 random bits, URL-safe.
            lease_token = rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=')
-      FROM found WHERE job_call.call_id = found.call_id AND NOT found.is_used_up
-    RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at, job_call.ceiling),
-  buried AS (
-    UPDATE jobgate.job_calls AS job_call
-       SET state = 'dead', dead_at = $2, dead_reason = ${USED_UP},
-           visible_at = NULL, lease_token = NULL, subscriber = NULL
-      FROM found WHERE job_call.call_id = found.call_id AND found.is_used_up
-    RETURNING ${BURIED})
-  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded, NULL AS buried
+      FROM found WHERE job_call.call_id = found.call_id AND found.used_up IS NULL
+    RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at, job_call.ceiling)
+  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded, NULL AS used_up
     FROM leased JOIN jobgate.job_bodies USING (call_id)
-   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL, NULL, to_json(buried) FROM buried`;
+   UNION ALL SELECT call_id, 'used_up', NULL, NULL, NULL, NULL, NULL, used_up FROM found WHERE used_up IS NOT NULL`;
 
 const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
   `WITH found AS MATERIALIZED (
-     SELECT call_id, attempts - forgiven >= $4::bigint AS is_used_up FROM jobgate.job_calls
+     SELECT call_id, ${ROW_IF_USED_UP} FROM jobgate.job_calls
       WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
    ${TAKE} ORDER BY call_id`,
 );
@@ -99,7 +57,7 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
         WHERE state = 'ready' AND job_id = job.id ORDER BY call_id LIMIT $7) AS ready
       ORDER BY call_id LIMIT $7),
    found AS MATERIALIZED (
-     SELECT call_id, attempts - forgiven >= $4::bigint AS is_used_up
+     SELECT call_id, ${ROW_IF_USED_UP}
        FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
@@ -117,101 +75,114 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
         AND (cardinality($6::text[]) = 0 OR job_id = ANY ($6))
       ORDER BY visible_at LIMIT $1::bigint + 1),
    found AS MATERIALIZED (
-     SELECT call_id, false AS is_used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
+     SELECT call_id, NULL::json AS used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'delayed' ORDER BY visible_at LIMIT $1::bigint FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
    UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
 );
 
-const NOTHING: Found = { calls: [], buried: [], suspectsLeft: false };
+const NOTHING: Found = { calls: [], dead: [], suspectsLeft: false };
 
 /**
- * Runs the claims of a batch, after everything else in it, so that they get what that made ready. Leases and delays that
+ * Claims of a batch, which run after everything else in it, so that they get what that made ready. Leases and delays that
  * ran out end once for the whole batch: the first entry reports the dead letters among them.
  */
-export async function runClaims(
-  entries: readonly Entry<"claim" | "expireLeases">[],
-  context: BatchContext,
-): Promise<void> {
-  const [first] = entries;
-  if (first === undefined) return;
-  const { sql, now, madeReady, capacity, effects } = context;
-  const maxAttempts = first.name === "claim" ? first.input[0].maxAttempts : first.input[0];
-  const [due, claims] = await allSettled([
-    sql.run(EXPIRE_LEASES, [now, maxAttempts]),
-    allSettled(
-      entries.map((entry) => (entry.name === "claim" ? claim(sql, entry.input[0], context) : NOTHING)),
-    ),
-  ]);
-  const expired: BuriedRow[] = [];
-  for (const { state, ...call } of due) {
-    if (state === "ready") madeReady.add(call.call_id);
-    else expired.push(call);
+export class Claims {
+  readonly #entries: readonly ClaimEntry[];
+  readonly #rows: PostgresCallRows;
+  readonly #now: number | null;
+
+  /** @param now replaces the database's clock */
+  constructor(entries: readonly ClaimEntry[], rows: PostgresCallRows, now: number | null) {
+    this.#entries = entries;
+    this.#rows = rows;
+    this.#now = now;
   }
-  capacity.adjust(-expired.length);
-  const allBuried = [...expired, ...claims.flatMap(({ buried }) => buried)];
-  if (allBuried.length > 0) {
-    const callIds = allBuried.map(({ call_id }) => call_id);
-    effects.willNeedPayments(callIds);
-    effects.willEnd(callIds);
-    await effects.load(sql);
+
+  async load(sql: Sql): Promise<void> {
+    const [first] = this.#entries;
+    if (first !== undefined) await this.#rows.lockDue(sql, this.#now, maxAttemptsOf(first));
   }
-  const report = ({ dead_reason, ...call }: BuriedRow) => effects.buried(call, dead_reason, now);
-  for (const [index, { calls, buried, suspectsLeft }] of claims.entries()) {
-    for (const { call_id } of buried) madeReady.delete(call_id);
-    for (const { callId } of calls) madeReady.delete(callId);
-    const entry = entries[index];
-    const reported = (index === 0 ? [...expired, ...buried] : buried).map(report);
-    if (entry?.name === "claim") entry.decide({ calls, buried: reported, suspectsLeft });
-    else entry?.decide(reported);
+
+  async run(context: BatchContext): Promise<void> {
+    const [first] = this.#entries;
+    if (first === undefined) return;
+    const { sql, now, madeReady, capacity, effects } = context;
+    const steps = new LeaseSteps(this.#rows, capacity, effects);
+    const expired = steps.endDue(this.#rows.locked, now, maxAttemptsOf(first));
+    const [, claims] = await allSettled([
+      this.#rows.write(sql, now),
+      allSettled(
+        this.#entries.map((entry) =>
+          entry.name === "claim" ? this.#claim(entry.input[0], steps, context) : NOTHING,
+        ),
+      ),
+    ]);
+    const allDead = [...expired, ...claims.flatMap(({ dead }) => dead)];
+    if (allDead.length > 0) {
+      const callIds = allDead.map(({ call_id }) => call_id);
+      effects.willNeedPayments(callIds);
+      effects.willEnd(callIds);
+      await effects.load(sql);
+    }
+    for (const [index, { calls, dead, suspectsLeft }] of claims.entries()) {
+      for (const { callId } of calls) madeReady.delete(callId);
+      const entry = this.#entries[index];
+      const buried = (index === 0 ? [...expired, ...dead] : dead).map((row) => effects.buried(row));
+      if (entry?.name === "claim") entry.decide({ calls, buried, suspectsLeft });
+      else entry?.decide(buried);
+    }
+    if (allDead.length > 0) await effects.write(context);
   }
-  if (allBuried.length > 0) await effects.write(context);
+
+  async #claim(request: ClaimRequest, steps: LeaseSteps, context: BatchContext): Promise<Found> {
+    const { sql, now, hasFailed } = context;
+    const { limit, leaseMs, maxAttempts, subscriber } = request;
+    const leaseExpiresAt = now + leaseMs;
+    const calls: ClaimedCall[] = [];
+    const dead: DeadRow[] = [];
+    // A job named twice must not be claimed twice.
+    const jobIds = [...new Set(request.jobIds.map(String))];
+    let suspectsLeft = false;
+    if (request.suspects !== undefined) {
+      const wanted = Math.min(request.suspects, limit);
+      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds];
+      const rows = await sql.run(CLAIM_SUSPECTS, values);
+      suspectsLeft = rows.some(({ fate }) => fate === "more");
+      for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, true));
+      if (calls.length > 0) return { calls, dead, suspectsLeft };
+    }
+    let width = limit;
+    let goesOn = limit > 0;
+    while (goesOn) {
+      const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
+      const rows = await (jobIds.length === 0
+        ? sql.run(CLAIM_ANY, values)
+        : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
+      for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
+      const usedUp = rows.flatMap((row) => (row.fate === "used_up" ? row.used_up : []));
+      // Another claim of the batch may have found them before.
+      const found = usedUp.filter(({ call_id }) => this.#rows.find(call_id)?.state !== "dead");
+      dead.push(...steps.endDue(found, now, maxAttempts));
+      await this.#rows.write(sql, now);
+      const hasMore = rows.some(({ fate }) => fate === "more");
+      if (hasMore) width *= WIDENING;
+      // Dead letters took the place of others that are due.
+      goesOn = (hasMore || usedUp.length > 0) && calls.length < limit && !hasFailed();
+    }
+    return { calls, dead, suspectsLeft };
+  }
+}
+
+function maxAttemptsOf(entry: ClaimEntry): number {
+  return entry.name === "claim" ? entry.input[0].maxAttempts : entry.input[0];
 }
 
 /** Result of one claim. */
 interface Found {
   readonly calls: ClaimedCall[];
-  readonly buried: BuriedRow[];
+  readonly dead: DeadRow[];
   readonly suspectsLeft: boolean;
-}
-
-async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Promise<Found> {
-  const { now, capacity, hasFailed } = context;
-  const { limit, leaseMs, maxAttempts, subscriber } = request;
-  const leaseExpiresAt = now + leaseMs;
-  const calls: ClaimedCall[] = [];
-  const buried: BuriedRow[] = [];
-  // A job named twice must not be claimed twice.
-  const jobIds = [...new Set(request.jobIds.map(String))];
-  let suspectsLeft = false;
-  if (request.suspects !== undefined) {
-    const wanted = Math.min(request.suspects, limit);
-    const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds];
-    const rows = await sql.run(CLAIM_SUSPECTS, values);
-    suspectsLeft = rows.some(({ fate }) => fate === "more");
-    for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, true));
-    if (calls.length > 0) return { calls, buried, suspectsLeft };
-  }
-  let width = limit;
-  let goesOn = limit > 0;
-  while (goesOn) {
-    const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
-    const rows = await (jobIds.length === 0
-      ? sql.run(CLAIM_ANY, values)
-      : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
-    const buriedBefore = buried.length;
-    for (const row of rows) {
-      if (row.fate === "buried") buried.push(row.buried);
-      if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
-    }
-    const newlyBuried = buried.length - buriedBefore;
-    capacity.adjust(-newlyBuried);
-    const hasMore = rows.some(({ fate }) => fate === "more");
-    if (hasMore) width *= WIDENING;
-    // Dead letters took the place of others that are due.
-    goesOn = (hasMore || newlyBuried > 0) && calls.length < limit && !hasFailed();
-  }
-  return { calls, buried, suspectsLeft };
 }
 
 function claimedCall(row: FoundRow, leaseExpiresAt: number, suspect: boolean): ClaimedCall {

@@ -1,5 +1,4 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
-import type { EndedCall } from "../../../store/machine/changes.ts";
 import { Effects } from "../../../store/machine/effects.ts";
 import { keysOfCall } from "../../../store/modules/modules.ts";
 import { SOLD_COLUMNS, type SoldPayment } from "../../../store/payment-row.ts";
@@ -81,14 +80,8 @@ export class PostgresEffects extends Effects {
     return this.payment(callId)?.callback_url ?? null;
   }
 
-  hasSucceeded(callId: number): boolean {
+  protected hadSucceeded(callId: number): boolean {
     return this.#succeeded.has(callId);
-  }
-
-  /** Notes that a JobCall was acked. */
-  finished(call: EndedCall, charge: string | null, at: number): void {
-    this.#succeeded.add(call.call_id);
-    this.note({ kind: "finished", call, charge, at });
   }
 
   /**

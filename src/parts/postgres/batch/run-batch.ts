@@ -4,8 +4,9 @@ import type { Operation, WriteName } from "../../../store/operations.ts";
 import { type Sql, statement } from "../sql.ts";
 import { AcceptsPart } from "./accepts.ts";
 import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import { PostgresCallRows } from "./call-rows.ts";
 import { CallsPart } from "./calls.ts";
-import { runClaims } from "./claims.ts";
+import { Claims } from "./claims.ts";
 import { PostgresEffects } from "./effects.ts";
 import { PaymentsPart } from "./payments.ts";
 import { locksPart, StepsPart } from "./steps.ts";
@@ -61,7 +62,10 @@ export async function runBatch(
   });
   const testNow = options.clock?.() ?? null;
   const effects = new PostgresEffects(testNow);
-  const parts = partsOf(entries, testNow);
+  const madeReady = new Set<number>();
+  const callRows = new PostgresCallRows(madeReady);
+  const parts = partsOf(entries, callRows, testNow);
+  const claims = new Claims(entriesOf(entries, "claim", "expireLeases"), callRows, testNow);
   const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
 
   const [, [start], [taken]] = await allSettled([
@@ -70,6 +74,7 @@ export async function runBatch(
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
     effects.rows.loadSmall(sql),
     ...parts.map((part) => part.load(sql, effects)),
+    claims.load(sql),
     // After the parts have locked their rows.
     effects.load(sql),
   ]);
@@ -86,13 +91,9 @@ export async function runBatch(
     capacity,
     effects,
     takeCallId: callIdGiver(taken?.call_ids.split(",").map(Number) ?? []),
-    madeReady: new Set(),
+    madeReady,
   };
-  const steps = [
-    ...parts.map((part) => part.write(context)),
-    effects.write(context),
-    runClaims(entriesOf(entries, "claim", "expireLeases"), context),
-  ];
+  const steps = [...parts.map((part) => part.write(context)), effects.write(context), claims.run(context)];
   const noteFailure = () => {
     hasFailed = true;
   };
@@ -107,7 +108,7 @@ export async function runBatch(
   };
 }
 
-function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
+function partsOf(entries: readonly Entry[], callRows: PostgresCallRows, now: number | null): BatchPart[] {
   return [
     new PaymentsPart(
       entriesOf(
@@ -135,6 +136,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
         "dropDeadLetter",
         "endAuthorization",
       ),
+      callRows,
     ),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     new StepsPart(entriesOf(entries, ...MODULE_STEPS.map(([name]) => name))),

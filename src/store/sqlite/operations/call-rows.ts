@@ -1,34 +1,63 @@
 import { GROUPED_CHARACTERS } from "../../contract/dead-letter-box.ts";
-import type { CallRow, CallRows } from "../../machine/leases.ts";
-import type { Database, Statement } from "../driver.ts";
+import {
+  CALL_COLUMNS,
+  type CallRow,
+  type CallRows,
+  type FinishedCall,
+  type LeasedRow,
+} from "../../machine/call-row.ts";
+import type { LeaseSteps } from "../../machine/leases.ts";
+import { type Database, prepareRows, type Statement } from "../driver.ts";
+import type { BulkTable } from "../transaction.ts";
+import type { SqliteEffects } from "./effects.ts";
 
-const COLUMNS = [
-  ...[
-    "call_id",
-    "origin",
-    "job_id",
-    "service_id",
-    "state",
-    "visible_at",
-    "lease_token",
-    "attempts",
-    "forgiven",
-  ],
-  ...["ceiling", "min_charge", "charge_so_far", "subscriber", "claimed_at", "history"],
-  ...["progress_percent", "progress_text", "dead_at", "dead_reason"],
-] as const;
+type Rows<Row, Parameters extends readonly unknown[]> = (parameters: Parameters) => Row[];
+
+/** Most leases and delays that are read at once. */
+export const DUE_AT_ONCE = 5_000;
+
+const FINISHED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_at, subscriber, claimed_at, history,
+  head, state, finished_at, reason`;
+const COPIED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_at, subscriber, claimed_at, history,
+  substr(encoded, 1, head_bytes)`;
 
 /** Rows of JobCalls that operations on leases and dead letters change. */
 export class SqliteCallRows implements CallRows {
-  readonly #select: Statement<Omit<CallRow, "history"> & { readonly history: string | null }>;
+  readonly #select: Rows<CallRow, readonly [callId: number]>;
+  readonly #selectDue: Rows<CallRow, readonly [now: number, maxAttempts: number]>;
+  readonly #selectLeased: Rows<LeasedRow, readonly [json: string]>;
   readonly #update: Statement<unknown>;
+  readonly #makeReady: Statement<unknown>;
+  readonly #makeEachReady: Statement<unknown>;
   readonly #extend: Statement<unknown>;
-  readonly #drop: (callId: number) => void;
+  readonly #insertSucceeded: Statement<unknown>;
+  readonly #insertDropped: Statement<unknown>;
+  readonly #insertResult: Statement<unknown>;
+  readonly #insertFailure: Statement<unknown>;
+  readonly #deleteCalls: Statement<unknown>;
+  readonly #deleteBodies: Statement<unknown>;
+  #leased = new Map<number, LeasedRow>();
+  #finished: (FinishedCall & { readonly row: LeasedRow })[] = [];
 
-  /** @param drop removes a dead letter, and keeps how it failed */
-  constructor(database: Database, drop: (callId: number) => void) {
-    this.#drop = drop;
-    this.#select = database.prepare(`SELECT ${COLUMNS.join()} FROM job_calls WHERE call_id = ?`);
+  constructor(database: Database) {
+    this.#select = prepareRows(database, CALL_COLUMNS, "FROM job_calls WHERE call_id = ?", ["history"]);
+    this.#selectDue = prepareRows(
+      database,
+      CALL_COLUMNS,
+      `FROM job_calls INDEXED BY job_calls_waiting
+        WHERE state IN ('leased', 'delayed') AND visible_at <= ?1
+          AND (state = 'leased' OR subscriber IS NULL OR attempts - forgiven >= ?2) LIMIT ${DUE_AT_ONCE}`,
+      ["history"],
+    );
+    this.#selectLeased = prepareRows<LeasedRow>(
+      database,
+      [
+        ...(["call_id", "origin", "job_id", "service_id", "attempts"] as const),
+        ...(["state", "visible_at", "lease_token", "ceiling"] as const),
+      ],
+      "FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
+    );
+    // The group of a JobCall that is not dead is NULL, as its reason is.
     this.#update = database.prepare(
       `UPDATE job_calls
           SET state = ?1, visible_at = ?2, lease_token = ?3, forgiven = ?4, subscriber = ?5, claimed_at = ?6, history = ?7,
@@ -36,22 +65,101 @@ export class SqliteCallRows implements CallRows {
               dead_group = origin || ' ' || service_id || ' ' || job_id || ' ' || substr(?9, 1, ${GROUPED_CHARACTERS})
         WHERE call_id = ?10`,
     );
+    const makeReady =
+      "UPDATE job_calls SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL, history =";
+    this.#makeReady = database.prepare(`${makeReady} ?1 WHERE call_id IN (SELECT value FROM json_each(?2))`);
+    this.#makeEachReady = database.prepare(
+      `${makeReady} ended.value FROM json_each(?) AS ended WHERE call_id = CAST(ended.key AS INTEGER)`,
+    );
     this.#extend = database.prepare(
       "UPDATE job_calls SET visible_at = ?, progress_percent = ?, progress_text = ?, charge_so_far = ? WHERE call_id = ?",
+    );
+    this.#insertSucceeded = database.prepare(
+      `INSERT INTO finished_calls (${FINISHED_COLUMNS})
+       SELECT ${COPIED_COLUMNS}, 'succeeded', finished.value ->> 1, NULL FROM json_each(?) AS finished
+        CROSS JOIN job_calls ON call_id = finished.value ->> 0 CROSS JOIN job_bodies USING (call_id)`,
+    );
+    this.#insertDropped = database.prepare(
+      `INSERT INTO finished_calls (${FINISHED_COLUMNS})
+       SELECT ${COPIED_COLUMNS}, 'failed', dead_at, dead_reason
+         FROM job_calls CROSS JOIN job_bodies USING (call_id) WHERE call_id = ?`,
+    );
+    this.#insertResult = database.prepare(
+      `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type, charge)
+       SELECT call_id, 'succeeded', attempts, enqueued_at, ?2, ?3, ?4, ?5 FROM job_calls WHERE call_id = ?1`,
+    );
+    this.#insertFailure = database.prepare(
+      `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, reason)
+       SELECT call_id, 'failed', attempts, enqueued_at, dead_at, dead_reason
+         FROM job_calls WHERE call_id = ? AND origin = 'x402'`,
+    );
+    this.#deleteCalls = database.prepare(
+      "DELETE FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
+    );
+    this.#deleteBodies = database.prepare(
+      "DELETE FROM job_bodies WHERE call_id IN (SELECT value FROM json_each(?))",
     );
   }
 
   find(callId: number): CallRow | undefined {
-    const row = this.#select.get([callId]);
-    return row && { ...row, history: row.history === null ? null : JSON.parse(row.history) };
+    return this.#select([callId])[0];
+  }
+
+  /** Finds JobCalls whose lease or delay is over, without suspects: at most {@link DUE_AT_ONCE}. */
+  findDue(now: number, maxAttempts: number): CallRow[] {
+    return this.#selectDue([now, maxAttempts]);
+  }
+
+  /** Reads JobCalls together that are acked together. */
+  readLeased(callIds: readonly number[]): LeasedRow[] {
+    const rows = this.#selectLeased([JSON.stringify(callIds)]);
+    this.#leased = new Map(rows.map((row) => [row.call_id, row]));
+    this.#finished = [];
+    return rows;
+  }
+
+  findLeased(callId: number): LeasedRow | undefined {
+    return this.#leased.get(callId);
+  }
+
+  finish(row: LeasedRow, finished: FinishedCall): void {
+    this.#leased.delete(row.call_id);
+    this.#finished.push({ ...finished, row });
+  }
+
+  /** Writes what {@link finish} was called for. */
+  writeFinished(): void {
+    const finished = this.#finished;
+    if (finished.length === 0) return;
+    this.#insertSucceeded.run([JSON.stringify(finished.map(({ row, at }) => [row.call_id, at]))]);
+    for (const { row, at, result, charge } of finished) {
+      if (row.origin !== "x402") continue;
+      const { body = null, contentType = null } = result ?? {};
+      this.#insertResult.run([row.call_id, at, body, contentType, charge]);
+    }
+    this.#delete(finished.map(({ row }) => row.call_id));
   }
 
   change(row: CallRow): void {
     const { state, visible_at, lease_token, forgiven, subscriber, claimed_at, dead_at, dead_reason } = row;
-    const history = row.history === null ? null : JSON.stringify(row.history);
     const lease = [state, visible_at, lease_token, forgiven, subscriber, claimed_at];
-    // The group of a JobCall that is not dead is NULL, as its reason is.
-    this.#update.run([...lease, history, dead_at, dead_reason, row.call_id]);
+    this.#update.run([...lease, textOf(row), dead_at, dead_reason, row.call_id]);
+  }
+
+  /** Writes JobCalls with one history together, because leases of one claim end alike. */
+  makeReady(rows: readonly CallRow[]): void {
+    const callIds = new Map<string | null, number[]>();
+    for (const row of rows) {
+      const alike = callIds.get(textOf(row));
+      if (alike === undefined) callIds.set(textOf(row), [row.call_id]);
+      else alike.push(row.call_id);
+    }
+    const histories: Record<number, string | null> = {};
+    for (const [history, [first = 0, ...others]] of callIds) {
+      if (others.length === 0) histories[first] = history;
+      else this.#makeReady.run([history, JSON.stringify([first, ...others])]);
+    }
+    this.#makeEachReady.run([JSON.stringify(histories)]);
   }
 
   extend({ visible_at, progress_percent, progress_text, charge_so_far, call_id }: CallRow): void {
@@ -59,6 +167,32 @@ export class SqliteCallRows implements CallRows {
   }
 
   drop({ call_id }: CallRow): void {
-    this.#drop(call_id);
+    this.#insertDropped.run([call_id]);
+    this.#insertFailure.run([call_id]);
+    this.#delete([call_id]);
   }
+
+  #delete(callIds: readonly number[]): void {
+    const json = JSON.stringify(callIds);
+    this.#deleteCalls.run([json]);
+    this.#deleteBodies.run([json]);
+  }
+}
+
+function textOf({ history }: CallRow): string | null {
+  return history && JSON.stringify(history);
+}
+
+export function ackInBulk(
+  rows: SqliteCallRows,
+  steps: LeaseSteps,
+  effects: SqliteEffects,
+): BulkTable<"ack">["ack"] {
+  return (operations) => {
+    effects.readPayments(rows.readLeased(operations.map(({ input: [{ callId }] }) => callId)));
+    const outcomes = operations.map(({ now, input }) => steps.ack(now, ...input));
+    rows.writeFinished();
+    effects.forgetPayments();
+    return outcomes;
+  };
 }

@@ -1,38 +1,20 @@
 import { randomFillSync } from "node:crypto";
 import type { BuriedCall, ClaimedCall } from "../../contract/work-queue.ts";
-import type { CallRow, CallRows, LeaseSteps } from "../../machine/leases.ts";
-import { LEASE_EXPIRED, MAX_STEPS } from "../../rules/call-steps.ts";
-import { type AttemptColumns, isUsedUp, usedUpReason } from "../../rules/leases.ts";
+import type { LeaseSteps } from "../../machine/leases.ts";
+import { type AttemptColumns, isUsedUp } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
+import { DUE_AT_ONCE, type SqliteCallRows } from "./call-rows.ts";
+import type { SqliteEffects } from "./effects.ts";
 import type { NewCalls } from "./new-calls.ts";
-
-/** SQL of a history with the delivery that the row is leased for, and that its lease's end ended. */
-const EXPIRED = `json_insert(
-  iif(json_array_length(history) >= ${MAX_STEPS}, json_remove(history, '$[0]'), ifnull(history, '[]')),
-  '$[#]', json_object('kind', 'delivery', 'attempt', attempts, 'subscriber', ifnull(subscriber, ''), 'from', claimed_at,
-                      'to', visible_at, 'reason', '${LEASE_EXPIRED}'))`;
 
 export function claimOperations(
   database: Database,
-  calls: CallRows,
+  callRows: SqliteCallRows,
   steps: LeaseSteps,
+  effects: SqliteEffects,
   newCalls: NewCalls,
 ): OperationTable<"claim" | "expireLeases"> {
-  const selectAnyDue = database.prepare(
-    `SELECT 1 FROM job_calls INDEXED BY job_calls_waiting
-      WHERE state IN ('leased', 'delayed') AND visible_at <= ? LIMIT 1`,
-  );
-  const selectUsedUp = database.prepare<{ call_id: number }>(
-    `SELECT call_id FROM job_calls INDEXED BY job_calls_waiting
-      WHERE state IN ('leased', 'delayed') AND visible_at <= ? AND attempts - forgiven >= ?`,
-  );
-  const readyDue = database.prepare(
-    `UPDATE job_calls INDEXED BY job_calls_waiting
-        SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL,
-            history = iif(state = 'leased', ${EXPIRED}, history)
-      WHERE state IN ('leased', 'delayed') AND visible_at <= ? AND (state = 'leased' OR subscriber IS NULL)`,
-  );
   // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
   const selectSuspects = database.prepare<ReadyRow>(
     `SELECT ${READY_COLUMNS.join()} FROM job_calls INDEXED BY job_calls_waiting
@@ -53,22 +35,16 @@ export function claimOperations(
   const tokens = new LeaseTokens();
 
   function expireLeases(now: number, maxAttempts: number): BuriedCall[] {
-    if (selectAnyDue.get([now]) === undefined) return [];
-    const buried = selectUsedUp.all([now, maxAttempts]).flatMap(({ call_id }) => buryUsedUp(call_id, now));
-    readyDue.run([now]);
-    return buried;
+    const buried: BuriedCall[] = [];
+    for (;;) {
+      const due = callRows.findDue(now, maxAttempts);
+      buried.push(...endDue(due, now, maxAttempts));
+      if (due.length < DUE_AT_ONCE) return buried;
+    }
   }
 
-  /** Makes a JobCall that has used up its attempts a dead letter, with what its last delivery met. */
-  function buryUsedUp(callId: number, now: number): BuriedCall[] {
-    const reason = ({ state, history }: CallRow) =>
-      usedUpReason(state === "leased" ? undefined : history?.at(-1)?.reason);
-    return bury(callId, reason, now);
-  }
-
-  function bury(callId: number, reason: (row: CallRow) => string, now: number): BuriedCall[] {
-    const row = calls.find(callId);
-    return row === undefined ? [] : [steps.bury(row, reason(row), now)];
+  function endDue(...input: Parameters<LeaseSteps["endDue"]>): BuriedCall[] {
+    return steps.endDue(...input).map((row) => effects.buried(row));
   }
 
   return {
@@ -93,8 +69,9 @@ export function claimOperations(
         if (rows.length === 0) break;
         for (const row of rows) {
           after = row.call_id;
-          if (isUsedUp(row, maxAttempts)) buried.push(...buryUsedUp(row.call_id, now));
-          else found.push({ row, suspect: false });
+          const usedUp = isUsedUp(row, maxAttempts) ? callRows.find(after) : undefined;
+          if (usedUp === undefined) found.push({ row, suspect: false });
+          else buried.push(...endDue([usedUp], now, maxAttempts));
         }
       }
       const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
@@ -134,7 +111,8 @@ export function claimOperations(
       const { call_id: callId, attempts, enqueued_at: enqueuedAt, ceiling } = row;
       const encoded = bodies.get(callId);
       if (encoded === undefined) {
-        claim.buried.push(...bury(callId, () => NO_BODY_REASON, claim.now));
+        const damaged = callRows.find(callId);
+        if (damaged !== undefined) claim.buried.push(steps.bury(damaged, NO_BODY_REASON, claim.now));
         return [];
       }
       return {

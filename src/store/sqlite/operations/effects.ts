@@ -90,7 +90,7 @@ export class SqliteEffects extends Effects {
     return new Map(rows.map(({ call_id, callback_url }) => [call_id, callback_url]));
   }
 
-  hasSucceeded(callId: number): boolean {
+  protected hadSucceeded(callId: number): boolean {
     return this.#selectSucceeded.get([callId]) !== undefined;
   }
 

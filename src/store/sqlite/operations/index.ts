@@ -1,14 +1,13 @@
+import { IntakeSteps } from "../../machine/intake.ts";
 import { LeaseSteps } from "../../machine/leases.ts";
 import type { Capacity } from "../../new-call.ts";
 import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
-import { SqliteCallRows } from "./call-rows.ts";
+import { ackInBulk, SqliteCallRows } from "./call-rows.ts";
 import { claimOperations } from "./claims.ts";
 import { SqliteEffects } from "./effects.ts";
-import { acceptOnceInBulk, intakeOperations } from "./intake.ts";
-import { JobCalls } from "./job-calls.ts";
-import { ackInBulk, leaseOperations } from "./leases.ts";
+import { acceptOnceInBulk, SqliteIntakeRows } from "./intake.ts";
 import { Locks } from "./locks.ts";
 import { callLookups, paymentLookups } from "./lookups.ts";
 import { SqliteRows } from "./module-rows.ts";
@@ -20,14 +19,16 @@ import { reportOperations } from "./reports.ts";
 import { retentionOperations } from "./retention.ts";
 import type { Undecided } from "./undecided.ts";
 
+type BulkName = "ack" | "acceptOnce";
+
 /** Operations of the one connection that writes. */
 export function writeOperations(
   database: Database,
   capacity: Capacity,
   undecided: Undecided,
 ): {
-  readonly operations: OperationTable<WriteName>;
-  readonly bulk: BulkTable;
+  readonly operations: OperationTable<Exclude<WriteName, BulkName>>;
+  readonly bulk: BulkTable<BulkName>;
   readonly newCalls: NewCalls;
   readonly effects: SqliteEffects;
 } {
@@ -36,25 +37,33 @@ export function writeOperations(
   const locks = new Locks();
   const paymentRows = new SqlitePaymentRows(database, capacity, undecided);
   const effects = new SqliteEffects(database, { paymentRows, rows, locks });
-  const jobCalls = new JobCalls(database, capacity, newCalls, effects);
-  const callRows = new SqliteCallRows(database, (callId) => jobCalls.drop(callId));
+  const callRows = new SqliteCallRows(database);
   const leaseSteps = new LeaseSteps(callRows, capacity, effects);
+  const intakeRows = new SqliteIntakeRows(database, newCalls);
+  const intakeSteps = new IntakeSteps(intakeRows, capacity);
   const bulk = {
-    acceptOnce: acceptOnceInBulk(database, jobCalls),
-    ack: ackInBulk(database, jobCalls),
+    acceptOnce: acceptOnceInBulk(intakeRows, intakeSteps),
+    ack: ackInBulk(callRows, leaseSteps, effects),
   };
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   const operations = {
-    ...intakeOperations(database, jobCalls),
-    ...paymentOperations(database, { jobCalls, undecided, effects }),
-    ...claimOperations(database, callRows, leaseSteps, newCalls),
-    ...leaseOperations(leaseSteps, bulk.ack),
+    ...methodsOf(intakeSteps, "accept"),
+    ...methodsOf(leaseSteps, "retry", "fail", "extend", "release", "endAuthorization"),
+    ...methodsOf(leaseSteps, "retryDeadLetter", "dropDeadLetter"),
+    ...paymentOperations(database, { capacity, newCalls, undecided, effects }),
+    ...claimOperations(database, callRows, leaseSteps, effects, newCalls),
     ...retentionOperations(database),
     ...stepOperations(effects),
     holdLock: locks.holdLock.bind(locks),
     probe: () => void probe.run([]),
   };
   return { operations, bulk, newCalls, effects };
+}
+
+/** Returns methods as functions of their own. */
+function methodsOf<Name extends WriteName>(steps: OperationTable<Name>, ...names: Name[]) {
+  const bound = names.map((name) => [name, (steps[name] as unknown as () => unknown).bind(steps)]);
+  return Object.fromEntries(bound) as OperationTable<Name>;
 }
 
 /** Operations of the connection that only reads. */

@@ -1,110 +1,76 @@
-import type { AcceptOutcome, Delivery } from "../../contract/intake.ts";
+import {
+  type DeliveryRow,
+  FORGOTTEN_AT_ONCE,
+  type IntakeRows,
+  type IntakeSteps,
+} from "../../machine/intake.ts";
 import type { NewCall } from "../../new-call.ts";
-import { type KnownDelivery, repeatOf } from "../../rules/repeated-deliveries.ts";
-import type { Database } from "../driver.ts";
-import type { BulkTable, OperationTable } from "../transaction.ts";
-import type { JobCalls } from "./job-calls.ts";
+import { type Database, prepareRows, type Statement } from "../driver.ts";
+import type { BulkTable } from "../transaction.ts";
+import type { NewCalls } from "./new-calls.ts";
 
-/** Expired delivery keys that are deleted with each delivery: more than it adds, so that they never pile up. */
-const FORGOTTEN_AT_ONCE = 10;
-const FORGET_EXPIRED =
-  "DELETE FROM deliveries WHERE key IN (SELECT key FROM deliveries WHERE expires_at <= ? LIMIT ?)";
+/** Deliveries that are accepted together: their keys are read together, and written together. */
+export class SqliteIntakeRows implements IntakeRows {
+  readonly #newCalls: NewCalls;
+  readonly #select: (parameters: readonly [json: string]) => DeliveryRow[];
+  readonly #upsert: Statement<unknown>;
+  readonly #forgetExpired: Statement<unknown>;
+  #known = new Map<string, DeliveryRow>();
+  #unwritten = new Map<string, DeliveryRow>();
 
-export function intakeOperations(
-  database: Database,
-  jobCalls: JobCalls,
-): OperationTable<"accept" | "acceptOnce"> {
-  const select = database.prepare<KnownDelivery>(
-    "SELECT body_hash, call_id FROM deliveries WHERE key = ? AND expires_at > ?",
-  );
-  const upsert = database.prepare("INSERT OR REPLACE INTO deliveries VALUES (?, ?, ?, ?)");
-  const forgetExpired = database.prepare(FORGET_EXPIRED);
-
-  function accept(now: number, call: NewCall): AcceptOutcome {
-    if (!jobCalls.hasRoom()) return { kind: "queue_full" };
-    return { kind: "accepted", callId: jobCalls.add(call, "ready", now) };
+  constructor(database: Database, newCalls: NewCalls) {
+    this.#newCalls = newCalls;
+    this.#select = prepareRows<DeliveryRow>(
+      database,
+      ["key", "body_hash", "call_id", "expires_at"],
+      "FROM deliveries WHERE key IN (SELECT value FROM json_each(?))",
+    );
+    this.#upsert = database.prepare(
+      `INSERT OR REPLACE INTO deliveries (key, body_hash, call_id, expires_at)
+       SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)`,
+    );
+    this.#forgetExpired = database.prepare(
+      "DELETE FROM deliveries WHERE key IN (SELECT key FROM deliveries WHERE expires_at <= ? LIMIT ?)",
+    );
   }
 
-  return {
-    accept,
-    acceptOnce(now, call, delivery) {
-      const repeat = repeatOf(delivery, (key) => select.get([key, now]));
-      if (repeat !== undefined) return repeat;
-      const outcome = accept(now, call);
-      if (outcome.kind !== "accepted") return outcome;
-      forgetExpired.run([now, FORGOTTEN_AT_ONCE]);
-      for (const { key } of delivery.keys) {
-        upsert.run([key, delivery.bodyHash, outcome.callId, now + delivery.windowMs]);
-      }
-      return outcome;
-    },
-  };
-}
+  read(keys: readonly string[]): void {
+    this.#unwritten = new Map();
+    this.#known = new Map(this.#select([JSON.stringify(keys)]).map((row) => [row.key, row]));
+  }
 
-interface AcceptOnce {
-  readonly now: number;
-  readonly input: readonly [call: NewCall, delivery: Delivery];
+  add(call: NewCall, now: number): number {
+    return this.#newCalls.add(call, "ready", now);
+  }
+
+  find(key: string): DeliveryRow | undefined {
+    return this.#known.get(key);
+  }
+
+  remember(row: DeliveryRow): void {
+    this.#known.set(row.key, row);
+    this.#unwritten.set(row.key, row);
+  }
+
+  write(now: number): void {
+    const rows = [...this.#unwritten.values()];
+    if (rows.length === 0) return;
+    this.#forgetExpired.run([now, FORGOTTEN_AT_ONCE * rows.length]);
+    this.#upsert.run([
+      JSON.stringify(rows.map((row) => [row.key, row.body_hash, row.call_id, row.expires_at])),
+    ]);
+  }
 }
 
 export function acceptOnceInBulk(
-  database: Database,
-  jobCalls: JobCalls,
-): NonNullable<BulkTable["acceptOnce"]> {
-  const select = database.prepare<KnownDelivery & { readonly key: string; readonly expires_at: number }>(
-    `SELECT key, body_hash, call_id, expires_at FROM deliveries
-      WHERE key IN (SELECT value FROM json_each(?))`,
-  );
-  const upsert = database.prepare(
-    `INSERT OR REPLACE INTO deliveries (key, body_hash, call_id, expires_at)
-     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)`,
-  );
-  const forgetExpired = database.prepare(FORGET_EXPIRED);
-
-  function remember(accepted: readonly AcceptOnce[], callIds: readonly number[]): void {
-    forgetExpired.run([accepted.at(-1)?.now ?? 0, FORGOTTEN_AT_ONCE * accepted.length]);
-    const rows = accepted.flatMap(({ now, input: [, { keys, bodyHash, windowMs }] }, index) =>
-      keys.map(({ key }) => [key, bodyHash, callIds[index], now + windowMs]),
-    );
-    upsert.run([JSON.stringify(rows)]);
-  }
-
-  return (operations) =>
-    withoutRepeats(operations).flatMap((run) => {
-      const rows = select.all([JSON.stringify(run.flatMap(identifyingKeys))]);
-      const known = new Map(rows.map((row) => [row.key, row]));
-      const repeats = run.map(({ now, input: [, delivery] }) =>
-        repeatOf(delivery, (key) => {
-          const row = known.get(key);
-          return row !== undefined && row.expires_at > now ? row : undefined;
-        }),
-      );
-      const accepted = run.filter((_, index) => repeats[index] === undefined).slice(0, jobCalls.room());
-      const callIds = accepted.map(({ now, input: [call] }) => jobCalls.add(call, "ready", now));
-      if (accepted.length > 0) remember(accepted, callIds);
-      const callIdOf = new Map(accepted.map((operation, index) => [operation, callIds[index]]));
-      return run.map((operation, index) => {
-        const callId = callIdOf.get(operation);
-        return (
-          repeats[index] ?? (callId === undefined ? { kind: "queue_full" } : { kind: "accepted", callId })
-        );
-      });
-    });
-}
-
-/** Cuts a list before each delivery that may repeat one since the last cut. */
-function withoutRepeats(operations: readonly AcceptOnce[]): AcceptOnce[][] {
-  const runs: AcceptOnce[][] = [];
-  const keysOfRun = new Set<string>();
-  for (const operation of operations) {
-    const mayRepeat = identifyingKeys(operation).some((key) => keysOfRun.has(key));
-    if (mayRepeat) keysOfRun.clear();
-    for (const { key } of operation.input[1].keys) keysOfRun.add(key);
-    if (mayRepeat || runs.length === 0) runs.push([operation]);
-    else runs.at(-1)?.push(operation);
-  }
-  return runs;
-}
-
-function identifyingKeys({ input: [, { keys }] }: AcceptOnce): string[] {
-  return keys.flatMap(({ key, identifies }) => (identifies ? [key] : []));
+  rows: SqliteIntakeRows,
+  steps: IntakeSteps,
+): BulkTable<"acceptOnce">["acceptOnce"] {
+  return (operations) => {
+    const keys = operations.flatMap(({ input: [, delivery] }) => delivery.keys);
+    rows.read(keys.flatMap(({ key, identifies }) => (identifies ? key : [])));
+    const outcomes = operations.map(({ now, input }) => steps.acceptOnce(now, ...input));
+    rows.write(operations.at(-1)?.now ?? 0);
+    return outcomes;
+  };
 }

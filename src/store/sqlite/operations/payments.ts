@@ -1,12 +1,13 @@
 import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
 import { paymentSteps } from "../../machine/payment-steps.ts";
 import { isNonceUsed, useNonce } from "../../modules/caller-nonces.ts";
+import type { Capacity } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision } from "../../rules/payments.ts";
 import { type Database, prepareInsert } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";
-import type { JobCalls } from "./job-calls.ts";
+import type { NewCalls } from "./new-calls.ts";
 import { PaymentFinder } from "./payment-finder.ts";
 import type { Undecided } from "./undecided.ts";
 
@@ -18,11 +19,13 @@ const beyondMost = (isByUse: 0 | 1) => `SELECT call_id FROM watched_payments WHE
 export function paymentOperations(
   database: Database,
   {
-    jobCalls,
+    capacity,
+    newCalls,
     undecided,
     effects,
   }: {
-    readonly jobCalls: JobCalls;
+    readonly capacity: Capacity;
+    readonly newCalls: NewCalls;
     readonly undecided: Undecided;
     readonly effects: SqliteEffects;
   },
@@ -47,6 +50,7 @@ export function paymentOperations(
        JOIN payments USING (call_id) LIMIT ${ENDED_AT_ONCE}`,
   );
   const endWatch = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");
+  const dropBody = database.prepare("DELETE FROM job_bodies WHERE call_id = ?");
 
   return {
     ...paymentSteps((key) => payments.find(key), effects),
@@ -62,7 +66,7 @@ export function paymentOperations(
         known: known && toPaymentRecord(known),
         isNonceUsed: callerNonce !== undefined && isNonceUsed(effects.rows, callerNonce, now),
         isQuotePaid: intent.redeemsQuote === true && selectRedeemed.get([intent.receipt]) !== undefined,
-        hasRoom: jobCalls.hasRoom(),
+        hasRoom: capacity.hasRoom(),
         undecided: {
           total: undecided.total,
           ofPayer:
@@ -74,7 +78,8 @@ export function paymentOperations(
         now,
       });
       if (decision.kind !== "begin") return decision;
-      const callId = jobCalls.add(call, intent.ceiling === undefined ? "held" : "ready", now, intent);
+      capacity.adjust(1);
+      const callId = newCalls.add(call, intent.ceiling === undefined ? "held" : "ready", now, intent);
       insertPayment(toPaymentRow(intent, callId, now));
       if (callerNonce !== undefined) useNonce(effects.rows, callerNonce, { callId, now });
       return { kind: "begun", callId };
@@ -84,7 +89,7 @@ export function paymentOperations(
       const old = selectOldWatches.all([now - WATCHED_MS]);
       for (const { call_id, keeps_body } of old) {
         endWatch.run([call_id]);
-        if (keeps_body === 1) jobCalls.dropBody(call_id);
+        if (keeps_body === 1) dropBody.run([call_id]);
       }
       return old.length === ENDED_AT_ONCE;
     },

@@ -1,0 +1,151 @@
+import {
+  CALL_COLUMNS,
+  type CallRow,
+  type CallRows,
+  type FinishedCall,
+} from "../../../store/machine/call-row.ts";
+import { NOW, numberArray, type Sql, statement, storable, toJson } from "../sql.ts";
+import { packed } from "./new-rows.ts";
+
+/** Most leases and delays that one batch ends. */
+const DUE_AT_ONCE = 5_000;
+
+// Ordered alike in all batches, so that no two wait for each other.
+const LOCK_CALLS = statement<CallRow>(
+  "lock_calls",
+  `SELECT ${CALL_COLUMNS.join()} FROM jobgate.job_calls
+    WHERE call_id = ANY ($1::bigint[]) ORDER BY call_id FOR UPDATE`,
+);
+// Skips rows that another batch has locked: it is changing them just now. Suspects wait for a claim.
+const LOCK_DUE = statement<CallRow>(
+  "lock_due",
+  `SELECT ${CALL_COLUMNS.join()} FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= ${NOW}
+      AND (state = 'leased' OR subscriber IS NULL OR attempts - forgiven >= $2::bigint)
+    ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED`,
+);
+const UPDATE_CALLS = statement(
+  "update_calls",
+  `UPDATE jobgate.job_calls AS job_call
+      SET state = new.state, visible_at = new.visible_at, forgiven = new.forgiven, lease_token = new.lease_token,
+          subscriber = new.subscriber, claimed_at = new.claimed_at, history = new.history, progress_percent = new.progress_percent, progress_text = new.progress_text,
+          dead_at = new.dead_at, dead_reason = new.dead_reason, charge_so_far = new.charge_so_far
+     FROM json_populate_recordset(NULL::jobgate.job_calls, $1::json) AS new
+    WHERE job_call.call_id = new.call_id`,
+);
+const ENDED_COLUMNS =
+  "call_id, state, attempts, enqueued_at, dead_at, dead_reason, origin, job_id, service_id, subscriber, claimed_at, history";
+// Keeps how they ended, and the results of paid ones: $3 has all bytes, $5 where each begins. Without a result there is no
+// body, which differs from an empty one.
+const FINISH_CALLS = statement(
+  "finish_calls",
+  `WITH call AS (DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) RETURNING ${ENDED_COLUMNS}),
+        body AS (DELETE FROM jobgate.job_bodies WHERE call_id = ANY ($1::bigint[])
+                 RETURNING call_id, substring(encoded FROM 1 FOR head_bytes) AS head),
+        finished AS (
+          INSERT INTO jobgate.finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
+                                              finished_at, reason, subscriber, claimed_at, history, head)
+          SELECT call_id, origin, job_id, service_id, CASE state WHEN 'dead' THEN 'failed' ELSE 'succeeded' END, attempts,
+                 enqueued_at, COALESCE(dead_at, $2::bigint), dead_reason, subscriber, claimed_at, history, head
+            FROM call LEFT JOIN body USING (call_id)
+          RETURNING call_id, origin, state, attempts, enqueued_at, finished_at, reason)
+   INSERT INTO jobgate.results (call_id, state, attempt, enqueued_at, finished_at, reason, body, content_type, charge)
+   SELECT call_id, state, attempts, enqueued_at, finished_at, reason, substring($3::bytea FROM start FOR length),
+          content_type, $8::json ->> call_id::text
+     FROM finished LEFT JOIN unnest($4::bigint[], $5::int[], $6::int[], $7::text[])
+                             AS result (call_id, start, length, content_type) USING (call_id)
+    WHERE origin = 'x402'`,
+);
+
+interface FinishedRow extends Omit<FinishedCall, "at"> {
+  readonly row: CallRow;
+}
+
+/** Unfinished JobCalls that a batch has locked, and what it changes of them. */
+export class PostgresCallRows implements CallRows {
+  readonly #madeReady: Set<number>;
+  readonly #rows = new Map<number, CallRow>();
+  #changed = new Map<number, CallRow>();
+  #finished: FinishedRow[] = [];
+
+  /** @param madeReady JobCalls that the batch made ready */
+  constructor(madeReady: Set<number>) {
+    this.#madeReady = madeReady;
+  }
+
+  async lock(sql: Sql, callIds: readonly number[]): Promise<void> {
+    for (const row of await sql.run(LOCK_CALLS, [numberArray(callIds)])) this.#rows.set(row.call_id, row);
+  }
+
+  /** Locks JobCalls whose lease or delay is over. @param now replaces the database's clock */
+  async lockDue(sql: Sql, now: number | null, maxAttempts: number): Promise<void> {
+    for (const row of await sql.run(LOCK_DUE, [now, maxAttempts])) this.#rows.set(row.call_id, row);
+  }
+
+  /** All JobCalls that are locked and not finished. */
+  get locked(): CallRow[] {
+    return [...this.#rows.values()];
+  }
+
+  find(callId: number): CallRow | undefined {
+    return this.#rows.get(callId);
+  }
+
+  findLeased(callId: number): CallRow | undefined {
+    return this.find(callId);
+  }
+
+  change(row: CallRow): void {
+    this.extend(row);
+    if (row.state === "ready") this.#madeReady.add(row.call_id);
+    else this.#madeReady.delete(row.call_id);
+  }
+
+  makeReady(rows: readonly CallRow[]): void {
+    for (const row of rows) this.change(row);
+  }
+
+  extend(row: CallRow): void {
+    this.#rows.set(row.call_id, row);
+    this.#changed.set(row.call_id, row);
+  }
+
+  finish(row: CallRow, { result, charge }: FinishedCall): void {
+    this.#rows.delete(row.call_id);
+    this.#finished.push({ row, result, charge });
+  }
+
+  drop(row: CallRow): void {
+    this.#rows.delete(row.call_id);
+    this.#finished.push({ row, result: undefined, charge: null });
+  }
+
+  /** Writes what was changed since the last call. Sends its statements before it first waits. */
+  async write(sql: Sql, now: number): Promise<void> {
+    const changed = [...this.#changed.values()];
+    const finished = this.#finished;
+    this.#changed = new Map();
+    this.#finished = [];
+    await Promise.all([
+      changed.length === 0 ? [] : sql.run(UPDATE_CALLS, [toJson(changed)]),
+      finished.length === 0 ? [] : sql.run(FINISH_CALLS, finishing(finished, now)),
+    ]);
+  }
+}
+
+function finishing(finished: readonly FinishedRow[], now: number): unknown[] {
+  const results = finished.flatMap(({ row, result }) =>
+    row.origin === "x402" && result !== undefined ? [{ callId: row.call_id, ...result }] : [],
+  );
+  const { bytes, starts, lengths } = packed(results.map(({ body }) => body));
+  const charges = finished.flatMap(({ row, charge }) => (charge === null ? [] : [[row.call_id, charge]]));
+  return [
+    numberArray(finished.map(({ row }) => row.call_id)),
+    now,
+    bytes,
+    numberArray(results.map(({ callId }) => callId)),
+    numberArray(starts),
+    numberArray(lengths),
+    results.map(({ contentType }) => storable(contentType)),
+    JSON.stringify(Object.fromEntries(charges)),
+  ];
+}

@@ -1,0 +1,89 @@
+import type { JobResult } from "../contract/work-queue.ts";
+import { type CallStep, LEASE_EXPIRED, withStep } from "../rules/call-steps.ts";
+import type { ChargeColumns } from "../rules/charges.ts";
+import { type AttemptColumns, isUsedUp, type LeaseColumns, usedUpReason } from "../rules/leases.ts";
+import type { DeadCall, EndedCall } from "./changes.ts";
+
+/** Columns of a JobCall on which its ack depends. */
+export interface LeasedRow extends EndedCall, LeaseColumns {
+  /** Null for a JobCall that is not paid by use. */
+  readonly ceiling: string | null;
+}
+
+/** Columns of a JobCall on which any other end of its lease depends. */
+export interface CallRow extends LeasedRow, AttemptColumns, ChargeColumns {
+  readonly subscriber: string | null;
+  readonly claimed_at: number | null;
+  readonly history: readonly CallStep[] | null;
+  readonly progress_percent: number | null;
+  readonly progress_text: string | null;
+  readonly dead_at: number | null;
+  readonly dead_reason: string | null;
+}
+
+export const CALL_COLUMNS = [
+  ...["call_id", "origin", "job_id", "service_id", "state", "visible_at", "lease_token", "ceiling"],
+  ...["attempts", "forgiven", "min_charge", "charge_so_far", "subscriber", "claimed_at", "history"],
+  ...["progress_percent", "progress_text", "dead_at", "dead_reason"],
+] as readonly (keyof CallRow)[];
+
+/** How a JobCall that was acked ended. */
+export interface FinishedCall {
+  readonly at: number;
+  readonly result: JobResult | undefined;
+  /** Charge of a JobCall that is paid by use; null for any other. */
+  readonly charge: string | null;
+}
+
+export type DeadRow = CallRow & DeadCall;
+
+/** Rows of JobCalls in a database. */
+export interface CallRows {
+  /** Finds a JobCall as the commit has left it so far. */
+  find(callId: number): CallRow | undefined;
+  /** Finds a JobCall that the commit acks. */
+  findLeased(callId: number): LeasedRow | undefined;
+  /** Removes an acked JobCall. How it ended is kept, and the result of a JobCall that was paid for. */
+  finish(row: LeasedRow, finished: FinishedCall): void;
+  change(row: CallRow): void;
+  /** Writes JobCalls that are ready after their lease or delay. */
+  makeReady(rows: readonly CallRow[]): void;
+  /** Writes what an extension of the lease changes. */
+  extend(row: CallRow): void;
+  /** Removes a dead letter. How it failed is kept. */
+  drop(row: CallRow): void;
+}
+
+export const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null, claimed_at: null };
+
+/**
+ * Decides what becomes of a JobCall whose lease or delay is over: it is ready, or a dead letter once its attempts are used
+ * up. A suspect stays delayed until it is claimed.
+ * @returns undefined if nothing changes
+ */
+export function whenDue(row: CallRow, now: number, maxAttempts: number): CallRow | undefined {
+  const { state, subscriber, visible_at } = row;
+  const isOver = (state === "leased" || state === "delayed") && (visible_at ?? 0) <= now;
+  if (!isOver && state !== "ready") return undefined;
+  if (isUsedUp(row, maxAttempts)) {
+    const lastReason = state === "leased" ? undefined : row.history?.at(-1)?.reason;
+    return deadLetter(row, usedUpReason(lastReason), now);
+  }
+  const isSuspect = state === "delayed" && subscriber !== null;
+  if (state === "ready" || isSuspect) return undefined;
+  return { ...row, ...NO_LEASE, state: "ready", history: withDelivery(row, LEASE_EXPIRED, now) };
+}
+
+/** @param endedBy why its delivery ended, if it is leased */
+export function deadLetter(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): DeadRow {
+  const history = withDelivery(row, endedBy, now);
+  return { ...row, ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason, history };
+}
+
+/** Adds the delivery that a JobCall is leased for, if it is, to its history. */
+export function withDelivery(row: CallRow, reason: string, now: number): CallRow["history"] {
+  const { state, attempts: attempt, subscriber, claimed_at, visible_at } = row;
+  if (state !== "leased") return row.history;
+  const times = { from: claimed_at ?? now, to: Math.min(now, visible_at ?? now) };
+  return withStep(row.history, { kind: "delivery", attempt, subscriber: subscriber ?? "", ...times, reason });
+}

@@ -1,0 +1,70 @@
+import type { AcceptOnceOutcome, AcceptOutcome, Delivery } from "../contract/intake.ts";
+import type { Capacity, NewCall } from "../new-call.ts";
+
+/** Expired keys that are deleted for each key that is remembered: several, so that they never pile up. */
+export const FORGOTTEN_AT_ONCE = 10;
+
+/** A remembered key of an earlier delivery. */
+export interface DeliveryRow {
+  readonly key: string;
+  readonly body_hash: string;
+  readonly call_id: number;
+  /** Unix milliseconds. */
+  readonly expires_at: number;
+}
+
+/** Rows that the acceptance of JobCalls reads and writes. */
+export interface IntakeRows {
+  /** Adds a ready JobCall. @returns its ID */
+  add(call: NewCall, now: number): number;
+  /** Finds a key, also one that has expired, as the commit has left it so far. */
+  find(key: string): DeliveryRow | undefined;
+  /** Writes a key, in place of an earlier row of it. @param identifies a repeat is recognised by this key */
+  remember(row: DeliveryRow, identifies: boolean): void;
+}
+
+/** Operations of the Intake. */
+export class IntakeSteps {
+  readonly #rows: IntakeRows;
+  readonly #capacity: Capacity;
+
+  constructor(rows: IntakeRows, capacity: Capacity) {
+    this.#rows = rows;
+    this.#capacity = capacity;
+  }
+
+  accept(now: number, call: NewCall): AcceptOutcome {
+    if (!this.#capacity.hasRoom()) return { kind: "queue_full" };
+    this.#capacity.adjust(1);
+    return { kind: "accepted", callId: this.#rows.add(call, now) };
+  }
+
+  acceptOnce(now: number, call: NewCall, delivery: Delivery): AcceptOnceOutcome {
+    const repeat = this.#repeatOf(delivery, now);
+    if (repeat !== undefined) return repeat;
+    const outcome = this.accept(now, call);
+    if (outcome.kind !== "accepted") return outcome;
+    const row = {
+      body_hash: delivery.bodyHash,
+      call_id: outcome.callId,
+      expires_at: now + delivery.windowMs,
+    };
+    for (const { key, identifies } of delivery.keys) this.#rows.remember({ key, ...row }, identifies);
+    return outcome;
+  }
+
+  /** Decides whether a delivery repeats an earlier one. @returns undefined for a new delivery */
+  #repeatOf(
+    { keys, bodyHash }: Delivery,
+    now: number,
+  ): Extract<AcceptOnceOutcome, { kind: "duplicate" | "conflict" }> | undefined {
+    const found = keys
+      .flatMap(({ key, identifies }) => (identifies ? (this.#rows.find(key) ?? []) : []))
+      .filter(({ expires_at }) => expires_at > now);
+    const [first] = found;
+    if (first === undefined) return undefined;
+    return found.every(({ body_hash }) => body_hash === bodyHash)
+      ? { kind: "duplicate", callId: first.call_id }
+      : { kind: "conflict" };
+  }
+}
