@@ -78,7 +78,11 @@ export class ClaimRounds {
   /** Claims for the streams that have room, where the last claim left work behind. */
   roomFreed(): void {
     if (this.#stopped || this.#round !== undefined || this.#backoffTimer !== undefined) return;
-    const claims = [...this.#claimers.values()].flatMap((claimer) => claimer.claim() ?? []);
+    const claims: Promise<BroughtCalls>[] = [];
+    for (const claimer of this.#claimers.values()) {
+      const claim = claimer.claim();
+      if (claim !== undefined) claims.push(claim);
+    }
     if (claims.length > 0) this.#round = this.#run(claims);
   }
 
@@ -93,18 +97,19 @@ export class ClaimRounds {
     return this.#round ?? Promise.resolve();
   }
 
-  /** Never rejects. */
+  /** Never rejects, as its claims do not. */
   async #run(claims: readonly Promise<BroughtCalls>[]): Promise<void> {
-    const answers = await Promise.allSettled(claims);
+    const brought: BroughtCalls[] = [];
+    for (const claim of claims) brought.push(await claim);
+    let failure = brought.find((claim) => claim.failure !== undefined)?.failure;
     try {
-      this.#deal(answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : [])));
-      const failure = answers.find((answer) => answer.status === "rejected");
-      if (failure !== undefined) throw failure.reason;
-      this.#backoff.reset();
+      this.#deal(brought);
     } catch (error) {
-      this.#waitAfter(error);
+      failure = error;
     }
     this.#round = undefined;
+    if (failure === undefined) this.#backoff.reset();
+    else this.#waitAfter(failure);
     this.roomFreed();
   }
 
@@ -119,36 +124,47 @@ export class ClaimRounds {
   }
 
   #deal(brought: readonly BroughtCalls[]): void {
-    const all = brought.flatMap((claim) => claim.calls.map((call) => ({ call, claim })));
-    // Suspects first: each needs a stream that has no other JobCall.
-    for (const { call, claim } of all.filter(({ call }) => call.suspect)) this.#dealSuspect(call, claim);
-    // Streams of other filters take only what their own claims left room for.
-    const spare = new Map([...this.#claimers.values()].map((claimer) => [claimer, claimer.room()]));
-    const others = all.filter(({ call }) => !call.suspect);
-    const use = (claimer: Claimer) => spare.set(claimer, (spare.get(claimer) ?? 0) - 1);
-    for (const { claim } of others) use(claim.claimer);
-    for (const { call, claim } of others.sort((left, right) => left.call.callId - right.call.callId)) {
-      const jobId = this.#claimers.size > 1 ? decodeJobId(call.encoded) : 0n;
-      const isOpen = (other: Claimer) => (spare.get(other) ?? 0) > 0 && other.accepts(jobId);
-      const taker = this.#takerOf(claim, isOpen);
-      this.#handOver(call, claim, taker);
-      if (taker !== undefined && taker.claimer !== claim.claimer) use(taker.claimer);
-    }
+    // A claim brings suspects or others. Suspects come first, because each needs a stream that has no other JobCall.
+    const bringsSuspects = ({ calls }: BroughtCalls) => calls[0]?.suspect === true;
+    for (const claim of brought) if (bringsSuspects(claim)) this.#dealSuspects(claim);
+    const others = brought.filter((claim) => claim.calls.length > 0 && !bringsSuspects(claim));
+    if (this.#claimers.size > 1) this.#share(others);
+    else
+      for (const claim of others)
+        for (const call of claim.calls) this.#handOver(call, claim, this.#takerOf(claim));
     for (const { claimer, suspectsLeft } of brought)
       if (suspectsLeft !== undefined) claimer.makeRoomForSuspects(suspectsLeft);
   }
 
-  #dealSuspect(call: ClaimedCall, claim: BroughtCalls): void {
+  #dealSuspects(claim: BroughtCalls): void {
     const canTake = ({ stream, claimer }: Member) => claimer === claim.claimer && stream.canTakeSuspect();
-    this.#handOver(call, claim, this.#nextInTurn(canTake));
+    for (const call of claim.calls) this.#handOver(call, claim, this.#nextInTurn(canTake));
+  }
+
+  /** Deals to the streams of all filters. Those of another filter than the claim's take what their own claims left room for. */
+  #share(claims: readonly BroughtCalls[]): void {
+    const spare = new Map([...this.#claimers.values()].map((claimer) => [claimer, claimer.room()]));
+    const use = (claimer: Claimer, room: number) => spare.set(claimer, (spare.get(claimer) ?? 0) - room);
+    for (const { claimer, calls } of claims) use(claimer, calls.length);
+    const all = claims.flatMap((claim) => claim.calls.map((call) => ({ call, claim })));
+    for (const { call, claim } of all.sort((left, right) => left.call.callId - right.call.callId)) {
+      const jobId = decodeJobId(call.encoded);
+      const isOpen = (other: Claimer) => (spare.get(other) ?? 0) > 0 && other.accepts(jobId);
+      const taker = this.#takerOf(claim, isOpen);
+      this.#handOver(call, claim, taker);
+      if (taker !== undefined && taker.claimer !== claim.claimer) use(taker.claimer, 1);
+    }
   }
 
   /**
    * Picks a stream that can write at once, else one that could when the claim was made. A reader that has stopped
    * therefore collects nothing.
-   * @param isOpen returns true for another claimer whose streams can take the JobCall
+   * @param isOpen returns true for another claimer whose streams can take the JobCall; default: none can
    */
-  #takerOf({ claimer: own, takers }: BroughtCalls, isOpen: (other: Claimer) => boolean): Member | undefined {
+  #takerOf(
+    { claimer: own, takers }: BroughtCalls,
+    isOpen = (_: Claimer): boolean => false,
+  ): Member | undefined {
     return (
       this.#nextInTurn(({ stream, claimer }) => (claimer === own || isOpen(claimer)) && stream.room() > 0) ??
       this.#nextInTurn(({ stream }) => takers.has(stream) && stream.hasSlot())

@@ -23,6 +23,8 @@ export interface BroughtCalls {
   readonly takers: ReadonlySet<Subscription>;
   /** The claim looked for suspects, and left some that no stream could take; undefined if it did not look. */
   readonly suspectsLeft: boolean | undefined;
+  /** Why the claim failed; undefined if it did not. */
+  readonly failure: unknown;
 }
 
 /** Claims for all streams with the same job filter. */
@@ -67,14 +69,21 @@ export class Claimer {
     if (suspects) this.#mayHaveSuspects = true;
   }
 
-  /** Claims if a stream has room and the last claim left work behind. @returns undefined otherwise */
+  /** Claims if a stream has room and the last claim left work behind. The promise never rejects. @returns undefined otherwise */
   claim(): Promise<BroughtCalls> | undefined {
     if (!this.#mayHaveWork && !this.#suspectsLeft) return undefined;
-    const forSuspects = [...this.streams].filter((stream) => stream.canTakeSuspect()).length;
-    if (!this.#mayHaveWork && forSuspects === 0) return undefined;
-    const takers = new Set([...this.streams].filter((stream) => stream.room() > 0));
-    const limit = Math.min(this.room(), MAX_CLAIM);
-    return limit === 0 ? undefined : this.#claim(limit, takers, forSuspects);
+    const takers = new Set<Subscription>();
+    let [room, forSuspects] = [0, 0];
+    for (const stream of this.streams) {
+      if (stream.canTakeSuspect()) forSuspects++;
+      const ofStream = stream.room();
+      if (ofStream > 0) {
+        room += ofStream;
+        takers.add(stream);
+      }
+    }
+    if (room === 0 || (!this.#mayHaveWork && forSuspects === 0)) return undefined;
+    return this.#claim(Math.min(room, MAX_CLAIM), takers, forSuspects);
   }
 
   /** Lets the least busy stream run empty while suspects wait for one. */
@@ -112,11 +121,11 @@ export class Claimer {
       if (calls.length === limit || broughtSuspects) this.#mayHaveWork = true;
       if (broughtSuspects) this.#mayHaveSuspects = true;
       const left = asksForSuspects ? suspectsLeft : undefined;
-      return { claimer: this, calls, expiresAt, takers, suspectsLeft: left };
-    } catch (error) {
+      return { claimer: this, calls, expiresAt, takers, suspectsLeft: left, failure: undefined };
+    } catch (failure) {
       this.#mayHaveWork = true;
       this.#mayHaveSuspects = true;
-      throw error;
+      return { claimer: this, calls: [], expiresAt, takers, suspectsLeft: undefined, failure };
     }
   }
 }
