@@ -44,9 +44,6 @@ export const MOVEMENT_COLUMNS = [
   "rate",
 ] as const satisfies readonly (keyof MovementRow)[];
 
-/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
-export const MOVEMENT_COLUMN_LIST = MOVEMENT_COLUMNS.join(", ");
-
 export function toMovement(row: MovementRow): Movement {
   const { id, at, kind, network, amount, asset, symbol, decimals, account, counterparty } = row;
   const { transaction_hash: transaction, block_number: block, rate } = row;

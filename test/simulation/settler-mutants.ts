@@ -2,7 +2,7 @@ import type { WorldMutant } from "./bundle-gateway.ts";
 
 const SENDER = "parts/transactions/sender.ts";
 const SENT = "parts/transactions/sent-transactions.ts";
-const BOOKS = "store/machine/books.ts";
+const BOOKS = "store/modules/books.ts";
 const REFUNDS = "store/modules/refunds.ts";
 const REFUND_RULES = "store/rules/refunds.ts";
 

@@ -1,9 +1,9 @@
 import type { AckedLease, BuriedCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
+import { sumsByHour } from "../modules/books.ts";
 import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
-import { sumsByHour } from "./books.ts";
 import {
   type Change,
   type DeadCall,

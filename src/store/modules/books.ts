@@ -1,8 +1,63 @@
-import type { Movement } from "../contract/books.ts";
+import type { Movement, MovementKind } from "../contract/books.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
-import { BOOKS as REACTIONS } from "../machine/books.ts";
+import { add, type Effect, type Reactions, type Revenue } from "../machine/changes.ts";
 import type { StoreModule } from "../module.ts";
-import { MOVEMENT_COLUMN_LIST, type MovementRow, toMovement } from "../movement-row.ts";
+import { MOVEMENT_COLUMNS, type MovementRow, type NewMovementRow, toMovement } from "../movement-row.ts";
+import type { SoldPayment } from "../payment-row.ts";
+import type { Table } from "../rows.ts";
+import { HOUR_MS } from "../rules/payments.ts";
+
+const TABLE: Table<MovementRow, "id"> = {
+  name: "movements",
+  key: ["id"],
+  columns: ["id", ...MOVEMENT_COLUMNS],
+};
+
+/** Decimals of a network's own coin. */
+const COIN_DECIMALS = 18;
+
+/** Every movement of money, and the sums of settled amounts by hour. */
+const REACTIONS: Reactions = {
+  paymentDecided({ payment }) {
+    if (payment.state !== "settled") return [];
+    const { updated_at: at, amount, ceiling, settlement, block_number, network, asset, symbol } = payment;
+    const hash = { transaction_hash: transactionOf(settlement) || null, block_number };
+    const kind = ceiling === null ? "payment" : "charge";
+    return [
+      moved({ ...saleOf(payment), ...hash, at, kind, amount }),
+      { kind: "revenue", revenue: { hour: Math.floor(at / HOUR_MS), network, asset, symbol, amount } },
+    ];
+  },
+
+  paymentContradicted({ payment, at }) {
+    if (payment.state !== "settled") return [];
+    return [moved({ ...saleOf(payment), at, kind: "correction", amount: `-${payment.amount}` })];
+  },
+
+  refundChanged({ refund, account }, known) {
+    const payment = known.payment(refund.call_id);
+    if (refund.state !== "refunded" || payment === undefined) return [];
+    const { updated_at: at, network, asset, symbol, payer, hash, block_number } = refund;
+    const sent = {
+      account,
+      counterparty: payer,
+      transaction_hash: hash,
+      block_number,
+    };
+    const token = { network, asset, symbol };
+    return [
+      moved({ ...saleOf(payment), ...token, ...sent, at, kind: "refund", amount: `-${refund.amount}` }),
+    ];
+  },
+
+  transactionMined({ transaction }) {
+    const { fee, finished_at, account, mined_hash: transaction_hash, block_number } = transaction;
+    if (fee === null || finished_at === null) return [];
+    const network = transaction.network.replace("/refunds", "");
+    const mined = { network, decimals: COIN_DECIMALS, account, transaction_hash, block_number };
+    return [moved({ ...NO_SALE, ...mined, at: finished_at, kind: "network_fee", amount: `-${fee}` })];
+  },
+};
 
 /** Every movement of money. */
 export const BOOKS = {
@@ -11,9 +66,59 @@ export const BOOKS = {
   lookups: {
     *listMovements({ dialect }, { after, until, limit }): Lookup<Movement[]> {
       const { values, add } = parameters(dialect);
-      const sql = `SELECT id, ${MOVEMENT_COLUMN_LIST} FROM ${dialect.schema}movements
+      const sql = `SELECT id, ${MOVEMENT_COLUMNS.join()} FROM ${dialect.schema}movements
         WHERE (at, id) > (${add(after.at)}, ${add(after.id)}) AND at < ${add(until)} ORDER BY at, id LIMIT ${add(limit)}`;
       return ((yield { name: "list_movements", sql, values }) as MovementRow[]).map(toMovement);
     },
   },
 } satisfies StoreModule;
+
+function moved(row: NewMovementRow & { readonly kind: MovementKind }): Effect {
+  return add(TABLE, row);
+}
+
+const NO_SALE = {
+  call_id: null,
+  service_id: null,
+  job_index: null,
+  asset: null,
+  symbol: null,
+  counterparty: null,
+  price: null,
+  rate: null,
+} as const satisfies Partial<NewMovementRow>;
+
+/** Columns of a movement that name a sale, from and to the accounts of its payment. */
+function saleOf(payment: SoldPayment) {
+  const { call_id, service_id, job_index, network, asset, symbol, decimals, price_wei, rate } = payment;
+  return {
+    ...{ call_id, service_id, job_index, network, asset, symbol, decimals, price: price_wei, rate },
+    account: payment.pay_to.toLowerCase(),
+    counterparty: payment.payer,
+    transaction_hash: null,
+    block_number: null,
+  } satisfies Partial<NewMovementRow>;
+}
+
+/** Reads the transaction from the JSON of a settlement response; empty for a payment that the operator closed. */
+export function transactionOf(settlement: string | null): string | null {
+  try {
+    const { transaction } = JSON.parse(settlement ?? "{}") as { readonly transaction?: unknown };
+    return typeof transaction === "string" ? transaction : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Adds up revenue by hour and token. */
+export function sumsByHour(
+  revenue: readonly Revenue[],
+): (Omit<Revenue, "amount"> & { readonly amount: bigint; readonly payments: number })[] {
+  const sums = new Map<string, ReturnType<typeof sumsByHour>[number]>();
+  for (const one of revenue) {
+    const key = `${one.hour} ${one.network} ${one.asset} ${one.symbol}`;
+    const { amount, payments } = sums.get(key) ?? { amount: 0n, payments: 0 };
+    sums.set(key, { ...one, amount: amount + BigInt(one.amount), payments: payments + 1 });
+  }
+  return [...sums.values()];
+}

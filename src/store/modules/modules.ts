@@ -1,12 +1,11 @@
 import type { Lookup } from "../list-dialect.ts";
-import { ENDPOINTS } from "../machine/callbacks.ts";
 import { METERED } from "../machine/metered.ts";
 import type { Asked, Commit, StoreModule } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import type { RowKey } from "../rows.ts";
 import { ADOPTED_PAYMENTS } from "./adopted-payments.ts";
 import { BOOKS } from "./books.ts";
-import { CALLBACKS } from "./callbacks.ts";
+import { CALLBACKS, ENDPOINTS } from "./callbacks.ts";
 import { CALLER_NONCES } from "./caller-nonces.ts";
 import { OFFERS } from "./offers.ts";
 import { QUOTES } from "./quotes.ts";

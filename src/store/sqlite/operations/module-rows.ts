@@ -45,7 +45,8 @@ export class SqliteRows implements Rows {
   }
 
   add(table: AnyTable, row: object): void {
-    this.#of(table).insert.run(valuesOf(row as AnyRow, withoutKey(table)));
+    const { insert, added } = this.#of(table);
+    insert.run(valuesOf(row as AnyRow, added));
   }
 
   forget(old: OldRows, before: number): void {
@@ -75,12 +76,14 @@ interface TableStatements {
   readonly all: Statement<unknown>;
   readonly remove: Statement<unknown>;
   readonly upsert: Statement<unknown>;
+  /** Has no parameters for the columns of the key. */
   readonly insert: Statement<unknown>;
+  readonly added: readonly string[];
 }
 
 function statementsOf(database: Database, table: AnyTable): TableStatements {
   const { name, key, columns } = table;
-  const added = withoutKey(table);
+  const added = columns.filter((column) => !key.includes(column));
   const insert = (inserted: readonly string[]) =>
     `INSERT INTO ${name} (${inserted.join()}) VALUES (${inserted.map(() => "?").join()})`;
   const isRow = key.map((column) => `${column} = ?`).join(" AND ");
@@ -93,11 +96,8 @@ function statementsOf(database: Database, table: AnyTable): TableStatements {
          SET ${added.map((column) => `${column} = excluded.${column}`).join()}`,
     ),
     insert: database.prepare(`${insert(added)} ON CONFLICT DO NOTHING`),
+    added,
   };
-}
-
-function withoutKey({ key, columns }: AnyTable): readonly string[] {
-  return columns.filter((column) => !key.includes(column));
 }
 
 function valuesOf(row: AnyRow, columns: readonly string[]): SqlValue[] {
