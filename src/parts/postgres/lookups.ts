@@ -1,36 +1,22 @@
 import { GatewayError } from "../../core/errors.ts";
 import { within } from "../../core/waiting.ts";
-import { toCallState, toDeadLetter } from "../../store/call-row.ts";
 import type { SharedLeases } from "../../store/contract/work-queue.ts";
 import { toTotals } from "../../store/counted-rows.ts";
 import type { Lookup } from "../../store/list-dialect.ts";
 import { type LookupName, MODULE_LOOKUPS } from "../../store/modules/modules.ts";
 import { type Input, kindOf, type Outcome, type ReadName } from "../../store/operations.ts";
-import { toPaymentRecord } from "../../store/payment-row.ts";
-import { leaseStanding } from "../../store/rules/leases.ts";
+import { type LeaseColumns, leaseStanding } from "../../store/rules/leases.ts";
 import { firstSummedHour } from "../../store/rules/payments.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
-import {
-  FIND_CALL,
-  FIND_CEILINGS,
-  FIND_DEAD_LETTER,
-  FIND_LEASES,
-  FIND_PAYMENT,
-  FIND_RESULT,
-  LIST_ENDING_AUTHORIZATIONS,
-  LIST_UNDECIDED,
-  LIST_WATCHED,
-  NEXT_DUE,
-} from "./lookup-statements.ts";
 import { COUNT_ROWS, SUM_REVENUE } from "./report-statements.ts";
-import {
-  FIND_PAYMENTS_BY_FINGERPRINT,
-  FIND_PAYMENTS_BY_IDENTIFIER,
-  identifierColumns,
-  keyColumns,
-} from "./shared-statements.ts";
-import { LIST_DIALECT, type Statement, sqlOf, toStorable } from "./sql.ts";
+import { LIST_DIALECT, NOW, type Statement, sqlOf, statement, toStorable } from "./sql.ts";
+
+const FIND_LEASES = statement<LeaseColumns & { readonly call_id: number; readonly now: number }>(
+  "find_leases",
+  `SELECT call_id, state, lease_token, visible_at, ${NOW} AS now FROM jobgate.job_calls
+    WHERE call_id = ANY ($2::bigint[])`,
+);
 
 type LookupTable = { readonly [Name in ReadName]: (...input: Input<Name>) => Promise<Outcome<Name>> };
 
@@ -100,10 +86,6 @@ export function createLookups(options: {
     ]),
   ) as unknown as Pick<LookupTable, LookupName>;
 
-  async function askForOne<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row | undefined> {
-    return (await ask(asked, values))[0];
-  }
-
   return {
     ...ofModules,
     async totals() {
@@ -117,29 +99,6 @@ export function createLookups(options: {
       return rows.map((row) => ({ ...row, amount: BigInt(row.amount) }));
     },
 
-    async findPayment(key) {
-      const row = await askForOne(FIND_PAYMENT, keyColumns([key]));
-      return row && toPaymentRecord(row);
-    },
-    async findPaymentByFingerprint(fingerprint) {
-      const row = await askForOne(FIND_PAYMENTS_BY_FINGERPRINT, [[fingerprint]]);
-      return row && toPaymentRecord(row);
-    },
-    async findPaymentByIdentifier(identifier) {
-      const row = await askForOne(FIND_PAYMENTS_BY_IDENTIFIER, identifierColumns([identifier]));
-      return row && toPaymentRecord(row);
-    },
-    async listUndecided({ state, limit, after = 0 }) {
-      const rows =
-        state === "watched"
-          ? await ask(LIST_WATCHED, [now(), after, limit])
-          : await ask(LIST_UNDECIDED, [now(), state, after, limit]);
-      return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
-    },
-
-    listEndingAuthorizations: async (beforeSecs, limit) =>
-      (await ask(LIST_ENDING_AUTHORIZATIONS, [beforeSecs, limit])).map(({ call_id }) => call_id),
-
     async lookAtLeases(leases) {
       const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);
       const byCallId = new Map(rows.map((row) => [row.call_id, row]));
@@ -147,23 +106,6 @@ export function createLookups(options: {
         const row = byCallId.get(lease.callId);
         return leaseStanding(row, lease, row?.now ?? 0);
       });
-    },
-    ceilings: async (callIds) =>
-      (await ask(FIND_CEILINGS, [callIds])).map(({ is_known, ceiling }) => (is_known ? ceiling : undefined)),
-    nextDueMs: async () => (await askForOne(NEXT_DUE, [now()]))?.due_in ?? undefined,
-
-    async findDeadLetter(callId) {
-      const row = (await ask(FIND_DEAD_LETTER, [callId], operatorReaders))[0];
-      return row && { ...toDeadLetter(row), encoded: row.encoded };
-    },
-
-    async findCall(callId) {
-      const row = await askForOne(FIND_CALL, [now(), callId]);
-      return row && toCallState(callId, row, row.now);
-    },
-    async findResult(callId) {
-      const row = await askForOne(FIND_RESULT, [callId]);
-      return row && { body: row.body, contentType: row.content_type };
     },
   };
 }

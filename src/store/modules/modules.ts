@@ -7,7 +7,9 @@ import { ADOPTED_PAYMENTS } from "./adopted-payments.ts";
 import { BOOKS } from "./books.ts";
 import { CALLBACKS, ENDPOINTS } from "./callbacks.ts";
 import { CALLER_NONCES } from "./caller-nonces.ts";
+import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
+import { PAYMENTS } from "./payments.ts";
 import { QUOTES } from "./quotes.ts";
 import { REFUNDS } from "./refunds.ts";
 import { REFUSED_PAYMENTS } from "./refused-payments.ts";
@@ -27,6 +29,8 @@ const STEPS = {
 } satisfies StoreModule["steps"];
 
 const LOOKUPS = {
+  ...CALLS.lookups,
+  ...PAYMENTS.lookups,
   ...OPERATOR_LISTS.lookups,
   ...BOOKS.lookups,
   ...OFFERS.lookups,

@@ -1,15 +1,8 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../../store/payment-row.ts";
 import { LostRace } from "../connection/database-errors.ts";
-import {
-  FIND_PAYMENTS_BY_FINGERPRINT,
-  FIND_PAYMENTS_BY_IDENTIFIER,
-  identifierColumns,
-  keyColumns,
-  normalKey,
-  PAYMENT_COLUMN_LIST,
-} from "../shared-statements.ts";
 import { type Sql, statement } from "../sql.ts";
+import { identifierColumns, keyColumns, normalKey, PAYMENT_COLUMN_LIST } from "./payment-keys.ts";
 
 /** Payment that the batch has locked, with what is known beside it. */
 type LockedRow = PaymentRow & {
@@ -20,6 +13,18 @@ type LockedRow = PaymentRow & {
   /** True if a runner acked the JobCall of the payment. Only payments by use have this read. */
   readonly has_succeeded: boolean;
 };
+
+const FIND_PAYMENTS_BY_FINGERPRINT = statement<PaymentRow>(
+  "find_payments_by_fingerprint",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments WHERE fingerprint = ANY ($1::text[])`,
+);
+
+const FIND_PAYMENTS_BY_IDENTIFIER = statement<PaymentRow>(
+  "find_payments_by_identifier",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
+     JOIN unnest($1::text[], $2::text[]) AS asked (payer, payment_id) USING (payer, payment_id)
+    WHERE state <> 'failed'`,
+);
 
 // Ordered alike in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
 // is read beside it, as it was before the wait.

@@ -14,11 +14,11 @@ import {
 } from "../../../store/payment-row.ts";
 import { beginDecision } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
-import { normalKey } from "../shared-statements.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import type { PostgresEffects } from "./effects.ts";
 import { insertCalls } from "./new-rows.ts";
+import { normalKey } from "./payment-keys.ts";
 import { Undecided } from "./undecided.ts";
 
 const SELECT_REDEEMED = statement<{ receipt: string; call_id: number }>(

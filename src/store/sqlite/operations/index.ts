@@ -9,7 +9,6 @@ import { claimOperations } from "./claims.ts";
 import { SqliteEffects } from "./effects.ts";
 import { acceptOnceInBulk, SqliteIntakeRows } from "./intake.ts";
 import { Locks } from "./locks.ts";
-import { callLookups, paymentLookups } from "./lookups.ts";
 import { SqliteRows } from "./module-rows.ts";
 import { lookupOperations, stepOperations } from "./modules.ts";
 import { NewCalls } from "./new-calls.ts";
@@ -69,8 +68,6 @@ function methodsOf<Name extends WriteName>(steps: OperationTable<Name>, ...names
 /** Operations of the connection that only reads. */
 export function readOperations(database: Database): OperationTable<ReadName> {
   return {
-    ...paymentLookups(database),
-    ...callLookups(database),
     ...reportOperations(database),
     ...lookupOperations(database),
   };

@@ -44,7 +44,7 @@ export function lookupOperations(database: Database): OperationTable<LookupName>
     let step = lookup.next([]);
     while (!step.done) {
       const { name, sql, values } = step.value;
-      step = lookup.next(statementOf(sql, name).all(values));
+      step = lookup.next(statementOf(sql, name).all(values).map(withBytes));
     }
     return step.value;
   }
@@ -55,4 +55,12 @@ export function lookupOperations(database: Database): OperationTable<LookupName>
       run(lookup({ dialect: DIALECT, now: () => now }, ...input)),
   ]);
   return Object.fromEntries(operations) as OperationTable<LookupName>;
+}
+
+/** libsql returns the BLOBs of several rows as bare ArrayBuffers. */
+function withBytes(row: unknown): unknown {
+  const values = row as Record<string, unknown>;
+  for (const [column, value] of Object.entries(values))
+    if (value instanceof ArrayBuffer) values[column] = new Uint8Array(value);
+  return values;
 }

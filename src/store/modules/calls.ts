@@ -1,0 +1,89 @@
+import {
+  type DeadLetterRow,
+  PAYMENT_OF_CALL,
+  type PaidCallRow,
+  toCallState,
+  toDeadLetter,
+} from "../call-row.ts";
+import type { CallState } from "../contract/call-lookup.ts";
+import type { DeadLetter } from "../contract/dead-letter-box.ts";
+import type { JobResult } from "../contract/work-queue.ts";
+import { type Lookup, parameters } from "../list-dialect.ts";
+import type { StoreModule } from "../module.ts";
+import { JUST_DUE_MS } from "../rules/leases.ts";
+
+const KEY_OF_PAYMENT = "payments.network, payments.asset, payments.payer, nonce";
+
+/** JobCalls, for runners, clients and operators. */
+export const CALLS = {
+  lookups: {
+    *ceilings({ dialect }, callIds): Lookup<(string | null | undefined)[]> {
+      if (callIds.length === 0) return [];
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT call_id, ceiling FROM ${dialect.schema}job_calls WHERE call_id IN (${callIds.map(add).join()})`;
+      const rows = (yield { sql, values }) as { readonly call_id: number; readonly ceiling: string | null }[];
+      const known = new Map(rows.map(({ call_id, ceiling }) => [call_id, ceiling]));
+      return callIds.map((callId) => known.get(callId));
+    },
+
+    *nextDueMs({ dialect, now }): Lookup<number | undefined> {
+      const { values, add } = parameters(dialect);
+      const time = dialect.now(add(now()));
+      const sql = `SELECT min(visible_at) - ${time} AS due_in
+          FROM ${dialect.schema}job_calls${dialect.indexedBy("job_calls_waiting")}
+         WHERE state IN ('leased', 'delayed')
+           AND (state = 'leased' OR subscriber IS NULL OR visible_at > ${time} - ${JUST_DUE_MS})`;
+      const [row] = (yield { name: "next_due", sql, values }) as { readonly due_in: number | null }[];
+      return row?.due_in ?? undefined;
+    },
+
+    *findCall({ dialect, now }, callId): Lookup<CallState | undefined> {
+      const { values, add } = parameters(dialect);
+      const { schema } = dialect;
+      const [id, time] = [add(callId), dialect.now(add(now()))];
+      const refund = `LEFT JOIN ${schema}refunds ON refunds.call_id = payments.call_id WHERE payments.call_id = ${id}`;
+      const sql = `
+        SELECT ${KEY_OF_PAYMENT}, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
+               dead_reason AS reason, enqueued_at, dead_at AS finished_at, ${PAYMENT_OF_CALL}, ${time} AS now
+          FROM ${schema}payments JOIN ${schema}job_calls ON job_calls.call_id = payments.call_id ${refund}
+         UNION ALL
+        SELECT ${KEY_OF_PAYMENT}, results.state, NULL, results.attempt, NULL, NULL,
+               results.reason, enqueued_at, finished_at, ${PAYMENT_OF_CALL}, ${time}
+          FROM ${schema}payments JOIN ${schema}results ON results.call_id = payments.call_id ${refund}
+         UNION ALL
+        SELECT ${KEY_OF_PAYMENT}, 'expired', NULL, 0, NULL, NULL,
+               NULL, payments.created_at, NULL, ${PAYMENT_OF_CALL}, ${time}
+          FROM ${schema}payments ${refund} AND payments.state IN ('settled', 'released')
+           AND NOT EXISTS (SELECT 1 FROM ${schema}job_calls WHERE call_id = ${id})
+           AND NOT EXISTS (SELECT 1 FROM ${schema}results WHERE call_id = ${id})`;
+      const [row] = (yield { name: "find_call", sql, values }) as (PaidCallRow & { readonly now: number })[];
+      return row && toCallState(callId, row, row.now);
+    },
+
+    *findResult({ dialect }, callId): Lookup<JobResult | undefined> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT body, content_type FROM ${dialect.schema}results
+        WHERE call_id = ${add(callId)} AND body IS NOT NULL`;
+      const [row] = (yield { name: "find_result", sql, values }) as {
+        readonly body: Uint8Array;
+        readonly content_type: string;
+      }[];
+      return row && { body: row.body, contentType: row.content_type };
+    },
+
+    *findDeadLetter(
+      { dialect },
+      callId,
+    ): Lookup<(DeadLetter & { readonly encoded: Uint8Array }) | undefined> {
+      const { values, add } = parameters(dialect);
+      const { schema } = dialect;
+      const sql = `SELECT call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at, encoded
+          FROM ${schema}job_calls JOIN ${schema}job_bodies USING (call_id)
+         WHERE call_id = ${add(callId)} AND state = 'dead'`;
+      const [row] = (yield { name: "find_dead_letter", sql, values }) as (DeadLetterRow & {
+        encoded: Uint8Array;
+      })[];
+      return row && { ...toDeadLetter(row), encoded: row.encoded };
+    },
+  },
+} satisfies StoreModule;

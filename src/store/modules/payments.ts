@@ -1,0 +1,69 @@
+import type { PaymentRecord } from "../../core/payment.ts";
+import { type Lookup, parameters } from "../list-dialect.ts";
+import type { StoreModule } from "../module.ts";
+import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
+
+/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
+const COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
+
+/** Payments of the journal. Keys are compared in lower case. */
+export const PAYMENTS = {
+  lookups: {
+    *findPayment({ dialect }, { network, asset, payer, nonce }): Lookup<PaymentRecord | undefined> {
+      const { values, add } = parameters(dialect);
+      const equals = (value: string) => `= ${add(value.toLowerCase())}`;
+      const sql = `SELECT ${COLUMN_LIST} FROM ${dialect.schema}payments
+        WHERE network ${equals(network)} AND asset ${equals(asset)} AND payer ${equals(payer)} AND nonce ${equals(nonce)}`;
+      return toRecord(yield { name: "find_payment", sql, values });
+    },
+
+    *findPaymentByFingerprint({ dialect }, fingerprint): Lookup<PaymentRecord | undefined> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT ${COLUMN_LIST} FROM ${dialect.schema}payments WHERE fingerprint = ${add(fingerprint)}`;
+      return toRecord(yield { name: "find_payment_by_fingerprint", sql, values });
+    },
+
+    *findPaymentByIdentifier({ dialect }, { payer, id }): Lookup<PaymentRecord | undefined> {
+      const { values, add } = parameters(dialect);
+      const table = `${dialect.schema}payments${dialect.indexedBy("payments_by_identifier")}`;
+      const sql = `SELECT ${COLUMN_LIST} FROM ${table}
+        WHERE payer = ${add(payer.toLowerCase())} AND payment_id = ${add(id)} AND state <> 'failed'`;
+      return toRecord(yield { name: "find_payment_by_identifier", sql, values });
+    },
+
+    *listUndecided(
+      { dialect, now },
+      { state, limit, after = 0 },
+    ): Lookup<(PaymentRecord & { readonly ageMs: number })[]> {
+      const { values, add } = parameters(dialect);
+      const { schema } = dialect;
+      const isWatched = state === "watched";
+      const tables = isWatched
+        ? `${schema}watched_payments JOIN ${schema}payments USING (call_id)`
+        : `${schema}payments`;
+      const conditions = isWatched
+        ? `watched_payments.call_id > ${add(after)}`
+        : `state = ${add(state)} AND payments.call_id > ${add(after)}`;
+      const sql = `SELECT ${COLUMN_LIST}, ${dialect.now(add(now()))} - payments.created_at AS age_ms FROM ${tables}
+        WHERE ${conditions} ORDER BY ${isWatched ? "watched_payments" : "payments"}.call_id LIMIT ${add(limit)}`;
+      const name = isWatched ? "list_watched" : "list_undecided";
+      const rows = (yield { name, sql, values }) as (PaymentRow & { readonly age_ms: number })[];
+      return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
+    },
+
+    *listEndingAuthorizations({ dialect }, beforeSecs, limit): Lookup<number[]> {
+      const { values, add } = parameters(dialect);
+      const table = `${dialect.schema}payments${dialect.indexedBy("payments_authorized")}`;
+      const sql = `SELECT call_id FROM ${table}
+        WHERE state = 'authorized' AND valid_before_secs < ${add(beforeSecs)} ORDER BY valid_before_secs LIMIT ${add(limit)}`;
+      const rows = (yield { name: "list_ending_authorizations", sql, values }) as {
+        readonly call_id: number;
+      }[];
+      return rows.map(({ call_id }) => call_id);
+    },
+  },
+} satisfies StoreModule;
+
+function toRecord([row]: readonly unknown[]): PaymentRecord | undefined {
+  return row === undefined ? undefined : toPaymentRecord(row as PaymentRow);
+}
