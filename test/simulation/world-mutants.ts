@@ -107,6 +107,11 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
     ...{ file: CALLS, from: 'state === "leased" || state === "delayed"', to: 'state === "delayed"' },
   },
   {
+    name: "a JobCall that has used up its attempts stays in the queue",
+    seed: 3,
+    ...{ file: CALLS, from: "if (isUsedUp(row, maxAttempts)) {", to: "if (now < 0) {" },
+  },
+  {
     name: "an acked JobCall stays in the queue",
     ...{ file: CALL_ROWS, from: "this.#delete(finished.map(({ row }) => row.call_id));", to: "" },
   },
