@@ -64,6 +64,16 @@ export function describeCallerNonces(given: Given): void {
       expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(true);
     });
 
+    test("A failed payment that is settled after all takes its nonce back from an entry that has expired", async () => {
+      const longer = callerNonce("n", { expiresAt: START_MS / 1000 + 200 });
+      await begin(1, longer);
+      await given.store.failPayment(paymentIntent(1).key, "{}", "why");
+      await begin(2, callerNonce("n"));
+      given.now += 61_000;
+      await given.store.settlePayment(paymentIntent(1).key, "{}");
+      expect(await given.store.isCallerNonceUsed(longer)).toBe(true);
+    });
+
     test("Exactly one of 50 uses of a nonce without a payment is the first, until it expires", async () => {
       const sealed = callerNonce("sealed", { caller: "sign-in-with-x" });
       const uses = await Promise.all(Array.from({ length: 50 }, () => given.store.useCallerNonce(sealed)));

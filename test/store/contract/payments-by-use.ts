@@ -269,6 +269,16 @@ export function describePaymentsByUse(given: Given): void {
       expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
     });
 
+    test("Of payments by use that one payer opens at once, as many begin as one payer may have open", async () => {
+      const limits = { maxUndecided: 9, maxOpenPerPayer: 2 };
+      const begun = [1, 2, 3].map((number) => given.store.beginPayment(byUse(number), paidCall(), limits));
+      expect((await Promise.all(begun)).map(({ kind }) => kind)).toEqual([
+        "begun",
+        "begun",
+        "too_many_open_payments",
+      ]);
+    });
+
     test("Of ceilings that one payer opens at once, those begin that the funds cover together", async () => {
       const limits = { maxUndecided: 9, maxOpenPerPayer: 9, funds: "2500" };
       const kindsOf = async (numbers: readonly number[]) => {

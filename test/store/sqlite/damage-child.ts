@@ -1,7 +1,8 @@
 // Starts on damaged copies of a store, one after the other, and prints what became of each. Some damage ends the process.
 import { readFileSync, writeSync } from "node:fs";
+import { randomFrom } from "../../helpers/seeded-random.ts";
 import { type Files, fateOf } from "./damage.ts";
-import { NEVER_SILENT, NOT_ALWAYS_SEEN, randomFrom } from "./damage-faults.ts";
+import { NEVER_SILENT, NOT_ALWAYS_SEEN } from "./damage-faults.ts";
 
 const [folder, name = "", seed, first, trials] = process.argv.slice(2);
 const fault = { ...NEVER_SILENT, ...NOT_ALWAYS_SEEN }[name];

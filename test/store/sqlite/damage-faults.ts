@@ -1,12 +1,10 @@
+import type { Random } from "../../helpers/seeded-random.ts";
 import type { Files } from "./damage.ts";
 
 const SECTOR = 512;
 const PAGE = 4096;
 const LOG_HEADER = 32;
 const FRAME = 24 + PAGE;
-
-/** A number from 0, below another. */
-type Random = (below: number) => number;
 
 export interface Fault {
   readonly of: "stopped" | "killed";
@@ -98,14 +96,3 @@ export const NOT_ALWAYS_SEEN: Readonly<Record<string, Fault>> = {
   },
   "a log that was deleted": { of: "killed", damage: () => ({ log: Buffer.alloc(0) }) },
 };
-
-/** Returns the same numbers for the same seed (mulberry32). */
-export function randomFrom(seed: number): Random {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
-  };
-}

@@ -34,23 +34,16 @@ const FORGET_EXPIRED = statement(
      SELECT ctid FROM jobgate.caller_nonces WHERE expires_at_secs <= $1
       LIMIT $2 * ${NONCES_FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
 );
-const USE = statement<{ call_id: number }>(
-  "use_caller_nonces",
-  `INSERT INTO jobgate.caller_nonces AS used
-   SELECT * FROM json_populate_recordset(NULL::jobgate.caller_nonces, $1::json)
-    ORDER BY caller, service_id, job_index, nonce
-   ON CONFLICT (caller, service_id, job_index, nonce)
-   DO UPDATE SET expires_at_secs = excluded.expires_at_secs, call_id = excluded.call_id
-       WHERE used.expires_at_secs * 1000 <= $2
-   RETURNING call_id`,
-);
-
-const USE_AGAIN = statement(
-  "use_caller_nonces_again",
-  `INSERT INTO jobgate.caller_nonces SELECT * FROM json_populate_recordset(NULL::jobgate.caller_nonces, $1::json)
-    ORDER BY caller, service_id, job_index, nonce
-   ON CONFLICT DO NOTHING`,
-);
+// An expired entry is replaced.
+const TAKE = `
+  INSERT INTO jobgate.caller_nonces AS used
+  SELECT * FROM json_populate_recordset(NULL::jobgate.caller_nonces, $1::json)
+   ORDER BY caller, service_id, job_index, nonce
+  ON CONFLICT (caller, service_id, job_index, nonce)
+  DO UPDATE SET expires_at_secs = excluded.expires_at_secs, call_id = excluded.call_id
+      WHERE used.expires_at_secs * 1000 <= $2`;
+const USE = statement<{ call_id: number }>("use_caller_nonces", `${TAKE} RETURNING call_id`);
+const USE_AGAIN = statement("use_caller_nonces_again", TAKE);
 
 /** Nonces of delegated callers that a batch may use up or free, each used by one payment until it expires. */
 export class CallerNonces {
@@ -103,7 +96,7 @@ export class CallerNonces {
       this.#freed.length === 0 ? [] : sql.run(FREE, [JSON.stringify(this.#freed)]),
       used.length === 0 ? [] : sql.run(FORGET_EXPIRED, [Math.floor(now / 1000), used.length]),
       used.length === 0 ? [] : sql.run(USE, [JSON.stringify(used), now]),
-      this.#usedAgain.length === 0 ? [] : sql.run(USE_AGAIN, [JSON.stringify(this.#usedAgain)]),
+      this.#usedAgain.length === 0 ? [] : sql.run(USE_AGAIN, [JSON.stringify(this.#usedAgain), now]),
     ]);
     if (written.length !== used.length) throw new LostRace("a caller's nonce was used up meanwhile");
   }

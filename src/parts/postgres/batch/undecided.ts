@@ -87,6 +87,7 @@ export class Undecided {
 
   /** Adds a payment by use that this batch begins. */
   add(key: PayersToken, amount: string): void {
+    this.#ofPayers.set(key.payer, (this.#ofPayers.get(key.payer) ?? 0) + 1);
     this.#openUnits.set(tokenText(key), this.openUnits(key) + BigInt(amount));
   }
 

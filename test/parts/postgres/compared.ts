@@ -1,0 +1,57 @@
+import pg from "pg";
+import { DEFAULT_TIMEOUTS } from "../../../src/parts/postgres/connection/connect.ts";
+import { inspectPostgres } from "../../../src/parts/postgres/inspect.ts";
+import type { Postgres } from "../../helpers/postgres.ts";
+import type { Compared } from "../../store/differential/side.ts";
+import type { Row } from "../../store/differential/tables.ts";
+import { SQLITE } from "../../store/sqlite/compared.ts";
+import { openReplica } from "./open-in-database.ts";
+
+const INT8_OID = 20;
+/** A slow machine is no difference. */
+const TIMEOUTS = {
+  ...DEFAULT_TIMEOUTS,
+  statementMs: 60_000,
+  answerMs: 70_000,
+  hangMs: 60_000,
+  callerMs: 80_000,
+};
+
+/** Both stores. Each run has a new database on the server. */
+export function bothStores(postgres: Postgres): Compared[] {
+  return [SQLITE, { name: "Postgres", atOnce: true, open: (options) => open(postgres, options) }];
+}
+
+async function open(
+  postgres: Postgres,
+  options: Parameters<Compared["open"]>[0],
+): ReturnType<Compared["open"]> {
+  const url = await postgres.createDatabase();
+  const store = await openReplica(url, { ...options, timeouts: TIMEOUTS });
+  const reader = new pg.Client({ connectionString: url, types: { getTypeParser } });
+  await reader.connect();
+  return {
+    store,
+    rows: async (table) => (await reader.query<Row>(`SELECT * FROM jobgate.${table}`)).rows,
+    async check() {
+      const inspection = await inspectPostgres({ url });
+      try {
+        return await inspection.check();
+      } finally {
+        await inspection.close();
+      }
+    },
+    async dispose() {
+      await reader.end();
+      await store.close();
+      await postgres.query(
+        url.replace(/[^/]+$/, "postgres"),
+        `DROP DATABASE ${url.split("/").at(-1)} WITH (FORCE)`,
+      );
+    },
+  };
+}
+
+function getTypeParser(oid: number, format?: "text" | "binary"): (value: string) => unknown {
+  return oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format);
+}

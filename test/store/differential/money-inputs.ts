@@ -1,0 +1,190 @@
+import { CALLBACK_EVENTS } from "../../../src/core/callbacks.ts";
+import { UNPROVEN } from "../../../src/store/rules/refunds.ts";
+import { ACCOUNT, NETWORK, newTransaction, signedTransaction } from "../store-fixtures.ts";
+import type { MakersOf } from "./makers.ts";
+import type { Place, Ref } from "./steps.ts";
+import type { World } from "./world.ts";
+
+const REFUNDS = `${NETWORK}/refunds`;
+const NETWORKS = [NETWORK, REFUNDS, REFUNDS];
+const OWNERS = ["one", "one", "one", "other"];
+const ENDPOINTS = ["https://ops.example.com/a", "https://ops.example.com/b", "http://10.0.0.1:99/c"];
+
+/** Inputs of operations on refunds, transactions and callbacks. */
+export const MONEY: MakersOf<
+  | "holdRefund"
+  | "sendRefund"
+  | "endRefund"
+  | "decideRefund"
+  | "listOpenRefunds"
+  | "listRefunds"
+  | "holdLock"
+  | "queueTransaction"
+  | "signTransactions"
+  | "finishTransactions"
+  | "findTransactions"
+  | "listOpenTransactions"
+  | "useCallbackEndpoints"
+  | "listDueCallbacks"
+  | "endCallback"
+  | "retryCallback"
+  | "listCallbacks"
+> = {
+  holdRefund(world) {
+    const reason = world.choices.percent(40) ? UNPROVEN : world.text();
+    return [world.call(world.dead), reason, { forOperator: world.choices.percent(40) }];
+  },
+  sendRefund(world) {
+    const place = refunded(world);
+    const attempt = world.choices.one([1, 1, 1, 2, 3]);
+    const transaction = newTransaction(1, { network: REFUNDS, reference: referenceOf(place, attempt) });
+    return [{ ref: "call", call: place }, attempt, transaction];
+  },
+  endRefund(world) {
+    const { choices } = world;
+    const place = refunded(world);
+    const end = choices.weighted<() => unknown>([
+      [3, () => ({ state: "refunded", transaction: "0xsent", blockNumber: "99" })],
+      [
+        2,
+        () => ({
+          state: "refund_failed",
+          reason: world.text(),
+          transaction: choices.maybe(50, () => "0xfailed"),
+        }),
+      ],
+      [1, () => ({ state: "owed", reason: world.text() })],
+    ]);
+    return [{ ref: "call", call: place }, referenceOf(place, choices.one([1, 1, 1, 2, 3])), end()];
+  },
+  decideRefund: (world) => [
+    world.call(world.dead),
+    { as: world.choices.one(["approved", "approved", "declined"]), by: "ada", note: world.text() },
+  ],
+  listOpenRefunds: (world) => [
+    NETWORK,
+    {
+      state: world.choices.one(["owed", "sending"]),
+      limit: world.choices.one([2, 100]),
+      after: world.choices.maybe(30, () => world.call(world.dead)),
+    },
+  ],
+  listRefunds: (world) => [
+    {
+      state: world.choices.maybe(50, () =>
+        world.choices.one(["owed", "sending", "refunded", "refund_failed", "declined"]),
+      ),
+      limit: world.choices.one([2, 100]),
+      before: world.choices.maybe(30, () => world.call(world.dead)),
+    },
+  ],
+
+  holdLock: ({ choices }) => [
+    choices.one([...NETWORKS, "other"]),
+    choices.one(OWNERS),
+    choices.one([0, 5_000, 600_000, 600_000]),
+  ],
+  queueTransaction: ({ choices }) => [
+    newTransaction(choices.below(12), { network: choices.percent(80) ? NETWORK : REFUNDS }),
+  ],
+  signTransactions(world) {
+    const { choices } = world;
+    const network = choices.one(NETWORKS);
+    const count = choices.one([1, 1, 2, 3]);
+    const gap = choices.one([1, 1, 1, 1, 2, 0]);
+    const signed = Array.from({ length: count }, (_, index) => signature(world, network, gap + index));
+    return [network, choices.one(OWNERS), signed];
+  },
+  finishTransactions(world) {
+    const { choices } = world;
+    const network = choices.one(NETWORKS);
+    const references = Array.from({ length: choices.one([1, 2]) }, () => reference(world, network));
+    return [network, choices.one(OWNERS), references.map((one) => ({ reference: one, ...end(world) }))];
+  },
+  findTransactions(world) {
+    const network = world.choices.one(NETWORKS);
+    return [network, [...new Set([reference(world, network), reference(world, network)])]];
+  },
+  listOpenTransactions: ({ choices }) => [
+    choices.one(NETWORKS),
+    { state: choices.one(["queued", "sent"]), limit: choices.one([2, 1_000]) },
+  ],
+
+  useCallbackEndpoints({ choices }) {
+    const chosen = ENDPOINTS.filter(() => choices.percent(60));
+    return [chosen.map((url) => ({ url, events: CALLBACK_EVENTS.filter(() => choices.percent(70)) }))];
+  },
+  listDueCallbacks: ({ choices }) => [
+    { hosts: choices.one([1, 10]), perHost: 1_000, after: choices.one(["", "", "buyer.example.com"]) },
+  ],
+  endCallback(world) {
+    const { choices } = world;
+    const [id, attempts] = callback(world);
+    const outcome = choices.weighted<() => unknown>([
+      [2, () => ({ kind: "sent" })],
+      [1, () => ({ kind: "dead", reason: world.text() })],
+      [3, () => ({ kind: "later", delayMs: choices.one([1_000, 260_000_000]), reason: world.text() })],
+    ]);
+    return [id, choices.percent(90) ? attempts : 1, outcome()];
+  },
+  retryCallback: (world) => [callback(world)[0]],
+  listCallbacks: (world) => [
+    {
+      callId: world.call(),
+      state: world.choices.maybe(50, () => world.choices.one(["pending", "sent", "dead"])),
+      limit: 1_000,
+    },
+  ],
+};
+
+/** A dead letter, whose refund may be owed. */
+function refunded({ choices, dead }: World): Place {
+  return choices.recent(dead) ?? "0.0";
+}
+
+/** Reference of a refund's transaction, in the one or the other letter case. */
+function referenceOf(place: Place, attempt: number): string {
+  return `0xRefund-${place}-${attempt}`;
+}
+
+/** Reference of a transaction that may be queued or signed. */
+function reference(world: World, network: string): string {
+  const { choices } = world;
+  const signed = choices.recent(world.signed);
+  if (signed?.network === network && choices.percent(60)) return signed.reference;
+  if (network === REFUNDS && choices.percent(80)) return referenceOf(refunded(world), choices.one([1, 1, 2]));
+  return newTransaction(choices.below(12)).reference;
+}
+
+function signature(world: World, network: string, distance: number) {
+  const { choices } = world;
+  const replaced = choices.percent(25) ? choices.recent(world.signed) : undefined;
+  const hash = `0xHash${world.nextNumber()}`;
+  if (replaced?.network === network) {
+    const { reference, nonce, hash: replaces } = replaced;
+    return { ...signedTransaction(1, nonce), reference, hash, replaces };
+  }
+  const nonce = (world.nonces.get(network) ?? 0) + distance;
+  const account = choices.percent(90) ? ACCOUNT : ACCOUNT.toUpperCase();
+  return { ...signedTransaction(1, nonce), account, reference: reference(world, network), hash };
+}
+
+function end(world: World): object {
+  const { choices } = world;
+  const fee = choices.maybe(70, () => "21000000000000");
+  return choices.weighted<() => object>([
+    [3, () => ({ state: "succeeded", hash: "0xMined", blockNumber: "55", fee })],
+    [1, () => ({ state: "reverted", hash: "0xMined", blockNumber: "56", fee })],
+    [1, () => ({ state: "dropped", reason: world.text() })],
+    [1, () => ({ state: choices.one(["sent", "queued"]) })],
+  ])();
+}
+
+/** One of a JobCall's callbacks, with its attempts. */
+function callback({ choices, calls }: World): [Ref, Ref] {
+  const of = { call: choices.recent(calls) ?? "0.0", index: choices.below(4) } as const;
+  return [
+    { ref: "callback", ...of },
+    { ref: "attempts", ...of },
+  ];
+}

@@ -1,0 +1,57 @@
+import { CALLBACK_KEPT_MS } from "../../../src/store/contract/callback-ledger.ts";
+import { FINISHED_MS } from "../../../src/store/contract/transaction-journal.ts";
+import type { Normal } from "./normal.ts";
+
+/** A row as the database returns it. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** Tables of both databases. Each has others, which only its own operations read. */
+export const TABLES = [
+  ...["job_calls", "job_bodies", "results", "finished_calls", "payments", "watched_payments", "offers"],
+  ...["quotes", "caller_nonces", "settler_accounts", "settler_transactions", "refunds", "revenue_hours"],
+  ...["movements", "callback_endpoints", "callbacks", "adopted_payments", "refused_payments", "secrets"],
+  ...["deliveries", "pruned"],
+];
+
+/** Columns with JSON, whose spelling differs. */
+const JSON_COLUMNS = new Set(["history", "closed", "decision", "adopted", "more", "earlier_hashes"]);
+
+/** Returns what the rows of a table say, in an order that only their content decides. */
+export function contentOf(table: string, rows: readonly Row[], normal: Normal, now: number): string[] {
+  const kept = rows.filter((row) => !isForgotten(table, row, now));
+  const shown = table === "revenue_hours" ? sums(kept) : kept.map((row) => columnsOf(row, normal));
+  return shown.map((row) => JSON.stringify(row)).sort();
+}
+
+/** Rows that ended so long ago that a store may forget them at any time. */
+function isForgotten(table: string, row: Row, now: number): boolean {
+  if (table === "callbacks") return isBefore(row.ended_at, now - CALLBACK_KEPT_MS);
+  return table === "settler_transactions" && isBefore(row.finished_at, now - FINISHED_MS);
+}
+
+function isBefore(at: unknown, time: number): boolean {
+  return typeof at === "number" && at <= time;
+}
+
+/** Sums of each hour: SQLite has an amount in two parts, Postgres has several rows for an hour. */
+function sums(rows: readonly Row[]): Row[] {
+  const byHour = new Map<string, { amount: bigint; payments: number }>();
+  for (const { hour, network, asset, symbol, payments, amount, high, low } of rows) {
+    const key = [hour, network, asset, symbol].join(" ");
+    const sum = byHour.get(key) ?? { amount: 0n, payments: 0 };
+    const added =
+      high === undefined ? BigInt(amount as string) : BigInt(Number(high)) * 10n ** 9n + BigInt(Number(low));
+    byHour.set(key, { amount: sum.amount + added, payments: sum.payments + Number(payments) });
+  }
+  return [...byHour].map(([key, { amount, payments }]) => ({ key, amount: String(amount), payments }));
+}
+
+function columnsOf(row: Row, normal: Normal): unknown {
+  const columns = Object.entries(row).flatMap(([name, value]): [string, unknown][] => {
+    if (name === "id" && typeof value === "number") return [];
+    if (typeof value === "boolean") return [[name, Number(value)]];
+    const isJson = JSON_COLUMNS.has(name) && typeof value === "string";
+    return [[name, isJson ? JSON.parse(value) : value]];
+  });
+  return normal.of(Object.fromEntries(columns.sort(([one], [other]) => (one < other ? -1 : 1))));
+}
