@@ -98,7 +98,7 @@ export class ListQueries {
     const { state, jobId, serviceId, payer, limit } = filter;
     const keys: [index: string, column: string, value: string | undefined][] = [
       ["payments_by_payer", "payment.payer", payer],
-      ["payments_by_job", "payment.job_index", jobId?.toString()],
+      ["payments_by_job", "payment.job_index", jobIndexText(jobId)],
       ["payments_by_state", "payment.state", state],
     ];
     const [index, column = "", value] = keys.find(([, , value]) => value !== undefined) ?? [];
@@ -309,6 +309,14 @@ export class ListQueries {
 
 /** Payments whose calls are looked up. Some have none in the table: how many is not known. */
 const PAYMENTS = { table: "payments AS payment", alias: "payment", selects: [] } as const;
+
+/** Largest index of a job. A JobCall of a webhook may have a larger job ID, which Postgres would refuse to compare. */
+const MAX_JOB_INDEX = 2n ** 32n - 1n;
+
+/** Text of the index of the job; no job has -1. */
+function jobIndexText(jobId: bigint | undefined): string | undefined {
+  return jobId !== undefined && jobId > MAX_JOB_INDEX ? "-1" : jobId?.toString();
+}
 
 const paidBy = (payer: string): Source => ({
   ...PAYMENTS,

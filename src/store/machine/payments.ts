@@ -1,6 +1,7 @@
 import type { PaymentState } from "../../core/payment.ts";
 import { YOUNG_MS } from "../contract/payment-journal.ts";
 import type { SoldPayment } from "../payment-row.ts";
+import { shortened } from "../rules/call-steps.ts";
 import { chargedState } from "../rules/charges.ts";
 
 /** Event that decides a payment, with what the payment's row keeps of the event. */
@@ -85,7 +86,6 @@ export const PAYMENT_TRANSITIONS = {
     failed: {
       settle: ifWatched("settled", "endWatch", "requeueCall", "useNonce"),
       closeAsPaid: ifWatched("settled", "endWatch", "requeueCall", "useNonce", "watch"),
-      contradict: ifWatched("failed", "endWatch"),
     },
     settled: { contradict: ifWatched("settled", "endWatch") },
   },
@@ -182,7 +182,10 @@ function valuesOf(payment: SoldPayment, event: PaymentEvent, now: number): Parti
     case "charge":
       return { amount: event.amount };
     case "release":
-      return { amount: "0", reason: event.reason?.slice(0, MAX_REASON_LENGTH) ?? payment.reason };
+      return {
+        amount: "0",
+        reason: event.reason === undefined ? payment.reason : shortened(event.reason, MAX_REASON_LENGTH),
+      };
   }
 }
 

@@ -38,5 +38,10 @@ export const BARE_REASONS: readonly string[] = [LEASE_EXPIRED, STREAM_ENDED];
 
 export function withStep(steps: readonly CallStep[] | null, step: CallStep): CallStep[] {
   const { reason } = step;
-  return [...(steps ?? []), { ...step, reason: reason.slice(0, MAX_STEP_REASON) }].slice(-MAX_STEPS);
+  return [...(steps ?? []), { ...step, reason: shortened(reason, MAX_STEP_REASON) }].slice(-MAX_STEPS);
+}
+
+/** Cuts a text that is too long, and never in the middle of a surrogate pair: databases differ in what they keep of half a pair. */
+export function shortened(text: string, length: number): string {
+  return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
 }

@@ -178,6 +178,13 @@ export function describeLeases(given: Given): void {
       expect(buried).toMatchObject([{ callId, reason: "max_attempts: busy" }]);
     });
 
+    test("An empty reason of the last attempt is not shown", async () => {
+      await acceptId(given.store);
+      await given.store.retry(await claimOne(given.store), retryNow(""));
+      const { buried } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
+      expect(buried).toMatchObject([{ reason: "max_attempts" }]);
+    });
+
     test("An extended lease runs out later", async () => {
       await acceptId(given.store);
       const lease = await claimOne(given.store);

@@ -113,6 +113,8 @@ export function describeOperatorLists(given: Given): void {
         expect(paged).toEqual(await list(filter));
       }
       const first = await given.store.listPayments({ state: "settled", limit: 3 });
+      // Larger than the index of any job.
+      expect(await listPayments({ jobId: 2n ** 64n - 1n })).toEqual([]);
       expect(idsOf(first.items)).toEqual(newest.filter((_, index) => index % 2 === 0).slice(0, 3));
       expect(await listPayments({ before: first.next })).toEqual([ids[1]]);
     });

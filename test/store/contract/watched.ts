@@ -54,6 +54,13 @@ export function describeWatched(given: Given): void {
       expect((await given.store.totals()).calls).toMatchObject({ held: 0, ready: MAX_PENDING, leased: 1 });
     });
 
+    test("Are settled, and not contradicted: their JobCalls stay kept", async () => {
+      await begin(1);
+      await fail(1);
+      expect(await given.store.contradictPayment(key, "it was paid")).toBe(false);
+      expect(await watched()).toHaveLength(1);
+    });
+
     test("Are settled even in the batch that fails them", async () => {
       await begin(1);
       const [failed, settled] = await Promise.all([fail(1), given.store.settlePayment(key, "{}")]);

@@ -45,7 +45,10 @@ const WEIGHED = Object.keys(MAKERS).map((name) => {
   return [WEIGHTS[known] ?? DEFAULT_WEIGHT, known] as const;
 });
 
-/** Most operations that are asked for at once. Claims come alone: Postgres gives those of a batch work in no order. */
+/**
+ * Most operations that are asked for at once. Claims come alone: Postgres ends the leases that ran out once for those of a
+ * batch, and gives them work in no order.
+ */
 const MOST_AT_ONCE = 6;
 /** Moves of the clock. SQLite counts old payments once a second, so each move is a whole number of seconds. */
 const TICKS_MS = [1_000, 1_000, 3_000, 10_000, 61_000, -2_000];
@@ -54,13 +57,18 @@ const LEAPS_MS = [30 * 3_600_000, 8 * 86_400_000];
 const HOUR_MS = 3_600_000;
 const MOST_HOURS = 20;
 
+interface Chosen {
+  readonly name: Step["name"];
+  readonly inputs: readonly (readonly unknown[])[];
+}
+
 /** Steps of a run, each chosen by what the steps before it have made. */
 export class Generator {
   readonly #world: World;
   #number = 0;
   #hours = 0;
   /** Steps that follow the last one. */
-  #next: Omit<Step, "number">[] = [];
+  #next: Chosen[] = [];
 
   constructor(seed: number) {
     this.#world = new World(seed);
@@ -69,7 +77,7 @@ export class Generator {
   next(): Step {
     this.#number += 1;
     const { name, inputs } = this.#next.shift() ?? this.#choose();
-    return { number: this.#number, name, inputs };
+    return { name, asked: inputs.map((input, index) => ({ place: `${this.#number}.${index}`, input })) };
   }
 
   /** @param outcomes with JobCalls by their places */
@@ -77,14 +85,14 @@ export class Generator {
     this.#world.learn(step, outcomes);
   }
 
-  #choose(): Omit<Step, "number"> {
+  #choose(): Chosen {
     const world = this.#world;
     const { choices } = world;
     const kind = choices.below(1_000);
     if (kind < 3) return this.#leap();
     if (kind < 120) return { name: "tick", inputs: [[choices.one(TICKS_MS)]] };
     const name = choices.weighted(WEIGHED);
-    const isAlone = name === "claim" || choices.percent(80);
+    const isAlone = name === "claim" || name === "expireLeases" || choices.percent(80);
     const count = isAlone ? 1 : 2 + choices.below(MOST_AT_ONCE - 1);
     return { name, inputs: Array.from({ length: count }, () => MAKERS[name](world)) };
   }
@@ -93,7 +101,7 @@ export class Generator {
    * Moves the clock far. Afterwards transactions are queued until all old ones are forgotten: the stores forget another
    * number with each.
    */
-  #leap(): Omit<Step, "number"> {
+  #leap(): Chosen {
     const { choices } = this.#world;
     const isHour = this.#hours < MOST_HOURS && choices.percent(50);
     this.#hours = isHour ? this.#hours + 1 : 0;

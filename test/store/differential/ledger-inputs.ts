@@ -32,12 +32,12 @@ export const LEDGERS: MakersOf<
   | "probe"
 > = {
   saveOffers({ choices }) {
-    const validForMs = choices.one([0, 2_000, 60_000, 3_600_000]);
+    const validForMs = choices.one([1_000, 2_000, 60_000, 3_600_000]);
     return [OFFERS.filter(() => choices.percent(40)).map((number) => ({ ...offer(number), validForMs }))];
   },
   findOffers: ({ choices }) => [job(choices.below(2))],
   saveQuote({ choices, now }) {
-    const expiresAt = now + choices.one([0, 2_000, 60_000, 172_800_000]);
+    const expiresAt = now + choices.one([1_000, 2_000, 60_000, 172_800_000]);
     return [{ digest: choices.one(DIGESTS), quote: `{"quote":${choices.below(100)}}`, expiresAt }];
   },
   findQuote: ({ choices }) => [choices.one(DIGESTS)],
@@ -104,7 +104,7 @@ function refused(world: World, at: number) {
     serviceId: choices.one([1n, 2n ** 64n - 1n]),
     jobIndex: choices.below(2),
     code: choices.one(CODES),
-    message: world.text(),
+    message: world.note(),
     reason: choices.maybe(50, () => world.text()),
     payment: choices.maybe(70, () => payment),
   };

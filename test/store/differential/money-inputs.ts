@@ -59,7 +59,7 @@ export const MONEY: MakersOf<
   },
   decideRefund: (world) => [
     world.call(world.dead),
-    { as: world.choices.one(["approved", "approved", "declined"]), by: "ada", note: world.text() },
+    { as: world.choices.one(["approved", "approved", "declined"]), by: "ada", note: world.note() },
   ],
   listOpenRefunds: (world) => [
     NETWORK,
@@ -107,7 +107,7 @@ export const MONEY: MakersOf<
   },
   listOpenTransactions: ({ choices }) => [
     choices.one(NETWORKS),
-    { state: choices.one(["queued", "sent"]), limit: choices.one([2, 1_000]) },
+    { state: choices.one(["queued", "sent"]), limit: 1_000 },
   ],
 
   useCallbackEndpoints({ choices }) {

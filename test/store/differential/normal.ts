@@ -20,7 +20,7 @@ export class Normal {
   }
 
   of(value: unknown, key = ""): unknown {
-    if (value === undefined || value === null) return value;
+    if (value === undefined || value === null || typeof value === "boolean") return value;
     if (typeof value === "number") return CALL_IDS.has(key) ? this.call(value) : value;
     if (typeof value === "bigint") return `${value}n`;
     if (typeof value === "string") return this.#text(value, key);

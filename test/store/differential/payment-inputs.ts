@@ -53,7 +53,7 @@ export const PAYMENTS: MakersOf<
   leavePaymentUnresolved: (world) => [payment(world), world.text()],
   closePayment: (world) => [
     payment(world),
-    { as: world.choices.one(["paid", "not_paid"]), by: "ada", note: world.text() },
+    { as: world.choices.one(["paid", "not_paid"]), by: "ada", note: world.note() },
   ],
   contradictPayment: (world) => [
     payment(world),
@@ -91,7 +91,7 @@ export const PAYMENTS: MakersOf<
   adoptPayment(world) {
     const { choices } = world;
     const key = choices.percent(60) ? keyOf(world, numberOf(world) + 3) : payment(world);
-    const by = { by: choices.one(["ada", "bob"]), note: world.text() };
+    const by = { by: choices.one(["ada", "bob"]), note: world.note() };
     const seen = {
       payTo: "0xseller",
       amount: choices.one(AMOUNTS),

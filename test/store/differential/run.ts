@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { START_MS } from "../store-fixtures.ts";
 import { Generator } from "./generator.ts";
 import { type Compared, Side } from "./side.ts";
-import { linesOf, type Step, textOf } from "./steps.ts";
+import { linesOf, movedMs, type Step, textOf } from "./steps.ts";
 
 /** Steps between two comparisons of all rows. */
 const STEPS_PER_LOOK = 100;
@@ -39,7 +39,7 @@ export async function runSeed(
   const next = () => {
     if (left <= 0) return undefined;
     const step = generator.next();
-    left -= step.name === "tick" ? 0 : step.inputs.length;
+    left -= step.name === "tick" ? 0 : step.asked.length;
     return step;
   };
   const learn = (step: Step, outcomes: readonly unknown[]) => generator.learn(step, outcomes);
@@ -74,7 +74,7 @@ async function run(
     for (const one of compared) sides.push(await Side.open(one, MAX_PENDING, clock));
     for (let step = next(); step !== undefined; step = next()) {
       steps.push(step);
-      if (step.name === "tick") clock.now += Number(step.inputs[0]?.[0]);
+      clock.now += movedMs(step);
       clock.latest = Math.max(clock.latest, clock.now);
       const { outcomes, what } = await runStep(sides, step);
       if (what !== undefined) return { steps, what };
@@ -97,10 +97,10 @@ async function runStep(
   const ran = await Promise.all(sides.map((side) => side.run(step)));
   const first = ran[0] ?? { outcomes: [], committed: [] };
   for (const [index, one] of ran.entries()) {
-    if (isDeepStrictEqual(one, first)) continue;
-    const told = isDeepStrictEqual(one.outcomes, first.outcomes) ? "committed" : "outcomes";
-    const shown = [0, index].map((at) => `${sides[at]?.name}: ${textOf(ran[at]?.[told])}`);
-    return { outcomes: [], what: [`${told} of ${linesOf(step).join("; ")}`, ...shown].join("\n") };
+    const difference = differenceOf(first, one);
+    if (difference === undefined) continue;
+    const about = linesOf(step).join("; ");
+    return { outcomes: [], what: shown(about, difference, [sides[0], sides[index]]) };
   }
   return { outcomes: first.outcomes, what: undefined };
 }
@@ -112,15 +112,46 @@ async function differentRows(sides: readonly Side[]): Promise<string | undefined
     for (const [table, rows] of first ?? []) {
       const otherRows = other.get(table) ?? [];
       if (isDeepStrictEqual(rows, otherRows)) continue;
-      const only = (some: readonly string[], without: readonly string[]) =>
-        some.filter((row) => !without.includes(row)).slice(0, 3);
-      return [
-        `rows of ${table}`,
-        `${sides[0]?.name} alone: ${only(rows, otherRows).join("\n  ")}`,
-        `${sides[index + 1]?.name} alone: ${only(otherRows, rows).join("\n  ")}`,
-      ].join("\n");
+      const only = (some: readonly string[], of: readonly string[]) =>
+        some.filter((row) => !of.includes(row)).map((row) => JSON.parse(row) as unknown);
+      const [row] = only(rows, otherRows);
+      const [otherRow] = only(otherRows, rows);
+      const difference = differenceOf(row, otherRow) ?? { at: "", left: row, right: otherRow };
+      const about = `a row of ${table}, of ${textOf((row ?? otherRow) as object)}`;
+      return shown(about, difference, [sides[0], sides[index + 1]]);
     }
   return undefined;
+}
+
+/** First place at which two values differ. */
+interface ValueDifference {
+  readonly at: string;
+  readonly left: unknown;
+  readonly right: unknown;
+}
+
+function differenceOf(left: unknown, right: unknown, at = ""): ValueDifference | undefined {
+  if (isDeepStrictEqual(left, right)) return undefined;
+  if (isObject(left) && isObject(right)) {
+    for (const key of new Set([...Object.keys(left), ...Object.keys(right)])) {
+      const inner = differenceOf(left[key], right[key], `${at}.${key}`);
+      if (inner !== undefined) return inner;
+    }
+  }
+  return { at, left, right };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
+function shown(
+  about: string,
+  { at, left, right }: ValueDifference,
+  sides: readonly (Side | undefined)[],
+): string {
+  const values = [left, right].map((value, index) => `${sides[index]?.name}: ${textOf(value)}`);
+  return [`${at || "difference"} of ${about}`, ...values].join("\n  ");
 }
 
 async function problems(sides: readonly Side[]): Promise<string | undefined> {
@@ -131,26 +162,45 @@ async function problems(sides: readonly Side[]): Promise<string | undefined> {
   return undefined;
 }
 
-/** Most attempts to make a list of steps shorter, and the most time for them. */
-const MOST_ATTEMPTS = 400;
-const SHRINK_MS = 120_000;
+/** Most attempts to leave something out, and the most time for them. */
+const MOST_ATTEMPTS = 600;
+const SHRINK_MS = 60_000;
 
-/** Leaves out every step without which the stores differ still, as far as the time allows. */
+/**
+ * Leaves out every operation without which the stores differ still, as far as the time allows: halves first, then quarters
+ * and so on.
+ */
 export async function shrink(compared: readonly Compared[], found: Difference): Promise<Difference> {
   const deadline = performance.now() + SHRINK_MS;
   let shortest = found;
   let attempts = 0;
-  for (let size = Math.ceil(found.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
-    for (let end = shortest.steps.length; end > 0; end -= size) {
+  let size = countOf(found);
+  while (size > 1) {
+    size = Math.ceil(size / 2);
+    for (let end = countOf(shortest); end > 0; end -= size) {
       if (attempts >= MOST_ATTEMPTS || performance.now() > deadline) return shortest;
       attempts += 1;
-      const left = shortest.steps.toSpliced(Math.max(0, end - size), Math.min(size, end));
-      const { steps, what } = await replay(compared, left);
+      const { steps, what } = await replay(compared, without(shortest.steps, end - size, end));
       if (what !== undefined) shortest = { steps, what };
-      end = Math.min(end, shortest.steps.length + size);
     }
   }
   return shortest;
+}
+
+function countOf({ steps }: Difference): number {
+  return steps.reduce((count, { asked }) => count + asked.length, 0);
+}
+
+/** Leaves out the operations from a number on and below another. */
+function without(steps: readonly Step[], from: number, below: number): Step[] {
+  let number = -1;
+  return steps.flatMap(({ name, asked }) => {
+    const left = asked.filter(() => {
+      number += 1;
+      return number < from || number >= below;
+    });
+    return left.length === 0 ? [] : [{ name, asked: left }];
+  });
 }
 
 async function replay(compared: readonly Compared[], steps: readonly Step[]) {
@@ -161,5 +211,5 @@ async function replay(compared: readonly Compared[], steps: readonly Step[]) {
 
 /** Describes a difference, for people. */
 export function describeDifference({ steps, what }: Difference): string {
-  return [what, "after", ...steps.flatMap(linesOf)].join("\n  ");
+  return [what, "after", ...steps.flatMap(linesOf).map((line) => `  ${line}`)].join("\n");
 }

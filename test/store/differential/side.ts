@@ -78,9 +78,9 @@ export class Side {
   }
 
   /** Runs a step. @returns what each operation came to, and the changes that the store told, both without ids */
-  async run({ number, name, inputs }: Step): Promise<{ outcomes: unknown[]; committed: unknown[] }> {
+  async run({ name, asked }: Step): Promise<{ outcomes: unknown[]; committed: unknown[] }> {
     if (name === "tick") return { outcomes: [], committed: [] };
-    const resolved = await Promise.all(inputs.map((input) => this.#resolve(input)));
+    const resolved = await Promise.all(asked.map(({ input }) => this.#resolve(input)));
     const store = this.#opened.store as unknown as Record<string, (...input: unknown[]) => Promise<unknown>>;
     const ask = (input: readonly unknown[]) =>
       (store[name]?.(...input) ?? Promise.reject(new Error(`there is no ${name}`))).catch(rejection);
@@ -88,7 +88,7 @@ export class Side {
     const outcomes: unknown[] = [];
     if (this.#atOnce) outcomes.push(...(await Promise.all(resolved.map((input) => ask(input as unknown[])))));
     else for (const input of resolved) outcomes.push(await ask(input as unknown[]));
-    for (const [index, outcome] of outcomes.entries()) this.#learn(name, `${number}.${index}`, outcome);
+    for (const [index, { place }] of asked.entries()) this.#learn(name, place, outcomes[index]);
     const committed = this.#committed.map(({ operation, outcome }) => [
       operation,
       this.#normalOutcome(operation, outcome),
@@ -161,6 +161,8 @@ export class Side {
     if (UNORDERED.has(name) && Array.isArray(outcome)) return this.#sorted(outcome);
     const normal = this.#normal.of(outcome) as Record<string, unknown>;
     if (name === "claim") return { ...normal, calls: sorted(normal.calls), buried: sorted(normal.buried) };
+    // Those that were queued in one batch have no order.
+    if (name === "listOpenTransactions") return { ...normal, transactions: sorted(normal.transactions) };
     // Those that ended are forgotten at different times.
     if (name === "totals") return { ...normal, callbacks: (normal.callbacks as { pending: number }).pending };
     return normal;

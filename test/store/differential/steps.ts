@@ -20,18 +20,30 @@ export function isRef(value: unknown): value is Ref {
   return typeof value === "object" && value !== null && "ref" in value;
 }
 
-/** Operations of one kind that are asked for at once, or a move of the clock by `inputs[0][0]` milliseconds. */
+/** An operation that is asked for, with {@link Ref}s in its arguments. */
+export interface Asked {
+  readonly place: Place;
+  readonly input: readonly unknown[];
+}
+
+/** Operations of one kind that are asked for at once, or a move of the clock by the milliseconds of its one input. */
 export interface Step {
-  readonly number: number;
   readonly name: OperationName | "tick";
-  /** Arguments of each operation, with {@link Ref}s. */
-  readonly inputs: readonly (readonly unknown[])[];
+  readonly asked: readonly Asked[];
+}
+
+/** Returns the milliseconds by which a step moves the clock. */
+export function movedMs({ name, asked }: Step): number {
+  return name === "tick" ? Number(asked[0]?.input[0]) : 0;
 }
 
 /** Returns a line about each operation of a step. */
-export function linesOf({ number, name, inputs }: Step): string[] {
-  return inputs.map((input, index) => `${number}.${index} ${name}(${input.map(textOf).join(", ")})`);
+export function linesOf({ name, asked }: Step): string[] {
+  return asked.map(({ place, input }) => `${place} ${name}(${input.map(textOf).join(", ")})`);
 }
+
+/** Longest text that is shown whole. */
+const LONGEST_SHOWN = 48;
 
 /** Returns a short text of arguments and outcomes. */
 export function textOf(value: unknown): string {
@@ -40,6 +52,7 @@ export function textOf(value: unknown): string {
 
 function shown(value: unknown): unknown {
   if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "string" && value.length > LONGEST_SHOWN) return `${value.slice(0, LONGEST_SHOWN)}…`;
   if (isRef(value)) {
     const { ref, call } = value;
     if (ref === "lease") return `<lease of ${call} by ${value.claim}>`;

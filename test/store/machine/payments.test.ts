@@ -27,6 +27,8 @@ const NOTHING = { isWatched: () => false, isIdentifierTaken: () => false };
 const WATCHED = { isWatched: () => true, isIdentifierTaken: () => false };
 const LATE = paymentIntent(1).validBefore * 1000;
 
+const CONTRADICT = EVENTS[5] as PaymentEvent;
+
 function payment(state: PaymentState, ceiling: string | null, more: Partial<PaymentRow> = {}): PaymentRow {
   const intent = paymentIntent(1, { paymentId: "order 1", redeemsQuote: true });
   return { ...toPaymentRow(intent, 1, START_MS), state, ceiling, reason: "reverted", ...more };
@@ -92,12 +94,16 @@ describe("A payment that is charged before its job runs", () => {
     });
   });
 
-  test("keeps its identifier and its time when it fails and is contradicted", () => {
+  test("keeps its identifier when it fails, and is settled instead of contradicted", () => {
     const failed = decidePayment(intent, fail, NOTHING, LATE)?.payment;
     expect(failed).toMatchObject({ ...UNSETTLED, payment_id: "order 1", updated_at: LATE });
-    const contradict = EVENTS[5] as PaymentEvent;
-    const later = decidePayment(failed as PaymentRow, contradict, WATCHED, LATE + 5)?.payment;
-    expect(later).toMatchObject({ state: "failed", reason: "it paid 7", updated_at: LATE });
-    expect(later?.settlement).toBe(UNSETTLED.settlement);
+    expect(decidePayment(failed as PaymentRow, CONTRADICT, WATCHED, LATE + 5)).toBeUndefined();
   });
+});
+
+test("A contradiction keeps the time and the settlement of a payment", () => {
+  const before = payment("failed", "1001", { ...UNSETTLED, updated_at: LATE });
+  const contradicted = decidePayment(before, CONTRADICT, WATCHED, LATE + 5)?.payment;
+  expect(contradicted).toMatchObject({ state: "failed", reason: "it paid 7", updated_at: LATE });
+  expect(contradicted?.settlement).toBe(UNSETTLED.settlement);
 });
