@@ -31,6 +31,7 @@ try {
     console.log(`seed ${seed}: ${done} operations in ${secs} s`);
     if (difference === undefined) continue;
     differences += 1;
+    console.log(`${difference.what}\nLeaving out what it does not need …`);
     console.log(describeDifference(await shrink(compared, difference)));
   }
 } finally {
