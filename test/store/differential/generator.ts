@@ -46,9 +46,11 @@ const WEIGHED = Object.keys(MAKERS).map((name) => {
 });
 
 /**
- * Most operations that are asked for at once. Claims come alone: Postgres ends the leases that ran out once for those of a
- * batch, and gives them work in no order.
+ * Operations that come alone: Postgres ends the leases that ran out once for the claims of a batch, gives those work in no
+ * order, and replaces endpoints once.
  */
+const ALONE: ReadonlySet<OperationName> = new Set(["claim", "expireLeases", "useCallbackEndpoints"]);
+/** Most operations that are asked for at once. */
 const MOST_AT_ONCE = 6;
 /** Moves of the clock. SQLite counts old payments once a second, so each move is a whole number of seconds. */
 const TICKS_MS = [1_000, 1_000, 3_000, 10_000, 61_000, -2_000];
@@ -92,7 +94,7 @@ export class Generator {
     if (kind < 3) return this.#leap();
     if (kind < 120) return { name: "tick", inputs: [[choices.one(TICKS_MS)]] };
     const name = choices.weighted(WEIGHED);
-    const isAlone = name === "claim" || name === "expireLeases" || choices.percent(80);
+    const isAlone = ALONE.has(name) || choices.percent(80);
     const count = isAlone ? 1 : 2 + choices.below(MOST_AT_ONCE - 1);
     return { name, inputs: Array.from({ length: count }, () => MAKERS[name](world)) };
   }

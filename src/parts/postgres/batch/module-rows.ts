@@ -55,7 +55,7 @@ export class PostgresRows implements Rows {
         const keyColumns = key.map((column) => `asked.${column}`).join();
         // Ordered alike in all batches, so that no two wait for each other.
         const lock = statement<AnyRow>(
-          `lock_${name}`,
+          `lock_rows_of_${name}`,
           `SELECT ${columns.map((column: string) => `held.${column}`).join()}
              FROM json_populate_recordset(NULL::jobgate.${name}, $1::json) AS asked
              JOIN jobgate.${name} AS held USING (${key.join()}) ORDER BY ${keyColumns} FOR UPDATE OF held`,
@@ -142,7 +142,7 @@ async function writeHeld(sql: Sql, table: AnyTable, held: readonly Held[]): Prom
 
 function newRowsOf({ name, key, columns }: AnyTable) {
   return statement<{ added: number }>(
-    `insert_${name}`,
+    `insert_rows_of_${name}`,
     `INSERT INTO jobgate.${name} (${columns.join()})
      SELECT ${columns.join()} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json) ORDER BY ${key.join()}
      ON CONFLICT DO NOTHING RETURNING 1 AS added`,

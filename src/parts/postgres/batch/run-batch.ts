@@ -80,7 +80,7 @@ export async function runBatch(
   ]);
   if (start === undefined) throw new Error("Postgres gave no row");
 
-  const looksFull = start.pending >= options.maxPending;
+  const looksFull = start.pending + callIdCount >= options.maxPending;
   const uncounted = looksFull ? await countUncounted(sql, testNow) : 0;
   const capacity = new Capacity(start.pending, options.maxPending, uncounted);
   let hasFailed = false;
