@@ -18,7 +18,7 @@ async function open(options: Parameters<Compared["open"]>[0]): ReturnType<Compar
     store,
     rows: async (table) => database.prepare<Row>(`SELECT * FROM ${table}`).all([]),
     async check() {
-      const inspection = await inspectSqlite(path);
+      const inspection = inspectSqlite(path);
       try {
         return await inspection.check();
       } finally {

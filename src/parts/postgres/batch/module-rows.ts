@@ -38,7 +38,7 @@ export class PostgresRows implements Rows {
       SMALL_TABLES.map(async (table) => {
         const { name, columns } = table;
         const rows = await sql.run(
-          statement<AnyRow>(`all_${name}`, `SELECT ${columns.join()} FROM jobgate.${name}`),
+          statement<AnyRow>(`all_rows_of_${name}`, `SELECT ${columns.join()} FROM jobgate.${name}`),
         );
         this.#small.set(table, rows);
       }),
@@ -152,7 +152,7 @@ function newRowsOf({ name, key, columns }: AnyTable) {
 function updateOf({ name, key, columns }: AnyTable) {
   const isSame = key.map((column) => `held.${column} = new.${column}`).join(" AND ");
   return statement(
-    `update_${name}`,
+    `update_rows_of_${name}`,
     `UPDATE jobgate.${name} AS held SET ${changing({ key, columns })
       .map((column) => `${column} = new.${column}`)
       .join()}
@@ -163,7 +163,7 @@ function updateOf({ name, key, columns }: AnyTable) {
 function insertOf({ name, key, columns }: AnyTable) {
   const added = changing({ key, columns }).join();
   return statement(
-    `add_${name}`,
+    `add_rows_of_${name}`,
     `INSERT INTO jobgate.${name} (${added}) SELECT ${added} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json)
      ON CONFLICT DO NOTHING`,
   );
@@ -172,7 +172,7 @@ function insertOf({ name, key, columns }: AnyTable) {
 function removalOf({ name, key }: AnyTable) {
   const isSame = key.map((column) => `held.${column} = old.${column}`).join(" AND ");
   return statement(
-    `remove_${name}`,
+    `remove_rows_of_${name}`,
     `DELETE FROM jobgate.${name} AS held
       USING json_populate_recordset(NULL::jobgate.${name}, $1::json) AS old WHERE ${isSame}`,
   );
@@ -180,7 +180,7 @@ function removalOf({ name, key }: AnyTable) {
 
 function deletionOf({ table, where, limit }: OldRows) {
   return statement(
-    `forget_${table}`,
+    `forget_rows_of_${table}`,
     `DELETE FROM jobgate.${table} WHERE ctid = ANY (ARRAY (
        SELECT ctid FROM jobgate.${table} WHERE ${where({ schema: "jobgate." }, "$1::bigint")}
         LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
