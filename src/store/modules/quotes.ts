@@ -29,9 +29,9 @@ export const QUOTES = {
       run({ rows }, now, { digest, quote, expiresAt }) {
         rows.forget(EXPIRED, now);
         const known = rows.find(TABLE, { digest });
-        const row = known ?? { digest, quote, expires_at: expiresAt };
-        if (known === undefined) rows.put(TABLE, row);
-        return toSavedQuote(row);
+        if (known !== undefined && known.expires_at > now) return toSavedQuote(known);
+        rows.put(TABLE, { digest, quote, expires_at: expiresAt });
+        return { digest, quote, expiresAt };
       },
     },
   },

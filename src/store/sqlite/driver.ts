@@ -80,6 +80,9 @@ export type ReadMode = "mode=ro" | "immutable=1";
 export const openToRead = (path: string, mode: ReadMode): Database =>
   openDriver(`${pathToFileURL(path).href}?${mode}`);
 
+/** Opens a file, and makes none where there is none. */
+export const openExisting = (path: string): Database => openDriver(`${pathToFileURL(path).href}?mode=rw`);
+
 function openNodeSqlite(path: string): Database {
   const { DatabaseSync } = require("node:sqlite") as { DatabaseSync: NativeDatabaseClass };
   return adapt(new DatabaseSync(path), (parameters) => [...parameters]);

@@ -2,7 +2,7 @@ import { accessSync, closeSync, constants, existsSync, openSync, readSync, rmSyn
 import { dirname } from "node:path";
 import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
 import { FILE_VERSIONS_OFFSET } from "./database-header.ts";
-import { type Database, openDriver } from "./driver.ts";
+import { type Database, openDriver, openExisting } from "./driver.ts";
 import { MIGRATIONS } from "./schema/migrations.ts";
 
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
@@ -30,7 +30,7 @@ const PRAGMAS = [
  * @throws Error when the file cannot be opened, is of another jobgate, or does not take a setting
  */
 export function openDatabase(path: string, { isNew }: { isNew: boolean }): Database {
-  const database = openFile(path);
+  const database = openFile(path, isNew ? openDriver : openExisting);
   try {
     setPragma(database, "busy_timeout", BUSY_MS);
     // Before anything is written: the settings below are kept in the file.
@@ -77,9 +77,9 @@ export function removeLog(path: string): void {
 }
 
 /** @throws Error that names the file */
-export function openFile(path: string): Database {
+export function openFile(path: string, open = openDriver): Database {
   try {
-    return openDriver(path);
+    return open(path);
   } catch (cause) {
     throw new Error(`${path} cannot be opened: ${obstacleAt(path) ?? reasonOf(cause)}`, { cause });
   }

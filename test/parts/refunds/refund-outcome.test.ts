@@ -39,6 +39,7 @@ describe("the outcome of a refund", () => {
         state: "refunded",
         transaction: "0xh",
         blockNumber: "10",
+        account: ACCOUNT,
       });
       expect(refundOutcome(facts({ state, head: 11n }))).toBeUndefined();
       expect(refundOutcome(facts({ state, receipt: undefined }))).toBeUndefined();

@@ -140,6 +140,14 @@ export function describeCallbacks(given: Given): void {
         );
     });
 
+    test("An endpoint that is taken away and given again at once is told of events", async () => {
+      await want(["dead_letter"]);
+      await Promise.all([given.store.useCallbackEndpoints([]), want(["dead_letter"])]);
+      await acceptId(given.store);
+      await given.store.fail(await claimOne(given.store), "no ink");
+      expect(await told()).toHaveLength(1);
+    });
+
     test("A failed call tells of the dead letter, the refund that is owed, its end, and the refund that was made", async () => {
       await want(["refund.owed", "call.finished", "dead_letter"]);
       const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });

@@ -44,6 +44,14 @@ export function describeOffersAndQuotes(given: Given): void {
       expect(await given.store.findQuote(quote.digest)).toBeUndefined();
     });
 
+    test("A quote that is saved again after its end is the new one", async () => {
+      await given.store.saveQuote(quote);
+      given.now += 1000;
+      const anew = { ...quote, expiresAt: quote.expiresAt + 5000 };
+      expect(await given.store.saveQuote(anew)).toEqual(anew);
+      expect(await given.store.findQuote(quote.digest)).toEqual({ ...anew, isPaid: false });
+    });
+
     test("A quote is paid while a payment redeems it, unless that failed", async () => {
       await given.store.saveQuote(quote);
       await given.store.beginPayment(paymentIntent(2, { receipt: quote.digest }), paidCall());

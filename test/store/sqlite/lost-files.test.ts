@@ -41,6 +41,13 @@ async function openAt(path: string, { threads = false } = {}) {
   return { store, logs };
 }
 
+test("An operator's first lookup makes no database where one was deleted", async () => {
+  await open();
+  await rm(path);
+  await store.totals().catch(() => undefined);
+  expect(existsSync(path)).toBe(false);
+});
+
 test("Says of a batch during which its database is lost that its outcome is unknown", () => {
   const connection = openConnection(
     {

@@ -21,7 +21,7 @@ export class PostgresRows implements Rows {
   readonly #forgotten = new Map<OldRows, number>();
   readonly #asked = new Map<AnyTable, AnyRow[]>();
   readonly #removed = new Map<AnyTable, AnyRow[]>();
-  readonly #small = new Map<AnyTable, readonly AnyRow[]>();
+  readonly #small = new Map<AnyTable, Map<string, AnyRow>>();
 
   /** Lets {@link load} lock a row. */
   willNeed({ table, key }: RowKey): void {
@@ -40,7 +40,7 @@ export class PostgresRows implements Rows {
         const rows = await sql.run(
           statement<AnyRow>(`all_rows_of_${name}`, `SELECT ${columns.join()} FROM jobgate.${name}`),
         );
-        this.#small.set(table, rows);
+        this.#small.set(table, new Map(rows.map((row) => [keyText(table, row), row])));
       }),
     );
   }
@@ -72,10 +72,15 @@ export class PostgresRows implements Rows {
   }
 
   all<Row>(table: AnyTable): readonly Row[] {
-    return (this.#small.get(table) ?? []) as readonly unknown[] as readonly Row[];
+    return [...(this.#small.get(table)?.values() ?? [])] as readonly unknown[] as readonly Row[];
   }
 
   remove(table: AnyTable, key: object): void {
+    const text = keyText(table, key as AnyRow);
+    this.#small.get(table)?.delete(text);
+    const held = this.#heldIn(table).get(text);
+    // A later put adds the row anew.
+    if (held !== undefined) Object.assign(held, { isKnown: false, isChanged: false, row: undefined });
     append(this.#removed, table, key as AnyRow);
   }
 
@@ -83,6 +88,7 @@ export class PostgresRows implements Rows {
     const held = this.#get(table, row as AnyRow);
     held.row = storableRow(row as AnyRow);
     held.isChanged = true;
+    this.#small.get(table)?.set(keyText(table, held.row), held.row);
   }
 
   add(table: AnyTable, row: object): void {
