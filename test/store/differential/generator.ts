@@ -14,11 +14,11 @@ const MAKERS: MakersOf<OperationName> = { ...INTAKE, ...WORK, ...PAYMENTS, ...MO
 
 /** How often operations come that make the states of others: any other operation has 3. */
 const WEIGHTS: { readonly [Name in OperationName]?: number } = {
-  accept: 5,
+  accept: 8,
   acceptOnce: 10,
-  beginPayment: 34,
+  beginPayment: 70,
   settlePayment: 16,
-  failPayment: 7,
+  failPayment: 14,
   closePayment: 6,
   claim: 32,
   ack: 16,
@@ -35,7 +35,8 @@ const WEIGHTS: { readonly [Name in OperationName]?: number } = {
   signTransactions: 10,
   finishTransactions: 8,
   endCallback: 8,
-  prune: 5,
+  prune: 10,
+  adoptPayment: 6,
   shrink: 1,
   probe: 1,
 };

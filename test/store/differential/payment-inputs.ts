@@ -34,8 +34,8 @@ export const PAYMENTS: MakersOf<
     const { choices, now } = world;
     const intent = newIntent(world);
     const limits = choices.maybe(35, () => ({
-      maxUndecided: choices.one([1, 3, 1_000]),
-      maxOpenPerPayer: choices.one([1, 3, 1_000]),
+      maxUndecided: choices.one([3, 1_000, 1_000]),
+      maxOpenPerPayer: choices.one([3, 1_000, 1_000]),
       ...choices.maybe(50, () => ({
         funds: choices.one(["1500", "10000000", "40000000000000000000"]),
         // The same for all that are asked for at once: Postgres takes the longest of a batch.

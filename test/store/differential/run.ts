@@ -7,7 +7,7 @@ import { linesOf, movedMs, type Step, textOf } from "./steps.ts";
 /** Steps between two comparisons of all rows. */
 const STEPS_PER_LOOK = 100;
 /** Small, so that the queue is full at times. */
-const MAX_PENDING = 40;
+const MAX_PENDING = 15;
 
 /** Two stores that say something different after the same steps. */
 export interface Difference {
