@@ -4,7 +4,7 @@ import type { MakersOf } from "./makers.ts";
 import type { World } from "./world.ts";
 
 export const JOB_IDS = [30n, 31n, 2n ** 64n - 1n];
-export const HEADS = ["alpha", "beta"];
+const HEADS = ["alpha", "beta"];
 
 /** Inputs of accepts, and of lookups of JobCalls. */
 export const INTAKE: MakersOf<
