@@ -156,8 +156,9 @@ export class SqliteCallRows implements CallRows {
   makeReady(rows: readonly CallRow[]): void {
     const callIds = new Map<string | null, number[]>();
     for (const row of rows) {
-      const alike = callIds.get(textOf(row));
-      if (alike === undefined) callIds.set(textOf(row), [row.call_id]);
+      const history = textOf(row);
+      const alike = callIds.get(history);
+      if (alike === undefined) callIds.set(history, [row.call_id]);
       else alike.push(row.call_id);
     }
     const histories: Record<number, string | null> = {};
