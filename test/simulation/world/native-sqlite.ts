@@ -34,9 +34,16 @@ export function createRequire(url: string): (name: string) => unknown {
 }
 
 function either(Native: NativeClass): NativeClass {
-  return function open(path: string) {
-    return path.startsWith(DISK) ? new DiskDatabase(path) : new Native(path);
+  return function open(name: string) {
+    const { path, mayCreate } = fileOf(name);
+    return path.startsWith(DISK) ? new DiskDatabase(path, mayCreate) : new Native(name);
   } as unknown as NativeClass;
+}
+
+/** @param name path, or URI of a file that has to exist */
+function fileOf(name: string): { readonly path: string; readonly mayCreate: boolean } {
+  if (!name.startsWith("file:")) return { path: name, mayCreate: true };
+  return { path: new URL(name).pathname, mayCreate: false };
 }
 
 /**
@@ -45,11 +52,13 @@ function either(Native: NativeClass): NativeClass {
  */
 class DiskDatabase {
   readonly #path: string;
+  readonly #mayCreate: boolean;
   readonly #owner: Process = simulation().current;
   #open: { readonly database: WasmDatabase; readonly powerCycle: number } | undefined;
 
-  constructor(path: string) {
+  constructor(path: string, mayCreate: boolean) {
     this.#path = path;
+    this.#mayCreate = mayCreate;
   }
 
   exec(sql: string): void {
@@ -105,7 +114,11 @@ class DiskDatabase {
     run.current = this.#owner;
     try {
       this.#open ??= {
-        database: new sqlite.oo1.DB({ filename: this.#path, flags: "c", vfs: "disk" }),
+        database: new sqlite.oo1.DB({
+          filename: this.#path,
+          flags: this.#mayCreate ? "c" : "w",
+          vfs: "disk",
+        }),
         powerCycle: vfs.powerCycle,
       };
       return use(this.#open.database);
