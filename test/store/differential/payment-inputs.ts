@@ -5,10 +5,7 @@ import { nonceOf } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
 import type { World } from "./world.ts";
 
-const ASSETS = [
-  "0x036cbd53842c5426634e7929541ec2318f3dcf7e",
-  "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913",
-];
+const ASSETS = ["0x036cbd53842c5426634e7929541ec2318f3dcf7e", "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"];
 const CALLBACK_URLS = ["https://buyer.example.com/hook", "http://other.example.com:8080/hook?a=1"];
 const AMOUNTS = ["1000", "3264000", "18446744073709551615"];
 
