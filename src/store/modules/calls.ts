@@ -55,7 +55,8 @@ export const CALLS = {
                NULL, payments.created_at, NULL, ${PAYMENT_OF_CALL}, ${time}
           FROM ${schema}payments ${refund} AND payments.state IN ('settled', 'released')
            AND NOT EXISTS (SELECT 1 FROM ${schema}job_calls WHERE call_id = ${id})
-           AND NOT EXISTS (SELECT 1 FROM ${schema}results WHERE call_id = ${id})`;
+           AND NOT EXISTS (SELECT 1 FROM ${schema}results WHERE call_id = ${id})
+         LIMIT 1`;
       const [row] = (yield { name: "find_call", sql, values }) as (PaidCallRow & { readonly now: number })[];
       return row && toCallState(callId, row, row.now);
     },

@@ -60,7 +60,9 @@ export function lookupOperations(database: Database): OperationTable<LookupName>
 /** libsql returns the BLOBs of several rows as bare ArrayBuffers. */
 function withBytes(row: unknown): unknown {
   const values = row as Record<string, unknown>;
-  for (const [column, value] of Object.entries(values))
+  for (const column in values) {
+    const value = values[column];
     if (value instanceof ArrayBuffer) values[column] = new Uint8Array(value);
+  }
   return values;
 }
