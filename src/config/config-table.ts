@@ -34,7 +34,7 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
   readonly in?: readonly string[];
   readonly keys: Keys;
-  /** Ability that the keys give to a file that has one of them; keys of the core need it (`needs` in wrong-value.ts). */
+  /** Ability that a file has if it has one of these keys. Keys of the core need abilities (`needs` in wrong-value.ts). */
   readonly gives?: GivenAbility;
   /** Checks the keys against each other and against the tables of the core. */
   check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;
@@ -75,7 +75,7 @@ export class ConfigTable<Own = unknown> implements PartTable {
     return this.#declaration.gives;
   }
 
-  /** Returns true if a file has one of the keys. */
+  /** Returns true if a file has one of these keys. */
   isGivenIn(tables: object): boolean {
     return Object.keys(this.keysIn(tables) ?? {}).length > 0;
   }

@@ -146,7 +146,7 @@ export const storeUrl = () =>
     },
   );
 
-/** What a build without parts expects. */
+/** URL of a store that a build without parts expects. */
 export const SQLITE_URL = "a store.url of sqlite:PATH";
 
 /** Returns the ability to open the store of a URL; undefined if the core opens it. */

@@ -69,7 +69,7 @@ export class ClaimRounds {
     this.#nameSubscribers();
   }
 
-  /** Notes that there may be work, and claims in this very turn of the event loop if a stream has room. */
+  /** Notes that there might be work, and claims it in the same turn of the event loop if a stream has room. */
   wake({ suspects = false } = {}): void {
     for (const claimer of this.#claimers.values()) claimer.mayHaveWork({ suspects });
     this.roomFreed();
@@ -157,8 +157,8 @@ export class ClaimRounds {
   }
 
   /**
-   * Picks a stream that can write at once, else one that could when the claim was made. A reader that has stopped
-   * therefore collects nothing.
+   * Picks a stream that can write at once. If there is none, picks a stream that could write when the claim was made. A
+   * runner that has stopped reading therefore collects no JobCalls.
    * @param isOpen returns true for another claimer whose streams can take the JobCall; default: none can
    */
   #takerOf(

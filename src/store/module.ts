@@ -18,21 +18,21 @@ export interface Step<Name extends WriteName> {
   keys?(...input: Input<Name>): readonly RowKey[];
   /** JobCalls whose payments reactions to its changes read. */
   callIds?(...input: Input<Name>): readonly number[];
-  /** Locks that it checks, with the process that has to hold them. */
+  /** Locks that the operation checks, with the process that must hold each. */
   locks?(...input: Input<Name>): readonly { readonly name: string; readonly owner: string }[];
   run(commit: Commit, now: number, ...input: Input<Name>): Outcome<Name>;
 }
 
-/** The database that a lookup asks. */
+/** The database that a lookup queries. */
 export interface Asked {
   readonly dialect: ListDialect;
   /** Parameter that replaces the database's clock; null leaves it. */
   now(): number | null;
 }
 
-/** What a feature keeps in the store: operations on its own tables, and what it writes because of other changes. */
+/** Operations of one feature on its own tables, and its reactions to the changes of other features. */
 export interface StoreModule {
-  /** Decides what a commit also writes because of a change. */
+  /** Decides the further writes that a change causes in its commit. */
   readonly on?: Reactions;
   /** Rows that reactions to the end of a JobCall read. */
   readonly keysOfCall?: (callId: number) => readonly RowKey[];

@@ -26,13 +26,18 @@ export function keyIn<Row extends ValuesOf<Row>, Key extends keyof Row>(
   return { table, key: key as RowKey["key"] };
 }
 
-/** Rows of a table that are old. Each step that adds rows deletes more old ones than it adds, so that they never pile up. */
+/** Rows of a table that are old. Each step that adds rows deletes more old rows than it adds, so that old rows never pile up. */
 export interface OldRows {
   readonly table: string;
   /** SQL condition. @param before parameter with the time up to which rows are old */
   readonly where: (dialect: Pick<ListDialect, "schema">, before: string) => string;
   /** Most rows that are deleted at once. */
   readonly limit: number;
+}
+
+/** Returns the rows of a table whose time in a column has come. */
+export function endedRows(table: string, column: string, limit: number): OldRows {
+  return { table, where: (_dialect, before) => `${column} <= ${before}`, limit };
 }
 
 /** Rows that steps and reactions read and write, as those before them in the commit left them. */

@@ -6,7 +6,7 @@ import type { DeadCall, EndedCall } from "./changes.ts";
 
 /** Columns of a JobCall on which its ack depends. */
 export interface LeasedRow extends EndedCall, LeaseColumns {
-  /** Null for a JobCall that is not paid by use. */
+  /** Token units; null unless the JobCall is paid by use. */
   readonly ceiling: string | null;
 }
 
@@ -31,7 +31,7 @@ export const CALL_COLUMNS = [
 export interface FinishedCall {
   readonly at: number;
   readonly result: JobResult | undefined;
-  /** Charge of a JobCall that is paid by use; null for any other. */
+  /** Token units that are charged; null unless the JobCall is paid by use. */
   readonly charge: string | null;
 }
 

@@ -20,7 +20,7 @@ import {
 import type { StoreModule } from "../module.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RefundRow } from "../refund-row.ts";
-import { keyIn, type OldRows, type Table } from "../rows.ts";
+import { endedRows, keyIn, type Table } from "../rows.ts";
 import { afterAttempt, retriedNow, toEndpointRow } from "../rules/callbacks.ts";
 import { transactionOf } from "./books.ts";
 
@@ -91,11 +91,7 @@ const REACTIONS: Reactions = {
   },
 };
 
-const ENDED: OldRows = {
-  table: TABLE.name,
-  where: (_dialect, before) => `ended_at <= ${before}`,
-  limit: 200,
-};
+const ENDED = endedRows(TABLE.name, "ended_at", 200);
 
 const COLUMN_LIST = TABLE.columns.map((column) => `callbacks.${column}`).join(", ");
 

@@ -1,7 +1,7 @@
 import type { CallerNonce } from "../../core/payment.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
-import { keyIn, type OldRows, type Rows, type Table } from "../rows.ts";
+import { endedRows, keyIn, type Rows, type Table } from "../rows.ts";
 
 interface CallerNonceRow {
   /** Lower case. */
@@ -22,11 +22,7 @@ const TABLE: Table<CallerNonceRow, (typeof KEY)[number]> = {
   columns: [...KEY, "expires_at_secs", "call_id"],
 };
 
-const EXPIRED: OldRows = {
-  table: TABLE.name,
-  where: (_dialect, before) => `expires_at_secs <= ${before}`,
-  limit: 10,
-};
+const EXPIRED = endedRows(TABLE.name, "expires_at_secs", 10);
 
 /** Nonces of delegated callers, each used up by one payment or sign-in until it expires. */
 export const CALLER_NONCES = {

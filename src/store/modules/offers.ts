@@ -1,7 +1,7 @@
 import type { SavedOffer } from "../contract/price-ledgers.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
-import { keyIn, type OldRows, type Table } from "../rows.ts";
+import { endedRows, keyIn, type Table } from "../rows.ts";
 
 interface OfferRow {
   readonly id: string;
@@ -17,11 +17,7 @@ const TABLE: Table<OfferRow, "id"> = {
   columns: ["id", "service_id", "job_index", "offer", "valid_until"],
 };
 
-const ENDED: OldRows = {
-  table: TABLE.name,
-  where: (_dialect, before) => `valid_until <= ${before}`,
-  limit: 100,
-};
+const ENDED = endedRows(TABLE.name, "valid_until", 100);
 
 /** Offers made to clients. */
 export const OFFERS = {

@@ -3,7 +3,7 @@ import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
 
-/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
+/** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
 const COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
 
 /** Payments of the journal. Keys are compared in lower case. */

@@ -1,7 +1,7 @@
 import type { SavedQuote } from "../contract/price-ledgers.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
-import { keyIn, type OldRows, type Table } from "../rows.ts";
+import { endedRows, keyIn, type Table } from "../rows.ts";
 
 interface QuoteRow {
   readonly digest: string;
@@ -15,11 +15,7 @@ const TABLE: Table<QuoteRow, "digest"> = {
   columns: ["digest", "quote", "expires_at"],
 };
 
-const EXPIRED: OldRows = {
-  table: TABLE.name,
-  where: (_dialect, before) => `expires_at <= ${before}`,
-  limit: 100,
-};
+const EXPIRED = endedRows(TABLE.name, "expires_at", 100);
 
 /** Signed quotes of the pricing engine. */
 export const QUOTES = {

@@ -23,7 +23,7 @@ interface SignedReference {
   readonly hash: string;
 }
 
-/** What a run has made so far, from which the next operation is chosen. */
+/** State that a run has made so far. The next operation is chosen from it. */
 export class World {
   readonly choices: Choices;
   /** Unix milliseconds. */

@@ -10,7 +10,7 @@ type LockedRow = PaymentRow & {
   readonly is_watched: boolean;
   /** Another payment under its identifier did not fail. */
   readonly is_identifier_taken: boolean;
-  /** True if a runner acked the JobCall of the payment. Only payments by use have this read. */
+  /** True if a runner acked the JobCall of the payment. Read for payments by use alone. */
   readonly has_succeeded: boolean;
 };
 

@@ -14,7 +14,7 @@ const HOLD_LOCK = statement<{ name: string }>(
      INSERT INTO jobgate.locks VALUES ($2, $3, ${NOW} + $4) ON CONFLICT (name) DO NOTHING RETURNING name)
    SELECT name FROM renewed UNION ALL SELECT name FROM taken UNION ALL SELECT name FROM new`,
 );
-// Locked until the batch is decided, so that nobody takes the network while its owner signs.
+// The rows stay locked until the batch is decided, so that no other process takes a network while its owner signs.
 const KEEP_LOCKS = statement<{ name: string; owner: string }>(
   "keep_locks",
   `SELECT name, owner FROM jobgate.locks

@@ -1,7 +1,7 @@
 import type { PaymentIdentifier, PaymentKey } from "../../../core/payment.ts";
 import { PAYMENT_COLUMNS } from "../../../store/payment-row.ts";
 
-/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
+/** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
 export const PAYMENT_COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
 
 /** The same payment in another letter case is the same payment: keys are written and compared in lower case. */

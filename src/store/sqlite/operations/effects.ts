@@ -1,8 +1,9 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import { Effects } from "../../machine/effects.ts";
 import { SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
+import { canHold, type HeldLock, isHeldBy } from "../../rules/transactions.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
-import type { Locks } from "./locks.ts";
+import type { OperationTable } from "../transaction.ts";
 import type { SqliteRows } from "./module-rows.ts";
 import type { SqlitePaymentRows } from "./payment-rows.ts";
 
@@ -111,5 +112,20 @@ export class SqliteEffects extends Effects {
     this.takeRevenue();
     this.forgetPayments();
     this.rows.discard();
+  }
+}
+
+/** Locks of background services, in memory: one file belongs to one process, so a lock ends with it. */
+export class Locks implements OperationTable<"holdLock"> {
+  readonly #locks = new Map<string, HeldLock>();
+
+  holdLock(now: number, name: string, owner: string, forMs: number): boolean {
+    if (!canHold(this.#locks.get(name), owner, now)) return false;
+    this.#locks.set(name, { owner, heldUntil: now + forMs });
+    return true;
+  }
+
+  isHeld(name: string, owner: string, now: number): boolean {
+    return isHeldBy(this.#locks.get(name), owner, now);
   }
 }
