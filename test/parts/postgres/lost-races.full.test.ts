@@ -81,3 +81,29 @@ test.each(["endAuthorization", "ack"] as const)(
     expect(await given.store.findPayment(intent.key)).toMatchObject({ state: "settling", amount: "5" });
   },
 );
+
+test("A row that another replica adds first is the one that a module returns", async () => {
+  const winner = await given.postgres.hold(given.url, "INSERT INTO jobgate.secrets VALUES ('name', 'first')");
+  const kept = given.store.keepSecret("name", "second");
+  await isWaiting();
+  await winner.commit();
+  expect(await kept).toBe("first");
+});
+
+test("A nonce that another replica uses up first is not used again", async () => {
+  const nonce = {
+    caller: "0xabc",
+    serviceId: 7n,
+    jobIndex: 1,
+    nonce: "n",
+    expiresAt: 4_000_000_000,
+  } as const;
+  const winner = await given.postgres.hold(
+    given.url,
+    "INSERT INTO jobgate.caller_nonces VALUES ('0xabc', '7', 1, 'n', 4000000000, 0)",
+  );
+  const isUsed = given.store.useCallerNonce(nonce);
+  await isWaiting();
+  await winner.commit();
+  expect(await isUsed).toBe(false);
+});
