@@ -1,6 +1,7 @@
 import { parseEventLogs } from "viem";
 import { accounts } from "../helpers/accounts.ts";
 import { eip3009TokenAbi } from "../helpers/usdc.ts";
+import type { Answer } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 import { isFinal, type Storm } from "./storm.ts";
 
@@ -81,7 +82,7 @@ export async function audit(storm: Storm): Promise<{ verdict: Verdict; figures: 
     else if (isOurs && paid !== isSettled) report("wrong answers");
     const wrong = answers.some((answer) => answer?.status === 202 && answer.call_id !== record?.callId);
     const wrongCall = callIds.some((callId) => callId !== record?.callId);
-    const misused = misuses.some((answer) => answer !== undefined && answer.charged !== false);
+    const misused = misuses.some((answer) => answer !== undefined && !isHonestRefusal(answer));
     if (wrong || wrongCall || misused) report("wrong answers");
   }
 
@@ -107,6 +108,14 @@ export async function audit(storm: Storm): Promise<{ verdict: Verdict; figures: 
       "JobCalls delivered": gateway.delivered.length,
     },
   };
+}
+
+/**
+ * True if an answer to a misused payment says that nothing was charged. A store that cannot be asked does not know the
+ * payment's first use, so that answer is "unknown".
+ */
+function isHonestRefusal({ code, charged }: Answer): boolean {
+  return charged === false || (charged === "unknown" && code === "store_unavailable");
 }
 
 /** Reads the whole chain. */
