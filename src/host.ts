@@ -5,7 +5,7 @@ import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
 import type { EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
-import { distinct } from "./core/objects.ts";
+import { joined } from "./core/objects.ts";
 import { NO_TELEMETRY, type Telemetry } from "./core/telemetry.ts";
 import { DeliveryTelemetry } from "./delivery/delivery-telemetry.ts";
 import { decodeJobCall } from "./delivery/job-call-codec.ts";
@@ -63,8 +63,7 @@ export class Gateway {
       workQueue: store,
       status: () => store.status(),
       observer: new DeliveryTelemetry({ telemetry, decode: decodeJobCall, clock: systemClock }),
-      streams: () =>
-        Object.fromEntries(distinct("method", additions("runnerStreams").flatMap(Object.entries))),
+      streams: () => joined("method", additions("runnerStreams")),
       check:
         config.x402 && ((callId) => this.#x402?.charges.findShortfall(callId) ?? Promise.resolve(undefined)),
       logger,
@@ -94,7 +93,7 @@ export class Gateway {
     for (const build of base.parts) parts.push(build(host));
     this.#parts = parts;
 
-    const sources: X402Sources = Object.assign({}, ...additions("sources"));
+    const sources: X402Sources = joined("source", additions("sources"));
     this.#x402 =
       config.x402 &&
       base.x402 &&

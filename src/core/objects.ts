@@ -24,6 +24,16 @@ export function distinct<Value>(
   return map;
 }
 
+/** Makes one object of several. @throws Error for a field that two of them have */
+export function joined<Whole extends object>(what: string, objects: readonly Whole[]): Whole {
+  return Object.fromEntries(
+    distinct(
+      what,
+      objects.flatMap((object) => Object.entries(object)),
+    ),
+  ) as Whole;
+}
+
 /** Parses JSON. @returns undefined for any other text */
 export function parseJson(text: string): unknown {
   try {

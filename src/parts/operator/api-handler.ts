@@ -79,10 +79,16 @@ export async function openApi(base: {
 
 type Method = (request: unknown, context: HandlerContext) => unknown;
 
-/** Makes one service of all methods. A method that nothing in this build has answers UNIMPLEMENTED. */
+/**
+ * Makes one service of all methods. A method that nothing in this build has answers UNIMPLEMENTED.
+ * @throws Error for a method that two of them have
+ */
 function joinMethods(all: readonly OperatorMethods[]): ServiceImpl<typeof OperatorService> {
   const methods = OperatorService.methods.map(({ name, localName }) => {
-    const owner = all.find((one) => localName in one) as Readonly<Record<string, Method>> | undefined;
+    const owners = all.filter((one) => localName in one) as readonly Readonly<Record<string, Method>>[];
+    const [owner] = owners;
+    if (owners.length > 1)
+      throw new Error(`two parts of this build have the operator's method ${name}; expected one`);
     const absent = () => {
       throw new ConnectError(
         `This build of jobgate lacks the part that answers ${name}.`,

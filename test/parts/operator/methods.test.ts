@@ -1,4 +1,5 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
+import type { OperatorAddition } from "../../../src/operator/methods.ts";
 import { callJson, startOperator } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
@@ -21,4 +22,16 @@ it("A call is shown without what absent parts add", async () => {
   const callId = await operator.bury();
   const { status, answer } = await callJson(operator.url, "GetCall", { call_id: callId });
   expect([status, answer.callbacks]).toEqual([200, []]);
+});
+
+it("No call is answered where two parts have one method", async () => {
+  const addition: OperatorAddition = {
+    loadApi: async () => ({ methods: { listMovements: () => ({}) } }),
+  };
+  const twice = await startOperator({ additions: () => [addition, addition] });
+  onTestFinished(() => twice.stop());
+  expect((await callJson(twice.url, "ListMovements")).status).toBe(500);
+  expect(JSON.stringify(twice.errors)).toContain(
+    "two parts of this build have the operator's method ListMovements; expected one",
+  );
 });
