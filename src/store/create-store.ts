@@ -43,7 +43,7 @@ export interface StoreWait {
 }
 
 /** Parts of a store that differ between dialects. */
-interface Dialect extends Pick<Store, "isShared" | "sharedLeases" | "status" | "useUrl" | "close"> {
+export interface Dialect extends Pick<Store, "isShared" | "sharedLeases" | "status" | "close"> {
   /** Resolves once the operation is durable. */
   write<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
   /** Runs on a connection of its own, so that no lookup delays a write. */
@@ -57,7 +57,7 @@ const TRACEPARENT = "traceparent";
 
 /** Builds the Store's methods from the table of operations and a dialect's channels. */
 export function createStore(dialect: Dialect, options: StoreOptions): Store {
-  const { isShared, sharedLeases, useUrl, work } = dialect;
+  const { isShared, sharedLeases, work } = dialect;
   const { encodeJobCall, onCommitted, tracing, logger } = options;
 
   function encode(call: JobCall): NewCall {
@@ -111,7 +111,6 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     onWork: (listener) => work.add(listener),
     isShared,
     sharedLeases,
-    ...(useUrl === undefined ? {} : { useUrl }),
     status: () => dialect.status(),
     close() {
       closed ??= dialect.close();

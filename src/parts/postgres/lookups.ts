@@ -18,7 +18,10 @@ const FIND_LEASES = statement<LeaseColumns & { readonly call_id: number; readonl
     WHERE call_id = ANY ($2::bigint[])`,
 );
 
-type LookupTable = { readonly [Name in ReadName]: (...input: Input<Name>) => Promise<Outcome<Name>> };
+/** Operations that only read. */
+export type Lookups = {
+  readonly [Name in ReadName]: (...input: Input<Name>) => Promise<Outcome<Name>>;
+} & { readonly lookAtLeases: SharedLeases["look"] };
 
 /**
  * Operations that only read, on connections of their own, so that no lookup delays a write.
@@ -33,7 +36,7 @@ export function createLookups(options: {
   /** Wait of a client for its lookup. The operator's, which read more, wait twice as long while the store is writable. */
   readonly callerMs: number;
   readonly isWritable: () => boolean;
-}): LookupTable & { readonly lookAtLeases: SharedLeases["look"] } {
+}): Lookups {
   const { readers, operatorReaders, clock, callerMs, isWritable } = options;
   const now = () => clock?.() ?? null;
 
@@ -84,7 +87,7 @@ export function createLookups(options: {
           kindOf(name).isForOperator === true ? operatorReaders : readers,
         ),
     ]),
-  ) as unknown as Pick<LookupTable, LookupName>;
+  ) as unknown as Pick<Lookups, LookupName>;
 
   return {
     ...ofModules,

@@ -14,11 +14,13 @@ import { findOutcome } from "./outcome.ts";
 
 type Operation = AnyOperation<WriteName>;
 
-interface CommitterOptions extends RunBatchOptions {
+export interface CommitterOptions extends RunBatchOptions {
   readonly writers: ConnectionPool;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
   readonly isClosing: () => boolean;
+  /** Called for each batch before its COMMIT, which notes its ID: a simulated server learns what it commits. */
+  readonly onRan: ((id: string, operations: readonly Operation[], batch: RanBatch) => void) | undefined;
   /** Called for each batch once it is durable, before the callers of its operations learn of it. */
   readonly onCommitted: (batch: RanBatch, operations: readonly Operation[]) => void;
 }
@@ -138,7 +140,7 @@ async function attemptOn(
   client: ClientBase,
   operations: readonly Operation[],
   id: string,
-  options: RunBatchOptions,
+  options: CommitterOptions,
 ): Promise<Attempt> {
   const sql = sqlOf(client);
   let batch: RanBatch;
@@ -149,6 +151,7 @@ async function attemptOn(
     await sql.run(ROLLBACK);
     return { kind: "refused", error };
   }
+  options.onRan?.(id, operations, batch);
   try {
     await commit(sql, batch, { id, isProbe: isProbe(operations) });
     return { kind: "committed", batch };

@@ -10,13 +10,17 @@ interface News {
   readonly endedCallIds: readonly number[];
 }
 
-interface WorkChannelOptions {
-  readonly address: PostgresAddress;
-  readonly timeouts: PostgresTimeouts;
-  readonly logger: Logger | undefined;
+/** Those who hear of other replicas' news. */
+export interface WorkListeners {
   /** Called when another replica has work, or may have had while the connection was broken. */
   readonly onWork: () => void;
   readonly onEnded: (callIds: readonly number[]) => void;
+}
+
+interface WorkChannelOptions extends WorkListeners {
+  readonly address: PostgresAddress;
+  readonly timeouts: PostgresTimeouts;
+  readonly logger: Logger | undefined;
 }
 
 const CHANNEL = "jobgate_work";
