@@ -1,16 +1,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
+import { Bundles } from "./removable/bundles.ts";
 import { importsByOtherParts, importsOfPart } from "./removable/imports-of-parts.ts";
-import { problemWithout } from "./removable/program.ts";
-import { CASES } from "./removable/without.ts";
+import { problemInCopyWithout, problemWithout } from "./removable/program.ts";
+import { ALL, CASES } from "./removable/without.ts";
 
 /*
- * Shows that each part can be deleted, and all of them at once: no test of the core or of another part imports its files.
- * Without its folder and its lines the rest compiles, and the built program checks and serves a configuration of the core,
- * and refuses one that has a table or key of the part, or names its transfer method. Run by `npm run check:removable`;
- * names of parts select some, and `all` names all parts at once. `npm run test:removable` also runs the tests of the core
- * without each part.
+ * Shows that each part can be deleted, and all of them at once: no source or test of the core or of another part imports its
+ * files. Without its folder and its lines the program bundles, checks and serves a configuration of the core, and refuses one
+ * that has a table or key of the part, or names its transfer method. Without any part the sources also compile, and the
+ * program is built in a copy. Run by `npm run check:removable`; names of parts select some, and `all` names all parts at
+ * once. `npm run test:removable` builds every program in a copy, and runs the tests of the core there.
  */
 
 /** Folders of `test/` that test the core alone. */
@@ -36,21 +37,28 @@ const names = selected.length === 0 ? CASES : CASES.filter((name) => selected.in
 const tests = options["core-tests"] ? CORE_TESTS : [];
 
 async function doCompile(): Promise<boolean> {
-  const args = ["--import", "tsx", `${import.meta.dirname}/removable/compile-process.ts`, ...names];
+  if (!names.includes(ALL)) return true;
+  const args = ["--import", "tsx", `${import.meta.dirname}/removable/compile.ts`];
   const [code] = await once(spawn(process.execPath, args, { stdio: "inherit" }), "close");
   return code === 0;
 }
 
 async function doStart(): Promise<boolean> {
+  const bundles = new Bundles();
   let isFine = true;
   for (const name of names) {
-    const imports = [...importsOfPart(name, CORE_TESTS), ...importsByOtherParts(name)];
-    const problem = imports.length > 0 ? imports.join("\n") : await problemWithout(name, tests);
+    const imports = new Set([...importsOfPart(name, ["src", ...CORE_TESTS]), ...importsByOtherParts(name)]);
+    const isCopied = name === ALL || tests.length > 0;
+    const problem =
+      imports.size > 0
+        ? [...imports].join("\n")
+        : await (isCopied ? problemInCopyWithout(name, tests) : problemWithout(name, bundles));
     console.log(
       `${problem === undefined ? "ok" : "BROKEN"}  starts without ${name}\n${problem ?? ""}`.trimEnd(),
     );
     isFine &&= problem === undefined;
   }
+  await bundles.close();
   return isFine;
 }
 

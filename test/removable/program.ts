@@ -6,6 +6,7 @@ import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { runJobgate } from "../commands/run-jobgate.ts";
 import { startJobgate } from "../helpers/jobgate-process.ts";
 import { WEBHOOKS_CONFIG } from "../helpers/small-configs.ts";
+import type { Bundles } from "./bundles.ts";
 import { foreignKeys } from "./foreign-keys.ts";
 import { ALL, LISTS, partsOf, ROOT, withoutLines } from "./without.ts";
 
@@ -14,12 +15,25 @@ const SOURCES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"]
 /** Folders that a copy for tests does not have. */
 const LEFT_OUT = [".git", "dist", "node_modules"];
 
+/** Bundles and starts jobgate without a part. @returns what breaks */
+export async function problemWithout(name: string, bundles: Bundles): Promise<string | undefined> {
+  try {
+    await bundles.makeWithout(partsOf(name));
+    return await startProblem(name, bundles.folder);
+  } catch (error) {
+    return String(error);
+  }
+}
+
 /**
- * Builds and starts jobgate in a copy of the sources without a part.
+ * Deletes a part in a copy of the sources, as a person does, then builds and starts jobgate there.
  * @param tests folders of tests that pass in the copy
  * @returns what breaks
  */
-export async function problemWithout(name: string, tests: readonly string[]): Promise<string | undefined> {
+export async function problemInCopyWithout(
+  name: string,
+  tests: readonly string[],
+): Promise<string | undefined> {
   const folder = mkdtempSync(join(tmpdir(), `jobgate-without-${name}-`));
   try {
     const copied =
@@ -29,8 +43,7 @@ export async function problemWithout(name: string, tests: readonly string[]): Pr
     deleteParts(name, folder);
     return (
       (await failure(folder, "--import", "tsx", "bundle.ts")) ??
-      (await serveProblem(folder)) ??
-      (await acceptedKeys(name, folder)) ??
+      (await startProblem(name, folder)) ??
       (tests.length === 0 ? undefined : await failure(folder, VITEST, "run", "--reporter=dot", ...tests))
     );
   } catch (error) {
@@ -59,6 +72,9 @@ async function failure(cwd: string, ...args: string[]): Promise<string | undefin
   return (await code) === 0 ? undefined : `${args.join(" ")}:\n${output.join("")}`;
 }
 
+async function startProblem(name: string, folder: string): Promise<string | undefined> {
+  return (await serveProblem(folder)) ?? (await acceptedKeys(name, folder));
+}
 /** Checks and serves a configuration of the core. */
 async function serveProblem(folder: string): Promise<string | undefined> {
   const { code, output } = await check(folder, WEBHOOKS_CONFIG);
