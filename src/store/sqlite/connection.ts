@@ -165,8 +165,10 @@ function writer(
   const { operations, bulk, newCalls, effects } = writeOperations(database, capacity, undecided);
   newCalls.skipTo(lastCallId);
   let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
-  const totalChanges = database.prepare<{ n: number }>("SELECT total_changes() AS n");
+  const selectChanges = database.prepare<{ n: number }>("SELECT total_changes() AS n");
   shortenFutureLeases(database, now);
+  const countChanges = () => selectChanges.get([])?.n;
+  let changes = countChanges();
   // Leases and delays go on for as long as they have left.
   const shiftDue = database.prepare(
     "UPDATE job_calls SET visible_at = visible_at + ?1, claimed_at = claimed_at + ?1 WHERE state IN ('leased', 'delayed')",
@@ -187,14 +189,16 @@ function writer(
         capacity.restore(pending);
         newCalls.discard(lastId);
         effects.discard();
+        changes = countChanges();
       };
-      const changesBefore = totalChanges.get([])?.n;
       let nextCommitNumber = commitNumber;
       const finish = () => {
         newCalls.write();
         effects.write();
         // A batch that changes nothing writes nothing.
-        if (totalChanges.get([])?.n === changesBefore) return;
+        const changesBefore = changes;
+        changes = countChanges();
+        if (changes === changesBefore) return;
         nextCommitNumber = (commitNumber + 1) | 0;
         database.exec(`PRAGMA ${COMMIT_NUMBER_PRAGMA} = ${nextCommitNumber}`);
       };

@@ -33,6 +33,8 @@ export class WatchedHeader {
   readonly #file: number;
   /** Number of the last commit that the file was seen with, by all threads. */
   readonly #seen: SeenCommit;
+  /** Memory of {@link isForeign}, which runs around each commit. */
+  readonly #header = Buffer.alloc(DATABASE_HEADER_BYTES);
 
   constructor(path: string, seen: SeenCommit) {
     this.#file = openSync(path, "r");
@@ -48,7 +50,7 @@ export class WatchedHeader {
   isForeign(): boolean {
     let previous: Buffer | undefined;
     for (let read = 0; read < READS; read++) {
-      const header = readHeader(this.#file);
+      const header = readHeader(this.#file, this.#header);
       // The file is truncated, which the look at its size reports.
       if (header === undefined) return false;
       const commit = header.readInt32BE(COMMIT_NUMBER_OFFSET);
@@ -57,7 +59,7 @@ export class WatchedHeader {
         return false;
       }
       if (previous?.equals(header)) return true;
-      previous = header;
+      previous = Buffer.from(header);
     }
     return true;
   }
@@ -109,8 +111,7 @@ function isLogged(header: Buffer): boolean {
   return header.subarray(0, MAGIC.byteLength).equals(MAGIC) && versions.equals(LOGGED);
 }
 
-function readHeader(file: number): Buffer | undefined {
-  const header = Buffer.alloc(DATABASE_HEADER_BYTES);
+function readHeader(file: number, header = Buffer.alloc(DATABASE_HEADER_BYTES)): Buffer | undefined {
   return readSync(file, header, 0, header.byteLength, 0) < header.byteLength ? undefined : header;
 }
 

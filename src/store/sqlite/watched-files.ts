@@ -61,24 +61,26 @@ export class WatchedFiles {
   #findLoss(isIdle: boolean): string | undefined {
     const text = (file: Seen, how: string) =>
       `${file.path} was ${how} while in use: restore the database, then restart jobgate`;
-    for (const file of this.#seen) {
-      const how = lossOf(file);
+    const [database, log] = this.#seen;
+    const found = this.#seen.map(({ path }) => statOf(path));
+    for (const [index, file] of this.#seen.entries()) {
+      const how = lossOf(file, found[index]);
       if (how !== undefined) return text(file, how);
     }
-    const [database, log] = this.#seen;
+    const [databaseBytes = 0n, logBytes = 0n] = found.map((file) => file?.size);
     // Before the log is copied anywhere.
     if (database !== undefined && this.#header?.isForeign()) return text(database, "overwritten");
     // The log first: a look at the database's size may copy it.
-    if (log !== undefined && this.#isLogTruncated()) {
+    if (log !== undefined && this.#isLogTruncated(Number(logBytes))) {
       const rest = this.#truncatedLog === "copied" ? "nothing is lost, restart jobgate" : undefined;
       return rest === undefined ? text(log, "truncated") : `${log.path} was truncated while in use: ${rest}`;
     }
-    const isTruncated = database !== undefined && this.#isDatabaseTruncated(database, isIdle);
+    const isTruncated = database !== undefined && this.#isDatabaseTruncated(database, databaseBytes, isIdle);
     return isTruncated ? text(database, "truncated") : undefined;
   }
 
-  #isLogTruncated(): boolean {
-    const state = this.#log?.look() ?? "whole";
+  #isLogTruncated(size: number): boolean {
+    const state = this.#log?.look(size) ?? "whole";
     if (state === "whole") return false;
     if (state === "torn") {
       this.#log?.cut();
@@ -94,8 +96,8 @@ export class WatchedFiles {
     return true;
   }
 
-  #isDatabaseTruncated(file: Seen, isIdle: boolean): boolean {
-    const size = sizeOf(file);
+  /** @param size of the file, before the look at the log */
+  #isDatabaseTruncated(file: Seen, size: bigint, isIdle: boolean): boolean {
     // Giving pages back makes the file smaller too, and pages in the log may not be in it yet.
     const isShorter = size < file.size;
     if (!isShorter && !isIdle) {
@@ -108,7 +110,7 @@ export class WatchedFiles {
     const isComplete = size >= bytes && this.#shrunkTo === Number.POSITIVE_INFINITY;
     if (!isIdle || isComplete || !this.#database.copyLog().isCopied) return false;
     this.#shrunkTo = Number.POSITIVE_INFINITY;
-    return sizeOf(file) < bytes;
+    return (statOf(file.path)?.size ?? 0n) < bytes;
   }
 }
 
@@ -130,7 +132,8 @@ export class CheckpointGuard {
 
   /** Returns false if a checkpoint would copy what was lost, or copy it to where a restart does not find it. */
   get allowsCheckpoint(): boolean {
-    const isInPlace = this.#database !== undefined && lossOf(this.#database) === undefined;
+    const isInPlace =
+      this.#database !== undefined && lossOf(this.#database, statOf(this.#database.path)) === undefined;
     return isInPlace && !this.#header.isForeign() && this.#log.look() === "whole";
   }
 
@@ -157,15 +160,14 @@ interface DatabaseSize {
   copyLog(): { readonly frames: number; readonly isCopied: boolean };
 }
 
+const statOf = (path: string) => statSync(path, { bigint: true, throwIfNoEntry: false });
+
 function seenAt(path: string): Seen[] {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  const found = statOf(path);
   return found === undefined ? [] : [{ path, device: found.dev, inode: found.ino, size: found.size }];
 }
 
-const sizeOf = ({ path }: Seen) => statSync(path, { bigint: true, throwIfNoEntry: false })?.size ?? 0n;
-
-function lossOf({ path, device, inode }: Seen): string | undefined {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+function lossOf({ device, inode }: Seen, found: ReturnType<typeof statOf>): string | undefined {
   if (found === undefined) return "deleted or moved";
   return found.dev === device && found.ino === inode ? undefined : "replaced";
 }

@@ -15,6 +15,9 @@ export type LogState = "whole" | "empty" | "truncated" | "torn";
 export class WatchedLog {
   readonly #file: number;
   readonly #frameBytes: number;
+  readonly #header = Buffer.alloc(HEADER_BYTES);
+  /** First bytes of a frame. */
+  readonly #pageNumber = Buffer.alloc(4);
   /** Random numbers that SQLite changes each time when it begins the log anew. */
   #salts: Buffer = Buffer.alloc(0);
   /** End of the last frame that was seen since. */
@@ -26,15 +29,14 @@ export class WatchedLog {
     this.look();
   }
 
-  look(): LogState {
-    const { size } = fstatSync(this.#file);
+  /** @param size of the file now */
+  look(size = fstatSync(this.#file).size): LogState {
     if (size < HEADER_BYTES) return this.#seenBytes === 0 ? "whole" : "empty";
-    const header = this.#read(0, HEADER_BYTES);
     // SQLite writes over a log that was no log when it was opened.
-    if (!isLogMagic(header.readUInt32BE(0))) return this.#seenBytes === 0 ? "whole" : "torn";
-    const salts = header.subarray(HEADER_SALTS, HEADER_SALTS + 8);
+    if (!this.#hasHeader()) return this.#seenBytes === 0 ? "whole" : "torn";
+    const salts = this.#header.subarray(HEADER_SALTS, HEADER_SALTS + 8);
     if (!salts.equals(this.#salts)) {
-      this.#salts = salts;
+      this.#salts = Buffer.from(salts);
       this.#seenBytes = 0;
     }
     if (size < this.#seenBytes) return "truncated";
@@ -43,7 +45,7 @@ export class WatchedLog {
     const frames = Math.floor((Math.min(size, LOG_SIZE_LIMIT) - HEADER_BYTES) / this.#frameBytes);
     const end = HEADER_BYTES + frames * this.#frameBytes;
     // A power loss leaves zeros behind the last commit, over which SQLite writes.
-    if (frames > 0 && !this.#isHole(end - this.#frameBytes)) this.#seenBytes = end;
+    if (end !== this.#seenBytes && frames > 0 && !this.#isHole(end - this.#frameBytes)) this.#seenBytes = end;
     return "whole";
   }
 
@@ -56,7 +58,7 @@ export class WatchedLog {
   cut(): void {
     let end = HEADER_BYTES;
     const { size } = fstatSync(this.#file);
-    if (!isLogMagic(this.#read(0, HEADER_BYTES).readUInt32BE(0))) end = 0;
+    if (!this.#hasHeader()) end = 0;
     else while (end < size && !this.#isHole(end)) end += this.#frameBytes;
     ftruncateSync(this.#file, Math.min(end, size));
   }
@@ -65,14 +67,20 @@ export class WatchedLog {
     closeSync(this.#file);
   }
 
-  /** Returns true if the header of a frame has no page number. */
-  #isHole(at: number): boolean {
-    return this.#read(at, 4).readUInt32BE(0) === 0;
+  #hasHeader(): boolean {
+    this.#read(this.#header, 0);
+    return isLogMagic(this.#header.readUInt32BE(0));
   }
 
-  #read(at: number, bytes: number) {
-    const buffer = Buffer.alloc(bytes);
-    readSync(this.#file, buffer, 0, bytes, at);
-    return buffer;
+  /** Returns true if the header of a frame has no page number. */
+  #isHole(at: number): boolean {
+    this.#read(this.#pageNumber, at);
+    return this.#pageNumber.readUInt32BE(0) === 0;
+  }
+
+  /** Reads bytes, which are zero behind the end of the file. */
+  #read(bytes: Buffer, at: number): void {
+    const length = readSync(this.#file, bytes, 0, bytes.byteLength, at);
+    bytes.fill(0, length);
   }
 }

@@ -38,7 +38,7 @@ export class SqliteCallRows implements CallRows {
   readonly #deleteCalls: Statement<unknown>;
   readonly #deleteBodies: Statement<unknown>;
   #leased = new Map<number, LeasedRow>();
-  #finished: (FinishedCall & { readonly row: LeasedRow })[] = [];
+  #finished: { readonly row: LeasedRow; readonly how: FinishedCall }[] = [];
 
   constructor(database: Database) {
     this.#select = prepareRows(database, CALL_COLUMNS, "FROM job_calls WHERE call_id = ?", ["history"]);
@@ -128,18 +128,19 @@ export class SqliteCallRows implements CallRows {
     return this.#leased.get(callId);
   }
 
-  finish(row: LeasedRow, finished: FinishedCall): void {
+  finish(row: LeasedRow, how: FinishedCall): void {
     this.#leased.delete(row.call_id);
-    this.#finished.push({ ...finished, row });
+    this.#finished.push({ row, how });
   }
 
   /** Writes what {@link finish} was called for. */
   writeFinished(): void {
     const finished = this.#finished;
     if (finished.length === 0) return;
-    this.#insertSucceeded.run([JSON.stringify(finished.map(({ row, at }) => [row.call_id, at]))]);
-    for (const { row, at, result, charge } of finished) {
+    this.#insertSucceeded.run([JSON.stringify(finished.map(({ row, how }) => [row.call_id, how.at]))]);
+    for (const { row, how } of finished) {
       if (row.origin !== "x402") continue;
+      const { at, result, charge } = how;
       const { body = null, contentType = null } = result ?? {};
       this.#insertResult.run([row.call_id, at, body, contentType, charge]);
     }
