@@ -58,7 +58,7 @@ module.exports = {
       name: "the-core-imports-no-part",
       comment: "parts.ts lists the parts, and program.ts the commands",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/parts(/|\\.ts$)|^src/commands/program\\.ts$" },
+      from: { path: "^src/", pathNot: "^src/(stored-)?parts(/|\\.ts$)|^src/commands/program\\.ts$" },
       to: { path: "^src/parts/" },
     },
     {
@@ -93,7 +93,10 @@ module.exports = {
       name: "only-open-store-names-an-implementation",
       comment: "a part with another kind of store uses the tools of the core's store",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(open-store|part)\\.ts$|^src/store/|^src/parts/postgres/" },
+      from: {
+        path: "^src/",
+        pathNot: "^src/(open-store|part)\\.ts$|^src/store/|^src/parts/(postgres|[^/]+/store)/",
+      },
       to: { path: "^src/store/", pathNot: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
     },
     {
@@ -113,6 +116,16 @@ module.exports = {
       severity: "error",
       from: { path: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
       to: { path: "^src/store/sqlite/" },
+    },
+    {
+      name: "the-module-of-a-part-imports-only-the-store",
+      comment: "the threads of the store load it",
+      severity: "error",
+      from: { path: "^src/parts/([^/]+)/store/" },
+      to: {
+        path: "^src/",
+        pathNot: [CORE, "^src/parts/($1|transactions)/store/", "^src/store/"],
+      },
     },
     {
       name: "kinds-of-store-share-only-the-tools",

@@ -4,11 +4,9 @@ import type { JobCall } from "./core/job-call.ts";
 import { closingText, type PaymentIntent, type PaymentRecord } from "./core/payment.ts";
 import { decodeJobId } from "./delivery/job-call-codec.ts";
 import type { AcceptOnceOutcome } from "./store/contract/intake.ts";
-import type { Refund } from "./store/contract/refund-ledger.ts";
 import type { BuriedCall, DecidedCharge, EndedLease } from "./store/contract/work-queue.ts";
 import type { Committed } from "./store/operations.ts";
 import { STREAM_ENDED } from "./store/rules/call-steps.ts";
-import { refundChange } from "./store/rules/refunds.ts";
 
 /** Reason of a charge that no ack decided. */
 const AUTHORIZATION_ENDS = "the authorization is about to end";
@@ -33,10 +31,9 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
 }
 
 /** Returns what a committed change means for the calls, in the order in which it happened. */
-function eventsOf(
-  { operation, input, outcome }: Committed,
-  events: Pick<EventHub, "watches">,
-): readonly Happened[] {
+function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): readonly Happened[] {
+  if (committed.operation === "step") return committed.event === undefined ? [] : [committed.event];
+  const { operation, input, outcome } = committed;
   switch (operation) {
     case "accept":
     case "acceptOnce":
@@ -99,19 +96,12 @@ function eventsOf(
     case "dropDeadLetter":
       return outcome ? [{ callId: input[0], what: { kind: "dropped" } }] : [];
 
-    case "sendRefund":
-    case "endRefund":
-      return outcome === undefined ? [] : [refunding(outcome)];
-    case "decideRefund":
-      return outcome.kind === "decided" ? [refunding(outcome.refund)] : [];
-
     // Nothing that anyone watches.
     case "adoptPayment":
     case "contradictPayment":
     case "endCallback":
     case "endWatches":
     case "finishTransactions":
-    case "holdRefund":
     case "holdLock":
     case "keepSecret":
     case "useCallerNonce":
@@ -151,10 +141,6 @@ function settled(record: PaymentRecord, reason: string): Happened[] {
 
 function queued(callId: number, { jobIndex, serviceId }: PaymentIntent): Happened {
   return { callId, what: { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId } };
-}
-
-function refunding(refund: Refund): Happened {
-  return { callId: refund.callId, what: refundChange(refund), at: refund.updatedAt };
 }
 
 function buried({ callId, reason, deadAt, released }: BuriedCall): Happened[] {

@@ -1,12 +1,8 @@
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Config } from "../config/config.ts";
-import { amountText } from "../core/amounts.ts";
 import type { PaymentState as PaymentStateName, RefundState as RefundStateName } from "../core/payment.ts";
 import { CallbackState, CallState, PaymentState, RefundState } from "../gen/jobgate/v1/operator_pb.ts";
 import type { CallbackState as CallbackStateName } from "../store/contract/callback-ledger.ts";
 import type { ListedState } from "../store/contract/operator-lists.ts";
-import type { Refund } from "../store/contract/refund-ledger.ts";
-import { isUnproven } from "../store/rules/refunds.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */
 export const JSON_OPTIONS = { useProtoFieldName: true, alwaysEmitImplicit: true } as const;
@@ -38,31 +34,6 @@ export const REFUND_STATES = {
   refund_failed: RefundState.REFUND_FAILED,
   declined: RefundState.DECLINED,
 } as const satisfies Record<RefundStateName, RefundState>;
-
-/** Why a refund waits while the configuration has no account for refunds. */
-const NO_ACCOUNT = "the configuration has no account for refunds";
-
-/** Makes the message of a refund, whose reason is also why it is not sent at the configuration in use. */
-export function toRefund(refund: Refund, configuration: () => Pick<Config, "x402">) {
-  const { network, asset, symbol, amount, payer, attempt, state, decision, transaction = "" } = refund;
-  const asks = state === "owed" && (!refund.isApproved || isUnproven(refund));
-  const isDue = (state === "owed" && !asks) || state === "sending";
-  const reason = isDue && !configuration().x402?.paysBack ? NO_ACCOUNT : (refund.reason ?? "");
-  return {
-    ...{ network, asset, symbol, amount, payer, attempt, reason, transaction },
-    callId: BigInt(refund.callId),
-    state: REFUND_STATES[state],
-    asks,
-    amountText: amountText(amount, symbol, decimalsIn(configuration)(refund)),
-    createdAt: timestampFromMs(refund.createdAt),
-    updatedAt: timestampFromMs(refund.updatedAt),
-    ...(decision === undefined ? {} : { decision: toDecision(decision) }),
-  };
-}
-
-function toDecision({ as, by, note, at }: NonNullable<Refund["decision"]>) {
-  return { approved: as === "approved", by, note, at: timestampFromMs(at) };
-}
 
 /** The API's number for each state of a callback. */
 export const CALLBACK_STATES = {

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
+import type { GatewayEvent } from "../core/events.ts";
 import type { GetCallResponseSchema, OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
 import type { Routes } from "../http/routes.ts";
 
@@ -11,6 +12,8 @@ export interface ApiAddition {
   readonly methods: OperatorMethods;
   /** Reads what the part adds to the answer of GetCall. */
   callDetails?(callId: number): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
+  /** Returns events that the part adds to the end of a JobCall's timeline. */
+  timeline?(callId: number): Promise<GatewayEvent[]>;
 }
 
 /** Additions of a part to the operator's listener. */

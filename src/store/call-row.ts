@@ -2,7 +2,7 @@ import type { JobCallOrigin } from "../core/job-call.ts";
 import { movedElsewhere, type PaymentState } from "../core/payment.ts";
 import type { CallState as CallStateAnswer } from "./contract/call-lookup.ts";
 import type { DeadLetter } from "./contract/dead-letter-box.ts";
-import type { RefundRow } from "./refund-row.ts";
+import { PART_MODULES } from "./part-modules.ts";
 import { type CallState, stateAt } from "./rules/leases.ts";
 
 /** Columns of a dead letter. */
@@ -48,22 +48,26 @@ export interface PaidCallRow {
   reason: string | null;
   enqueued_at: number;
   finished_at: number | null;
-  refund_state: RefundRow["state"] | null;
-  is_approved: 0 | 1 | null;
   amount: string;
   symbol: string;
-  refund_hash: string | null;
-  refund_reason: string | null;
   payment_state: PaymentState;
   /** Not null: paid by use, and `amount` is its charge once that is known. */
   ceiling: string | null;
   settlement: string | null;
 }
 
-/** SQL of the columns of a {@link PaidCallRow} that show the call's payment and refund. */
-export const PAYMENT_OF_CALL = `payments.service_id, payments.job_index, payments.state AS payment_state, payments.ceiling, payments.settlement,
-          refunds.state AS refund_state, is_approved, payments.amount, payments.symbol,
-          refunds.hash AS refund_hash, refunds.reason AS refund_reason`;
+const SHOWN = PART_MODULES.flatMap(({ shown }) => shown ?? []);
+
+/** SQL of the columns of a {@link PaidCallRow} that show the call's payment, and those that modules of parts show. */
+export const PAYMENT_OF_CALL = [
+  "payments.service_id, payments.job_index, payments.state AS payment_state, payments.ceiling, payments.settlement",
+  "payments.amount, payments.symbol",
+  ...SHOWN.map(({ columns }) => columns),
+].join(", ");
+
+/** SQL that joins a payment with the rows that modules of parts show. */
+export const shownRows = (schema: string): string =>
+  SHOWN.map(({ table }) => `LEFT JOIN ${schema}${table} ON ${table}.call_id = payments.call_id`).join(" ");
 
 export function toCallState(callId: number, row: PaidCallRow, now: number): CallStateAnswer {
   const state = stateForClient(row, now);
@@ -78,7 +82,7 @@ export function toCallState(callId: number, row: PaidCallRow, now: number): Call
     attempt: row.attempt,
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
     ...(state === "failed" && reason !== null ? { reason } : {}),
-    ...(state === "failed" ? refundOf(row) : {}),
+    ...Object.assign({}, ...(state === "failed" ? SHOWN.map((shown) => shown.state(row)) : [])),
     ...chargeOf(row),
     enqueuedAt: row.enqueued_at,
     ...(row.finished_at === null || state === "running" ? {} : { finishedAt: row.finished_at }),
@@ -93,19 +97,6 @@ function chargeOf(row: PaidCallRow): Pick<CallStateAnswer, "charge"> {
   if (moved !== undefined) return { charge: { state, ceiling, ...known, symbol, moved } };
   const { transaction = "" } = JSON.parse(settlement ?? "{}") as { transaction?: string };
   return { charge: { state, ceiling, ...known, symbol, ...(transaction === "" ? {} : { transaction }) } };
-}
-
-function refundOf(row: PaidCallRow): Pick<CallStateAnswer, "refund"> {
-  const { refund_state: state, is_approved, amount, symbol, refund_hash, refund_reason } = row;
-  if (state === null || state === "cancelled") return {};
-  const refund = { state, isApproved: is_approved === 1, amount, symbol };
-  return {
-    refund: {
-      ...refund,
-      ...(refund_hash === null ? {} : { transaction: refund_hash }),
-      ...(refund_reason === null ? {} : { reason: refund_reason }),
-    },
-  };
 }
 
 function stateForClient(row: PaidCallRow, now: number): CallStateAnswer["state"] {

@@ -1,8 +1,10 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentState } from "../core/payment.ts";
 import type { CallbackState } from "./contract/callback-ledger.ts";
+import type { ListDialect } from "./list-dialect.ts";
+import { PART_MODULES } from "./part-modules.ts";
 import type { CallState } from "./rules/leases.ts";
-import type { RefundSum, StoreTotals } from "./store.ts";
+import type { StoreTotals } from "./store.ts";
 
 /** Counts of rows. A lease that has run out counts as `ready`, as in a lookup. */
 export interface CountedRows {
@@ -20,11 +22,17 @@ export interface CountedRows {
   readonly oldestCallbackAt: number | null;
   /** Dead paid JobCalls that were not sold with `on_failure` keep. */
   readonly refundable: number;
-  /** Without cancelled ones. */
-  readonly refunds: readonly (Omit<RefundSum, "amount" | "oldestAt"> & {
-    amount: string;
-    oldest_at: number;
-  })[];
+  /** Rows of the queries of parts' modules, by the name of the query. */
+  readonly [name: string]: unknown;
+}
+
+const COUNTED = PART_MODULES.flatMap(({ counted }) => counted ?? []);
+
+/** Queries of the rows that modules of parts count. */
+export function countsOfParts(dialect: ListDialect): { readonly name: string; readonly sql: string }[] {
+  return COUNTED.flatMap(({ queries }) =>
+    Object.entries(queries).map(([name, query]) => ({ name, sql: query(dialect) })),
+  );
 }
 
 type UsedState = Exclude<PaymentState, "intent">;
@@ -74,15 +82,11 @@ export function toTotals(counted: CountedRows): StoreTotals {
   const callbacks = { pending: 0, sent: 0, dead: 0 };
   for (const { state, n } of counted.callbacks) callbacks[state] = n;
   const { oldestReadyAt, oldestCallbackAt, refundable } = counted;
-  const refunds = counted.refunds.map(({ amount, oldest_at: oldestAt, ...sum }) => ({
-    ...sum,
-    amount: BigInt(amount),
-    oldestAt,
-  }));
   const kept = paidCalls.dead - uncharged - refundable;
   return {
-    ...{ payments, byUse, calls, paidCalls, kept, uncharged, refunds, callbacks },
+    ...{ payments, byUse, calls, paidCalls, kept, uncharged, refunds: [], callbacks },
     ...(oldestReadyAt === null ? {} : { oldestReadyAt }),
     ...(oldestCallbackAt === null ? {} : { oldestCallbackAt }),
+    ...Object.assign({}, ...COUNTED.map(({ totals }) => totals(counted))),
   };
 }

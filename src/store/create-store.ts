@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { JobCall, JobCallEncoder } from "../core/job-call.ts";
 import type { Tracing } from "../core/tracing.ts";
+import type { AnyModule } from "./module.ts";
 import { type NewCall, toNewCall } from "./new-call.ts";
 import {
   type Committed,
@@ -14,7 +15,7 @@ import {
   type StoreMethods,
   type WriteName,
 } from "./operations.ts";
-import type { BatchListener, Store } from "./store.ts";
+import type { BatchListener, Contract, Store } from "./store.ts";
 
 /** Options of every store. */
 export interface StoreOptions {
@@ -74,6 +75,16 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     return pushed;
   }
 
+  /** Calls the listener of durable changes. */
+  function tell(committed: Committed): void {
+    try {
+      onCommitted?.(committed);
+    } catch (error) {
+      const operation = committed.operation === "step" ? committed.name : committed.operation;
+      logger?.error({ err: error, operation }, "a listener failed on a change that was committed");
+    }
+  }
+
   // Without async functions: an accept would make two more promises and wait for each.
   function write<Name extends WriteName>(
     name: Name,
@@ -83,13 +94,26 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     const pushed = tracing === undefined ? push(name, input) : traced(name, tracing, () => push(name, input));
     if (onCommitted === undefined) return pushed;
     return pushed.then((outcome) => {
-      try {
-        onCommitted({ operation: name, input: asked, outcome } as unknown as Committed);
-      } catch (error) {
-        logger?.error({ err: error, operation: name }, "a listener failed on a change that was committed");
-      }
+      tell({ operation: name, input: asked, outcome } as unknown as Committed);
       return outcome;
     });
+  }
+
+  /** Makes the methods of a part's module. */
+  function methodsOf({ steps = {}, lookups = {} }: AnyModule): object {
+    const reads = Object.keys(lookups).map((name) => [
+      name,
+      (...input: never) => dialect.read(name as ReadName, input),
+    ]);
+    const writes = Object.entries(steps).map(([name, step]) => [
+      name,
+      async (...input: never) => {
+        const outcome: unknown = await push(name as WriteName, input);
+        tell({ operation: "step", name, input, outcome, event: step?.event?.(outcome) });
+        return outcome;
+      },
+    ]);
+    return Object.fromEntries([...reads, ...writes]);
   }
 
   const methods = Object.fromEntries(
@@ -101,6 +125,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     ]),
   ) as unknown as StoreMethods;
 
+  const ofModules = new Map<Contract<unknown>, object>();
   let closed: Promise<void> | undefined;
   return {
     ...methods,
@@ -108,6 +133,11 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     acceptOnce: (call, delivery) => write("acceptOnce", [encode(call), delivery], [call, delivery]),
     beginPayment: (intent, call, ...limits) =>
       write("beginPayment", [intent, encode(call), ...limits], [intent, call, ...limits]),
+    of<Methods>(module: Contract<Methods>): Methods {
+      const known = ofModules.get(module) ?? methodsOf(module as AnyModule);
+      ofModules.set(module, known);
+      return known as Methods;
+    },
     onWork: (listener) => work.add(listener),
     isShared,
     sharedLeases,

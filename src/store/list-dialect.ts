@@ -14,6 +14,8 @@ export interface ListDialect {
   newestFirst(index: IndexColumns): string;
   /** SQL that joins each row before it with rows of a table. @param selected condition, order and limit */
   ofEach(table: string, selected: string): string;
+  /** SQL of the sum of a column with decimal digits, as text. */
+  sumOf(column: string): string;
   /** SQL condition: the bytes contain others. */
   contains(bytes: string, part: string): string;
 }

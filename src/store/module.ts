@@ -1,26 +1,36 @@
+import type { GatewayEvent } from "../core/events.ts";
+import type { CallState } from "./contract/call-lookup.ts";
 import type { ListDialect, Lookup } from "./list-dialect.ts";
 import type { Change, Reactions } from "./machine/changes.ts";
-import type { Input, Outcome, ReadName, WriteName } from "./operations.ts";
+import type { SoldPayment } from "./payment-row.ts";
 import type { RowKey, Rows } from "./rows.ts";
+import type { Contract, StoreTotals } from "./store.ts";
 
 /** Commit that a step is part of. */
 export interface Commit {
   readonly rows: Rows;
+  /** Finds the payment of a JobCall that the step named. */
+  payment(callId: number): SoldPayment | undefined;
   /** Tells the reactions of every module what the step changed. */
   note(change: Change): void;
   /** Checks whether a process holds a lock until the commit is durable. */
   isHeld(lock: string, owner: string, now: number): boolean;
 }
 
+type InputOf<Method> = Method extends (...input: infer Input) => Promise<unknown> ? Input : never;
+type OutcomeOf<Method> = Method extends (...input: never) => Promise<infer Outcome> ? Outcome : never;
+
 /** An operation that reads rows, decides, and writes rows. Every database runs the same decision. */
-export interface Step<Name extends WriteName> {
+export interface Step<Method> {
   /** Keys of the rows that the operation may read or write. */
-  keys?(...input: Input<Name>): readonly RowKey[];
-  /** JobCalls whose payments reactions to its changes read. */
-  callIds?(...input: Input<Name>): readonly number[];
+  keys?(...input: InputOf<Method>): readonly RowKey[];
+  /** JobCalls whose payments the step, or reactions to its changes, read. */
+  callIds?(...input: InputOf<Method>): readonly number[];
   /** Locks that the operation checks, with the process that must hold each. */
-  locks?(...input: Input<Name>): readonly { readonly name: string; readonly owner: string }[];
-  run(commit: Commit, now: number, ...input: Input<Name>): Outcome<Name>;
+  locks?(...input: InputOf<Method>): readonly { readonly name: string; readonly owner: string }[];
+  run(commit: Commit, now: number, ...input: InputOf<Method>): OutcomeOf<Method>;
+  /** Returns the event of an outcome that is durable; undefined if nobody watches for it. */
+  event?(outcome: OutcomeOf<Method>): GatewayEvent | undefined;
 }
 
 /** The database that a lookup queries. */
@@ -30,14 +40,69 @@ export interface Asked {
   now(): number | null;
 }
 
+/** Rows of another module, or of the core, that stay while a condition holds. */
+export interface KeptRows {
+  readonly table: string;
+  /** SQL condition. @param row name of the row in the query */
+  readonly while: (dialect: Pick<ListDialect, "schema">, row: string) => string;
+}
+
+/** SQL of a schema that differs between dialects. */
+export interface SchemaDialect extends Pick<ListDialect, "schema"> {
+  /** Type of whole numbers. */
+  readonly integer: string;
+  /** Type of a key that the database makes. */
+  readonly id: string;
+  /** Type of a key that the database makes, and never makes again once its row is deleted. */
+  readonly freshId: string;
+  /** Type of text that is ordered by its bytes. */
+  readonly bytewiseText: string;
+  /** End of a table. */
+  readonly plain: string;
+  /** End of a table whose few rows are found by their key alone. */
+  readonly small: string;
+  /** End of a table whose rows change, and are deleted soon. */
+  readonly churning: string;
+}
+
 /** Operations of one feature on its own tables, and its reactions to the changes of other features. */
-export interface StoreModule {
+export interface StoreModule<Methods> extends Contract<Methods> {
+  /** SQL that makes the tables of a part, and the name of one of them. */
+  readonly schema?: { readonly table: string; readonly sql: (dialect: SchemaDialect) => string };
+  /** Tables that every commit may read as a whole. */
+  readonly smallTables?: readonly RowKey["table"][];
+  readonly steps?: { readonly [Name in keyof Methods]?: Step<Methods[Name]> };
+  readonly lookups?: {
+    readonly [Name in keyof Methods]?: (
+      asked: Asked,
+      ...input: InputOf<Methods[Name]>
+    ) => Lookup<OutcomeOf<Methods[Name]>>;
+  };
+  /** Lookups that only operators ask for. */
+  readonly forOperator?: readonly (keyof Methods)[];
   /** Decides the further writes that a change causes in its commit. */
   readonly on?: Reactions;
   /** Rows that reactions to the end of a JobCall read. */
   readonly keysOfCall?: (callId: number) => readonly RowKey[];
-  readonly steps?: { readonly [Name in WriteName]?: Step<Name> };
-  readonly lookups?: {
-    readonly [Name in ReadName]?: (asked: Asked, ...input: Input<Name>) => Lookup<Outcome<Name>>;
+  /** Checks whether a dead letter can be retried. */
+  readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
+  readonly keeps?: readonly KeptRows[];
+  /** The row of a failed JobCall that its client sees: a table by `call_id`, its columns, and what they say. */
+  readonly shown?: {
+    readonly table: string;
+    readonly columns: string;
+    // biome-ignore lint/suspicious/noExplicitAny: the row has the columns above.
+    state(row: any): Partial<CallState>;
   };
+  /** Rows that the totals of the store count: queries by name, and the totals that their rows say. */
+  readonly counted?: {
+    readonly queries: { readonly [name: string]: (dialect: ListDialect) => string };
+    // biome-ignore lint/suspicious/noExplicitAny: the rows are those of the queries.
+    totals(rows: any): Partial<StoreTotals>;
+  };
+  /** SQL that changes a copy of an SQLite file. What was done since the copy was made is not known in it. */
+  readonly afterCopy?: string;
 }
+
+// biome-ignore lint/suspicious/noExplicitAny: a list of modules has operations of all types.
+export type AnyModule = StoreModule<any>;

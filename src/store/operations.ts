@@ -1,11 +1,13 @@
+import type { GatewayEvent } from "../core/events.ts";
 import type { JobCall } from "../core/job-call.ts";
 import type { NewCall } from "./new-call.ts";
+import { PART_OPERATIONS } from "./part-modules.ts";
 import type { Store } from "./store.ts";
 
 /** Methods of the Store that reach the database through a channel, in the same way for every dialect. */
 export type StoreMethods = Omit<
   Store,
-  "status" | "useUrl" | "close" | "onWork" | "isShared" | "sharedLeases"
+  "of" | "status" | "useUrl" | "close" | "onWork" | "isShared" | "sharedLeases"
 >;
 
 /** Operations by name. `probe` is the smallest write: it shows whether the store can write again. */
@@ -66,13 +68,7 @@ export const OPERATIONS = {
   findTransactions: { channel: "read" },
   listOpenTransactions: { channel: "read" },
 
-  listOpenRefunds: { channel: "read" },
-  holdRefund: { channel: "write" },
-  sendRefund: { channel: "write" },
-  endRefund: { channel: "write" },
-  decideRefund: { channel: "write" },
   listMovements: { channel: "read", isForOperator: true },
-  listRefunds: { channel: "read", isForOperator: true },
 
   useCallbackEndpoints: { channel: "write" },
   listDueCallbacks: { channel: "read" },
@@ -127,10 +123,13 @@ export function runsLast({ name }: Operation): boolean {
   return name === "claim" || name === "expireLeases";
 }
 
-/** Returns what the table says about an operation. */
+/** Returns how the store runs an operation. */
 export function kindOf(name: OperationName): OperationKind<never> {
-  return OPERATIONS[name];
+  return OPERATIONS[name] ?? PART_OPERATIONS.get(name);
 }
+
+/** Names of all operations, in one order in all threads. */
+export const OPERATION_NAMES = [...Object.keys(OPERATIONS), ...PART_OPERATIONS.keys()] as OperationName[];
 
 type NameIn<Channel extends "read" | "write"> = {
   [Name in OperationName]: (typeof OPERATIONS)[Name]["channel"] extends Channel ? Name : never;
@@ -139,13 +138,24 @@ export type ReadName = NameIn<"read">;
 export type WriteName = NameIn<"write">;
 
 /** A change that is durable: the method that made it, its arguments and its outcome. */
-export type Committed = {
-  [Name in WriteName]: {
-    readonly operation: Name;
-    readonly input: Parameters<Methods[Name]>;
-    readonly outcome: Outcome<Name>;
-  };
-}[WriteName];
+export type Committed =
+  | {
+      [Name in WriteName]: {
+        readonly operation: Name;
+        readonly input: Parameters<Methods[Name]>;
+        readonly outcome: Outcome<Name>;
+      };
+    }[WriteName]
+  | CommittedStep;
+
+/** A change that an operation of a part made. */
+interface CommittedStep {
+  readonly operation: "step";
+  readonly name: string;
+  readonly input: readonly unknown[];
+  readonly outcome: unknown;
+  readonly event: GatewayEvent | undefined;
+}
 
 /** The JobCall that an operation adds. */
 function newCallOf({ name, input }: Operation): NewCall | undefined {

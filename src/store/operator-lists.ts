@@ -1,7 +1,14 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentRecord } from "../core/payment.ts";
-import type { DeadLetterGroups } from "./contract/dead-letter-box.ts";
-import type { CallDetails, CallFilter, ListedCall, Page, PaymentFilter } from "./contract/operator-lists.ts";
+import type { DeadLetterBox, DeadLetterGroups } from "./contract/dead-letter-box.ts";
+import type {
+  CallDetails,
+  CallFilter,
+  ListedCall,
+  OperatorLists,
+  Page,
+  PaymentFilter,
+} from "./contract/operator-lists.ts";
 import { firstIds } from "./first-ids.ts";
 import type { Lookup, Query } from "./list-dialect.ts";
 import { type IdRange, ListQueries, type PartQueries } from "./list-queries.ts";
@@ -18,7 +25,7 @@ export const OPERATOR_LISTS = {
     findCallDetails: (asked, callId) => findCallDetails(new ListQueries(asked), callId),
     listDeadLetterGroups: (asked, limit) => listDeadLetterGroups(new ListQueries(asked), limit),
   },
-} satisfies StoreModule;
+} satisfies StoreModule<OperatorLists & DeadLetterBox>;
 
 function* listCalls(queries: ListQueries, filter: CallFilter): Lookup<Page<ListedCall>> {
   const range = yield* idRange(queries, "calls", filter);

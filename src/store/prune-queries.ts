@@ -1,4 +1,5 @@
 import type { PrunedKind, PruneOutcome } from "./contract/retention.ts";
+import { nobodyKeeps } from "./part-modules.ts";
 
 /** Entries that one step looks at. Deleting as many takes a few milliseconds. */
 const LOOKED_AT = 500;
@@ -33,7 +34,7 @@ export function selectForPruning(kind: PrunedKind, { schema, after, before, now 
       table: "results",
       begun: "enqueued_at",
       // Nobody gets the result of a job by use before its charge is decided.
-      isOld: `finished_at < ${before} AND NOT (state = 'failed' AND ${has("refunds")})
+      isOld: `finished_at < ${before}${nobodyKeeps("results", schema, "entry")}
         AND NOT (charge IS NOT NULL AND EXISTS (
           SELECT 1 FROM ${schema}payments AS payment WHERE payment.call_id = entry.call_id
              AND (payment.state IN ('settling', 'unresolved') OR payment.updated_at >= ${before})))`,
@@ -45,7 +46,7 @@ export function selectForPruning(kind: PrunedKind, { schema, after, before, now 
       isOld: `state IN ('settled', 'failed', 'released') AND updated_at < ${before}
         AND valid_before_secs < ${now} / 1000 - ${CLOCK_MARGIN_SECS}
         AND NOT ${has("watched_payments")} AND NOT ${has("job_calls")} AND NOT ${has("results")}
-        AND NOT ${has("finished_calls")} AND NOT ${has("refunds")}
+        AND NOT ${has("finished_calls")}${nobodyKeeps("payments", schema, "entry")}
         AND NOT (redeems_quote = 1 AND EXISTS (
           SELECT 1 FROM ${schema}quotes WHERE digest = entry.receipt AND expires_at > ${now}))`,
     },

@@ -9,7 +9,6 @@ import type { Intake } from "./contract/intake.ts";
 import type { OperatorLists } from "./contract/operator-lists.ts";
 import type { PaymentJournal } from "./contract/payment-journal.ts";
 import type { OfferLedger, QuoteLedger } from "./contract/price-ledgers.ts";
-import type { RefundLedger } from "./contract/refund-ledger.ts";
 import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
 import type { Retention } from "./contract/retention.ts";
 import type { TransactionJournal } from "./contract/transaction-journal.ts";
@@ -24,7 +23,7 @@ import type { WorkQueue } from "./contract/work-queue.ts";
  * Expected outcomes (a full queue, a payment that is known already) are values in the returned union; only a store that
  * does not work rejects.
  *
- * Each method but a few is an operation of operations.ts, which both dialects implement.
+ * Each method but a few is an operation of operations.ts, which both dialects implement. The modules of parts add further ones.
  */
 export interface Store
   extends Intake,
@@ -33,7 +32,6 @@ export interface Store
     RefusedPaymentLog,
     Locks,
     TransactionJournal,
-    RefundLedger,
     Books,
     CallbackLedger,
     WorkQueue,
@@ -45,6 +43,8 @@ export interface Store
     Retention,
     SecretKeeper,
     NonceLedger {
+  /** Returns the operations of a part's module. */
+  of<Methods>(module: Contract<Methods>): Methods;
   /** Present state of the store, from memory: no round trip. */
   status(): StoreStatus;
   /** Totals by state, pruned entries included, for operators and for checking that the journal balances. */
@@ -68,6 +68,12 @@ export interface StoreStatus {
   readonly pending: number;
   /** No room for another JobCall: `max_pending` is reached. */
   readonly full: boolean;
+}
+
+/** Operations that a module of a part adds to the store, as their callers see them. */
+export interface Contract<Methods> {
+  /** Only for the type. */
+  readonly methods?: Methods;
 }
 
 /** Another store, in this process or another one, owns the database file. */

@@ -5,6 +5,9 @@ import { ALL, LISTS, ROOT } from "./without.ts";
 
 /** Parts whose tests need another part. */
 const NEEDED: readonly string[] = [
+  // Their tests show what a refund makes them keep.
+  "books needs refunds",
+  "callbacks needs refunds",
   // The chain of its tests gets the contracts that dev ships.
   "permit2 needs dev",
   // The runner library, which these tests run, receives with Work.

@@ -1,4 +1,13 @@
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -58,6 +67,7 @@ const VITEST = "node_modules/vitest/vitest.mjs";
 function deleteParts(name: string, folder: string): void {
   for (const list of LISTS) {
     const path = join(folder, list);
+    if (!existsSync(path)) continue;
     writeFileSync(path, withoutLines(readFileSync(path, "utf8"), partsOf(name)));
   }
   const parts = name === ALL ? "parts" : `parts/${name}`;

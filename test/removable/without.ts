@@ -5,7 +5,12 @@ export const ROOT = join(import.meta.dirname, "../..");
 /** Name of the case without any part. */
 export const ALL = "all";
 /** Files whose lines name the parts: deleting a part deletes its line. */
-export const LISTS: readonly string[] = ["src/parts.ts", "src/commands/program.ts"];
+export const LISTS: readonly string[] = [
+  "src/parts.ts",
+  "src/stored-parts.ts",
+  "src/commands/program.ts",
+  "test/stored-parts.ts",
+];
 /** Libraries of parts. */
 const TOOLS: readonly string[] = ["outbound", "transactions"];
 

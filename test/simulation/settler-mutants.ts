@@ -3,8 +3,8 @@ import type { WorldMutant } from "./bundle-gateway.ts";
 const SENDER = "parts/transactions/sender.ts";
 const SENT = "parts/transactions/sent-transactions.ts";
 const BOOKS = "store/modules/books.ts";
-const REFUNDS = "store/modules/refunds.ts";
-const REFUND_RULES = "store/rules/refunds.ts";
+const REFUNDS = "parts/refunds/store/module.ts";
+const REFUND_RULES = "parts/refunds/store/rules.ts";
 
 /** Guards of the transactions that a gateway sends itself, of refunds and of the books. */
 export const SETTLER_MUTANTS: readonly WorldMutant[] = [
@@ -119,6 +119,6 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund is not booked",
     seed: 3,
-    ...{ file: BOOKS, from: 'if (refund.state !== "refunded"', to: 'if (refund.state !== "declined"' },
+    ...{ file: REFUNDS, from: 'end.state === "refunded") noteSent', to: 'end.state === "owed") noteSent' },
   },
 ];

@@ -1,7 +1,6 @@
 import { describe } from "vitest";
+import * as ofParts from "../stored-parts.ts";
 import { describeAdoptions } from "./contract/adoptions.ts";
-import { describeBooks } from "./contract/books.ts";
-import { describeCallbacks } from "./contract/callbacks.ts";
 import { describeCallerNonces } from "./contract/caller-nonces.ts";
 import { describeClosing } from "./contract/closing.ts";
 import { describeDeadLetters } from "./contract/dead-letters.ts";
@@ -15,7 +14,6 @@ import { describeOperatorLists } from "./contract/operator-lists.ts";
 import { describePayments } from "./contract/payments.ts";
 import { describePaymentsByUse } from "./contract/payments-by-use.ts";
 import { describeReceipts } from "./contract/receipts.ts";
-import { describeRefunds } from "./contract/refunds.ts";
 import { describeRefusedPayments } from "./contract/refused-payments.ts";
 import { describeRepeatedDeliveries } from "./contract/repeated-deliveries.ts";
 import { describeRetention } from "./contract/retention.ts";
@@ -32,15 +30,12 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     const given = givenStore(open);
     describeAdoptions(given);
     describeIntake(given);
-    describeBooks(given);
     describePayments(given);
     describePaymentsByUse(given);
     describeIdentifiers(given);
     describeCallerNonces(given);
     describeTransactions(given);
     describeLeases(given);
-    describeRefunds(given);
-    describeCallbacks(given);
     describeRefusedPayments(given);
     describeWorkListeners(given);
     describeDeadLetters(given);
@@ -55,5 +50,6 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeSecrets(given);
     describeRepeatedDeliveries(given);
     describeClosing(given);
+    for (const describeModule of Object.values(ofParts)) describeModule(given);
   });
 }

@@ -25,7 +25,7 @@ const STATUSES: Readonly<Record<Outcome, DeadLetterStatus>> = {
   retried: DeadLetterStatus.DONE,
   dropped: DeadLetterStatus.DONE,
   not_found: DeadLetterStatus.NOT_FOUND,
-  refund_begun: DeadLetterStatus.REFUND_BEGUN,
+  buyer_paid_back: DeadLetterStatus.REFUND_BEGUN,
 };
 
 export interface Changed {

@@ -21,10 +21,9 @@ import type {
   TailRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { version } from "../../node/version.ts";
-import { type DecimalsOf, decimalsIn, toRefund } from "../../operator/messages.ts";
+import { type DecimalsOf, decimalsIn } from "../../operator/messages.ts";
 import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { isCallId, notFound, readPage } from "../../operator/requests.ts";
-import type { Refund } from "../../store/contract/refund-ledger.ts";
 import { countActivity } from "./activity.ts";
 import { adoptPayment } from "./adoption.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
@@ -112,7 +111,6 @@ export class OperatorApi implements OperatorMethods {
   async getCall({ callId }: GetCallRequest) {
     const call = isCallId(callId) ? await this.#sources.store.findCallDetails(Number(callId)) : undefined;
     const payment = call?.origin === "webhook" ? undefined : await this.#findPayment(callId);
-    const refund = payment && (await this.#findRefund(callId));
     if (call === undefined) {
       if (payment === undefined) throw notFound("call", callId);
       throw new ConnectError(
@@ -121,14 +119,15 @@ export class OperatorApi implements OperatorMethods {
       );
     }
     const details = this.#additions.flatMap((one) => one.callDetails?.(call.callId) ?? []);
+    const added = await Promise.all(this.#additions.flatMap((one) => one.timeline?.(call.callId) ?? []));
+    const timeline = [...timelineOf(call, payment), ...added.flat()];
     return {
       call: toCall(call, this.#decimalsOf),
-      timeline: timelineOf(call, payment, refund).map((event) => toEvent(event, this.#decimalsOf)),
+      timeline: timeline.map((event) => toEvent(event, this.#decimalsOf)),
       metadata: call.head === undefined ? {} : decodeMetadata(call.head),
       ...(payment && {
         payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
       }),
-      ...(refund === undefined ? {} : { refund: toRefund(refund, this.#sources.configuration) }),
       ...Object.assign({}, ...(await Promise.all(details))),
     };
   }
@@ -253,11 +252,6 @@ export class OperatorApi implements OperatorMethods {
 
   tail({ history }: TailRequest, { signal }: HandlerContext) {
     return this.#tail.read(signal, () => this.#history.latest(history));
-  }
-
-  async #findRefund(callId: bigint): Promise<Refund | undefined> {
-    const [refund] = await this.#sources.store.listRefunds({ limit: 1, before: Number(callId) + 1 });
-    return refund?.callId === Number(callId) ? refund : undefined;
   }
 
   /** Reads the journal page of one entry that starts at the call ID. */

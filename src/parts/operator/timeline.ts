@@ -1,16 +1,10 @@
 import type { GatewayEvent, WhatHappened } from "../../core/events.ts";
 import { closingText, type PaymentRecord } from "../../core/payment.ts";
 import type { CallDetails } from "../../store/contract/operator-lists.ts";
-import type { Refund } from "../../store/contract/refund-ledger.ts";
 import type { EndedDelivery } from "../../store/rules/call-steps.ts";
-import { refundChange } from "../../store/rules/refunds.ts";
 
 /** Returns what happened to a JobCall and its payment, oldest first, in the words of the tail. */
-export function timelineOf(
-  call: CallDetails,
-  payment: PaymentRecord | undefined,
-  refund?: Refund | undefined,
-): GatewayEvent[] {
+export function timelineOf(call: CallDetails, payment: PaymentRecord | undefined): GatewayEvent[] {
   const { callId, state, steps, finishedAt } = call;
   const events: GatewayEvent[] = [];
   const add = (at: number, what: WhatHappened) => void events.push({ at, callId, what });
@@ -42,16 +36,7 @@ export function timelineOf(
   if (state === "done") add(finishedAt, { kind: "acked", resultBytes: call.resultBytes ?? 0 });
   if (isDead) add(finishedAt, { kind: "deadLettered", reason: deathReason(call.reason ?? "", steps.at(-1)) });
   if (state === "dropped") add(finishedAt, { kind: "dropped" });
-  if (refund !== undefined) addRefund(refund, add);
   return events;
-}
-
-function addRefund(refund: Refund, add: (at: number, what: WhatHappened) => void): void {
-  const { reason: _, transaction: _none, ...owed } = refund;
-  const { decision, ...undecided } = owed;
-  add(refund.createdAt, refundChange({ ...undecided, state: "owed" }));
-  if (decision?.as === "approved") add(decision.at, refundChange({ ...owed, state: "owed" }));
-  if (refund.state !== "owed") add(refund.updatedAt, refundChange(refund));
 }
 
 function addPayment(payment: PaymentRecord, add: (at: number, what: WhatHappened) => void): void {

@@ -1,11 +1,12 @@
 import type { ClientBase } from "pg";
+import { missingTables } from "../../store/part-modules.ts";
 import {
   missingMigrations,
   newestVersion,
   refuseNewer,
   refuseUnreleased,
 } from "../../store/schema-version.ts";
-import { MIGRATIONS } from "./schema/migrations.ts";
+import { MIGRATIONS, SCHEMA } from "./schema/migrations.ts";
 
 /** Key of the advisory lock that the migrating replica holds: "jobg" in ASCII. */
 const LOCK_KEY = 0x6a_6f_62_67;
@@ -20,7 +21,7 @@ const ANSWER_MS = STEP_MS + 2_000;
  */
 export async function migrate(client: ClientBase): Promise<void> {
   const newest = newestVersion(MIGRATIONS);
-  if ((await schemaVersion(client)) === newest) return;
+  if ((await schemaVersion(client)) === newest && (await missingModules(client)).length === 0) return;
   await client.query("BEGIN");
   try {
     await client.query(`SET LOCAL lock_timeout = ${STEP_MS}; SET LOCAL statement_timeout = ${STEP_MS}`);
@@ -33,6 +34,7 @@ export async function migrate(client: ClientBase): Promise<void> {
         INSERT INTO jobgate.schema_version VALUES (0);`);
     }
     for (const migration of missingMigrations(MIGRATIONS, version)) await runStep(client, migration);
+    for (const module of await missingModules(client)) await runStep(client, module);
     await client.query("UPDATE jobgate.schema_version SET version = $1", [newest]);
     await client.query("COMMIT");
   } catch (error) {
@@ -40,6 +42,13 @@ export async function migrate(client: ClientBase): Promise<void> {
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
+}
+
+async function missingModules(client: ClientBase): Promise<string[]> {
+  const { rows } = await client.query<{ tablename: string }>(
+    "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate'",
+  );
+  return missingTables(new Set(rows.map(({ tablename }) => tablename)), SCHEMA);
 }
 
 /** Runs one step, which may take longer than other queries. */

@@ -1,7 +1,7 @@
-import type { CountedRows } from "../../store/counted-rows.ts";
+import { type CountedRows, countsOfParts } from "../../store/counted-rows.ts";
 import { HOUR_MS } from "../../store/rules/payments.ts";
 import type { Revenue } from "../../store/store.ts";
-import { NOW, statement } from "./sql.ts";
+import { LIST_DIALECT, NOW, statement } from "./sql.ts";
 
 /** Counts of everything. One statement, and so one snapshot, in which the journal balances. */
 export const COUNT_ROWS = statement<{ counted: CountedRows }>(
@@ -34,10 +34,9 @@ export const COUNT_ROWS = statement<{ counted: CountedRows }>(
                       UNION ALL
                       SELECT FROM jobgate.results JOIN jobgate.payments USING (call_id)
                        WHERE results.state = 'failed' AND on_failure <> 'keep') AS t),
-     'refunds', (SELECT COALESCE(json_agg(t), '[]') FROM (
-                   SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at,
-                          sum(amount::numeric)::text AS amount
-                     FROM jobgate.refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4) AS t),
+     ${countsOfParts(LIST_DIALECT)
+       .map(({ name, sql }) => `'${name}', (SELECT COALESCE(json_agg(t), '[]') FROM (${sql}) AS t),`)
+       .join("\n     ")}
      'callbacks', (SELECT COALESCE(json_agg(t), '[]')
                      FROM (SELECT state, count(*) AS n FROM jobgate.callbacks GROUP BY state) AS t),
      'oldestCallbackAt', (SELECT min(at) FROM jobgate.callbacks WHERE state = 'pending'),

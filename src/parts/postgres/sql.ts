@@ -78,5 +78,6 @@ export const LIST_DIALECT: ListDialect = {
     [...keys.map(({ column }) => column), id].map((column) => `${column} DESC`).join(", "),
   ofEach: (table, selected) =>
     `CROSS JOIN LATERAL (SELECT * FROM jobgate.${table} WHERE ${selected}) AS ${table}`,
+  sumOf: (column) => `sum(${column}::numeric)::text`,
   contains: (bytes, part) => `position(${part}::bytea IN ${bytes}) > 0`,
 };

@@ -7,25 +7,23 @@ import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { PaymentRecord } from "../../core/payment.ts";
-import type { Refund } from "../../store/contract/refund-ledger.ts";
 import type { TransactionRecord } from "../../store/contract/transaction-journal.ts";
-import { isUnproven, UNPROVEN } from "../../store/rules/refunds.ts";
 import type { Store } from "../../store/store.ts";
 import type { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import type { NetworkSettler } from "../transactions/network-settler.ts";
 import { hashesOf } from "../transactions/sent-transactions.ts";
 import { NO_FUNDS, refundOutcome } from "./refund-outcome.ts";
+import type { Refund, RefundLedger } from "./store/ledger.ts";
+import { isUnproven, UNPROVEN } from "./store/rules.ts";
 
 interface Parts {
   readonly network: string;
   /** Account that refunds are sent from. */
   readonly account: string;
   readonly settler: NetworkSettler;
-  readonly store: Pick<
-    Store,
-    "listOpenRefunds" | "sendRefund" | "endRefund" | "holdRefund" | "findTransactions" | "listPayments"
-  >;
+  readonly ledger: RefundLedger;
+  readonly store: Pick<Store, "findTransactions" | "listPayments">;
   readonly evidence: Pick<ChainEvidence, "look" | "covers">;
   /** Tokens of the network. */
   readonly tokens: () => readonly Pick<AcceptedToken, "asset" | "confirmations" | "decimals">[];
@@ -83,13 +81,13 @@ export class NetworkRefunds implements BackgroundService {
   }
 
   async #round(): Promise<void> {
-    const { network, store } = this.#parts;
-    const sending = await store.listOpenRefunds(network, { state: "sending", limit: PAGE });
+    const { network, ledger } = this.#parts;
+    const sending = await ledger.listOpenRefunds(network, { state: "sending", limit: PAGE });
     const left = sending.length === 0 ? [] : await this.#finish(sending);
     const room = MAX_SENDING - left.length;
     if (room <= 0) return;
     // Each round starts where the last one ended, so refunds that wait do not hold up the others.
-    const owed = await store.listOpenRefunds(network, { state: "owed", limit: room, after: this.#lookedAt });
+    const owed = await ledger.listOpenRefunds(network, { state: "owed", limit: room, after: this.#lookedAt });
     this.#lookedAt = owed.length === room ? (owed.at(-1)?.callId ?? 0) : 0;
     if (owed.length > 0) await this.#send(owed, left);
   }
@@ -111,7 +109,7 @@ export class NetworkRefunds implements BackgroundService {
 
   /** @returns true if the refund is no longer being sent */
   async #conclude(refund: Refund, record: TransactionRecord, head: bigint): Promise<boolean> {
-    const { store, logger } = this.#parts;
+    const { ledger, logger } = this.#parts;
     if (record.state === "queued") return false;
     const hasFailed = record.state === "dropped" || record.state === "reverted";
     const end = refundOutcome({
@@ -125,7 +123,7 @@ export class NetworkRefunds implements BackgroundService {
     });
     if (end === undefined) return false;
     faultPoint("refund-before-end");
-    const ended = await store.endRefund(refund.callId, record.reference, end);
+    const ended = await ledger.endRefund(refund.callId, record.reference, end);
     if (ended?.state === "refunded") logger.info(this.#fields(ended), "refunded a failed job");
     if (ended?.state === "refund_failed")
       logger.error(this.#fields(ended), "a refund failed: see jobgate refunds list");
@@ -157,11 +155,11 @@ export class NetworkRefunds implements BackgroundService {
   }
 
   async #sendOne(refund: Refund): Promise<void> {
-    const { settler, store } = this.#parts;
+    const { settler, ledger } = this.#parts;
     const { callId, attempt, asset } = refund;
     faultPoint("refund-before-sending");
     const reference = `refund-${callId}-${attempt}`;
-    await store.sendRefund(callId, attempt, {
+    await ledger.sendRefund(callId, attempt, {
       network: settler.queue,
       reference,
       to: asset,
@@ -175,7 +173,7 @@ export class NetworkRefunds implements BackgroundService {
    * made. The operator can waive that proof. A payment that the chain does not show yet is checked again each round.
    */
   async #isDue(refund: Refund): Promise<boolean> {
-    const { evidence, store, logger } = this.#parts;
+    const { evidence, ledger, store, logger } = this.#parts;
     const { callId, decision } = refund;
     const isApproved = decision?.as === "approved";
     if (isApproved && decision.waivesProof === true) return true;
@@ -191,7 +189,7 @@ export class NetworkRefunds implements BackgroundService {
     const reason = `${UNPROVEN}${isOpen ? " yet" : ""}: ${found.reason}`;
     const isNews = !isOpen || !isUnproven(refund);
     if (isOpen && refund.reason === reason) return false;
-    if ((await store.holdRefund(callId, reason, { forOperator: !isOpen })) && isNews)
+    if ((await ledger.holdRefund(callId, reason, { forOperator: !isOpen })) && isNews)
       logger.error(
         { ...this.#fields(refund), reason },
         "a refund waits for the operator: see jobgate refunds list",
@@ -200,11 +198,11 @@ export class NetworkRefunds implements BackgroundService {
   }
 
   async #noteShort(refund: Refund): Promise<void> {
-    const { store, logger, account } = this.#parts;
+    const { ledger, logger, account } = this.#parts;
     if (!this.#short.has(refund.asset))
       logger.error({ ...this.#fields(refund), account }, "refunds wait: send tokens to the refund account");
     this.#short.add(refund.asset);
-    if (refund.reason !== NO_FUNDS) await store.holdRefund(refund.callId, NO_FUNDS, { forOperator: false });
+    if (refund.reason !== NO_FUNDS) await ledger.holdRefund(refund.callId, NO_FUNDS, { forOperator: false });
   }
 
   /** Finds the receipt of whichever of its bytes was mined, in a block that is part of the chain. */

@@ -1,29 +1,32 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import type { Config } from "../../config/config.ts";
+import { amountText } from "../../core/amounts.ts";
+import type { GatewayEvent } from "../../core/events.ts";
 import type {
   ApproveRefundRequest,
   DeclineRefundRequest,
   ListRefundsRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import { nameIn, REFUND_STATES, toRefund } from "../../operator/messages.ts";
-import type { OperatorMethods } from "../../operator/methods.ts";
+import { decimalsIn, nameIn, REFUND_STATES } from "../../operator/messages.ts";
+import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, notFound, readPage, readSignature } from "../../operator/requests.ts";
-import type { RefundDecision } from "../../store/contract/refund-ledger.ts";
-import type { Store } from "../../store/store.ts";
+import type { Refund, RefundDecision, RefundLedger } from "./store/ledger.ts";
+import { isUnproven, refundEvent } from "./store/rules.ts";
 
-/** The methods of the operator's service that are about refunds. */
-export function refundMethods(parts: {
-  readonly store: Pick<Store, "listRefunds" | "decideRefund">;
+/** Adds refunds to the operator's API. */
+export function refundOperation(parts: {
+  readonly ledger: Pick<RefundLedger, "listRefunds" | "decideRefund">;
   readonly configuration: () => Config;
   readonly logger: Logger;
-}): OperatorMethods {
-  const { store, logger, configuration } = parts;
+}): ApiAddition {
+  const { ledger, logger, configuration } = parts;
 
   async function decide(request: ApproveRefundRequest | DeclineRefundRequest, as: RefundDecision["as"]) {
     const { callId } = request;
     const decision = { as, ...readSignature(request) };
-    const found = isCallId(callId) ? await store.decideRefund(Number(callId), decision) : undefined;
+    const found = isCallId(callId) ? await ledger.decideRefund(Number(callId), decision) : undefined;
     if (found?.refund === undefined) throw notFound("refund", callId);
     const { kind, refund } = found;
     if (kind === "decided") {
@@ -35,16 +38,68 @@ export function refundMethods(parts: {
     throw new ConnectError(`Refund ${callId} is ${isDue}: it cannot be ${as}.`, Code.FailedPrecondition);
   }
 
-  return {
+  async function find(callId: number): Promise<Refund | undefined> {
+    const [refund] = await ledger.listRefunds({ limit: 1, before: callId + 1 });
+    return refund?.callId === callId ? refund : undefined;
+  }
+
+  const methods: OperatorMethods = {
     async listRefunds(request: ListRefundsRequest) {
       const state = nameIn(REFUND_STATES, request.state);
       if (state === undefined && request.state !== 0) throw invalid("state: expected a RefundState.");
       const { items, nextPageToken } = await readPage(request, async (range) => ({
-        items: await store.listRefunds({ state, ...range }),
+        items: await ledger.listRefunds({ state, ...range }),
       }));
       return { refunds: items.map((refund) => toRefund(refund, configuration)), nextPageToken };
     },
     approveRefund: (request) => decide(request, "approved"),
     declineRefund: (request) => decide(request, "declined"),
   };
+  return {
+    methods,
+    async callDetails(callId) {
+      const refund = await find(callId);
+      return refund === undefined ? {} : { refund: toRefund(refund, configuration) };
+    },
+    async timeline(callId) {
+      const refund = await find(callId);
+      return refund === undefined ? [] : historyOf(refund);
+    },
+  };
+}
+
+/** Returns what is known of the past of a refund, in the words of the tail. */
+function historyOf(refund: Refund): GatewayEvent[] {
+  const owed = { ...refund, state: "owed", reason: undefined, transaction: undefined } as const;
+  const { decision, state, createdAt } = refund;
+  return [
+    refundEvent({ ...owed, decision: undefined }, createdAt),
+    ...(decision?.as === "approved" ? [refundEvent(owed, decision.at)] : []),
+    ...(state === "owed" ? [] : [refundEvent(refund)]),
+  ];
+}
+
+/** Why a refund waits while the configuration has no account for refunds. */
+const NO_ACCOUNT = "the configuration has no account for refunds";
+
+/** Makes the message of a refund, whose reason is also why it is not sent at the configuration in use. */
+function toRefund(refund: Refund, configuration: () => Pick<Config, "x402">) {
+  const { network, asset, symbol, amount, payer, attempt, state, decision, transaction = "" } = refund;
+  const asks = state === "owed" && (!refund.isApproved || isUnproven(refund));
+  const isDue = (state === "owed" && !asks) || state === "sending";
+  const reason = isDue && !configuration().x402?.paysBack ? NO_ACCOUNT : (refund.reason ?? "");
+  return {
+    ...{ network, asset, symbol, amount, payer, attempt, reason, transaction },
+    callId: BigInt(refund.callId),
+    state: REFUND_STATES[state],
+    asks,
+    amountText: amountText(amount, symbol, decimalsIn(configuration)(refund)),
+    createdAt: timestampFromMs(refund.createdAt),
+    updatedAt: timestampFromMs(refund.updatedAt),
+    ...(decision === undefined ? {} : { decision: toDecision(decision) }),
+  };
+}
+
+function toDecision({ as, by, note, at }: NonNullable<Refund["decision"]>) {
+  return { approved: as === "approved", by, note, at: timestampFromMs(at) };
 }

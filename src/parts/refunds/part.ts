@@ -3,6 +3,7 @@ import type { OperatorAddition } from "../../operator/methods.ts";
 import type { Part } from "../../part.ts";
 import type { Store } from "../../store/store.ts";
 import { refundsTable } from "./config.ts";
+import { REFUNDS } from "./store/module.ts";
 
 /** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
 export const part: Part = {
@@ -15,8 +16,8 @@ export const part: Part = {
       const { store, logger, telemetry } = host;
       const operator: OperatorAddition = {
         async loadApi() {
-          const { refundMethods } = await import("./operator.ts");
-          return { methods: refundMethods({ store, logger, configuration: () => host.config }) };
+          const { refundOperation } = await import("./operator.ts");
+          return refundOperation({ ledger: store.of(REFUNDS), logger, configuration: () => host.config });
         },
       };
       if (config === undefined || sending === undefined) {

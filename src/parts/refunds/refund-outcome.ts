@@ -1,7 +1,7 @@
-import type { Refund, RefundEnd } from "../../store/contract/refund-ledger.ts";
 import type { TransactionRecord } from "../../store/contract/transaction-journal.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import type { Receipt } from "../transactions/chain.ts";
+import type { Refund, RefundEnd } from "./store/ledger.ts";
 
 /** Facts about the transaction of a refund that is being sent. */
 export interface RefundFacts {

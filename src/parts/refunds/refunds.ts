@@ -12,6 +12,7 @@ import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
 import type { RefundsConfig } from "./config.ts";
 import { NetworkRefunds } from "./network-refunds.ts";
+import { REFUNDS } from "./store/module.ts";
 
 /** Longest time of one RPC call. */
 const RPC_TIMEOUT_MS = 5_000;
@@ -118,6 +119,7 @@ export class Refunds implements BackgroundService {
       network,
       account: this.#account.address,
       settler,
+      ledger: store.of(REFUNDS),
       store,
       evidence: this.#evidence,
       tokens: () => this.#tokens.filter((token) => token.network === network),

@@ -1,6 +1,11 @@
 import type { JobKey } from "../../core/job-call.ts";
-import type { CallerNonce, MovedElsewhere, PaymentKey, PaymentState } from "../../core/payment.ts";
-import type { Refund } from "./refund-ledger.ts";
+import type {
+  CallerNonce,
+  MovedElsewhere,
+  PaymentKey,
+  PaymentState,
+  RefundState,
+} from "../../core/payment.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
 /** State of paid calls, for the clients who paid. */
@@ -57,7 +62,15 @@ export interface CallState {
   /** Why it `failed`: the runner's text, or `max_attempts`. */
   readonly reason?: string;
   /** Only while it has `failed`, and unless the seller keeps the money without being asked. */
-  readonly refund?: Pick<Refund, "state" | "isApproved" | "amount" | "symbol" | "transaction" | "reason">;
+  readonly refund?: {
+    readonly state: RefundState;
+    /** Nobody has to be asked, or the operator approved. */
+    readonly isApproved: boolean;
+    readonly amount: string;
+    readonly symbol: string;
+    readonly transaction?: string;
+    readonly reason?: string;
+  };
   /** Only of a call that is paid by use. */
   readonly charge?: CallCharge;
   /** Unix milliseconds. */

@@ -6,8 +6,8 @@ export interface DeadLetterBox {
   listDeadLetterGroups(limit: number): Promise<DeadLetterGroups>;
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
   /**
-   * Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. Cancels its
-   * refund in the same write, or refuses: see {@link "../rules/refunds.ts".canRetry}.
+   * Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. Refuses if its
+   * buyer may be paid back: he would have both.
    */
   retryDeadLetter(callId: number): Promise<RetryDeadLetterOutcome>;
   /** Deletes a dead letter. A paid call's journal entry stays and says that it failed. */
@@ -38,8 +38,8 @@ export interface DeadLetterGroups {
   readonly totalDeadLetters: number;
 }
 
-/** `refund_begun`: its buyer is or may be paid back. */
-export type RetryDeadLetterOutcome = "retried" | "not_found" | "refund_begun";
+/** `buyer_paid_back`: its buyer is or may be paid back. */
+export type RetryDeadLetterOutcome = "retried" | "not_found" | "buyer_paid_back";
 
 export interface DeadLetter {
   readonly callId: number;

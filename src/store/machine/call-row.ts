@@ -2,7 +2,8 @@ import type { JobResult } from "../contract/work-queue.ts";
 import { type CallStep, LEASE_EXPIRED, withStep } from "../rules/call-steps.ts";
 import type { ChargeColumns } from "../rules/charges.ts";
 import { type AttemptColumns, isUsedUp, type LeaseColumns, usedUpReason } from "../rules/leases.ts";
-import type { DeadCall, EndedCall } from "./changes.ts";
+import type { EndedCall } from "./announcements.ts";
+import type { DeadCall } from "./changes.ts";
 
 /** Columns of a JobCall on which its ack depends. */
 export interface LeasedRow extends EndedCall, LeaseColumns {

@@ -1,18 +1,7 @@
-import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { SoldPayment } from "../payment-row.ts";
-import type { RefundRow } from "../refund-row.ts";
 import type { RowKey, Rows, Table, ValuesOf } from "../rows.ts";
-import type { StoredTransaction } from "../transaction-row.ts";
+import type { Announcement, EndedCall } from "./announcements.ts";
 import type { PaymentEvent } from "./payments.ts";
-
-/** Columns of a JobCall that ended. */
-export interface EndedCall {
-  readonly call_id: number;
-  readonly origin: JobCallOrigin;
-  readonly job_id: string;
-  readonly service_id: string;
-  readonly attempts: number;
-}
 
 /** Columns of a dead letter. */
 export interface DeadCall extends EndedCall {
@@ -36,16 +25,26 @@ export type Change =
   | { readonly kind: "deadLettered"; readonly call: EndedCall; readonly reason: string; readonly at: number }
   /** A dead letter is in the queue again. */
   | { readonly kind: "revived"; readonly callId: number }
-  /** A refund's state became another one; `from` is undefined for a new refund. */
-  | {
-      readonly kind: "refundChanged";
-      readonly from: RefundRow["state"] | undefined;
-      readonly refund: RefundRow;
-      /** Account that sent the transaction of the refund, once it moved the money. */
-      readonly account: string | null;
-    }
-  /** A transaction that was sent is in a block. */
-  | { readonly kind: "transactionMined"; readonly transaction: StoredTransaction };
+  /** Money left an account of the seller. */
+  | { readonly kind: "moneySent"; readonly sent: SentMoney }
+  /** Something happened that operators, and a buyer, may be called back about. */
+  | { readonly kind: "announced"; readonly announcement: Announcement };
+
+/** A transaction of the seller that moved money, as the books show it. */
+export interface SentMoney {
+  /** Kind of the movement. */
+  readonly as: string;
+  readonly at: number;
+  /** Payment that the money was sent for; undefined for a fee in the network's own coin. */
+  readonly payment: SoldPayment | undefined;
+  readonly network: string;
+  /** Base units. */
+  readonly amount: string;
+  readonly account: string | null;
+  readonly counterparty: string | null;
+  readonly transaction_hash: string | null;
+  readonly block_number: string | null;
+}
 
 /** Settled amount that is added to the sum of its hour. */
 export interface Revenue {

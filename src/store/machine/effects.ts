@@ -4,15 +4,8 @@ import { sumsByHour } from "../modules/books.ts";
 import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
-import {
-  type Change,
-  type DeadCall,
-  type Effect,
-  type EndedCall,
-  type Known,
-  paymentOf,
-  type Revenue,
-} from "./changes.ts";
+import type { EndedCall } from "./announcements.ts";
+import { type Change, type DeadCall, type Effect, type Known, paymentOf, type Revenue } from "./changes.ts";
 import { decidedCharge } from "./metered.ts";
 import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
 

@@ -9,13 +9,12 @@ import type {
   ReleaseOptions,
   RetryRequest,
 } from "../contract/work-queue.ts";
-import { refundOf } from "../modules/refunds.ts";
+import { canRetry } from "../modules/modules.ts";
 import type { Capacity } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
 import { LEASE_EXPIRED, STREAM_ENDED, withStep } from "../rules/call-steps.ts";
 import { AUTHORIZATION_ENDED, chargeAtEnd, chargedUnits } from "../rules/charges.ts";
 import { afterRelease, afterRetry, type GivenBack, leaseOutcome } from "../rules/leases.ts";
-import { canRetry } from "../rules/refunds.ts";
 import {
   type CallRow,
   type CallRows,
@@ -91,7 +90,7 @@ export class LeaseSteps
   retryDeadLetter(now: number, callId: number): Outcome<"retryDeadLetter"> {
     const row = this.#rows.find(callId);
     if (row?.state !== "dead") return "not_found";
-    if (!canRetry(refundOf(callId, this.#effects.rows))) return "refund_begun";
+    if (!canRetry(callId, this.#effects.rows)) return "buyer_paid_back";
     const { attempts: forgiven, dead_at, dead_reason } = row;
     const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
     const history = withStep(row.history, step);

@@ -1,4 +1,4 @@
-import type { AdoptedPayment } from "../contract/adoption-ledger.ts";
+import type { AdoptedPayment, AdoptionLedger } from "../contract/adoption-ledger.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { keyIn, type Table } from "../rows.ts";
@@ -53,4 +53,4 @@ export const ADOPTED_PAYMENTS = {
       }));
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<AdoptionLedger>;

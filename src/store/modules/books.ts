@@ -1,4 +1,4 @@
-import type { Movement, MovementKind } from "../contract/books.ts";
+import type { Books, Movement, MovementKind } from "../contract/books.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import { add, type Effect, type Reactions, type Revenue } from "../machine/changes.ts";
 import type { StoreModule } from "../module.ts";
@@ -34,28 +34,9 @@ const REACTIONS: Reactions = {
     return [moved({ ...saleOf(payment), at, kind: "correction", amount: `-${payment.amount}` })];
   },
 
-  refundChanged({ refund, account }, known) {
-    const payment = known.payment(refund.call_id);
-    if (refund.state !== "refunded" || payment === undefined) return [];
-    const { updated_at: at, network, asset, symbol, payer, hash, block_number } = refund;
-    const sent = {
-      account,
-      counterparty: payer,
-      transaction_hash: hash,
-      block_number,
-    };
-    const token = { network, asset, symbol };
-    return [
-      moved({ ...saleOf(payment), ...token, ...sent, at, kind: "refund", amount: `-${refund.amount}` }),
-    ];
-  },
-
-  transactionMined({ transaction }) {
-    const { fee, finished_at, account, mined_hash: transaction_hash, block_number } = transaction;
-    if (fee === null || finished_at === null) return [];
-    const network = transaction.network.replace("/refunds", "");
-    const mined = { network, decimals: COIN_DECIMALS, account, transaction_hash, block_number };
-    return [moved({ ...NO_SALE, ...mined, at: finished_at, kind: "network_fee", amount: `-${fee}` })];
+  moneySent({ sent: { as, payment, amount, ...sent } }) {
+    const of = payment === undefined ? OF_NO_SALE : saleOf(payment);
+    return [moved({ ...of, ...sent, kind: as as MovementKind, amount: `-${amount}` })];
   },
 };
 
@@ -71,19 +52,19 @@ export const BOOKS = {
       return ((yield { name: "list_movements", sql, values }) as MovementRow[]).map(toMovement);
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<Books>;
 
 function moved(row: NewMovementRow & { readonly kind: MovementKind }): Effect {
   return add(TABLE, row);
 }
 
-const NO_SALE = {
+const OF_NO_SALE = {
   call_id: null,
   service_id: null,
   job_index: null,
   asset: null,
   symbol: null,
-  counterparty: null,
+  decimals: COIN_DECIMALS,
   price: null,
   rate: null,
 } as const satisfies Partial<NewMovementRow>;

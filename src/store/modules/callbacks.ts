@@ -7,19 +7,23 @@ import {
   type EndpointRow,
   toCallback,
 } from "../callback-row.ts";
-import { CALLBACK_KEPT_MS, CALLBACK_TRIED_MS, type Callback } from "../contract/callback-ledger.ts";
+import {
+  CALLBACK_KEPT_MS,
+  CALLBACK_TRIED_MS,
+  type Callback,
+  type CallbackLedger,
+} from "../contract/callback-ledger.ts";
 import { type ListDialect, type Lookup, parameters } from "../list-dialect.ts";
 import {
-  add,
-  type Effect,
+  type Announcement,
+  callEnded,
+  callOf,
+  describeCall,
   type EndedCall,
-  type Known,
-  paymentOf,
-  type Reactions,
-} from "../machine/changes.ts";
+} from "../machine/announcements.ts";
+import { add, type Effect, type Known, paymentOf, type Reactions } from "../machine/changes.ts";
 import type { StoreModule } from "../module.ts";
 import type { SoldPayment } from "../payment-row.ts";
-import type { RefundRow } from "../refund-row.ts";
 import { endedRows, keyIn, type Table } from "../rows.ts";
 import { afterAttempt, retriedNow, toEndpointRow } from "../rules/callbacks.ts";
 import { transactionOf } from "./books.ts";
@@ -31,7 +35,7 @@ const TABLE: Table<CallbackRow, "id"> = {
 };
 
 /** The operator's URLs. */
-export const ENDPOINTS: Table<EndpointRow, "url"> = {
+const ENDPOINTS: Table<EndpointRow, "url"> = {
   name: "callback_endpoints",
   key: ["url"],
   columns: ENDPOINT_COLUMNS,
@@ -48,7 +52,7 @@ const REACTIONS: Reactions = {
       ...(state === "unresolved" ? event("payment.unresolved", { reason }) : []),
       // A call that is paid by use ends for its client once it ran and its charge is certain.
       ...(payment.ceiling !== null && isCertain(payment) && known.hasSucceeded(payment.call_id)
-        ? called(ended(ofPayment(payment), statusOf(payment), at, payment.callback_url), known)
+        ? called(callEnded(callOf(payment), statusOf(payment), at, payment.callback_url), known)
         : []),
     ];
   },
@@ -57,38 +61,18 @@ const REACTIONS: Reactions = {
     const payment = charge === null ? undefined : paymentOf(call, known);
     if (payment !== undefined && !isCertain(payment)) return [];
     const status = payment === undefined ? "succeeded" : statusOf(payment);
-    return called(ended(call, status, at, buyersUrlOf(call, known)), known);
+    return called(callEnded(call, status, at, buyersUrlOf(call, known)), known);
   },
 
   deadLettered({ call, reason, at }, known) {
-    const data = () => ({ ...callOf(call), attempts: call.attempts, reason });
+    const data = () => ({ ...describeCall(call), attempts: call.attempts, reason });
     return [
       ...called({ event: "dead_letter", at, data, buyersUrl: null }, known),
-      ...called(ended(call, "failed", at, buyersUrlOf(call, known)), known),
+      ...called(callEnded(call, "failed", at, buyersUrlOf(call, known)), known),
     ];
   },
 
-  refundChanged({ from, refund }, known) {
-    const { state, updated_at: at, hash: transaction, reason } = refund;
-    if (state === "owed" && (from === undefined || from === "cancelled")) {
-      const data = () => ({ ...refundOf(refund), waits_for_approval: refund.is_approved === 0 });
-      return called({ event: "refund.owed", at, data, buyersUrl: null }, known);
-    }
-    const payment = known.payment(refund.call_id);
-    if (payment === undefined || (state !== "refunded" && state !== "refund_failed")) return [];
-    const buyersUrl = payment.callback_url;
-    const { call_id, ...money } = refundOf(refund);
-    const data = () => ({
-      ...{ call_id, origin: "x402", ...money },
-      ...{ transaction: transaction ?? undefined, reason: reason ?? undefined },
-    });
-    return state === "refunded"
-      ? [
-          ...called(ended(ofPayment(payment), "refunded", at, buyersUrl), known),
-          ...called({ event: "refund.sent", at, data, buyersUrl }, known),
-        ]
-      : called({ event: "refund.failed", at, data, buyersUrl }, known);
-  },
+  announced: ({ announcement }, known) => called(announcement, known),
 };
 
 const ENDED = endedRows(TABLE.name, "ended_at", 200);
@@ -100,6 +84,7 @@ const keyOf = (id: number) => [keyIn(TABLE, { id })];
 /** Callbacks to operators and buyers. */
 export const CALLBACKS = {
   on: REACTIONS,
+  smallTables: [ENDPOINTS],
 
   steps: {
     useCallbackEndpoints: {
@@ -166,7 +151,7 @@ export const CALLBACKS = {
       return ((yield { sql, values }) as CallbackRow[]).map(toCallback);
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<CallbackLedger>;
 
 /** Jumps from one host to the next, however many callbacks each has. */
 function selectDue(
@@ -188,18 +173,8 @@ function selectDue(
      ORDER BY callbacks.host, callbacks.due_at, callbacks.id`;
 }
 
-/** Event that operators, and the buyer of the payment, may be called back about. */
-interface Happened {
-  readonly event: CallbackEvent;
-  readonly at: number;
-  /** Describes the event, if anyone is called back. */
-  readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };
-  /** URL of the buyer who is called back about the event. */
-  readonly buyersUrl: string | null;
-}
-
 /** Makes a callback for each URL that wants an event. */
-function called({ event, at, data, buyersUrl }: Happened, known: Known): Effect[] {
+function called({ event, at, data, buyersUrl, forBuyer }: Announcement, known: Known): Effect[] {
   const endpoints = known.rows.all(ENDPOINTS).filter(({ events }) => events.includes(` ${event} `));
   if (endpoints.length === 0 && buyersUrl === null) return [];
   const described = data();
@@ -211,33 +186,12 @@ function called({ event, at, data, buyersUrl }: Happened, known: Known): Effect[
   };
   const callbacks = endpoints.map(({ url, host }) => callback(url, host, 0, described));
   if (buyersUrl === null) return callbacks;
-  // A buyer does not see why a refund failed: only the operator can do something about it.
-  const shown = event === "refund.failed" ? { ...described, reason: undefined } : described;
+  const shown = forBuyer === undefined ? described : forBuyer(described);
   return [...callbacks, callback(buyersUrl, new URL(buyersUrl).host, 1, shown)];
-}
-
-type Status = "succeeded" | "failed" | "refunded";
-
-function ended(
-  call: Omit<EndedCall, "attempts">,
-  status: Status,
-  at: number,
-  buyersUrl: string | null,
-): Happened {
-  return { event: "call.finished", at, data: () => ({ ...callOf(call), status }), buyersUrl };
 }
 
 function buyersUrlOf({ call_id, origin }: EndedCall, known: Known): string | null {
   return origin === "x402" ? known.buyersUrl(call_id) : null;
-}
-
-function callOf({ call_id, origin, service_id, job_id }: Omit<EndedCall, "attempts">) {
-  // Their digits are more than a number can keep.
-  return { call_id, origin, service_id: BigInt(service_id), job_id: BigInt(job_id) };
-}
-
-function ofPayment({ call_id, service_id, job_index }: SoldPayment): Omit<EndedCall, "attempts"> {
-  return { call_id, origin: "x402", service_id, job_id: String(job_index) };
 }
 
 function soldAs({ call_id, service_id, job_index, network, asset, symbol, amount, payer }: SoldPayment) {
@@ -253,16 +207,12 @@ function soldAs({ call_id, service_id, job_index, network, asset, symbol, amount
   };
 }
 
-function refundOf({ call_id, network, asset, symbol, amount, payer }: RefundRow) {
-  return { call_id, network, asset, symbol, amount, payer };
-}
-
 /** Returns true once nothing more is to be charged. */
 function isCertain({ state }: SoldPayment): boolean {
   return state === "settled" || state === "failed" || state === "released";
 }
 
 /** Status that the buyer of a JobCall by use is told once its charge is decided. If the charge failed, the JobCall failed. */
-function statusOf({ state }: SoldPayment): Status {
+function statusOf({ state }: SoldPayment): "failed" | "succeeded" {
   return state === "failed" ? "failed" : "succeeded";
 }

@@ -1,4 +1,6 @@
 import type { CallerNonce } from "../../core/payment.ts";
+import type { NonceLedger } from "../contract/call-lookup.ts";
+import type { PaymentJournal } from "../contract/payment-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { endedRows, keyIn, type Rows, type Table } from "../rows.ts";
@@ -46,7 +48,7 @@ export const CALLER_NONCES = {
       return (yield { name: "find_used_nonce", sql, values }).length > 0;
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<PaymentJournal & NonceLedger>;
 
 export function isNonceUsed(rows: Rows, nonce: CallerNonce, now: number): boolean {
   const known = rows.find(TABLE, keyOf(nonce));

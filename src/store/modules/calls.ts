@@ -2,12 +2,13 @@ import {
   type DeadLetterRow,
   PAYMENT_OF_CALL,
   type PaidCallRow,
+  shownRows,
   toCallState,
   toDeadLetter,
 } from "../call-row.ts";
-import type { CallState } from "../contract/call-lookup.ts";
-import type { DeadLetter } from "../contract/dead-letter-box.ts";
-import type { JobResult } from "../contract/work-queue.ts";
+import type { CallLookup, CallState } from "../contract/call-lookup.ts";
+import type { DeadLetter, DeadLetterBox } from "../contract/dead-letter-box.ts";
+import type { JobResult, WorkQueue } from "../contract/work-queue.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { JUST_DUE_MS } from "../rules/leases.ts";
@@ -41,19 +42,19 @@ export const CALLS = {
       const { values, add } = parameters(dialect);
       const { schema } = dialect;
       const [id, time] = [add(callId), dialect.now(add(now()))];
-      const refund = `LEFT JOIN ${schema}refunds ON refunds.call_id = payments.call_id WHERE payments.call_id = ${id}`;
+      const ofCall = `${shownRows(schema)} WHERE payments.call_id = ${id}`;
       const sql = `
         SELECT ${KEY_OF_PAYMENT}, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
                dead_reason AS reason, enqueued_at, dead_at AS finished_at, ${PAYMENT_OF_CALL}, ${time} AS now
-          FROM ${schema}payments JOIN ${schema}job_calls ON job_calls.call_id = payments.call_id ${refund}
+          FROM ${schema}payments JOIN ${schema}job_calls ON job_calls.call_id = payments.call_id ${ofCall}
          UNION ALL
         SELECT ${KEY_OF_PAYMENT}, results.state, NULL, results.attempt, NULL, NULL,
                results.reason, enqueued_at, finished_at, ${PAYMENT_OF_CALL}, ${time}
-          FROM ${schema}payments JOIN ${schema}results ON results.call_id = payments.call_id ${refund}
+          FROM ${schema}payments JOIN ${schema}results ON results.call_id = payments.call_id ${ofCall}
          UNION ALL
         SELECT ${KEY_OF_PAYMENT}, 'expired', NULL, 0, NULL, NULL,
                NULL, payments.created_at, NULL, ${PAYMENT_OF_CALL}, ${time}
-          FROM ${schema}payments ${refund} AND payments.state IN ('settled', 'released')
+          FROM ${schema}payments ${ofCall} AND payments.state IN ('settled', 'released')
            AND NOT EXISTS (SELECT 1 FROM ${schema}job_calls WHERE call_id = ${id})
            AND NOT EXISTS (SELECT 1 FROM ${schema}results WHERE call_id = ${id})
          LIMIT 1`;
@@ -87,4 +88,4 @@ export const CALLS = {
       return row && { ...toDeadLetter(row), encoded: row.encoded };
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<WorkQueue & CallLookup & DeadLetterBox>;

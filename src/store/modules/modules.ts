@@ -1,17 +1,18 @@
+import { distinct } from "../../core/objects.ts";
 import type { Lookup } from "../list-dialect.ts";
 import { METERED } from "../machine/metered.ts";
-import type { Asked, Commit, StoreModule } from "../module.ts";
+import type { AnyModule, Asked, Commit } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
-import type { RowKey } from "../rows.ts";
+import { PART_MODULES } from "../part-modules.ts";
+import type { RowKey, Rows } from "../rows.ts";
 import { ADOPTED_PAYMENTS } from "./adopted-payments.ts";
 import { BOOKS } from "./books.ts";
-import { CALLBACKS, ENDPOINTS } from "./callbacks.ts";
+import { CALLBACKS } from "./callbacks.ts";
 import { CALLER_NONCES } from "./caller-nonces.ts";
 import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
 import { PAYMENTS } from "./payments.ts";
 import { QUOTES } from "./quotes.ts";
-import { REFUNDS } from "./refunds.ts";
 import { REFUSED_PAYMENTS } from "./refused-payments.ts";
 import { SECRETS } from "./secrets.ts";
 import { TRANSACTIONS } from "./transactions.ts";
@@ -24,9 +25,8 @@ const STEPS = {
   ...ADOPTED_PAYMENTS.steps,
   ...REFUSED_PAYMENTS.steps,
   ...TRANSACTIONS.steps,
-  ...REFUNDS.steps,
   ...CALLBACKS.steps,
-} satisfies StoreModule["steps"];
+};
 
 const LOOKUPS = {
   ...CALLS.lookups,
@@ -39,9 +39,8 @@ const LOOKUPS = {
   ...ADOPTED_PAYMENTS.lookups,
   ...REFUSED_PAYMENTS.lookups,
   ...TRANSACTIONS.lookups,
-  ...REFUNDS.lookups,
   ...CALLBACKS.lookups,
-} satisfies StoreModule["lookups"];
+};
 
 export type StepName = keyof typeof STEPS;
 export type LookupName = keyof typeof LOOKUPS;
@@ -56,14 +55,31 @@ export interface AnyStep {
 type AnyLookup = (asked: Asked, ...input: readonly unknown[]) => Lookup<unknown>;
 
 /** Operations of modules that write. */
-export const MODULE_STEPS = Object.entries(STEPS) as unknown as readonly [StepName, AnyStep][];
+export const MODULE_STEPS = operationsOf<StepName, AnyStep>("steps", STEPS);
 /** Operations of modules that read. */
-export const MODULE_LOOKUPS = Object.entries(LOOKUPS) as unknown as readonly [LookupName, AnyLookup][];
+export const MODULE_LOOKUPS = operationsOf<LookupName, AnyLookup>("lookups", LOOKUPS);
 
-const MODULES: readonly StoreModule[] = [{ on: METERED }, REFUNDS, BOOKS, CALLBACKS];
+/** @throws Error when two modules have an operation of one name */
+function operationsOf<Name, Operation>(
+  of: "steps" | "lookups",
+  ofCore: object,
+): readonly [Name, Operation][] {
+  const ofParts = PART_MODULES.flatMap((module) => Object.entries(module[of] ?? {}));
+  const all = [...distinct("operation of the store", [...Object.entries(ofCore), ...ofParts])];
+  return all as unknown as readonly [Name, Operation][];
+}
+
+const MODULES: readonly AnyModule[] = [
+  { on: METERED },
+  BOOKS as AnyModule,
+  CALLBACKS as AnyModule,
+  ...PART_MODULES,
+];
 
 /** Tables that every commit may read as a whole. */
-export const SMALL_TABLES: readonly RowKey["table"][] = [ENDPOINTS];
+export const SMALL_TABLES: readonly RowKey["table"][] = MODULES.flatMap(
+  ({ smallTables = [] }) => smallTables,
+);
 
 /** Reactions of modules to changes. */
 export const REACTIONS = MODULES.flatMap(({ on }) => on ?? []);
@@ -71,4 +87,9 @@ export const REACTIONS = MODULES.flatMap(({ on }) => on ?? []);
 /** Returns the rows that reactions to the end of a JobCall read. */
 export function keysOfCall(callId: number): RowKey[] {
   return MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []);
+}
+
+/** Checks whether a dead letter can be retried. */
+export function canRetry(callId: number, rows: Pick<Rows, "find">): boolean {
+  return MODULES.every((module) => module.canRetry?.(callId, rows) ?? true);
 }

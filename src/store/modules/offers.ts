@@ -1,4 +1,4 @@
-import type { SavedOffer } from "../contract/price-ledgers.ts";
+import type { OfferLedger, SavedOffer } from "../contract/price-ledgers.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { endedRows, keyIn, type Table } from "../rows.ts";
@@ -46,4 +46,4 @@ export const OFFERS = {
       return rows.map(({ id, offer, valid_until }) => ({ id, job, offer, validUntil: valid_until }));
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<OfferLedger>;

@@ -1,4 +1,5 @@
 import type { PaymentRecord } from "../../core/payment.ts";
+import type { PaymentJournal } from "../contract/payment-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
@@ -62,7 +63,7 @@ export const PAYMENTS = {
       return rows.map(({ call_id }) => call_id);
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<PaymentJournal>;
 
 function toRecord([row]: readonly unknown[]): PaymentRecord | undefined {
   return row === undefined ? undefined : toPaymentRecord(row as PaymentRow);

@@ -1,4 +1,4 @@
-import type { SavedQuote } from "../contract/price-ledgers.ts";
+import type { QuoteLedger, SavedQuote } from "../contract/price-ledgers.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { endedRows, keyIn, type Table } from "../rows.ts";
@@ -42,7 +42,7 @@ export const QUOTES = {
       return row && { ...toSavedQuote(row), isPaid: row.is_paid === 1 };
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<QuoteLedger>;
 
 function toSavedQuote({ digest, quote, expires_at }: QuoteRow): SavedQuote {
   return { digest, quote, expiresAt: expires_at };

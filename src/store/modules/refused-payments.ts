@@ -5,6 +5,7 @@ import {
   REFUSED_AT_ONCE,
   REFUSED_KEPT_MS,
   type RefusedPayment,
+  type RefusedPaymentLog,
 } from "../contract/refused-payments.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
@@ -76,7 +77,7 @@ export const REFUSED_PAYMENTS = {
       return ((yield { sql, values }) as RefusedPaymentRow[]).map(toRefusedPayment);
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<RefusedPaymentLog>;
 
 function toRow(refused: RefusedPayment): Omit<RefusedPaymentRow, "id"> {
   const { at, requestId, serviceId, jobIndex, code, message, reason, payment } = refused;

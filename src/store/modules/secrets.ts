@@ -1,3 +1,4 @@
+import type { SecretKeeper } from "../contract/call-lookup.ts";
 import type { StoreModule } from "../module.ts";
 import { keyIn, type Table } from "../rows.ts";
 
@@ -20,4 +21,4 @@ export const SECRETS = {
       },
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<SecretKeeper>;

@@ -2,11 +2,12 @@ import {
   FINISHED_MS,
   type NewTransaction,
   type OpenTransactions,
+  type TransactionJournal,
   type TransactionRecord,
 } from "../contract/transaction-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
-import type { StoreModule } from "../module.ts";
-import { keyIn, type OldRows, type RowKey, type Rows, type Table } from "../rows.ts";
+import type { Commit, StoreModule } from "../module.ts";
+import { endedRows, keyIn, type RowKey, type Rows, type Table } from "../rows.ts";
 import { applyEnd, applySignatures, isMinedNow, queuedAgain } from "../rules/transactions.ts";
 import {
   normalSigned,
@@ -35,12 +36,7 @@ const ACCOUNTS: Table<AccountRow, "network" | "account"> = {
   columns: ["network", "account", "last_nonce"],
 };
 
-const FINISHED: OldRows = {
-  table: TRANSACTIONS_TABLE.name,
-  where: ({ schema }, before) => `finished_at <= ${before} AND NOT EXISTS (
-    SELECT 1 FROM ${schema}refunds WHERE refunds.reference = settler_transactions.reference AND refunds.state = 'sending')`,
-  limit: 200,
-};
+const FINISHED = endedRows(TRANSACTIONS_TABLE.name, "finished_at", 200);
 
 const COLUMN_LIST = `id, ${TRANSACTION_COLUMNS.join(", ")}`;
 
@@ -88,7 +84,7 @@ export const TRANSACTIONS = {
           const ended = row && applyEnd(row, end, now);
           if (row === undefined || ended === undefined) continue;
           commit.rows.put(TRANSACTIONS_TABLE, ended);
-          if (isMinedNow(row, ended)) commit.note({ kind: "transactionMined", transaction: ended });
+          if (isMinedNow(row, ended)) noteFee(commit, ended);
         }
         return "finished";
       },
@@ -121,7 +117,17 @@ export const TRANSACTIONS = {
       return { transactions: rows.map(toTransactionRecord), lastNonces };
     },
   },
-} satisfies StoreModule;
+} satisfies StoreModule<TransactionJournal>;
+
+/** Tells the books what a transaction has cost. */
+function noteFee(commit: Commit, transaction: StoredTransaction): void {
+  const { fee, finished_at: at, account, mined_hash: transaction_hash, block_number } = transaction;
+  if (fee === null || at === null) return;
+  // A queue is named by its network, and by its purpose if the network has several.
+  const [network = ""] = transaction.network.split("/");
+  const mined = { network, amount: fee, account, counterparty: null, transaction_hash, block_number };
+  commit.note({ kind: "moneySent", sent: { ...mined, as: "network_fee", at, payment: undefined } });
+}
 
 export function transactionKey(network: string, reference: string): RowKey {
   return keyIn(TRANSACTIONS_TABLE, { network, reference: reference.toLowerCase() });

@@ -11,7 +11,7 @@ import type {
 } from "../contract/work-queue.ts";
 import type { OperationOutcome } from "../group-commit.ts";
 import type { NewCall } from "../new-call.ts";
-import { type Input, OPERATIONS, type OperationName, type Outcome } from "../operations.ts";
+import { type Input, OPERATION_NAMES, type OperationName, type Outcome } from "../operations.ts";
 import { type FlatMessage, FlatReader, FlatWriter } from "./flat-message.ts";
 import type { TimedOperation } from "./transaction.ts";
 
@@ -100,7 +100,7 @@ const RESULT_FORMS: { readonly [Name in OperationName]?: Form<Outcome<Name>> } =
 };
 
 /** Operations by their code in a message. */
-const KINDS = (Object.keys(OPERATIONS) as OperationName[]).map((name, code) => ({
+const KINDS = OPERATION_NAMES.map((name, code) => ({
   name,
   code,
   input: (INPUT_FORMS[name] ?? CLONED) as Form<unknown>,

@@ -12,6 +12,7 @@ import {
 import { dirname } from "node:path";
 import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../contract/inspection.ts";
 import { countRows, findProblems, problemTexts, toStoredRows } from "../inspection-queries.ts";
+import { PART_MODULES } from "../part-modules.ts";
 import { newestVersion, refuseUnreleased, requireNewest } from "../schema-version.ts";
 import { type Database, openToRead } from "./driver.ts";
 import { requireServedFile } from "./file-owner.ts";
@@ -138,17 +139,11 @@ function openInspection(path: string): StoreInspection & { readonly isKnown: boo
   };
 }
 
-/**
- * Changes of a copy, in which money may have been given back since. The operator approves each refund of a payment in it,
- * because a token's transfer does not say what it was for.
- */
-const COMPLETE_COPY = `
-UPDATE sqlite_sequence SET seq = seq + ${SKIPPED_CALL_IDS} WHERE name = 'job_calls';
-UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund';
-UPDATE refunds SET state = 'owed', is_approved = 0, reference = NULL, reason = 'may have been sent after the copy was made'
-  WHERE state = 'owed' OR reference IN (SELECT reference FROM settler_transactions WHERE state = 'queued');
-DELETE FROM settler_transactions WHERE state = 'queued' AND network LIKE '%/refunds';
-`;
+/** Changes of a copy of the store. */
+const COMPLETE_COPY = [
+  `UPDATE sqlite_sequence SET seq = seq + ${SKIPPED_CALL_IDS} WHERE name = 'job_calls';`,
+  ...PART_MODULES.flatMap(({ afterCopy = [] }) => afterCopy),
+].join("\n");
 
 function completeCopy(path: string): void {
   const copy: Database = openFile(path);

@@ -1,9 +1,10 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { missingTables } from "../part-modules.ts";
 import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
 import { FILE_VERSIONS_OFFSET } from "./database-header.ts";
 import { type Database, openDriver, openExisting } from "./driver.ts";
-import { MIGRATIONS } from "./schema/migrations.ts";
+import { MIGRATIONS, SCHEMA } from "./schema/migrations.ts";
 
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
 export const AUTOCHECKPOINT_PAGES = 8192;
@@ -133,7 +134,10 @@ function migrate(database: Database, isNew: boolean): void {
   database.exec("BEGIN IMMEDIATE");
   const version = Number(readPragma(database, "user_version"));
   if (version === 0 && !isNew) throw new Error("the database had data and is empty now: restore a backup");
-  const missing = missingMigrations(MIGRATIONS, version);
+  const missing = [
+    ...missingMigrations(MIGRATIONS, version),
+    ...missingTables(new Set(tablesOf(database)), SCHEMA),
+  ];
   // Nothing is written to a database that is up to date, because on a full disk it must still open for reading.
   if (missing.length > 0) {
     for (const migration of missing) database.exec(migration);
@@ -144,10 +148,15 @@ function migrate(database: Database, isNew: boolean): void {
 
 /** Checks whether the tables belong to another program. */
 export function isForeign(database: Database, version: number): boolean {
-  const tables = database
+  const tables = tablesOf(database);
+  return version === 0 ? tables.length > 0 : !tables.includes("job_calls");
+}
+
+function tablesOf(database: Database): string[] {
+  return database
     .prepare<{ name: string }>(
       "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
     )
-    .all([]);
-  return version === 0 ? tables.length > 0 : !tables.some(({ name }) => name === "job_calls");
+    .all([])
+    .map(({ name }) => name);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { OPERATIONS } from "../../../src/store/operations.ts";
+import { OPERATION_NAMES } from "../../../src/store/operations.ts";
 import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { describeDifference, runSeed, shrink } from "../../store/differential/run.ts";
@@ -19,5 +19,5 @@ test("SQLite and Postgres do the same for 20,000 random operations", async () =>
     expect(smallest, `seed ${seed}`).toBeUndefined();
     for (const { name } of steps) names.add(name);
   }
-  expect(Object.keys(OPERATIONS).filter((name) => !names.has(name))).toEqual([]);
+  expect(OPERATION_NAMES.filter((name) => !names.has(name))).toEqual([]);
 });

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { OnFailure } from "../../../src/core/payment.ts";
+import { REFUNDS } from "../../../src/parts/refunds/store/module.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
@@ -93,18 +94,20 @@ describe("jobgate refunds", () => {
     expect((await decide("decline", due)).stdout).toBe(`${due} declined, ${AMOUNT}\n`);
     expect((await decide("approve", due)).stdout).toBe(`${due} owed, ${AMOUNT}\n`);
     const transaction = newTransaction(due);
-    await jobgate.store.sendRefund(due, 1, transaction);
+    await jobgate.store.of(REFUNDS).sendRefund(due, 1, transaction);
     expect(await decide("decline", due)).toMatchObject({
       code: 1,
       stderr: expect.stringContaining(`Refund ${due} is sending: it cannot be declined.`),
     });
     const end = { state: "refund_failed", reason: "blocked \u001b[2J" } as const;
-    await jobgate.store.endRefund(due, transaction.reference, end);
+    await jobgate.store.of(REFUNDS).endRefund(due, transaction.reference, end);
     const { stdout } = await run("list", "--state", "refund_failed");
     expect(stdout).toContain("approved by ada: as agreed; blocked \\u{1b}[2J");
     expect(stdout).not.toContain("\u001b");
     expect((await decide("approve", due)).code).toBe(0);
-    expect((await jobgate.store.listRefunds({ limit: 1, before: due + 1 }))[0]).toMatchObject({ attempt: 2 });
+    expect((await jobgate.store.of(REFUNDS).listRefunds({ limit: 1, before: due + 1 }))[0]).toMatchObject({
+      attempt: 2,
+    });
   });
 
   test("Exits with 2 for bad usage, and changes nothing", async () => {

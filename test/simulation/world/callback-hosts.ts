@@ -83,10 +83,15 @@ class CallbackHosts {
     this.peers = [...BUYERS, OPERATOR].map((host) => this.#peer(host));
   }
 
-  #committed({ operation, input, outcome }: Committed): void {
+  #committed({ operation, input, outcome, ...step }: Committed): void {
+    if (operation === "step") {
+      const event = "event" in step ? step.event : undefined;
+      const isFailed = event?.what.kind === "refundChanged" && event.what.state === "refund_failed";
+      if (event && isFailed)
+        this.#failedRefunds.set(event.callId, (this.#failedRefunds.get(event.callId) ?? 0) + 1);
+      return;
+    }
     if (operation === "retryDeadLetter") this.#retries.set(input[0], this.#mostOf(input[0]));
-    if (operation === "endRefund" && outcome?.state === "refund_failed")
-      this.#failedRefunds.set(input[0], (this.#failedRefunds.get(input[0]) ?? 0) + 1);
     if (operation !== "endCallback" || outcome === undefined || outcome.state !== "sent") return;
     const { host, event, callId, at } = outcome;
     this.#recorded.add(`${host} ${event.replace(".", "_")}_${callId}_${at}`);

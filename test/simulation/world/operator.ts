@@ -1,4 +1,5 @@
-import type { Refund } from "../../../src/store/contract/refund-ledger.ts";
+import type { Refund } from "../../../src/parts/refunds/store/ledger.ts";
+import { REFUNDS } from "../../../src/parts/refunds/store/module.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { Accounts } from "./accounts.ts";
 import { PRICE } from "./laws.ts";
@@ -41,7 +42,8 @@ export class Operator {
 
   async #look(store: Store): Promise<void> {
     try {
-      for (const refund of await store.listRefunds({ limit: PAGE })) await this.#decide(store, refund);
+      for (const refund of await store.of(REFUNDS).listRefunds({ limit: PAGE }))
+        await this.#decide(store, refund);
     } catch {
       // The next look may find more.
     }
@@ -58,7 +60,9 @@ export class Operator {
     } else if (isWaiting || run.fault("the operator changes a decision", state === "sending" ? 0.3 : 0.05)) {
       const isDeclined = !run.isHealed && run.random("the operator declines") < 0.3;
       const as = isDeclined ? "declined" : "approved";
-      const { kind } = await store.decideRefund(callId, { as, by: "operator", note: "looked at" });
+      const { kind } = await store
+        .of(REFUNDS)
+        .decideRefund(callId, { as, by: "operator", note: "looked at" });
       run.say(`the operator has ${as} the refund of JobCall ${callId}, which was ${state}: ${kind}`);
     }
   }

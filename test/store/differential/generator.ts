@@ -1,19 +1,31 @@
 import type { OperationName } from "../../../src/store/operations.ts";
+import { PART_OPERATIONS } from "../../../src/store/part-modules.ts";
 import { newTransaction } from "../store-fixtures.ts";
 import { INTAKE } from "./intake-inputs.ts";
 import { LEDGERS } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
-import { MONEY } from "./money-inputs.ts";
+import { MONEY, OF_PARTS } from "./money-inputs.ts";
 import { PAYMENTS } from "./payment-inputs.ts";
 import type { Step } from "./steps.ts";
 import { WORK } from "./work-inputs.ts";
 import { World } from "./world.ts";
 
+const OF_CORE: MakersOf<OperationName> = { ...INTAKE, ...WORK, ...PAYMENTS, ...MONEY, ...LEDGERS };
 /** Every operation of a store has a maker. */
-const MAKERS: MakersOf<OperationName> = { ...INTAKE, ...WORK, ...PAYMENTS, ...MONEY, ...LEDGERS };
+const MAKERS: MakersOf<string> = { ...OF_CORE, ...makersOf([...PART_OPERATIONS.keys()]) };
+
+function makersOf(names: readonly string[]): MakersOf<string> {
+  return Object.fromEntries(
+    names.map((name) => {
+      const maker = OF_PARTS[name];
+      if (maker === undefined) throw new Error(`the operation ${name} has no inputs here`);
+      return [name, maker];
+    }),
+  );
+}
 
 /** How often operations come that make the states of others: any other operation has 3. */
-const WEIGHTS: { readonly [Name in OperationName]?: number } = {
+const WEIGHTS: Readonly<Record<string, number>> = {
   accept: 8,
   acceptOnce: 10,
   beginPayment: 70,
@@ -41,16 +53,13 @@ const WEIGHTS: { readonly [Name in OperationName]?: number } = {
   probe: 1,
 };
 const DEFAULT_WEIGHT = 3;
-const WEIGHED = Object.keys(MAKERS).map((name) => {
-  const known = name as OperationName;
-  return [WEIGHTS[known] ?? DEFAULT_WEIGHT, known] as const;
-});
+const WEIGHED = Object.keys(MAKERS).map((name) => [WEIGHTS[name] ?? DEFAULT_WEIGHT, name] as const);
 
 /**
  * Operations that come alone: Postgres ends the leases that ran out once for the claims of a batch, gives those work in no
  * order, and replaces endpoints once.
  */
-const ALONE: ReadonlySet<OperationName> = new Set(["claim", "expireLeases", "useCallbackEndpoints"]);
+const ALONE: ReadonlySet<string> = new Set(["claim", "expireLeases", "useCallbackEndpoints"]);
 /** Most operations that are asked for at once. */
 const MOST_AT_ONCE = 6;
 /** Moves of the clock. SQLite counts old payments once a second, so each move is a whole number of seconds. */
@@ -97,7 +106,7 @@ export class Generator {
     const name = choices.weighted(WEIGHED);
     const isAlone = ALONE.has(name) || choices.percent(80);
     const count = isAlone ? 1 : 2 + choices.below(MOST_AT_ONCE - 1);
-    return { name, inputs: Array.from({ length: count }, () => MAKERS[name](world)) };
+    return { name, inputs: Array.from({ length: count }, () => MAKERS[name]?.(world) ?? []) };
   }
 
   /**

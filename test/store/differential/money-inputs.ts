@@ -1,5 +1,4 @@
 import { CALLBACK_EVENTS } from "../../../src/core/callbacks.ts";
-import { UNPROVEN } from "../../../src/store/rules/refunds.ts";
 import { ACCOUNT, NETWORK, newTransaction, signedTransaction } from "../store-fixtures.ts";
 import type { MakersOf } from "./makers.ts";
 import type { Place, Ref } from "./steps.ts";
@@ -10,28 +9,10 @@ const NETWORKS = [NETWORK, REFUNDS, REFUNDS];
 const OWNERS = ["one", "one", "one", "other"];
 const ENDPOINTS = ["https://ops.example.com/a", "https://ops.example.com/b", "http://10.0.0.1:99/c"];
 
-/** Inputs of operations on refunds, transactions and callbacks. */
-export const MONEY: MakersOf<
-  | "holdRefund"
-  | "sendRefund"
-  | "endRefund"
-  | "decideRefund"
-  | "listOpenRefunds"
-  | "listRefunds"
-  | "holdLock"
-  | "queueTransaction"
-  | "signTransactions"
-  | "finishTransactions"
-  | "findTransactions"
-  | "listOpenTransactions"
-  | "useCallbackEndpoints"
-  | "listDueCallbacks"
-  | "endCallback"
-  | "retryCallback"
-  | "listCallbacks"
-> = {
+/** Inputs of operations of parts. */
+export const OF_PARTS: MakersOf<string> = {
   holdRefund(world) {
-    const reason = world.choices.percent(40) ? UNPROVEN : world.text();
+    const reason = world.choices.percent(40) ? "the chain does not show its payment" : world.text();
     return [world.call(world.dead), reason, { forOperator: world.choices.percent(40) }];
   },
   sendRefund(world) {
@@ -78,7 +59,22 @@ export const MONEY: MakersOf<
       before: world.choices.maybe(30, () => world.call(world.dead)),
     },
   ],
+};
 
+/** Inputs of operations on transactions and callbacks. */
+export const MONEY: MakersOf<
+  | "holdLock"
+  | "queueTransaction"
+  | "signTransactions"
+  | "finishTransactions"
+  | "findTransactions"
+  | "listOpenTransactions"
+  | "useCallbackEndpoints"
+  | "listDueCallbacks"
+  | "endCallback"
+  | "retryCallback"
+  | "listCallbacks"
+> = {
   holdLock: ({ choices }) => [
     choices.one([...NETWORKS, "other"]),
     choices.one(OWNERS),

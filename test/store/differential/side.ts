@@ -2,8 +2,9 @@ import { GatewayError } from "../../../src/core/errors.ts";
 import { CALLBACK_KEPT_MS, type Callback } from "../../../src/store/contract/callback-ledger.ts";
 import type { Lease } from "../../../src/store/contract/work-queue.ts";
 import type { StoreOptions } from "../../../src/store/create-store.ts";
-import type { Committed, OperationName } from "../../../src/store/operations.ts";
+import type { Committed } from "../../../src/store/operations.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { operationsOf } from "./makers.ts";
 import { Normal } from "./normal.ts";
 import { isRef, type Place, type Ref, type Step } from "./steps.ts";
 import { contentOf, type Row, TABLES } from "./tables.ts";
@@ -81,7 +82,7 @@ export class Side {
   async run({ name, asked }: Step): Promise<{ outcomes: unknown[]; committed: unknown[] }> {
     if (name === "tick") return { outcomes: [], committed: [] };
     const resolved = await Promise.all(asked.map(({ input }) => this.#resolve(input)));
-    const store = this.#opened.store as unknown as Record<string, (...input: unknown[]) => Promise<unknown>>;
+    const store = operationsOf(this.#opened.store);
     const ask = (input: readonly unknown[]) =>
       (store[name]?.(...input) ?? Promise.reject(new Error(`there is no ${name}`))).catch(rejection);
     this.#committed.length = 0;
@@ -89,10 +90,10 @@ export class Side {
     if (this.#atOnce) outcomes.push(...(await Promise.all(resolved.map((input) => ask(input as unknown[])))));
     else for (const input of resolved) outcomes.push(await ask(input as unknown[]));
     for (const [index, { place }] of asked.entries()) this.#learn(name, place, outcomes[index]);
-    const committed = this.#committed.map(({ operation, outcome }) => [
-      operation,
-      this.#normalOutcome(operation, outcome),
-    ]);
+    const committed = this.#committed.map((change) => {
+      const committed = change.operation === "step" ? change.name : change.operation;
+      return [committed, this.#normalOutcome(committed, change.outcome)];
+    });
     return { outcomes: outcomes.map((outcome) => this.#normalOutcome(name, outcome)), committed };
   }
 
@@ -112,7 +113,7 @@ export class Side {
     return this.#opened.dispose();
   }
 
-  #learn(name: OperationName, place: Place, outcome: unknown): void {
+  #learn(name: string, place: Place, outcome: unknown): void {
     const { kind, callId, calls } = (outcome ?? {}) as {
       readonly kind?: string;
       readonly callId?: number;
@@ -151,7 +152,7 @@ export class Side {
     return endedAt === undefined || endedAt > this.#clock.latest - CALLBACK_KEPT_MS;
   }
 
-  #normalOutcome(name: OperationName, outcome: unknown): unknown {
+  #normalOutcome(name: string, outcome: unknown): unknown {
     // SQLite alone has space to give back.
     if (name === "shrink") return undefined;
     if (name === "listEndingAuthorizations")

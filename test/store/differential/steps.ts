@@ -1,5 +1,3 @@
-import type { OperationName } from "../../../src/store/operations.ts";
-
 /** Place of an operation in a run: the step's number, and the operation's place in the step. */
 export type Place = `${number}.${number}`;
 
@@ -28,7 +26,7 @@ export interface Asked {
 
 /** Operations of one kind that are asked for at once, or a move of the clock by the milliseconds of its one input. */
 export interface Step {
-  readonly name: OperationName | "tick";
+  readonly name: string;
   readonly asked: readonly Asked[];
 }
 

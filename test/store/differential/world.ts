@@ -1,5 +1,4 @@
 import type { PaymentKey } from "../../../src/core/payment.ts";
-import type { OperationName } from "../../../src/store/operations.ts";
 import { START_MS } from "../store-fixtures.ts";
 import { Choices } from "./choices.ts";
 import { callRef, movedMs, type Place, type Ref, type Step } from "./steps.ts";
@@ -70,7 +69,7 @@ export class World {
       this.#learn(step.name, place, input, (outcomes[index] ?? {}) as Learned);
   }
 
-  #learn(name: OperationName | "tick", place: Place, input: readonly unknown[], outcome: Learned): void {
+  #learn(name: string, place: Place, input: readonly unknown[], outcome: Learned): void {
     if (outcome.kind === "accepted" || outcome.kind === "begun") this.calls.push(place);
     if (outcome.kind === "begun") {
       const { key, number } = input[0] as { key: PaymentKey; number: number };

@@ -1,4 +1,5 @@
-import type { EndedCall } from "../../../src/store/machine/changes.ts";
+import type { EndedCall } from "../../../src/store/machine/announcements.ts";
+
 import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts";
 import type { PaymentEffect } from "../../../src/store/machine/payments.ts";
 import type { PaymentRow, SoldPayment } from "../../../src/store/payment-row.ts";

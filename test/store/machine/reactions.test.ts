@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PaymentState } from "../../../src/core/payment.ts";
-import type { EndedCall } from "../../../src/store/machine/changes.ts";
-import { REFUNDS_TABLE, refundOf } from "../../../src/store/modules/refunds.ts";
+import type { EndedCall } from "../../../src/store/machine/announcements.ts";
+
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
 import { paymentIntent, START_MS } from "../store-fixtures.ts";
 import { MemoryEffects } from "./memory-effects.ts";
@@ -75,37 +75,5 @@ describe("the buyer of a job", () => {
 
   test("is called back once about a job by use that costs nothing", () => {
     expect(beside("authorized").finish(CALL, "0", NOW)).toEqual(["call.finished"]);
-  });
-});
-
-describe("a refund", () => {
-  const dead = { kind: "deadLettered", call: CALL, reason: "no ink", at: NOW } as const;
-
-  test("is owed for a dead letter, and no longer once the dead letter is retried", () => {
-    const effects = beside("settled", null);
-    effects.note(dead);
-    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({
-      state: "owed",
-      is_approved: 1,
-      amount: "1001",
-    });
-    effects.note({ kind: "revived", callId: CALL.call_id });
-    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({ state: "cancelled" });
-    effects.note(dead);
-    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({ state: "owed", attempt: 1 });
-  });
-
-  test("has another attempt if a transaction of the refund before may be known", () => {
-    const effects = beside("settled", null);
-    effects.note(dead);
-    const owed = refundOf(CALL.call_id, effects.rows);
-    if (owed !== undefined)
-      effects.rows.put(REFUNDS_TABLE, { ...owed, state: "cancelled", reference: "0x1" });
-    effects.note(dead);
-    expect(refundOf(CALL.call_id, effects.rows)).toMatchObject({
-      state: "owed",
-      attempt: 2,
-      reference: null,
-    });
   });
 });

@@ -9,17 +9,7 @@ import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { runJobgate } from "../../commands/run-jobgate.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
-import {
-  acceptId,
-  claimCalls,
-  claimOne,
-  encodeTestCall,
-  NETWORK,
-  newTransaction,
-  paidCall,
-  paidId,
-  paymentIntent,
-} from "../store-fixtures.ts";
+import { acceptId, claimCalls, claimOne, encodeTestCall, paidId } from "../store-fixtures.ts";
 
 /** A store that is open, with a paid call that is done, one that waits, and a webhook. */
 async function givenStore() {
@@ -122,46 +112,6 @@ test("The first lookup of the operator and a copy write nothing to the file, whi
   await acceptId(store);
   expect(version()).not.toEqual(before);
   observer.close();
-});
-
-test("The operator approves each refund of a payment in a copy, because it may have been sent since", async () => {
-  const { store, path, stop } = await openTestStore({ encodeJobCall: encodeTestCall });
-  onTestFinished(stop);
-  const buy = async (number: number) => {
-    const intent = paymentIntent(number, { onFailure: "refund" });
-    await store.beginPayment(intent, paidCall());
-    await store.settlePayment(intent.key, "{}");
-  };
-  for (const number of [1, 2]) {
-    await buy(number);
-    await store.fail(await claimOne(store), "no good");
-  }
-  await buy(3);
-  const [sending] = await store.listOpenRefunds(NETWORK, { state: "owed", limit: 1 });
-  const queue = `${NETWORK}/refunds`;
-  await store.sendRefund(sending?.callId ?? 0, 1, { ...newTransaction(1), network: queue });
-  const copy = join(await testFolder(), "copy.db");
-  await backup(path, copy);
-  expect(await store.listOpenRefunds(NETWORK, { state: "owed", limit: 10 })).toHaveLength(1);
-
-  const restored = await openSqliteStore({
-    path: copy,
-    maxPending: 10,
-    encodeJobCall: encodeTestCall,
-    threads: false,
-  });
-  await restored.fail(await claimOne(restored), "no good");
-  for (const state of ["owed", "sending"] as const)
-    expect(await restored.listOpenRefunds(NETWORK, { state, limit: 10 })).toEqual([]);
-  const refunds = await restored.listRefunds({ limit: 10 });
-  expect(refunds.map(({ state, isApproved }) => [state, isApproved])).toEqual([
-    ["owed", false],
-    ["owed", false],
-    ["owed", false],
-  ]);
-  const queued = await restored.listOpenTransactions(queue, { state: "queued", limit: 10 });
-  expect(queued.transactions).toEqual([]);
-  await restored.close();
 });
 
 test("A store that is missing or of another version is refused with the reason", async () => {

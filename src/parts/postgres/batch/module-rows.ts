@@ -1,4 +1,5 @@
 import { SMALL_TABLES } from "../../../store/modules/modules.ts";
+import { nobodyKeeps } from "../../../store/part-modules.ts";
 import type { OldRows, RowKey, Rows, SqlValue } from "../../../store/rows.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement, toJson, toStorable } from "../sql.ts";
@@ -188,7 +189,7 @@ function deletionOf({ table, where, limit }: OldRows) {
   return statement(
     `forget_rows_of_${table}`,
     `DELETE FROM jobgate.${table} WHERE ctid = ANY (ARRAY (
-       SELECT ctid FROM jobgate.${table} WHERE ${where({ schema: "jobgate." }, "$1::bigint")}
+       SELECT ctid FROM jobgate.${table} WHERE ${where({ schema: "jobgate." }, "$1::bigint")}${nobodyKeeps(table, "jobgate.")}
         LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
   );
 }

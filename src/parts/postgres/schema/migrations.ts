@@ -1,3 +1,4 @@
+import type { SchemaDialect } from "../../../store/module.ts";
 import { ADOPTED_AND_REFUSED } from "./adopted-and-refused.ts";
 import { BOOKS } from "./books.ts";
 import { BY_USE } from "./by-use.ts";
@@ -5,7 +6,6 @@ import { CALLBACKS } from "./callbacks.ts";
 import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
 import { PAYMENTS } from "./payments.ts";
-import { REFUNDS } from "./refunds.ts";
 import { TRANSACTIONS } from "./transactions.ts";
 import { UPKEEP } from "./upkeep.ts";
 
@@ -23,7 +23,6 @@ const TABLES = [
   PAYMENTS,
   OFFERS,
   TRANSACTIONS,
-  REFUNDS,
   BY_USE,
   BOOKS,
   CALLBACKS,
@@ -36,3 +35,15 @@ const TABLES = [
  * migration in `schema_version`. A released migration is never edited.
  */
 export const MIGRATIONS: readonly string[] = [TABLES];
+
+/** Schema of the modules of parts. */
+export const SCHEMA: SchemaDialect = {
+  schema: "jobgate.",
+  integer: "bigint",
+  id: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+  freshId: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+  bytewiseText: 'text COLLATE "C"',
+  plain: "",
+  small: " WITH (fillfactor = 20, autovacuum_vacuum_threshold = 500)",
+  churning: " WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.1)",
+};

@@ -1,3 +1,4 @@
+import { nobodyKeeps } from "../../part-modules.ts";
 import type { OldRows, RowKey, Rows, SqlValue } from "../../rows.ts";
 import type { Database, Statement } from "../driver.ts";
 
@@ -54,7 +55,7 @@ export class SqliteRows implements Rows {
     if (statement === undefined) {
       const { table, where, limit } = old;
       statement = this.#database.prepare(
-        `DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${where({ schema: "" }, "?1")} LIMIT ${limit})`,
+        `DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${where({ schema: "" }, "?1")}${nobodyKeeps(table, "")} LIMIT ${limit})`,
       );
       this.#forgets.set(old, statement);
     }

@@ -4,7 +4,14 @@ import { type LookupName, MODULE_LOOKUPS, MODULE_STEPS, type StepName } from "..
 import type { Database, Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 
-const DIALECT: ListDialect = {
+/** Digits of the lower part of an amount. Amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
+const LOW_DIGITS = 9;
+
+const highPart = (digits: string) =>
+  `CAST(substr(${digits}, 1, max(0, length(${digits}) - ${LOW_DIGITS})) AS INTEGER)`;
+const lowPart = (digits: string) => `CAST(substr(${digits}, -${LOW_DIGITS}) AS INTEGER)`;
+
+export const DIALECT: ListDialect = {
   schema: "",
   parameter: (number) => `?${number}`,
   now: (parameter) => parameter,
@@ -18,6 +25,9 @@ const DIALECT: ListDialect = {
   newestFirst: ({ id }) => `${id} DESC`,
   ofEach: (table, selected) =>
     `CROSS JOIN ${table} ON ${table}.rowid IN (SELECT rowid FROM ${table} WHERE ${selected})`,
+  // Sums in two parts, because numbers end at 2^63 - 1.
+  sumOf: (column) => `printf('%d%09d', sum(${highPart(column)}) + sum(${lowPart(column)}) / 1000000000,
+      sum(${lowPart(column)}) % 1000000000)`,
   contains: (bytes, part) => `instr(${bytes}, ${part}) > 0`,
 };
 

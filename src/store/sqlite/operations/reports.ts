@@ -1,14 +1,13 @@
-import { type CountedRows, toTotals } from "../../counted-rows.ts";
+import { type CountedRows, countsOfParts, toTotals } from "../../counted-rows.ts";
 import { firstSummedHour, HOUR_MS } from "../../rules/payments.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
+import { DIALECT } from "./modules.ts";
 
 type CountOf<Table extends "payments" | "calls" | "results"> = CountedRows[Table][number];
 
 /** Digits of the lower part of an amount. Amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
 const LOW_DIGITS = 9;
-
-type RefundSumRow = Omit<CountedRows["refunds"][number], "amount"> & { high: number; low: number };
 
 interface RevenueRow {
   bucket: number;
@@ -65,13 +64,10 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
   const selectOldestCallback = database.prepare<{ at: number | null }>(
     "SELECT min(at) AS at FROM callbacks INDEXED BY callbacks_pending WHERE state = 'pending'",
   );
-  // Sums the amounts in two parts, and so exactly.
-  const sumRefunds = database.prepare<RefundSumRow>(
-    `SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at,
-            sum(CAST(substr(amount, 1, max(0, length(amount) - ${LOW_DIGITS})) AS INTEGER)) AS high,
-            sum(CAST(substr(amount, -${LOW_DIGITS}) AS INTEGER)) AS low
-       FROM refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
-  );
+  const countsOfModules = countsOfParts(DIALECT).map(({ name, sql }) => ({
+    name,
+    count: database.prepare(sql),
+  }));
   const sumRevenue = database.prepare<RevenueRow>(
     `WITH parts AS (
        SELECT hour * ${HOUR_MS} AS at, network, asset, symbol, high, low, payments
@@ -98,9 +94,7 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
         callbacks: countCallbacks.all([]),
         oldestCallbackAt: selectOldestCallback.get([])?.at ?? null,
         refundable: countRefundable.get([])?.n ?? 0,
-        refunds: sumRefunds
-          .all([])
-          .map(({ high, low, ...row }) => ({ ...row, amount: String(exactSum(high, low)) })),
+        ...Object.fromEntries(countsOfModules.map(({ name, count }) => [name, count.all([])])),
       }),
     revenue: (_now, { since, bucketMs }) =>
       sumRevenue

@@ -1,3 +1,4 @@
+import type { SchemaDialect } from "../../module.ts";
 import { ADOPTED_AND_REFUSED } from "./adopted-and-refused.ts";
 import { BOOKS } from "./books.ts";
 import { BY_USE } from "./by-use.ts";
@@ -5,7 +6,6 @@ import { CALLBACKS } from "./callbacks.ts";
 import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
 import { PAYMENTS } from "./payments.ts";
-import { REFUNDS } from "./refunds.ts";
 import { TRANSACTIONS } from "./transactions.ts";
 import { UPKEEP } from "./upkeep.ts";
 
@@ -23,7 +23,6 @@ const TABLES = [
   PAYMENTS,
   OFFERS,
   TRANSACTIONS,
-  REFUNDS,
   BY_USE,
   BOOKS,
   CALLBACKS,
@@ -36,3 +35,15 @@ const TABLES = [
  * migration in `user_version`. A released migration is never edited.
  */
 export const MIGRATIONS: readonly string[] = [TABLES];
+
+/** Schema of the modules of parts. */
+export const SCHEMA: SchemaDialect = {
+  schema: "",
+  integer: "INTEGER",
+  id: "INTEGER PRIMARY KEY",
+  freshId: "INTEGER PRIMARY KEY AUTOINCREMENT",
+  bytewiseText: "TEXT",
+  plain: " STRICT",
+  small: " STRICT, WITHOUT ROWID",
+  churning: " STRICT",
+};

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { OnFailure } from "../../../src/core/payment.ts";
-import { FINISHED_MS } from "../../../src/store/contract/transaction-journal.ts";
-import { UNPROVEN } from "../../../src/store/rules/refunds.ts";
+import type { OnFailure } from "../../../../src/core/payment.ts";
+import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
+import { UNPROVEN } from "../../../../src/parts/refunds/store/rules.ts";
+import { FINISHED_MS } from "../../../../src/store/contract/transaction-journal.ts";
+import { expectBalance, type Given, retryNow } from "../../../store/contract/given.ts";
 import {
   claimCalls,
   claimOne,
@@ -14,14 +16,15 @@ import {
   paymentIntent,
   START_MS,
   signedTransaction,
-} from "../store-fixtures.ts";
-import { expectBalance, type Given, retryNow } from "./given.ts";
+} from "../../../store/store-fixtures.ts";
 
 const BY_ADA = { by: "ada", note: "as promised" };
 const APPROVE = { as: "approved", ...BY_ADA } as const;
 const DECLINE = { as: "declined", ...BY_ADA } as const;
 
 export function describeRefunds(given: Given): void {
+  const refunds = () => given.store.of(REFUNDS);
+
   /** Begins and settles a payment. @returns its call ID */
   async function buy(number: number, onFailure: OnFailure): Promise<number> {
     const promise = onFailure === "keep" ? {} : { onFailure };
@@ -39,14 +42,14 @@ export function describeRefunds(given: Given): void {
   }
 
   const find = async (callId: number) =>
-    (await given.store.listRefunds({ limit: 1, before: callId + 1 })).find((one) => one.callId === callId);
+    (await refunds().listRefunds({ limit: 1, before: callId + 1 })).find((one) => one.callId === callId);
   const stateOf = async (callId: number) => (await find(callId))?.state;
-  const open = (state: "owed" | "sending") => given.store.listOpenRefunds(NETWORK, { state, limit: 100 });
+  const open = (state: "owed" | "sending") => refunds().listOpenRefunds(NETWORK, { state, limit: 100 });
   const send = async (callId: number, attempt = 1) =>
-    (await given.store.sendRefund(callId, attempt, newTransaction(callId * 10 + attempt))) !== undefined;
+    (await refunds().sendRefund(callId, attempt, newTransaction(callId * 10 + attempt))) !== undefined;
   const referenceOf = (callId: number, attempt = 1) => newTransaction(callId * 10 + attempt).reference;
   const fail = (callId: number, attempt = 1) =>
-    given.store.endRefund(callId, referenceOf(callId, attempt), {
+    refunds().endRefund(callId, referenceOf(callId, attempt), {
       state: "refund_failed",
       reason: "the payer is blocked",
     });
@@ -106,7 +109,7 @@ export function describeRefunds(given: Given): void {
       await buyAndFail(2, "keep");
       await given.store.accept(paidCall({ origin: "webhook" }));
       await given.store.fail(await claimOne(given.store), "no good");
-      expect(await given.store.listRefunds({ limit: 10 })).toEqual([]);
+      expect(await refunds().listRefunds({ limit: 10 })).toEqual([]);
       expect(await given.store.totals()).toMatchObject({ kept: 1, refunds: [] });
       await expectBalance(given.store);
     });
@@ -134,39 +137,39 @@ export function describeRefunds(given: Given): void {
         given.now += 1;
         const decision = { ...APPROVE, at: given.now };
         const approved = { state: "owed", isApproved: true, attempt: 1, decision, updatedAt: given.now };
-        expect(await given.store.decideRefund(callId, APPROVE)).toMatchObject({
+        expect(await refunds().decideRefund(callId, APPROVE)).toMatchObject({
           kind: "decided",
           refund: approved,
         });
         expect(await find(callId)).toMatchObject(approved);
-        expect(await given.store.decideRefund(callId, APPROVE)).toMatchObject({ kind: "not_open" });
+        expect(await refunds().decideRefund(callId, APPROVE)).toMatchObject({ kind: "not_open" });
       }
       expect((await open("owed")).map(({ callId }) => callId)).toEqual([asked, closed]);
-      expect(await given.store.decideRefund(999, APPROVE)).toEqual({ kind: "not_open", refund: undefined });
+      expect(await refunds().decideRefund(999, APPROVE)).toEqual({ kind: "not_open", refund: undefined });
     });
 
     test("A refund that waits says why, and can be left to the operator", async () => {
       const callId = await buyAndFail(1, "refund");
-      expect(await given.store.holdRefund(callId, "no funds \0", { forOperator: false })).toBe(true);
+      expect(await refunds().holdRefund(callId, "no funds \0", { forOperator: false })).toBe(true);
       expect((await open("owed"))[0]?.reason).toContain("no funds");
-      expect(await given.store.holdRefund(callId, "the chain does not show it", { forOperator: true })).toBe(
+      expect(await refunds().holdRefund(callId, "the chain does not show it", { forOperator: true })).toBe(
         true,
       );
       expect(await open("owed")).toEqual([]);
-      expect(await given.store.holdRefund(callId, "again", { forOperator: true })).toBe(false);
+      expect(await refunds().holdRefund(callId, "again", { forOperator: true })).toBe(false);
       expect(await find(callId)).toMatchObject({ isApproved: false, reason: "the chain does not show it" });
-      await given.store.decideRefund(callId, APPROVE);
+      await refunds().decideRefund(callId, APPROVE);
       expect(await send(callId)).toBe(true);
-      expect(await given.store.holdRefund(callId, "late", { forOperator: false })).toBe(false);
+      expect(await refunds().holdRefund(callId, "late", { forOperator: false })).toBe(false);
       expect((await open("sending"))[0]).toMatchObject({ reason: undefined });
     });
 
     test("An approval waives the proof of the payment only where the refund waits for that proof", async () => {
       const callId = await buyAndFail(1, "refund");
       const hold = (reason: string, forOperator = false) =>
-        given.store.holdRefund(callId, reason, { forOperator });
+        refunds().holdRefund(callId, reason, { forOperator });
       const decide = async (decision: typeof APPROVE | typeof DECLINE) => {
-        const { kind, refund } = await given.store.decideRefund(callId, decision);
+        const { kind, refund } = await refunds().decideRefund(callId, decision);
         return kind === "decided" ? { state: refund?.state, ...refund?.decision } : kind;
       };
       await hold("the refund account is short of tokens");
@@ -202,7 +205,7 @@ export function describeRefunds(given: Given): void {
       const reference = referenceOf(callId);
       expect(await open("sending")).toMatchObject([{ callId, state: "sending", reference }]);
       expect(await given.store.findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
-      expect(await given.store.decideRefund(callId, DECLINE)).toMatchObject({ kind: "not_open" });
+      expect(await refunds().decideRefund(callId, DECLINE)).toMatchObject({ kind: "not_open" });
       await expectBalance(given.store);
     });
 
@@ -215,15 +218,15 @@ export function describeRefunds(given: Given): void {
         blockNumber: "9",
         account: "0xaccount",
       } as const;
-      expect(await given.store.endRefund(callId, "refund-9-1", end)).toBeUndefined();
+      expect(await refunds().endRefund(callId, "refund-9-1", end)).toBeUndefined();
       given.now += 5;
       const refunded = { state: "refunded", transaction: "0xabc", updatedAt: given.now };
-      expect(await given.store.endRefund(callId, referenceOf(callId), end)).toMatchObject(refunded);
+      expect(await refunds().endRefund(callId, referenceOf(callId), end)).toMatchObject(refunded);
       expect(await fail(callId)).toBeUndefined();
       await given.reopen();
       expect(await find(callId)).toMatchObject(refunded);
       for (const decision of [APPROVE, DECLINE])
-        expect(await given.store.decideRefund(callId, decision)).toMatchObject({ kind: "not_open" });
+        expect(await refunds().decideRefund(callId, decision)).toMatchObject({ kind: "not_open" });
       await expectBalance(given.store);
     });
 
@@ -233,7 +236,7 @@ export function describeRefunds(given: Given): void {
       expect(await fail(callId)).toMatchObject({ state: "refund_failed", reason: "the payer is blocked" });
       expect(await send(callId)).toBe(false);
       expect(await send(callId, 2)).toBe(false);
-      const { refund } = await given.store.decideRefund(callId, APPROVE);
+      const { refund } = await refunds().decideRefund(callId, APPROVE);
       expect(refund).toMatchObject({ state: "owed", isApproved: true, attempt: 2 });
       expect(refund).toMatchObject({ reference: undefined });
       expect(await send(callId, 1)).toBe(false);
@@ -250,7 +253,7 @@ export function describeRefunds(given: Given): void {
       await given.store.finishTransactions(NETWORK, "owner", [
         { reference, state: "dropped", reason: "no funds" },
       ]);
-      const owed = await given.store.endRefund(callId, reference, { state: "owed", reason: "no funds \0" });
+      const owed = await refunds().endRefund(callId, reference, { state: "owed", reason: "no funds \0" });
       expect(owed).toMatchObject({ state: "owed", isApproved: true, attempt: 1 });
       expect((await find(callId))?.reason).toContain("no funds");
       expect(await send(callId)).toBe(true);
@@ -269,7 +272,7 @@ export function describeRefunds(given: Given): void {
       given.now += 10 * FINISHED_MS;
       await given.store.queueTransaction(newTransaction(998));
       expect(await given.store.findTransactions(NETWORK, [reference])).toHaveLength(1);
-      await given.store.endRefund(callId, reference, {
+      await refunds().endRefund(callId, reference, {
         state: "refunded",
         transaction: "0xhash0",
         blockNumber: "9",
@@ -284,14 +287,14 @@ export function describeRefunds(given: Given): void {
       expect(await given.store.retryDeadLetter(callId)).toBe("retried");
       expect(await find(callId)).toBeUndefined();
       expect(await send(callId)).toBe(false);
-      expect(await given.store.decideRefund(callId, APPROVE)).toMatchObject({ kind: "not_open" });
+      expect(await refunds().decideRefund(callId, APPROVE)).toMatchObject({ kind: "not_open" });
       await expectBalance(given.store);
       given.now += 1;
       await given.store.fail(await claimOne(given.store), "no good");
       expect(await find(callId)).toMatchObject({ state: "owed", attempt: 1, createdAt: given.now });
 
       const declined = await buyAndFail(2, "ask");
-      expect(await given.store.decideRefund(declined, DECLINE)).toMatchObject({
+      expect(await refunds().decideRefund(declined, DECLINE)).toMatchObject({
         kind: "decided",
         refund: { state: "declined" },
       });
@@ -312,22 +315,22 @@ export function describeRefunds(given: Given): void {
     test("A dead letter whose refund has begun is not retried", async () => {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
-      expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
+      expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
       await fail(callId);
-      expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
-      await given.store.decideRefund(callId, DECLINE);
+      expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
+      await refunds().decideRefund(callId, DECLINE);
       expect(await given.store.retryDeadLetter(callId)).toBe("retried");
       // The reference of the attempt that failed is never used again.
       await given.store.fail(await claimOne(given.store), "no good");
       expect(await find(callId)).toMatchObject({ state: "owed", attempt: 2 });
       await send(callId, 2);
-      await given.store.endRefund(callId, referenceOf(callId, 2), {
+      await refunds().endRefund(callId, referenceOf(callId, 2), {
         state: "refunded",
         transaction: "0xa",
         blockNumber: "9",
         account: "0xaccount",
       });
-      expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
+      expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
       expect(await claimCalls(given.store)).toEqual([]);
     });
 
@@ -339,7 +342,7 @@ export function describeRefunds(given: Given): void {
           send(callId),
           retrying ?? given.store.retryDeadLetter(callId),
         ]);
-        expect(retried).toBe(isSent ? "refund_begun" : "retried");
+        expect(retried).toBe(isSent ? "buyer_paid_back" : "retried");
         expect(await stateOf(callId)).toBe(isSent ? "sending" : undefined);
         await claimCalls(given.store);
         await expectBalance(given.store);
@@ -360,11 +363,9 @@ export function describeRefunds(given: Given): void {
       await send(ids[1] ?? 0);
       const { callId: first = 0 } = (await open("owed"))[0] ?? {};
       const after = { state: "owed", limit: 100, after: first } as const;
-      expect((await given.store.listOpenRefunds(NETWORK, after)).map(({ callId }) => callId)).toEqual([
-        ids[2],
-      ]);
+      expect((await refunds().listOpenRefunds(NETWORK, after)).map(({ callId }) => callId)).toEqual([ids[2]]);
       const list = async (filter: object) =>
-        (await given.store.listRefunds({ limit: 10, ...filter })).map(({ callId }) => callId);
+        (await refunds().listRefunds({ limit: 10, ...filter })).map(({ callId }) => callId);
       expect(await list({})).toEqual(ids.toReversed());
       expect(await list({ state: "owed" })).toEqual([ids[2], ids[0]]);
       expect(await list({ limit: 1, before: ids[2] })).toEqual([ids[1]]);

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { Movement } from "../../../src/store/contract/books.ts";
-import { YOUNG_MS } from "../../../src/store/contract/payment-journal.ts";
+import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
+import type { Movement } from "../../../../src/store/contract/books.ts";
+import { YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
+import type { Given } from "../../../store/contract/given.ts";
 import {
   ACCOUNT,
   claimOne,
@@ -10,8 +12,7 @@ import {
   paymentIntent,
   START_MS,
   signedTransaction,
-} from "../store-fixtures.ts";
-import type { Given } from "./given.ts";
+} from "../../../store/store-fixtures.ts";
 
 const HASH = `0x${"ab".repeat(32)}`;
 const SETTLEMENT = JSON.stringify({ success: true, transaction: HASH });
@@ -119,12 +120,12 @@ export function describeBooks(given: Given): void {
       await store.fail(await claimOne(store), "no");
       const queue = `${NETWORK}/refunds`;
       const sent = newTransaction(1, { network: queue, reference: `refund-${callId}-1` });
-      await store.sendRefund(callId, 1, sent);
+      await store.of(REFUNDS).sendRefund(callId, 1, sent);
       await store.holdLock(queue, OWNER, 1_000_000);
       const { reference } = sent;
       await store.signTransactions(queue, OWNER, [signedTransaction(1, 0, { reference })]);
       given.now += 1_000;
-      await store.endRefund(callId, reference, {
+      await store.of(REFUNDS).endRefund(callId, reference, {
         state: "refunded",
         transaction: "0xback",
         blockNumber: "6",

@@ -1,11 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { CALLBACK_EVENTS, type CallbackEvent } from "../../../src/core/callbacks.ts";
-import type { PaymentIntent } from "../../../src/core/payment.ts";
+import { CALLBACK_EVENTS, type CallbackEvent } from "../../../../src/core/callbacks.ts";
+import type { PaymentIntent } from "../../../../src/core/payment.ts";
+import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
 import {
   CALLBACK_KEPT_MS,
   CALLBACK_TRIED_MS,
   type Callback,
-} from "../../../src/store/contract/callback-ledger.ts";
+} from "../../../../src/store/contract/callback-ledger.ts";
+import type { Given } from "../../../store/contract/given.ts";
 import {
   acceptId,
   claimCalls,
@@ -13,8 +15,7 @@ import {
   newTransaction,
   paidCall,
   paymentIntent,
-} from "../store-fixtures.ts";
-import type { Given } from "./given.ts";
+} from "../../../store/store-fixtures.ts";
 
 const OPERATOR = "https://ops.example/hook";
 const BUYER = "https://buyer.example:8443/a?b=c";
@@ -161,8 +162,8 @@ export function describeCallbacks(given: Given): void {
         waits_for_approval: false,
       });
       given.now += 1;
-      await given.store.sendRefund(callId, 1, newTransaction(1));
-      await given.store.endRefund(callId, newTransaction(1).reference, {
+      await given.store.of(REFUNDS).sendRefund(callId, 1, newTransaction(1));
+      await given.store.of(REFUNDS).endRefund(callId, newTransaction(1).reference, {
         state: "refunded",
         blockNumber: "1",
         transaction: "0x1",
@@ -187,10 +188,10 @@ export function describeCallbacks(given: Given): void {
         const of = (isBuyers: boolean) => made.find((one) => one.isBuyers === isBuyers) as Callback;
         return { operators: of(false), buyers: of(true) };
       };
-      await given.store.sendRefund(callId, 1, newTransaction(1));
+      await given.store.of(REFUNDS).sendRefund(callId, 1, newTransaction(1));
       given.now += 1;
       const reason = "the payer is blocked";
-      await given.store.endRefund(callId, reference, { state: "refund_failed", reason });
+      await given.store.of(REFUNDS).endRefund(callId, reference, { state: "refund_failed", reason });
       const { network, asset, payer } = paymentIntent(1).key;
       const refund = {
         call_id: callId,
@@ -208,11 +209,12 @@ export function describeCallbacks(given: Given): void {
       expect(dataOf(failed.buyers)).toEqual(refund);
 
       given.now += 1;
-      await given.store.decideRefund(callId, { as: "approved", by: "ada", note: "again" });
-      await given.store.sendRefund(callId, 2, newTransaction(2));
+      await given.store.of(REFUNDS).decideRefund(callId, { as: "approved", by: "ada", note: "again" });
+      await given.store.of(REFUNDS).sendRefund(callId, 2, newTransaction(2));
       given.now += 1;
       const end = { state: "refunded", blockNumber: "1", transaction: "0x1", account: "0xaccount" } as const;
-      for (const _ of [1, 2]) await given.store.endRefund(callId, newTransaction(2).reference, end);
+      for (const _ of [1, 2])
+        await given.store.of(REFUNDS).endRefund(callId, newTransaction(2).reference, end);
       const sent = await both("refund.sent");
       expect(dataOf(sent.operators)).toEqual({ ...refund, transaction: "0x1" });
       expect(dataOf(sent.buyers)).toEqual({ ...refund, transaction: "0x1" });

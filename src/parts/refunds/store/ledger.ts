@@ -1,5 +1,5 @@
-import type { RefundState } from "../../core/payment.ts";
-import type { NewTransaction } from "./transaction-journal.ts";
+import type { RefundState } from "../../../core/payment.ts";
+import type { NewTransaction } from "../../../store/contract/transaction-journal.ts";
 
 /**
  * Refunds of paid JobCalls that became dead letters. The write that makes one a dead letter makes its refund too, unless
@@ -40,7 +40,7 @@ export interface RefundLedger {
   endRefund(callId: number, reference: string, end: RefundEnd): Promise<Refund | undefined>;
 
   /**
-   * The operator approves or declines a refund. Takes those for which {@link "../rules/refunds.ts".decided} returns a
+   * The operator approves or declines a refund. Takes those for which {@link "./rules.ts".decided} returns a
    * refund; approving one that failed begins its next attempt.
    */
   decideRefund(callId: number, decision: RefundDecision): Promise<DecideRefundOutcome>;

@@ -1,11 +1,14 @@
-import type { Refund } from "../contract/refund-ledger.ts";
-import { type Lookup, parameters } from "../list-dialect.ts";
-import { type Effect, paymentOf, put, type Reactions } from "../machine/changes.ts";
-import type { Commit, StoreModule } from "../module.ts";
-import { REFUND_COLUMNS, type RefundRow, toRefund } from "../refund-row.ts";
-import { keyIn, type Rows, type Table } from "../rows.ts";
-import { decided, ended, held, sent } from "../rules/refunds.ts";
-import { queueTransaction, transactionKey } from "./transactions.ts";
+import { type Lookup, parameters } from "../../../store/list-dialect.ts";
+import { type Effect, type Known, paymentOf, put, type Reactions } from "../../../store/machine/changes.ts";
+import type { Commit, StoreModule } from "../../../store/module.ts";
+import { queueTransaction, transactionKey } from "../../../store/modules/transactions.ts";
+import { keyIn, type Rows, type Table } from "../../../store/rows.ts";
+import { announcementsOf } from "./announcements.ts";
+import type { Refund, RefundLedger } from "./ledger.ts";
+import { AFTER_COPY, COUNTED, KEPT, SHOWN } from "./queries.ts";
+import { REFUND_COLUMNS, type RefundRow, toRefund } from "./row.ts";
+import { canRetry, decided, ended, held, refundEvent, sent } from "./rules.ts";
+import { refundsSchema } from "./schema.ts";
 
 export const REFUNDS_TABLE: Table<RefundRow, "call_id"> = {
   name: "refunds",
@@ -36,22 +39,29 @@ const REACTIONS: Reactions = {
       created_at: at,
       updated_at: at,
     } as const;
-    return changed(before, { ...money, ...nothingSent, ...owed });
+    return changed(before, { ...money, ...nothingSent, ...owed }, known);
   },
 
   revived({ callId }, known) {
     const refund = refundOf(callId, known.rows);
     if (refund === undefined || refund.state === "cancelled") return [];
-    return changed(refund, { ...refund, state: "cancelled" });
+    return changed(refund, { ...refund, state: "cancelled" }, known);
   },
 };
 
 const keyOf = (callId: number) => [keyIn(REFUNDS_TABLE, { call_id: callId })];
 
 /** Refunds of paid JobCalls that became dead letters. */
-export const REFUNDS = {
+export const REFUNDS: StoreModule<RefundLedger> = {
+  schema: { table: REFUNDS_TABLE.name, sql: refundsSchema },
   on: REACTIONS,
   keysOfCall: keyOf,
+  canRetry: (callId, rows) => canRetry(refundOf(callId, rows)),
+  keeps: KEPT,
+  shown: SHOWN,
+  counted: COUNTED,
+  afterCopy: AFTER_COPY,
+  forOperator: ["listRefunds"],
 
   steps: {
     holdRefund: {
@@ -73,6 +83,7 @@ export const REFUNDS = {
         if (row !== undefined) queueTransaction(commit.rows, transaction, now);
         return toRefund(change(commit, before, row));
       },
+      event: (refund) => refund && refundEvent(refund),
     },
 
     endRefund: {
@@ -80,14 +91,15 @@ export const REFUNDS = {
       callIds: (callId) => [callId],
       run(commit, now, callId, reference, end) {
         const before = refundOf(callId, commit.rows);
-        const account = end.state === "refunded" ? end.account : null;
-        return toRefund(change(commit, before, ended(before, reference, end, now), account));
+        const row = change(commit, before, ended(before, reference, end, now));
+        if (row !== undefined && end.state === "refunded") noteSent(commit, row, end.account);
+        return toRefund(row);
       },
+      event: (refund) => refund && refundEvent(refund),
     },
 
     decideRefund: {
       keys: keyOf,
-      callIds: (callId) => [callId],
       run(commit, now, callId, decision) {
         const before = refundOf(callId, commit.rows);
         const row = change(commit, before, decided(before, decision, now));
@@ -96,6 +108,7 @@ export const REFUNDS = {
           ? { kind: "not_open", refund }
           : { kind: "decided", refund };
       },
+      event: (outcome) => (outcome.kind === "decided" ? refundEvent(outcome.refund) : undefined),
     },
   },
 
@@ -118,7 +131,7 @@ export const REFUNDS = {
       );
     },
   },
-} satisfies StoreModule;
+};
 
 /** Finds the refund of a JobCall, also one that was cancelled. */
 export function refundOf(callId: number, rows: Pick<Rows, "find">): RefundRow | undefined {
@@ -130,21 +143,39 @@ function change(
   commit: Commit,
   before: RefundRow | undefined,
   row: RefundRow | undefined,
-  account: string | null = null,
 ): RefundRow | undefined {
   if (row === undefined) return undefined;
   commit.rows.put(REFUNDS_TABLE, row);
   if (row.state !== before?.state)
-    commit.note({ kind: "refundChanged", from: before?.state, refund: row, account });
+    for (const announcement of announcementsOf(row, before, commit))
+      commit.note({ kind: "announced", announcement });
   return row;
 }
 
-function changed(before: RefundRow | undefined, refund: RefundRow): Effect[] {
-  const change = { kind: "refundChanged", from: before?.state, refund, account: null } as const;
+function changed(before: RefundRow | undefined, refund: RefundRow, known: Known): Effect[] {
+  const announcements = announcementsOf(refund, before, known);
   return [
     put(REFUNDS_TABLE, refund),
-    ...(refund.state === before?.state ? [] : [{ kind: "change", change } as const]),
+    ...announcements.map(
+      (announcement) => ({ kind: "change", change: { kind: "announced", announcement } }) as const,
+    ),
   ];
+}
+
+/** Tells the books that a refund was sent. */
+function noteSent(commit: Commit, refund: RefundRow, account: string | null): void {
+  const payment = commit.payment(refund.call_id);
+  if (payment === undefined) return;
+  const {
+    network,
+    amount,
+    payer: counterparty,
+    hash: transaction_hash,
+    block_number,
+    updated_at: at,
+  } = refund;
+  const moved = { network, amount, account, counterparty, transaction_hash, block_number };
+  commit.note({ kind: "moneySent", sent: { ...moved, as: "refund", at, payment } });
 }
 
 function toRefunds(rows: readonly unknown[]): Refund[] {

@@ -1,6 +1,6 @@
-import type { WhatHappened } from "../../core/events.ts";
-import type { Refund, RefundDecision, RefundEnd } from "../contract/refund-ledger.ts";
-import type { RefundRow } from "../refund-row.ts";
+import type { GatewayEvent } from "../../../core/events.ts";
+import type { Refund, RefundDecision, RefundEnd } from "./ledger.ts";
+import type { RefundRow } from "./row.ts";
 
 /** Begins the reason of a refund whose payment the chain does not show, or not yet. */
 export const UNPROVEN = "the chain does not show its payment";
@@ -103,10 +103,11 @@ function hasWaivedProof({ decision }: Pick<RefundRow, "decision">): boolean {
 }
 
 /** Returns the event of a refund as it is now. */
-export function refundChange(refund: Refund): WhatHappened & { readonly kind: "refundChanged" } {
+export function refundEvent(refund: Refund, at = refund.updatedAt): GatewayEvent {
   const { state, network, asset, symbol, payer, amount, decision, transaction = "", reason = "" } = refund;
   const isDecision = decision !== undefined && (state === "owed" || state === "declined");
   const texts = [isDecision ? `${decision.as} by ${decision.by}: ${decision.note}` : "", reason];
   const why = texts.filter((text) => text !== "").join("; ");
-  return { kind: "refundChanged", state, network, asset, symbol, payer, amount, transaction, reason: why };
+  const what = { kind: "refundChanged", state, network, asset, symbol, payer, amount } as const;
+  return { at, callId: refund.callId, what: { ...what, transaction, reason: why } };
 }

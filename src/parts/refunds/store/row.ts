@@ -1,5 +1,5 @@
-import type { RefundState } from "../core/payment.ts";
-import type { Refund } from "./contract/refund-ledger.ts";
+import type { RefundState } from "../../../core/payment.ts";
+import type { Refund } from "./ledger.ts";
 
 /** Columns of a row of `refunds`. */
 export interface RefundRow {

@@ -1,0 +1,36 @@
+import { type Announcement, callEnded, callOf } from "../../../store/machine/announcements.ts";
+import type { Known } from "../../../store/machine/changes.ts";
+import type { RefundRow } from "./row.ts";
+
+/** Announces that the state of a refund became another one. */
+export function announcementsOf(
+  refund: RefundRow,
+  before: RefundRow | undefined,
+  known: Pick<Known, "payment">,
+): Announcement[] {
+  const { state, updated_at: at, call_id } = refund;
+  const money = moneyOf(refund);
+  if (state === "owed" && (before === undefined || before.state === "cancelled")) {
+    const data = () => ({ call_id, ...money, waits_for_approval: refund.is_approved === 0 });
+    return [{ event: "refund.owed", at, data, buyersUrl: null }];
+  }
+  if (state !== "refunded" && state !== "refund_failed") return [];
+  const payment = known.payment(call_id);
+  if (payment === undefined) return [];
+  const buyersUrl = payment.callback_url;
+  const transaction = refund.hash ?? undefined;
+  const reason = refund.reason ?? undefined;
+  const data = () => ({ call_id, origin: "x402", ...money, transaction, reason });
+  if (state === "refunded")
+    return [
+      callEnded(callOf(payment), "refunded", at, buyersUrl),
+      { event: "refund.sent", at, data, buyersUrl },
+    ];
+  // A buyer does not see why a refund failed: only the operator can do something about it.
+  const forBuyer = (all: object) => ({ ...all, reason: undefined });
+  return [{ event: "refund.failed", at, data, buyersUrl, forBuyer }];
+}
+
+function moneyOf({ network, asset, symbol, amount, payer }: RefundRow) {
+  return { network, asset, symbol, amount, payer };
+}

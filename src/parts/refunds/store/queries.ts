@@ -1,0 +1,81 @@
+import type { AnyModule, KeptRows } from "../../../store/module.ts";
+import type { RefundSum } from "../../../store/store.ts";
+import type { RefundRow } from "./row.ts";
+
+/** Rows that a refund needs: the payment and the result of its JobCall, and its transaction while it is being sent. */
+export const KEPT: readonly KeptRows[] = [
+  {
+    table: "payments",
+    while: ({ schema }, row) =>
+      `EXISTS (SELECT 1 FROM ${schema}refunds WHERE refunds.call_id = ${row}.call_id)`,
+  },
+  {
+    table: "results",
+    while: ({ schema }, row) =>
+      `${row}.state = 'failed' AND EXISTS (SELECT 1 FROM ${schema}refunds WHERE refunds.call_id = ${row}.call_id)`,
+  },
+  {
+    table: "settler_transactions",
+    while: ({ schema }, row) =>
+      `EXISTS (SELECT 1 FROM ${schema}refunds WHERE refunds.reference = ${row}.reference AND refunds.state = 'sending')`,
+  },
+];
+
+interface ShownColumns {
+  readonly refund_state: RefundRow["state"] | null;
+  readonly is_approved: 0 | 1 | null;
+  readonly amount: string;
+  readonly symbol: string;
+  readonly refund_hash: string | null;
+  readonly refund_reason: string | null;
+}
+
+/** The refund that the client of a failed JobCall sees. */
+export const SHOWN: NonNullable<AnyModule["shown"]> = {
+  table: "refunds",
+  columns:
+    "refunds.state AS refund_state, is_approved, refunds.hash AS refund_hash, refunds.reason AS refund_reason",
+  state({ refund_state: state, is_approved, amount, symbol, refund_hash, refund_reason }: ShownColumns) {
+    if (state === null || state === "cancelled") return {};
+    const refund = { state, isApproved: is_approved === 1, amount, symbol };
+    return {
+      refund: {
+        ...refund,
+        ...(refund_hash === null ? {} : { transaction: refund_hash }),
+        ...(refund_reason === null ? {} : { reason: refund_reason }),
+      },
+    };
+  },
+};
+
+type SumRow = Omit<RefundSum, "amount" | "oldestAt"> & {
+  readonly amount: string;
+  readonly oldest_at: number;
+};
+
+/** Refunds by token and state, without cancelled ones. */
+export const COUNTED: NonNullable<AnyModule["counted"]> = {
+  queries: {
+    refunds: ({ schema, sumOf }) =>
+      `SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at, ${sumOf("amount")} AS amount
+         FROM ${schema}refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+  },
+  totals: ({ refunds }: { readonly refunds: readonly SumRow[] }) => ({
+    refunds: refunds.map(({ amount, oldest_at: oldestAt, ...sum }) => ({
+      ...sum,
+      amount: BigInt(amount),
+      oldestAt,
+    })),
+  }),
+};
+
+/**
+ * Money may have been given back since a copy was made. The operator approves each refund of a payment in the copy, because
+ * a token's transfer does not say what it was for.
+ */
+export const AFTER_COPY = `
+UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund';
+UPDATE refunds SET state = 'owed', is_approved = 0, reference = NULL, reason = 'may have been sent after the copy was made'
+  WHERE state = 'owed' OR reference IN (SELECT reference FROM settler_transactions WHERE state = 'queued');
+DELETE FROM settler_transactions WHERE state = 'queued' AND network LIKE '%/refunds';
+`;

@@ -1,0 +1,47 @@
+import type { CallbackEvent } from "../../core/callbacks.ts";
+import type { JobCallOrigin } from "../../core/job-call.ts";
+import type { SoldPayment } from "../payment-row.ts";
+
+/** Event that operators, and the buyer of a payment, may be called back about. */
+export interface Announcement {
+  readonly event: CallbackEvent;
+  readonly at: number;
+  /** Describes the event, if anyone is called back. */
+  readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };
+  /** URL of the buyer who is called back about the event. */
+  readonly buyersUrl: string | null;
+  /** Leaves out of the description what is not the buyer's business. */
+  readonly forBuyer?: (data: object) => object;
+}
+
+/** Columns of a JobCall that ended. */
+export interface EndedCall {
+  readonly call_id: number;
+  readonly origin: JobCallOrigin;
+  readonly job_id: string;
+  readonly service_id: string;
+  readonly attempts: number;
+}
+
+/** Columns of a JobCall that name it. */
+type NamedCall = Omit<EndedCall, "attempts">;
+
+/** Announces how a JobCall ended. */
+export function callEnded(
+  call: NamedCall,
+  status: string,
+  at: number,
+  buyersUrl: string | null,
+): Announcement {
+  return { event: "call.finished", at, data: () => ({ ...describeCall(call), status }), buyersUrl };
+}
+
+export function describeCall({ call_id, origin, service_id, job_id }: NamedCall) {
+  // Their digits are more than a number can keep.
+  return { call_id, origin, service_id: BigInt(service_id), job_id: BigInt(job_id) };
+}
+
+/** Returns the JobCall of a payment. */
+export function callOf({ call_id, service_id, job_index }: SoldPayment): NamedCall {
+  return { call_id, origin: "x402", service_id, job_id: String(job_index) };
+}
