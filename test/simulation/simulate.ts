@@ -2,20 +2,21 @@ import { parseArgs } from "node:util";
 import { describeRun, openSeeds } from "./seeds.ts";
 
 /* `npm run simulate -- --seed N --runs M`: simulates M worlds from seed N on. `--trace` shows all that happens in them.
-   `--disk` puts their databases on a disk that fails. */
+   `--disk` puts their databases on a disk that fails, `--postgres` lets them share a Postgres. */
 
 const { values } = parseArgs({
   options: {
     seed: { type: "string", default: "1" },
     runs: { type: "string", default: "1" },
     disk: { type: "boolean", default: false },
+    postgres: { type: "boolean", default: false },
     trace: { type: "boolean", default: false },
   },
 });
 const [first, runs] = [Number(values.seed), Number(values.runs)];
 const PROGRESS_EVERY = 1_000;
 
-const seeds = await openSeeds(undefined, { hasDisk: values.disk });
+const seeds = await openSeeds(undefined, { hasDisk: values.disk, hasPostgres: values.postgres });
 const startedAt = performance.now();
 let [payments, faults, broken] = [0, 0, 0];
 for (let seed = first; seed < first + runs; seed++) {

@@ -5,6 +5,7 @@ import type { Postgres } from "../../helpers/postgres.ts";
 import type { Compared } from "../../store/differential/side.ts";
 import type { Row } from "../../store/differential/tables.ts";
 import { SQLITE } from "../../store/sqlite/compared.ts";
+import { MEMORY } from "./memory/compared.ts";
 import { openReplica } from "./open-in-database.ts";
 
 const INT8_OID = 20;
@@ -17,9 +18,9 @@ const TIMEOUTS = {
   callerMs: 80_000,
 };
 
-/** Both stores. Each run has a new database on the server. */
-export function bothStores(postgres: Postgres): Compared[] {
-  return [SQLITE, { name: "Postgres", atOnce: true, open: (options) => open(postgres, options) }];
+/** Both stores, and the Postgres store on a server in memory. Each run has a new database on the server. */
+export function allStores(postgres: Postgres): Compared[] {
+  return [SQLITE, { name: "Postgres", atOnce: true, open: (options) => open(postgres, options) }, MEMORY];
 }
 
 async function open(

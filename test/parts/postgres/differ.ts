@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util";
 import { startPostgres } from "../../helpers/postgres.ts";
 import { describeDifference, runSeed, shrink } from "../../store/differential/run.ts";
-import { bothStores } from "./compared.ts";
+import { allStores } from "./compared.ts";
 
-/* Compares SQLite and Postgres by hand: node --import tsx test/parts/postgres/differ.ts --seed 1 --operations 1000000 */
+/* Compares SQLite, Postgres and a Postgres in memory by hand: node --import tsx test/parts/postgres/differ.ts --seed 1 --operations 1000000 */
 
 const OPERATIONS_PER_RUN = 2_000;
 
@@ -14,7 +14,7 @@ const { values } = parseArgs({
   },
 });
 const postgres = await startPostgres();
-const compared = bothStores(postgres);
+const compared = allStores(postgres);
 const startedAt = performance.now();
 const most = Number(values.operations);
 let done = 0;

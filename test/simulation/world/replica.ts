@@ -25,6 +25,7 @@ import type { X402Part } from "../../../src/x402/part.ts";
 import { callbackKeys, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
 import type { Shop } from "./part.ts";
+import type { SimulatedPostgres } from "./postgres.ts";
 import type { SharedDatabase } from "./shared-store.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { closeConnectionsOf } from "./store-link.ts";
@@ -53,6 +54,7 @@ export class Replica {
   readonly #shop: Shop;
   readonly #path: string;
   readonly #database: SharedDatabase | undefined;
+  readonly #postgres: SimulatedPostgres | undefined;
   readonly #name: string;
   readonly #clock = { aheadMs: 0 };
   #starts = 0;
@@ -67,11 +69,14 @@ export class Replica {
       readonly path: string;
       /** Absent: the file is its own. */
       readonly database: SharedDatabase | undefined;
+      /** Absent: the store is SQLite. */
+      readonly postgres: SimulatedPostgres | undefined;
     },
   ) {
     this.#simulation = simulation;
     this.#name = parts.name;
     this.#database = parts.database;
+    this.#postgres = parts.postgres;
     this.#shop = parts.shop;
     this.#path = parts.path;
   }
@@ -104,6 +109,7 @@ export class Replica {
     this.#simulation.say(`${process.name} is killed`);
     process.isAlive = false;
     closeConnectionsOf(process);
+    this.#postgres?.left(process);
     this.#process = undefined;
     this.#running = undefined;
   }
@@ -145,10 +151,10 @@ export class Replica {
   async #start(process: Process): Promise<void> {
     const logger = pino({ level: "silent" });
     const events = new EventHub();
-    const opened = await openSqliteStore({
-      ...{ path: this.#path, maxPending: 1_000, encodeJobCall, logger },
-      onCommitted: emitEvents(events),
-    });
+    const options = { maxPending: 1_000, encodeJobCall, logger, onCommitted: emitEvents(events) };
+    const opened =
+      (await this.#postgres?.open(process, options)) ??
+      (await openSqliteStore({ ...options, path: this.#path }));
     const store = this.#database?.share(opened, process) ?? opened;
     const tables: RouteTable[] = [];
     const server: Pick<HttpServer, "mount" | "unmount" | "address"> = {

@@ -22,6 +22,7 @@ import { Network, useNetwork } from "./network.ts";
 import { Operator } from "./operator.ts";
 import type { Customer, Part, Shop } from "./part.ts";
 import { usePeers } from "./peers.ts";
+import { SimulatedPostgres } from "./postgres.ts";
 import { checkDisk } from "./power-loss.ts";
 import { PUSH } from "./push-endpoint.ts";
 import { QuotedJob } from "./quotes.ts";
@@ -63,6 +64,8 @@ const DATABASE_ON_DISK = `${DISK}/jobgate.db`;
 export interface RunOptions {
   /** Databases are on a simulated disk. */
   readonly hasDisk?: boolean;
+  /** The store is a simulated Postgres, with one to three gateways. */
+  readonly hasPostgres?: boolean;
   /** Probability that a sync of the disk fails. Default: what happens to disks, good and bad. */
   readonly syncFailure?: number | undefined;
   /** Faults that are left out. */
@@ -73,7 +76,7 @@ export interface RunOptions {
 export async function runSeed(
   seed: number,
   folder: string,
-  { hasDisk = false, syncFailure, without }: RunOptions = {},
+  { hasDisk = false, hasPostgres = false, syncFailure, without }: RunOptions = {},
 ): Promise<Outcome> {
   const simulation = new Simulation(seed, without);
   use(simulation);
@@ -87,7 +90,7 @@ export async function runSeed(
     ? new Disk({ simulation, files, syncFailure, onDeath: () => world.died() })
     : undefined;
   useDisk(disk);
-  const world = new World(simulation, { path, disk, folder });
+  const world = new World(simulation, { path, disk, folder, hasPostgres });
   let broken: string | undefined;
   try {
     await world.run();
@@ -123,6 +126,7 @@ class World {
   readonly #chain: Chain;
   readonly #replicas: readonly Replica[];
   readonly #database: SharedDatabase | undefined;
+  readonly #postgres: SimulatedPostgres | undefined;
   readonly #disk: Disk | undefined;
   readonly #folder: string;
   readonly #customers: readonly Customer[];
@@ -130,7 +134,12 @@ class World {
 
   constructor(
     simulation: Simulation,
-    { path, disk, folder }: { path: string; disk: Disk | undefined; folder: string },
+    {
+      path,
+      disk,
+      folder,
+      hasPostgres,
+    }: { path: string; disk: Disk | undefined; folder: string; hasPostgres: boolean },
   ) {
     this.#simulation = simulation;
     this.#disk = disk;
@@ -164,16 +173,20 @@ class World {
     const { refunds } = settling;
     const plain: Shop = { x402: settledBy(configOf(confirmations), settling), ...(refunds && { refunds }) };
     const shop = parts.reduce((sold, part) => part.configure?.(sold) ?? sold, plain);
-    const isShared = simulation.random("the store is shared") < 0.5 && disk === undefined;
+    const isShared = simulation.random("the store is shared") < 0.5 && disk === undefined && !hasPostgres;
     this.#database = isShared ? new SharedDatabase(simulation, path) : undefined;
-    const replica = (name: string) => new Replica(simulation, { name, shop, path, database: this.#database });
-    this.#replicas = (isShared ? ["gateway a", "gateway b"] : ["gateway"]).map(replica);
+    this.#postgres = hasPostgres ? new SimulatedPostgres(simulation, path) : undefined;
+    const stores = { path, database: this.#database, postgres: this.#postgres };
+    const replica = (name: string) => new Replica(simulation, { name, shop, ...stores });
+    const count = hasPostgres ? simulation.pick("gateways", [1, 2, 3]) : isShared ? 2 : 1;
+    const names = ["gateway a", "gateway b", "gateway c"].slice(0, count);
+    this.#replicas = (count === 1 ? ["gateway"] : names).map(replica);
     this.laws = new Laws(simulation, { chain, confirmations, path });
     const surroundings = { simulation, replicas: this.#replicas, laws: this.laws, shop };
     usePeers(parts.flatMap((part) => part.peers?.(surroundings) ?? []));
     if (chain.accounts.addresses.length > 0) new Operator(simulation, this.#replicas, chain.accounts).start();
-    const count = simulation.pick("clients", [4, 15, 40, 100]);
-    const clients = Array.from({ length: count }, (_, number) => plainOrder(simulation, number, shop));
+    const clientCount = simulation.pick("clients", [4, 15, 40, 100]);
+    const clients = Array.from({ length: clientCount }, (_, number) => plainOrder(simulation, number, shop));
     const customers: Customer[] = [
       ...clients.map((order) => new Client(surroundings, order)),
       ...parts.flatMap((part) => part.customers?.(surroundings) ?? []),
@@ -237,6 +250,7 @@ class World {
   end(): void {
     for (const replica of this.#replicas) replica.kill();
     this.#database?.close();
+    this.#postgres?.close();
     this.laws.close();
   }
 

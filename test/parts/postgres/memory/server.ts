@@ -1,0 +1,179 @@
+import { DEFAULT_TIMEOUTS } from "../../../../src/parts/postgres/connection/connect.ts";
+import { CALL_STATEMENTS } from "./call-statements.ts";
+import { Mirror } from "./mirror.ts";
+import { PAYMENT_STATEMENTS } from "./payment-statements.ts";
+import { type Cell, type Row, Tables } from "./tables.ts";
+import { databaseError, Transaction } from "./transaction.ts";
+import { runModuleStatement, UPKEEP_STATEMENTS } from "./upkeep-statements.ts";
+import type { Statements } from "./values.ts";
+
+/** A statement as a client sends it. */
+export interface Sent {
+  readonly name: string;
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+const STATEMENTS: Statements = { ...CALL_STATEMENTS, ...PAYMENT_STATEMENTS, ...UPKEEP_STATEMENTS };
+const BEGINS = /^begin(_pruning)?$/;
+const ENDS = /^(commit|rollback|roll_back)(_pruning)?$/;
+
+/**
+ * A Postgres in memory, which knows the statements of the store by their names. It has rows, row locks, transactions and
+ * sessions; what the statements say is written here anew, so that only their locks follow from their SQL.
+ */
+export class MemoryPostgres {
+  readonly mirror: Mirror;
+  readonly #tables: Tables;
+  readonly #sessions = new Set<Session>();
+  #lastPid = 0;
+  /** Hears of each batch that is committed, by the ID of its note. */
+  onCommit: (batchId: string) => void = () => undefined;
+
+  /** @param path of a SQLite database that gets the committed rows */
+  constructor(path: string, isNew: boolean) {
+    this.mirror = new Mirror(path, isNew);
+    this.#tables = new Tables(this.mirror.shapes);
+  }
+
+  connect(): Session {
+    const session = new Session(this, ++this.#lastPid);
+    this.#sessions.add(session);
+    return session;
+  }
+
+  /** Returns the committed rows of a table. */
+  rows(name: string): Row[] {
+    return [...this.#tables.of(name).cells.values()].flatMap(({ committed }) => committed ?? []);
+  }
+
+  begin(pid: number): Transaction {
+    return new Transaction(this.#tables, pid);
+  }
+
+  commit(transaction: Transaction, batchId: string | undefined): void {
+    const written: Cell[] = transaction.commit();
+    if (written.length > 0) this.mirror.write(written);
+    if (batchId !== undefined) this.onCommit(batchId);
+  }
+
+  left(session: Session): void {
+    this.#sessions.delete(session);
+  }
+
+  /** Ends all sessions. What they have not committed is gone. */
+  endSessions(): void {
+    for (const session of this.#sessions) session.end();
+  }
+
+  close(): void {
+    this.endSessions();
+    this.mirror.close();
+  }
+}
+
+/** A connection at the server. It runs one statement after the other. */
+class Session {
+  readonly #server: MemoryPostgres;
+  readonly #pid: number;
+  #last: Promise<unknown> = Promise.resolve();
+  #transaction: Transaction | undefined;
+  #hasFailed = false;
+  #isEnded = false;
+  /** Batch that the transaction has noted. */
+  #batchId: string | undefined;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(server: MemoryPostgres, pid: number) {
+    this.#server = server;
+    this.#pid = pid;
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  run(sent: Sent): Promise<readonly Row[]> {
+    clearTimeout(this.#idle);
+    const ran = this.#last.then(() => this.#run(sent));
+    this.#last = ran.catch(() => undefined).then(() => this.#waitForNext());
+    return ran;
+  }
+
+  /** Rolls back what is not committed, and hangs up. */
+  end(): void {
+    this.#isEnded = true;
+    clearTimeout(this.#idle);
+    this.#transaction?.rollback();
+    this.#transaction = undefined;
+    this.#server.left(this);
+  }
+
+  async #run(sent: Sent): Promise<readonly Row[]> {
+    if (this.#isEnded) throw databaseError("57P01", "terminating connection");
+    const { name } = sent;
+    if (BEGINS.test(name)) this.#transaction = this.#server.begin(this.#pid);
+    else if (ENDS.test(name)) this.#finish(name);
+    else return this.#runIn(sent);
+    return [];
+  }
+
+  async #runIn(sent: Sent): Promise<readonly Row[]> {
+    const { name, values, text } = sent;
+    if (this.#hasFailed) throw databaseError("25P02", "the transaction is aborted");
+    const transaction = this.#transaction ?? this.#server.begin(this.#pid);
+    if (name === "note_batch") this.#batchId = String(values[0]);
+    try {
+      const rows = await this.#rowsOf(transaction, { name, text, values });
+      if (this.#transaction === undefined) this.#server.commit(transaction, undefined);
+      return rows;
+    } catch (error) {
+      if (this.#transaction === undefined) transaction.rollback();
+      else this.#hasFailed = true;
+      throw error;
+    }
+  }
+
+  async #rowsOf(transaction: Transaction, sent: Sent): Promise<readonly Row[]> {
+    const { name, text, values } = sent;
+    const known = STATEMENTS[name];
+    if (known !== undefined) return known(transaction, values, text);
+    if (name.startsWith("prune_select_")) return this.#server.mirror.select(text, values);
+    const [, table] = /^forget_rows_of_(\w+)$/.exec(name) ?? [];
+    if (table !== undefined) return this.#forget(transaction, table, sent);
+    const ran = runModuleStatement(transaction, sent);
+    if (ran === undefined) throw new Error(`no statement is named ${name}`);
+    return ran;
+  }
+
+  /** Deletes old rows, which the condition of the statement finds. */
+  async #forget(transaction: Transaction, table: string, { text, values }: Sent): Promise<readonly Row[]> {
+    const [, inner = ""] = /ARRAY \(\s*SELECT ctid (.*) FOR UPDATE/s.exec(text) ?? [];
+    const keys = this.#server.mirror.select(`SELECT * ${inner}`, values);
+    // What the transaction itself has written is not old.
+    const isOld = (row: Row) =>
+      !transaction.hasWritten(table, row) && keys.some((key) => transaction.isSame(table, row, key));
+    await transaction.delete(table, isOld, { text });
+    return [];
+  }
+
+  #finish(name: string): void {
+    const [transaction, batchId] = [this.#transaction, this.#batchId];
+    const isCommit = name.startsWith("commit") && !this.#hasFailed;
+    this.#transaction = undefined;
+    this.#batchId = undefined;
+    this.#hasFailed = false;
+    if (transaction === undefined) return;
+    if (isCommit) this.#server.commit(transaction, batchId);
+    else transaction.rollback();
+  }
+
+  /** A transaction that is idle for too long ends, and its connection with it. */
+  #waitForNext(): void {
+    clearTimeout(this.#idle);
+    if (this.#transaction !== undefined)
+      this.#idle = setTimeout(() => this.end(), DEFAULT_TIMEOUTS.statementMs);
+  }
+}
+
+export type { Session };

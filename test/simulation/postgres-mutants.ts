@@ -1,0 +1,29 @@
+import type { WorldMutant } from "./bundle-gateway.ts";
+
+const BATCH = "parts/postgres/batch";
+const COMMIT = "parts/postgres/commit/commit-batch.ts";
+const PAYMENTS = `${BATCH}/payments.ts`;
+
+/** Guards of the Postgres store that are missed in some world whose gateways share a Postgres. */
+export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
+  {
+    name: "a commit that was not answered counts as made",
+    ...{ file: COMMIT, from: "if (!committed) throw attempt.error;", to: "" },
+  },
+  {
+    name: "a batch is not noted",
+    ...{ file: COMMIT, from: "sql.run(NOTE_BATCH, [id, isProbe]),", to: "" },
+  },
+  {
+    name: "a payment that was begun elsewhere begins again",
+    ...{ file: PAYMENTS, from: "if (written.length !== this.#begun.length)", to: "if (written.length < 0)" },
+  },
+  {
+    name: "JobCalls are claimed without their locks",
+    file: `${BATCH}/claims.ts`,
+    ...{
+      from: "WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),",
+      to: "WHERE state = 'ready' ORDER BY call_id LIMIT $1),",
+    },
+  },
+];
