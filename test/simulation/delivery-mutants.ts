@@ -91,7 +91,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
     name: "a dead letter sends no callback",
     ...{
       file: CALLBACKS,
-      from: '...called(ended(call, "failed", at, buyersUrlOf(call, known)), known),',
+      from: '...called(callEnded(call, "failed", at, buyersUrlOf(call, known)), known),',
       to: "",
     },
   },
