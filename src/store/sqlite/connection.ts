@@ -165,10 +165,7 @@ function writer(
   const { operations, bulk, newCalls, effects } = writeOperations(database, capacity, undecided);
   newCalls.skipTo(lastCallId);
   let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
-  const selectChanges = database.prepare<{ n: number }>("SELECT total_changes() AS n");
   shortenFutureLeases(database, now);
-  const countChanges = () => selectChanges.get([])?.n;
-  let changes = countChanges();
   // Leases and delays go on for as long as they have left.
   const shiftDue = database.prepare(
     "UPDATE job_calls SET visible_at = visible_at + ?1, claimed_at = claimed_at + ?1 WHERE state IN ('leased', 'delayed')",
@@ -189,16 +186,14 @@ function writer(
         capacity.restore(pending);
         newCalls.discard(lastId);
         effects.discard();
-        changes = countChanges();
       };
+      const changesBefore = database.changes;
       let nextCommitNumber = commitNumber;
       const finish = () => {
         newCalls.write();
         effects.write();
         // A batch that changes nothing writes nothing.
-        const changesBefore = changes;
-        changes = countChanges();
-        if (changes === changesBefore) return;
+        if (database.changes === changesBefore) return;
         nextCommitNumber = (commitNumber + 1) | 0;
         database.exec(`PRAGMA ${COMMIT_NUMBER_PRAGMA} = ${nextCommitNumber}`);
       };

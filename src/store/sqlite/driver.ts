@@ -12,6 +12,8 @@ export interface Statement<T> {
 
 /** The part of SQLite that the store needs, the same for both drivers. Synchronous: for a worker thread. */
 export interface Database {
+  /** Number of rows that {@link Statement.run} has changed. */
+  readonly changes: number;
   exec(sql: string): void;
   prepare<T = unknown>(sql: string): Statement<T>;
   close(): void;
@@ -98,7 +100,11 @@ function adapt(
   native: NativeDatabase,
   toArguments: (parameters: readonly SqlValue[]) => unknown[],
 ): Database {
+  let changes = 0;
   return {
+    get changes() {
+      return changes;
+    },
     exec: (sql) => void native.exec(sql),
     prepare<T>(sql: string): Statement<T> {
       // Its first use prepares it: preparing all of the store's queries takes longer than the rest of its start.
@@ -108,7 +114,11 @@ function adapt(
         return prepared;
       };
       return {
-        run: (parameters) => statement().run(...toArguments(parameters)),
+        run(parameters) {
+          const result = statement().run(...toArguments(parameters));
+          changes += result.changes;
+          return result;
+        },
         get: (parameters) => statement().get(...toArguments(parameters)) as T | undefined,
         all: (parameters) => statement().all(...toArguments(parameters)) as T[],
       };

@@ -29,7 +29,6 @@ export class SqliteCallRows implements CallRows {
   readonly #selectLeased: Rows<LeasedRow, readonly [json: string]>;
   readonly #update: Statement<unknown>;
   readonly #makeReady: Statement<unknown>;
-  readonly #makeEachReady: Statement<unknown>;
   readonly #extend: Statement<unknown>;
   readonly #insertSucceeded: Statement<unknown>;
   readonly #insertDropped: Statement<unknown>;
@@ -70,11 +69,10 @@ export class SqliteCallRows implements CallRows {
               dead_group = origin || ' ' || service_id || ' ' || job_id || ' ' || substr(?9, 1, ${GROUPED_CHARACTERS})
         WHERE call_id = ?10`,
     );
-    const makeReady =
-      "UPDATE job_calls SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL, history =";
-    this.#makeReady = database.prepare(`${makeReady} ?1 WHERE call_id IN (SELECT value FROM json_each(?2))`);
-    this.#makeEachReady = database.prepare(
-      `${makeReady} ended.value FROM json_each(?) AS ended WHERE call_id = CAST(ended.key AS INTEGER)`,
+    this.#makeReady = database.prepare(
+      `UPDATE job_calls
+          SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL, history = ended.value
+         FROM json_each(?) AS ended WHERE call_id = CAST(ended.key AS INTEGER)`,
     );
     this.#extend = database.prepare(
       "UPDATE job_calls SET visible_at = ?, progress_percent = ?, progress_text = ?, charge_so_far = ? WHERE call_id = ?",
@@ -153,21 +151,9 @@ export class SqliteCallRows implements CallRows {
     this.#update.run([...lease, textOf(row), dead_at, dead_reason, row.call_id]);
   }
 
-  /** Writes JobCalls with one history together, because leases of one claim end alike. */
   makeReady(rows: readonly CallRow[]): void {
-    const callIds = new Map<string | null, number[]>();
-    for (const row of rows) {
-      const history = textOf(row);
-      const alike = callIds.get(history);
-      if (alike === undefined) callIds.set(history, [row.call_id]);
-      else alike.push(row.call_id);
-    }
-    const histories: Record<number, string | null> = {};
-    for (const [history, [first = 0, ...others]] of callIds) {
-      if (others.length === 0) histories[first] = history;
-      else this.#makeReady.run([history, JSON.stringify([first, ...others])]);
-    }
-    this.#makeEachReady.run([JSON.stringify(histories)]);
+    const histories = Object.fromEntries(rows.map(({ call_id, history }) => [call_id, history]));
+    this.#makeReady.run([JSON.stringify(histories)]);
   }
 
   extend({ visible_at, progress_percent, progress_text, charge_so_far, call_id }: CallRow): void {
