@@ -3,7 +3,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Files that take longest, in that order: one of them started last would keep a single worker busy at the end. */
 const LONGEST = [
   "e2e/runners.full",
-  "simulation/world.full",
+  "simulation/world",
   "e2e/settler-crash.full",
   "e2e/model.full",
   "e2e/crash-matrix",

@@ -17,7 +17,7 @@ export interface Mutant {
 /** A mutant that breaks a law in some simulated worlds. */
 export interface WorldMutant extends Mutant {
   readonly name: string;
-  /** Seed of the first such world. Default: 1. */
+  /** Seed of such a world that ends early, which small worlds do not have. */
   readonly seed?: number;
   /** Probability that a sync of the disk fails in its worlds. */
   readonly syncFailure?: number;

@@ -13,24 +13,25 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a JobCall is sent although its lease is over",
+    seed: 93,
     file: "delivery/subscription.ts",
     ...{ from: "if (lease.expiresAt <= this.#clock()) {", to: "if (lease.expiresAt === 0) {" },
   },
   {
     name: "a runner gets more JobCalls than it asked for",
-    seed: 3,
+    seed: 57,
     file: "delivery/subscription.ts",
     ...{ from: "Math.min(this.#maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD)", to: "MAX_CLAIMED_AHEAD" },
   },
   {
     name: "a stream that is over is written to",
-    seed: 2,
+    seed: 57,
     file: "grpc/grpc-call.ts",
     ...{ from: "written.length === 0 || this.#status !== undefined", to: "written.length === 0" },
   },
   {
     name: "a refusal of a push target counts as done",
-    seed: 5,
+    seed: 97,
     file: "parts/push/push-answer.ts",
     ...{ from: "if (isSuccess(status)) return", to: "if (status >= 200) return" },
   },

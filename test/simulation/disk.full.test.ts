@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DISK_MUTANTS, OFTEN } from "./disk-mutants.ts";
-import { describeRun, firstBroken, openSeeds, type Seeds } from "./seeds.ts";
+import { describeRun, firstBroken, openSeeds, type Seeds, seedsFrom } from "./seeds.ts";
 
 const HAS_DISK = { hasDisk: true };
 /** Worlds that are tried from a mutant's seed on: after other changes, its seed may make another world. */
@@ -14,13 +14,13 @@ describe("A simulated world whose disk fails", () => {
   afterAll(() => seeds.close());
 
   it("Keeps the laws of money, and all that was acknowledged, in every run", async () => {
-    const broken = await firstBroken(seeds, 1_000, 20);
+    const broken = await firstBroken(seeds, seedsFrom(1_000, 20));
     expect(broken && describeRun(broken)).toBeUndefined();
   });
 
   it("Keeps them, too, where syncs fail again and again", async () => {
     const failing = await openSeeds(undefined, { ...HAS_DISK, syncFailure: OFTEN });
-    const broken = await firstBroken(failing, 1, 10);
+    const broken = await firstBroken(failing, seedsFrom(1, 10));
     failing.close();
     expect(broken && describeRun(broken)).toBeUndefined();
   });
@@ -35,7 +35,7 @@ describe("A simulated world whose disk fails", () => {
 describe("Without one of its guards the gateway loses something in some world whose disk fails:", () => {
   it.each(DISK_MUTANTS)("$name", async (mutant) => {
     const seeds = await openSeeds(mutant, { ...HAS_DISK, syncFailure: mutant.syncFailure });
-    const broken = await firstBroken(seeds, mutant.seed ?? 1, MOST_SEEDS);
+    const broken = await firstBroken(seeds, seedsFrom(mutant.seed ?? 1, MOST_SEEDS));
     seeds.close();
     expect(broken?.broken).toMatch(/[a-z]/);
   });

@@ -7,6 +7,8 @@ import type { Outcome, RunOptions } from "./world/world.ts";
 /** Worlds by their seeds. */
 export interface Seeds {
   run(seed: number): Promise<Outcome>;
+  /** Seeds from 1 to a number, those of small worlds first. */
+  smallestFirst(count: number): number[];
   /** Returns the smallest run found of this seed that breaks the same law. */
   shrink(broken: Outcome): Promise<Outcome>;
   close(): void;
@@ -17,23 +19,32 @@ export interface Seeds {
  * A disk that fails needs SQLite in WebAssembly installed.
  */
 export async function openSeeds(mutant?: Mutant, options: Omit<RunOptions, "without"> = {}): Promise<Seeds> {
-  const { loadDiskDriver, prepareFolder, runSeed, shrink } = await loadWorld(mutant);
+  const { loadDiskDriver, prepareFolder, runSeed, shrink, smallestFirst } = await loadWorld(mutant);
   if (options.hasDisk) await loadDiskDriver(join(import.meta.dirname, "sqlite"));
   const folder = prepareFolder();
   return {
     run: (seed) => runSeed(seed, folder, options),
+    smallestFirst,
     shrink: (broken) => shrink(broken, (without) => runSeed(broken.seed, folder, { ...options, without })),
     close: () => rmSync(folder, { recursive: true, force: true }),
   };
 }
 
-/** Runs seeds from the first on until a law is broken. @returns undefined if none is */
-export async function firstBroken(seeds: Seeds, first: number, count: number): Promise<Outcome | undefined> {
-  for (let seed = first; seed < first + count; seed++) {
+/** Runs seeds until a law is broken. @returns undefined if none is */
+export async function firstBroken(
+  seeds: Pick<Seeds, "run">,
+  numbers: readonly number[],
+): Promise<Outcome | undefined> {
+  for (const seed of numbers) {
     const outcome = await seeds.run(seed);
     if (outcome.broken !== undefined) return outcome;
   }
   return undefined;
+}
+
+/** Numbers from the first on. */
+export function seedsFrom(first: number, count: number): number[] {
+  return Array.from({ length: count }, (_, i) => first + i);
 }
 
 /** Describes a run that broke a law, for people. */

@@ -20,7 +20,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "bytes that were replaced count as another's",
-    seed: 3,
+    seed: 83,
     ...{
       file: SENT,
       from: "return [signed.hash, ...signed.earlierHashes.toReversed()];",
@@ -29,7 +29,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a block that was replaced counts as final",
-    seed: 182,
+    seed: 46,
     ...{
       file: SENT,
       from: "(await hashes.get(blockNumber)) === blockHash",
@@ -38,7 +38,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a missing receipt proves that another transaction has the nonce",
-    seed: 9,
+    seed: 86,
     ...{
       file: SENT,
       from: "if (hash !== undefined && !hashesOf(record).includes(hash.toLowerCase()))",
@@ -82,22 +82,23 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund is sent although the operator has to be asked",
-    seed: 5,
+    seed: 97,
     ...{ file: REFUNDS, from: 'payment.on_failure === "refund" && payment.closed === null', to: "true" },
   },
   {
     name: "no refund is owed for a dead letter",
+    seed: 86,
     ...{ file: REFUNDS, from: 'payment.on_failure === "keep"', to: 'payment.on_failure !== "ask"' },
   },
   {
     name: "a refund that is sent stays owed",
-    seed: 3,
+    seed: 86,
     file: REFUNDS,
     ...{ from: "return toRefund(change(commit, before, row));", to: "return toRefund(row);" },
   },
   {
     name: "the fee of a transaction that reverted is not booked",
-    seed: 3,
+    seed: 57,
     file: "store/rules/transactions.ts",
     ...{
       from: '(after.state === "succeeded" || after.state === "reverted")',

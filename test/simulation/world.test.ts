@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { describeRun, firstBroken, openSeeds, type Seeds } from "./seeds.ts";
+import { describeRun, firstBroken, openSeeds, type Seeds, seedsFrom } from "./seeds.ts";
 
 let seeds: Seeds;
 beforeAll(async () => {
@@ -9,9 +9,9 @@ afterAll(() => seeds.close());
 
 describe("A simulated world with crashes, lies and lost messages", () => {
   it("Keeps the laws of money, and does the same each time that it runs from one seed", async () => {
-    const first = await seeds.run(6);
-    const other = await seeds.run(7);
-    const again = await seeds.run(6);
+    const first = await seeds.run(45);
+    const other = await seeds.run(52);
+    const again = await seeds.run(45);
     for (const run of [first, other]) expect(run.broken && describeRun(run)).toBeUndefined();
     expect(again.trace).toEqual(first.trace);
     expect(again.hash).toBe(first.hash);
@@ -25,7 +25,7 @@ it("A run that breaks a law is told without what the law does not need", async (
     from: "return this.#undecided(intent, evidence.reason);",
     to: "return this.fail(intent, evidence.reason);",
   });
-  const broken = await firstBroken(careless, 2, 10);
+  const broken = await firstBroken(careless, seedsFrom(2, 10));
   if (broken === undefined) throw new Error("no run broke a law");
   const smallest = await careless.shrink(broken);
   careless.close();

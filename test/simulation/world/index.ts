@@ -1,3 +1,3 @@
 export { loadDiskDriver } from "./native-sqlite.ts";
 export { shrink } from "./shrink.ts";
-export { prepareFolder, runSeed } from "./world.ts";
+export { prepareFolder, runSeed, smallestFirst } from "./world.ts";

@@ -185,7 +185,7 @@ class World {
     const surroundings = { simulation, replicas: this.#replicas, laws: this.laws, shop };
     usePeers(parts.flatMap((part) => part.peers?.(surroundings) ?? []));
     if (chain.accounts.addresses.length > 0) new Operator(simulation, this.#replicas, chain.accounts).start();
-    const clientCount = simulation.pick("clients", [4, 15, 40, 100]);
+    const clientCount = clientsIn(simulation);
     const clients = Array.from({ length: clientCount }, (_, number) => plainOrder(simulation, number, shop));
     const customers: Customer[] = [
       ...clients.map((order) => new Client(surroundings, order)),
@@ -287,6 +287,17 @@ class World {
       () => undefined,
     );
   }
+}
+
+function clientsIn(simulation: Simulation): number {
+  return simulation.pick("clients", [4, 15, 40, 100]);
+}
+
+/** Seeds from 1 on, those of worlds with fewer clients first. */
+export function smallestFirst(count: number): number[] {
+  const seeds = Array.from({ length: count }, (_, i) => i + 1);
+  const clients = new Map(seeds.map((seed) => [seed, clientsIn(new Simulation(seed))]));
+  return seeds.sort((left, right) => (clients.get(left) ?? 0) - (clients.get(right) ?? 0));
 }
 
 /** Draws what only some worlds have. */
