@@ -18,7 +18,11 @@ export default tseslint.config(
   { ignores: ["dist", "src/gen", "node_modules", "**/node_modules", "examples"] },
   {
     files: ["**/*.{ts,tsx}"],
-    languageOptions: { parser: tseslint.parser, parserOptions: { projectService: true } },
+    languageOptions: {
+      parser: tseslint.parser,
+      // No rule reads JSDoc; parsing it takes a tenth of the time.
+      parserOptions: { projectService: true, jsDocParsingMode: "none" },
+    },
     plugins: { "@typescript-eslint": tseslint.plugin },
     rules: {
       "@typescript-eslint/no-floating-promises": "error",
