@@ -120,7 +120,8 @@ class MisfitClient implements Customer {
   }
 
   #heard({ status, body }: Told): void {
-    const isTaken = status === 202 || body.charged === "unknown";
+    // A store that cannot be asked may know the payment.
+    const isTaken = status === 202 || (body.charged === "unknown" && body.code !== "store_unavailable");
     if (isTaken && !this.#isExcused)
       this.#surroundings.simulation.break(`a payment with ${this.#what} was taken`);
   }

@@ -10,8 +10,8 @@ import { openMemoryStore } from "../../parts/postgres/memory/open-memory-store.t
 import { MemoryPostgres } from "../../parts/postgres/memory/server.ts";
 import { type Process, type Simulation, TROUBLE_MS } from "./simulation.ts";
 
-/** Longest time that a message takes; statements of one turn arrive together. */
-const MESSAGE_MS = 3;
+/** Longest time that a message takes: long enough for batches to meet. */
+const MESSAGE_MS = 25;
 /** Time that news of work takes to the other gateways. */
 const NEWS_MS = 20;
 /** Longer than any time limit of the store: callers, probes and the search for an outcome give up. */
@@ -134,7 +134,7 @@ export class SimulatedPostgres {
   #failOverLater(): void {
     const run = this.#simulation;
     run.at(run.random("time to a fail-over") * 2 * MEAN_FAIL_OVER_MS, run.world, () => {
-      if (run.isHealed || run.now > TROUBLE_MS) return;
+      if (run.now >= TROUBLE_MS) return;
       if (run.fault("Postgres fails over", 0.7)) this.#failOver();
       this.#failOverLater();
     });
@@ -147,9 +147,10 @@ export class SimulatedPostgres {
     this.#server.endSessions();
     for (const [client] of [...this.#clients]) this.#lose(client, "fail-over");
     this.#state = "down";
-    run.at(run.delay("down", 100, MAX_DOWN_MS), run.world, () => {
+    const soon = (ms: number) => Math.min(ms, TROUBLE_MS - run.now);
+    run.at(soon(run.delay("down", 100, MAX_DOWN_MS)), run.world, () => {
       this.#state = "read-only";
-      run.at(run.delay("read-only", 10, 1_000), run.world, () => {
+      run.at(soon(run.delay("read-only", 10, 1_000)), run.world, () => {
         this.#state = "up";
         run.say("Postgres takes writes");
       });
