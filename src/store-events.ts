@@ -99,7 +99,6 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     // Nothing that anyone watches.
     case "adoptPayment":
     case "contradictPayment":
-    case "endCallback":
     case "endWatches":
     case "finishTransactions":
     case "holdLock":
@@ -108,13 +107,11 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "probe":
     case "prune":
     case "queueTransaction":
-    case "retryCallback":
     case "saveOffers":
     case "saveQuote":
     case "saveRefusedPayments":
     case "shrink":
     case "signTransactions":
-    case "useCallbackEndpoints":
       return [];
   }
 }

@@ -11,6 +11,9 @@ export const CALLBACK_EVENTS = [
 
 export type CallbackEvent = (typeof CALLBACK_EVENTS)[number];
 
+/** `dead`: given up. */
+export type CallbackState = "pending" | "sent" | "dead";
+
 /** Returns a URL as it is kept and compared; undefined for a text that is no URL. */
 export function normalUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
+import type { CallbackState as CallbackStateName } from "../core/callbacks.ts";
 import type { PaymentState as PaymentStateName, RefundState as RefundStateName } from "../core/payment.ts";
 import { CallbackState, CallState, PaymentState, RefundState } from "../gen/jobgate/v1/operator_pb.ts";
-import type { CallbackState as CallbackStateName } from "../store/contract/callback-ledger.ts";
 import type { ListedState } from "../store/contract/operator-lists.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */

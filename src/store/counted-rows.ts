@@ -1,6 +1,5 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentState } from "../core/payment.ts";
-import type { CallbackState } from "./contract/callback-ledger.ts";
 import type { ListDialect } from "./list-dialect.ts";
 import { PART_MODULES } from "./part-modules.ts";
 import type { CallState } from "./rules/leases.ts";
@@ -18,8 +17,6 @@ export interface CountedRows {
   /** Dead paid JobCalls that their buyers were not charged for. */
   readonly uncharged: number;
   readonly oldestReadyAt: number | null;
-  readonly callbacks: readonly { state: CallbackState; n: number }[];
-  readonly oldestCallbackAt: number | null;
   /** Dead paid JobCalls that were not sold with `on_failure` keep. */
   readonly refundable: number;
   /** Rows of the queries of parts' modules, by the name of the query. */
@@ -79,14 +76,12 @@ export function toTotals(counted: CountedRows): StoreTotals {
     if ("call" in counts) paidCalls[counts.call] += n;
     if ("isUncharged" in counts) uncharged += n;
   }
-  const callbacks = { pending: 0, sent: 0, dead: 0 };
-  for (const { state, n } of counted.callbacks) callbacks[state] = n;
-  const { oldestReadyAt, oldestCallbackAt, refundable } = counted;
+  const ofNoPart = { refunds: [], callbacks: { pending: 0, sent: 0, dead: 0 } };
+  const { oldestReadyAt, refundable } = counted;
   const kept = paidCalls.dead - uncharged - refundable;
   return {
-    ...{ payments, byUse, calls, paidCalls, kept, uncharged, refunds: [], callbacks },
+    ...{ payments, byUse, calls, paidCalls, kept, uncharged, ...ofNoPart },
     ...(oldestReadyAt === null ? {} : { oldestReadyAt }),
-    ...(oldestCallbackAt === null ? {} : { oldestCallbackAt }),
     ...Object.assign({}, ...COUNTED.map(({ totals }) => totals(counted))),
   };
 }

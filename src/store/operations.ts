@@ -68,14 +68,6 @@ export const OPERATIONS = {
   findTransactions: { channel: "read" },
   listOpenTransactions: { channel: "read" },
 
-  listMovements: { channel: "read", isForOperator: true },
-
-  useCallbackEndpoints: { channel: "write" },
-  listDueCallbacks: { channel: "read" },
-  endCallback: { channel: "write" },
-  retryCallback: { channel: "write" },
-  listCallbacks: { channel: "read", isForOperator: true },
-
   claim: { channel: "write" },
   expireLeases: { channel: "write" },
   ack: { channel: "write" },

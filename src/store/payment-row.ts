@@ -226,3 +226,13 @@ function callerNonceOf(row: PaymentRow): Pick<PaymentRecord, "callerNonce"> {
     },
   };
 }
+
+/** Reads the transaction from the JSON of a settlement response; empty for a payment that the operator closed. */
+export function transactionOf(settlement: string | null): string | null {
+  try {
+    const { transaction } = JSON.parse(settlement ?? "{}") as { readonly transaction?: unknown };
+    return typeof transaction === "string" ? transaction : null;
+  } catch {
+    return null;
+  }
+}

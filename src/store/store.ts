@@ -1,9 +1,8 @@
+import type { CallbackState } from "../core/callbacks.ts";
 import type { Locks } from "../core/lease-lock.ts";
 import type { PaymentState, RefundState } from "../core/payment.ts";
 import type { AdoptionLedger } from "./contract/adoption-ledger.ts";
-import type { Books } from "./contract/books.ts";
 import type { CallLookup, NonceLedger, SecretKeeper } from "./contract/call-lookup.ts";
-import type { CallbackLedger, CallbackState } from "./contract/callback-ledger.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";
 import type { OperatorLists } from "./contract/operator-lists.ts";
@@ -32,8 +31,6 @@ export interface Store
     RefusedPaymentLog,
     Locks,
     TransactionJournal,
-    Books,
-    CallbackLedger,
     WorkQueue,
     DeadLetterBox,
     OperatorLists,

@@ -4,6 +4,7 @@ import { EventHub } from "../../src/core/events.ts";
 import { NO_TELEMETRY } from "../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../src/parts/callbacks/callback-sender.ts";
+import { CALLBACKS as CALLBACKS_MODULE } from "../../src/parts/callbacks/store/module.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -19,7 +20,7 @@ async function startReplica(url: string, callbackUrl: string) {
   const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
   await keys.use([]);
   const sender = new CallbackSender({
-    ...{ store, keys, callUrl: undefined, telemetry: NO_TELEMETRY },
+    ...{ ledger: store.of(CALLBACKS_MODULE), store, keys, callUrl: undefined, telemetry: NO_TELEMETRY },
     events: new EventHub(),
     logger: pino({ level: "silent" }),
   });

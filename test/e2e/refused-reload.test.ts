@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import { status as grpc } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { GatewayError } from "../../src/core/errors.ts";
+import type { CallbackEndpoint } from "../../src/parts/callbacks/store/ledger.ts";
+import { CALLBACKS } from "../../src/parts/callbacks/store/module.ts";
 import { TOKEN, X402 } from "../config/config-folder.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { eventually } from "../helpers/eventually.ts";
@@ -51,9 +53,15 @@ test("A reload that the store cannot write changes nothing, and the next one cha
     wrapStore: (store) => ({
       ...store,
       useUrl: async () => void urlsGiven++,
-      async useCallbackEndpoints(endpoints) {
-        if (isBroken) throw new GatewayError("store_unavailable", REFUSAL);
-        await store.useCallbackEndpoints(endpoints);
+      of(module) {
+        const methods = store.of(module);
+        if ((module as unknown) !== CALLBACKS) return methods;
+        return Object.assign({}, methods, {
+          async useCallbackEndpoints(endpoints: readonly CallbackEndpoint[]) {
+            if (isBroken) throw new GatewayError("store_unavailable", REFUSAL);
+            await store.of(CALLBACKS).useCallbackEndpoints(endpoints);
+          },
+        });
       },
     }),
   });

@@ -8,6 +8,7 @@ const NEEDED: readonly string[] = [
   // Their tests show what a refund makes them keep.
   "books needs refunds",
   "callbacks needs refunds",
+  "operator needs callbacks",
   // The chain of its tests gets the contracts that dev ships.
   "permit2 needs dev",
   // The runner library, which these tests run, receives with Work.

@@ -1,7 +1,7 @@
 import type { WorldMutant } from "./bundle-gateway.ts";
 
 const SENDER = "parts/callbacks/callback-sender.ts";
-const CALLBACKS = "store/modules/callbacks.ts";
+const CALLBACKS = "parts/callbacks/store/module.ts";
 const ANSWER = "parts/callbacks/callback-answer.ts";
 
 /** Guards of deliveries and callbacks that are missed in some world. */

@@ -2,7 +2,7 @@ import type { WorldMutant } from "./bundle-gateway.ts";
 
 const SENDER = "parts/transactions/sender.ts";
 const SENT = "parts/transactions/sent-transactions.ts";
-const BOOKS = "store/modules/books.ts";
+const BOOKS = "parts/books/store/module.ts";
 const REFUNDS = "parts/refunds/store/module.ts";
 const REFUND_RULES = "parts/refunds/store/rules.ts";
 
@@ -115,7 +115,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a charge is booked as a payment at the ceiling",
-    ...{ file: BOOKS, from: "at, kind, amount }),", to: "at, kind, amount: ceiling ?? amount })," },
+    ...{ file: BOOKS, from: "at, kind, amount })];", to: "at, kind, amount: ceiling ?? amount })];" },
   },
   {
     name: "a refund is not booked",

@@ -3,12 +3,7 @@ import { decimalText } from "../../core/amounts.ts";
 import { parseDollars } from "../../core/price.ts";
 import { type ListMovementsRequest, MovementKind } from "../../gen/jobgate/v1/operator_pb.ts";
 import { invalid, pageSizeOf } from "../../operator/requests.ts";
-import type {
-  Books,
-  Movement,
-  MovementKind as MovementKindName,
-  MovementPlace,
-} from "../../store/contract/books.ts";
+import type { Books, Movement, MovementKind as MovementKindName, MovementPlace } from "./store/ledger.ts";
 
 /** Decimals of prices, and of every EVM network's own coin. */
 const NATIVE_DECIMALS = 18;

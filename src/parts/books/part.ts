@@ -1,4 +1,5 @@
 import type { Part } from "../../part.ts";
+import { BOOKS } from "./store/module.ts";
 
 /** The books of a period: every payment, charge, refund and network fee. */
 export const part: Part = {
@@ -7,7 +8,7 @@ export const part: Part = {
       operator: {
         async loadApi() {
           const { listMovements } = await import("./operator.ts");
-          return { methods: { listMovements: (request) => listMovements(request, store) } };
+          return { methods: { listMovements: (request) => listMovements(request, store.of(BOOKS)) } };
         },
       },
     });

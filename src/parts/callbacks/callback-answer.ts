@@ -1,6 +1,6 @@
-import type { CallbackOutcome } from "../../store/contract/callback-ledger.ts";
 import { type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-answer.ts";
 import { retryDelayMs } from "./host-pauses.ts";
+import type { CallbackOutcome } from "./store/ledger.ts";
 
 /** Longest delay that a host can ask for. */
 const MAX_RETRY_AFTER_MS = 24 * 60 * 60_000;

@@ -1,5 +1,5 @@
 import { type SigningKey, signStandardWebhook } from "../../core/standard-webhooks.ts";
-import type { Callback } from "../../store/contract/callback-ledger.ts";
+import type { Callback } from "./store/ledger.ts";
 
 /** Content of a request. */
 export interface CallbackMessage {

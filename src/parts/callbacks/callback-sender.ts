@@ -8,7 +8,6 @@ import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import { within } from "../../core/waiting.ts";
-import type { Callback, CallbackOutcome } from "../../store/contract/callback-ledger.ts";
 import type { Store } from "../../store/store.ts";
 import { createResolver, guardedLookup, type NameResolver } from "../outbound/guarded-lookup.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
@@ -19,6 +18,7 @@ import type { CallbackKeys } from "./callback-keys.ts";
 import { type CallbackMessage, callbackHeaders, testMessage, toMessage } from "./callback-request.ts";
 import type { CallbackConfig } from "./config.ts";
 import { HostPauses } from "./host-pauses.ts";
+import type { Callback, CallbackLedger, CallbackOutcome } from "./store/ledger.ts";
 
 /** Lock of the process that sends. */
 const LOCK = "callbacks";
@@ -49,8 +49,8 @@ export interface CallbackTargets {
 }
 
 interface Parts {
-  readonly store: Pick<Store, "useCallbackEndpoints" | "listDueCallbacks" | "endCallback" | "isShared"> &
-    Locks;
+  readonly ledger: Pick<CallbackLedger, "useCallbackEndpoints" | "listDueCallbacks" | "endCallback">;
+  readonly store: Pick<Store, "isShared"> & Locks;
   readonly keys: CallbackKeys;
   /** Returns the URL of a paid call. */
   readonly callUrl: ((callId: number) => string) | undefined;
@@ -131,7 +131,7 @@ export class CallbackSender implements BackgroundService {
     // A callback to a new URL can be due before the store has answered.
     this.#keysByUrl = new Map([...keysByUrl, ...used]);
     try {
-      await this.#parts.store.useCallbackEndpoints(endpoints);
+      await this.#parts.ledger.useCallbackEndpoints(endpoints);
       used = keysByUrl;
     } finally {
       this.#keysByUrl = used;
@@ -201,7 +201,7 @@ export class CallbackSender implements BackgroundService {
       const page = { hosts: MAX_HOSTS, perHost: PER_HOST, after };
       // What a run records meanwhile may still be listed.
       const busy = new Set(this.#running.keys());
-      const due = byHost(await this.#parts.store.listDueCallbacks(page));
+      const due = byHost(await this.#parts.ledger.listDueCallbacks(page));
       for (const [host, callbacks] of due) {
         if (this.#running.size >= MAX_HOSTS) return;
         if (busy.has(host) || !this.#pauses.isOver(host)) continue;
@@ -286,8 +286,8 @@ export class CallbackSender implements BackgroundService {
   }
 
   async #end({ id, attempts, event, host }: Callback, outcome: CallbackOutcome): Promise<void> {
-    const { store, telemetry, logger } = this.#parts;
-    const callback = await store.endCallback(id, attempts, outcome);
+    const { ledger, telemetry, logger } = this.#parts;
+    const callback = await ledger.endCallback(id, attempts, outcome);
     if (callback === undefined) return;
     const became = callback.state === "pending" ? "failed" : callback.state;
     telemetry.count("jobgate_callbacks_total", { event, outcome: became });

@@ -12,9 +12,9 @@ import {
   stateOption,
 } from "../../commands/options.ts";
 import { type ListOptions, printList } from "../../commands/output.ts";
+import type { CallbackState } from "../../core/callbacks.ts";
 import { defined } from "../../core/objects.ts";
 import { CALLBACK_STATES } from "../../operator/messages.ts";
-import type { CallbackState } from "../../store/contract/callback-ledger.ts";
 
 /** Each URL has 10 s to answer. */
 const TEST_TIMEOUT_MS = 30_000;

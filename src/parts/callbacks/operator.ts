@@ -8,8 +8,7 @@ import type {
 import { CALLBACK_STATES, nameIn } from "../../operator/messages.ts";
 import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, readPage } from "../../operator/requests.ts";
-import type { Callback } from "../../store/contract/callback-ledger.ts";
-import type { Store } from "../../store/store.ts";
+import type { Callback, CallbackLedger } from "./store/ledger.ts";
 
 /** Most callbacks that are shown with their call. */
 const MAX_OF_CALL = 50;
@@ -26,23 +25,23 @@ interface OperatedSender {
 
 /** Makes the methods of callbacks in the operator's API. */
 export function callbackOperation(parts: {
-  readonly store: Pick<Store, "listCallbacks" | "retryCallback">;
+  readonly ledger: Pick<CallbackLedger, "listCallbacks" | "retryCallback">;
   readonly sender: OperatedSender;
 }): ApiAddition {
-  const { store, sender } = parts;
+  const { ledger, sender } = parts;
   const methods: OperatorMethods = {
     async listCallbacks(request: ListCallbacksRequest) {
       const state = nameIn(CALLBACK_STATES, request.state);
       if (state === undefined && request.state !== 0) throw invalid("state: expected a CallbackState.");
       const callId = request.callId === 0n ? undefined : Number(request.callId);
       const { items, nextPageToken } = await readPage(request, async (range) => ({
-        items: await store.listCallbacks({ state, callId, ...range }),
+        items: await ledger.listCallbacks({ state, callId, ...range }),
       }));
       return { callbacks: items.map(toCallback), nextPageToken };
     },
 
     async retryCallback({ id }: RetryCallbackRequest) {
-      const found = isCallId(id) ? await store.retryCallback(Number(id)) : undefined;
+      const found = isCallId(id) ? await ledger.retryCallback(Number(id)) : undefined;
       if (found === undefined) throw new ConnectError(`There is no callback ${id}.`, Code.NotFound);
       if (!found.retried) throw new ConnectError(`Callback ${id} was sent.`, Code.FailedPrecondition);
       sender.poke();
@@ -66,7 +65,7 @@ export function callbackOperation(parts: {
   return {
     methods,
     async callDetails(callId) {
-      return { callbacks: (await store.listCallbacks({ callId, limit: MAX_OF_CALL })).map(toCallback) };
+      return { callbacks: (await ledger.listCallbacks({ callId, limit: MAX_OF_CALL })).map(toCallback) };
     },
   };
 }

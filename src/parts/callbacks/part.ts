@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { Part } from "../../part.ts";
 import { buyersTable, callbacksTable } from "./config.ts";
+import { CALLBACKS } from "./store/module.ts";
 
 /** Calls operators and buyers back about what happened. */
 export const part: Part = {
@@ -13,8 +14,10 @@ export const part: Part = {
     ]);
     return (host) => {
       const { store, events, logger, telemetry } = host;
+      const ledger = store.of(CALLBACKS);
       const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
       const sender = new CallbackSender({
+        ledger,
         store,
         keys,
         callUrl: (callId) => `${host.config.x402?.publicUrl}/x402/calls/${callId}`,
@@ -37,7 +40,7 @@ export const part: Part = {
           },
         },
         operator: {
-          loadApi: async () => (await import("./operator.ts")).callbackOperation({ store, sender }),
+          loadApi: async () => (await import("./operator.ts")).callbackOperation({ ledger, sender }),
         },
         async start() {
           await use(host.config);

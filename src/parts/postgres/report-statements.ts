@@ -37,9 +37,6 @@ export const COUNT_ROWS = statement<{ counted: CountedRows }>(
      ${countsOfParts(LIST_DIALECT)
        .map(({ name, sql }) => `'${name}', (SELECT COALESCE(json_agg(t), '[]') FROM (${sql}) AS t),`)
        .join("\n     ")}
-     'callbacks', (SELECT COALESCE(json_agg(t), '[]')
-                     FROM (SELECT state, count(*) AS n FROM jobgate.callbacks GROUP BY state) AS t),
-     'oldestCallbackAt', (SELECT min(at) FROM jobgate.callbacks WHERE state = 'pending'),
      'pruned', (SELECT COALESCE(json_agg(t), '[]') FROM (SELECT name, n FROM jobgate.pruned) AS t),
      'oldestReadyAt', (SELECT min(enqueued_at) FROM jobgate.job_calls
                         WHERE state IN ('ready', 'delayed') OR state = 'leased' AND visible_at <= ${NOW})) AS counted`,

@@ -1,6 +1,5 @@
 import type { AckedLease, BuriedCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
-import { sumsByHour } from "../modules/books.ts";
 import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
@@ -8,6 +7,7 @@ import type { EndedCall } from "./announcements.ts";
 import { type Change, type DeadCall, type Effect, type Known, paymentOf, type Revenue } from "./changes.ts";
 import { decidedCharge } from "./metered.ts";
 import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
+import { sumsByHour } from "./revenue.ts";
 
 /** Rows of payments in a database, and the rows that their decisions change. */
 export type PaymentRows = PaymentFacts & {

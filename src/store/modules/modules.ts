@@ -1,13 +1,12 @@
 import { distinct } from "../../core/objects.ts";
 import type { Lookup } from "../list-dialect.ts";
 import { METERED } from "../machine/metered.ts";
+import { REVENUE } from "../machine/revenue.ts";
 import type { AnyModule, Asked, Commit } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
 import type { RowKey, Rows } from "../rows.ts";
 import { ADOPTED_PAYMENTS } from "./adopted-payments.ts";
-import { BOOKS } from "./books.ts";
-import { CALLBACKS } from "./callbacks.ts";
 import { CALLER_NONCES } from "./caller-nonces.ts";
 import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
@@ -25,21 +24,18 @@ const STEPS = {
   ...ADOPTED_PAYMENTS.steps,
   ...REFUSED_PAYMENTS.steps,
   ...TRANSACTIONS.steps,
-  ...CALLBACKS.steps,
 };
 
 const LOOKUPS = {
   ...CALLS.lookups,
   ...PAYMENTS.lookups,
   ...OPERATOR_LISTS.lookups,
-  ...BOOKS.lookups,
   ...OFFERS.lookups,
   ...QUOTES.lookups,
   ...CALLER_NONCES.lookups,
   ...ADOPTED_PAYMENTS.lookups,
   ...REFUSED_PAYMENTS.lookups,
   ...TRANSACTIONS.lookups,
-  ...CALLBACKS.lookups,
 };
 
 export type StepName = keyof typeof STEPS;
@@ -69,12 +65,7 @@ function operationsOf<Name, Operation>(
   return all as unknown as readonly [Name, Operation][];
 }
 
-const MODULES: readonly AnyModule[] = [
-  { on: METERED },
-  BOOKS as AnyModule,
-  CALLBACKS as AnyModule,
-  ...PART_MODULES,
-];
+const MODULES: readonly AnyModule[] = [{ on: METERED }, { on: REVENUE }, ...PART_MODULES];
 
 /** Tables that every commit may read as a whole. */
 export const SMALL_TABLES: readonly RowKey["table"][] = MODULES.flatMap(

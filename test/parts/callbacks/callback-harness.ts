@@ -7,8 +7,9 @@ import { EventHub } from "../../../src/core/events.ts";
 import type { Telemetry } from "../../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender, type CallbackTargets } from "../../../src/parts/callbacks/callback-sender.ts";
+import type { Callback, CallbackLedger } from "../../../src/parts/callbacks/store/ledger.ts";
+import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
-import type { Callback } from "../../../src/store/contract/callback-ledger.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { countingTelemetry } from "../../helpers/counting-telemetry.ts";
@@ -84,8 +85,8 @@ export async function startCalling(
     readonly resolver?: NameResolver;
     readonly starts?: boolean;
     readonly timeoutMs?: number;
-    /** Returns the store that the sender uses. */
-    readonly withStore?: (store: Store) => Store;
+    /** Returns the ledger that the sender uses. */
+    readonly withLedger?: (ledger: CallbackLedger) => CallbackLedger;
   } = {},
 ): Promise<Calling> {
   const events = new EventHub();
@@ -95,7 +96,8 @@ export async function startCalling(
   const telemetry = countingTelemetry();
   const sender = new CallbackSender({
     ...{ keys, events, telemetry, logger: pino({ level: "silent" }) },
-    store: options.withStore?.(store) ?? store,
+    ledger: options.withLedger?.(store.of(CALLBACKS)) ?? store.of(CALLBACKS),
+    store,
     callUrl: (callId) => `https://shop.example/x402/calls/${callId}`,
     ...(options.timeoutMs && { timeoutMs: options.timeoutMs }),
     ...(options.resolver && { resolver: options.resolver }),
@@ -129,7 +131,7 @@ export async function startCalling(
     },
     last: (check) =>
       eventually(async () => {
-        const [newest] = await store.listCallbacks({ limit: 1 });
+        const [newest] = await store.of(CALLBACKS).listCallbacks({ limit: 1 });
         if (newest === undefined || !check(newest)) throw new Error(`not yet: ${JSON.stringify(newest)}`);
         return newest;
       }),

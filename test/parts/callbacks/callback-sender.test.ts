@@ -3,6 +3,7 @@ import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { CallbackTargets } from "../../../src/parts/callbacks/callback-sender.ts";
+import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { until } from "../../helpers/until.ts";
 import { paidCall, paymentIntent } from "../../store/store-fixtures.ts";
@@ -75,7 +76,7 @@ test("A callback that fails is sent again with the same ID and body, and not bef
   const failed = await calling.last(({ attempts }) => attempts === 1);
   expect(failed).toMatchObject({ state: "pending", reason: "HTTP 503" });
   expect(failed.dueAt - Date.now()).toBeGreaterThan(3_000_000);
-  await calling.store.retryCallback(failed.id);
+  await calling.store.of(CALLBACKS).retryCallback(failed.id);
   await calling.last(({ attempts }) => attempts === 2);
   expect(receiver.calls).toHaveLength(2);
   const [first, second] = receiver.calls as [Called, Called];
@@ -139,7 +140,7 @@ test("A slow answer holds up nobody else, and ends", async () => {
   await calling.bury();
   await eventually(() => expect(quick.calls).toHaveLength(1));
   const held = async () =>
-    (await calling.store.listCallbacks({ limit: 9 })).find(({ url }) => url === slow.url);
+    (await calling.store.of(CALLBACKS).listCallbacks({ limit: 9 })).find(({ url }) => url === slow.url);
   await eventually(async () =>
     expect(await held()).toMatchObject({ attempts: 1, reason: "no whole answer within 1.5 s" }),
   );
@@ -192,10 +193,10 @@ test("A callback that is recorded as sent while due ones are read is not sent ag
   const calling = await startCalling(
     { endpoints: [{ url: receiver.url, events: ["dead_letter"] }] },
     {
-      withStore: (store) => ({
-        ...store,
+      withLedger: (ledger) => ({
+        ...ledger,
         async listDueCallbacks(page) {
-          const due = await store.listDueCallbacks(page);
+          const due = await ledger.listDueCallbacks(page);
           if (isHolding && due.length > 0)
             await new Promise<void>((resolve) => {
               goOn = resolve;
@@ -230,7 +231,7 @@ test("A name is resolved once for each connection, which goes to the very addres
   const first = await calling.last(({ attempts }) => attempts === 1);
   expect(first.reason).not.toMatch(/not public|ENOTFOUND/);
   expect(resolver.asked).toEqual(["buyer.example"]);
-  await calling.store.retryCallback(first.id);
+  await calling.store.of(CALLBACKS).retryCallback(first.id);
   const second = await calling.last(({ attempts }) => attempts === 2);
   expect(second.reason).toBe("its name resolves to an address that is not public");
   expect(resolver.asked).toHaveLength(2);
@@ -261,7 +262,7 @@ test("A callback whose URL the configuration no longer allows is given up", asyn
   await calling.sender.use({ endpoints: [], buyers: undefined });
   await calling.sender.start();
   await eventually(async () => {
-    const ended = await calling.store.listCallbacks({ limit: 9, state: "dead" });
+    const ended = await calling.store.of(CALLBACKS).listCallbacks({ limit: 9, state: "dead" });
     expect(ended.map(({ reason }) => reason)).toEqual([
       "the configuration no longer allows Callback-URL",
       "the configuration no longer has this URL",
@@ -325,11 +326,11 @@ async function startCounted(buyers: CallbackTargets["buyers"]) {
     { buyers },
     {
       starts: false,
-      withStore: (store) => ({
-        ...store,
+      withLedger: (ledger) => ({
+        ...ledger,
         listDueCallbacks(page) {
           asked += 1;
-          return store.listDueCallbacks(page);
+          return ledger.listDueCallbacks(page);
         },
       }),
     },

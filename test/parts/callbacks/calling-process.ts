@@ -5,6 +5,7 @@ import { EventHub } from "../../../src/core/events.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
+import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { until } from "../../helpers/until.ts";
 import { claimCalls, paidCall, paymentIntent } from "../../store/store-fixtures.ts";
@@ -17,7 +18,7 @@ const { store, stop } = await openTestStore();
 const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
 await keys.use([]);
 const sender = new CallbackSender({
-  ...{ store, keys, resolver, telemetry: NO_TELEMETRY, callUrl: undefined },
+  ...{ ledger: store.of(CALLBACKS), store, keys, resolver, telemetry: NO_TELEMETRY, callUrl: undefined },
   events: new EventHub(),
   logger: pino({ level: "silent" }),
 });
@@ -32,7 +33,7 @@ for (const [i, host] of hosts.entries()) {
 for (const call of await claimCalls(store, { limit: hosts.length })) await store.ack(call, undefined);
 await sender.start();
 const tried = async () => {
-  const callbacks = await store.listCallbacks({ limit: hosts.length + 1 });
+  const callbacks = await store.of(CALLBACKS).listCallbacks({ limit: hosts.length + 1 });
   return callbacks.every(({ attempts }) => attempts > 0) ? callbacks : undefined;
 };
 const found = await until(tried);

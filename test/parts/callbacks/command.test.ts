@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { callbackOperation } from "../../../src/parts/callbacks/operator.ts";
-import type { Callback } from "../../../src/store/contract/callback-ledger.ts";
+import type { Callback } from "../../../src/parts/callbacks/store/ledger.ts";
+import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
@@ -16,7 +17,9 @@ const sender = {
 const jobgate = startBeforeAll(() =>
   startOperator({
     token: TOKEN,
-    additions: (store) => [{ loadApi: async () => callbackOperation({ store, sender }) }],
+    additions: (store) => [
+      { loadApi: async () => callbackOperation({ ledger: store.of(CALLBACKS), sender }) },
+    ],
   }),
 );
 
@@ -35,16 +38,16 @@ const rowsOf = (stdout: string) =>
 let [callback, callId] = [undefined as unknown as Callback, 0];
 beforeEach(async () => {
   const { store } = jobgate;
-  await store.useCallbackEndpoints([{ url: `${OPS}?key=secret`, events: ["dead_letter"] }]);
+  await store.of(CALLBACKS).useCallbackEndpoints([{ url: `${OPS}?key=secret`, events: ["dead_letter"] }]);
   callId = await jobgate.bury();
-  callback = (await store.listCallbacks({ limit: 1 }))[0] as Callback;
+  callback = (await store.of(CALLBACKS).listCallbacks({ limit: 1 }))[0] as Callback;
 });
 afterEach(() => vi.unstubAllEnvs());
 
 describe("jobgate callbacks", () => {
   test("list prints a table, newest first, without the query of a URL", async () => {
     const reason = "HTTP 503";
-    await jobgate.store.endCallback(callback.id, 0, { kind: "later", delayMs: 60_000, reason });
+    await jobgate.store.of(CALLBACKS).endCallback(callback.id, 0, { kind: "later", delayMs: 60_000, reason });
     const { code, stdout } = await run("list", "--limit", "1");
     expect(code).toBe(0);
     expect(stdout).toMatch(/^ID +STATE +EVENT +CALL +HAPPENED AT +TRIES +NEXT +URL +REASON\n/);
@@ -63,7 +66,7 @@ describe("jobgate callbacks", () => {
 
   test("jobs show has the callbacks of its call, with state, tries, next try and reason", async () => {
     const reason = "HTTP 503";
-    await jobgate.store.endCallback(callback.id, 0, { kind: "later", delayMs: 60_000, reason });
+    await jobgate.store.of(CALLBACKS).endCallback(callback.id, 0, { kind: "later", delayMs: 60_000, reason });
     const { stdout } = await runAny("jobs", "show", String(callId));
     const [, shown = ""] = stdout.split(/(?=^ID +STATE +EVENT +HAPPENED AT +TRIES +NEXT +URL +REASON$)/m);
     const at = expect.stringMatching(/^20/) as unknown;
@@ -74,7 +77,7 @@ describe("jobgate callbacks", () => {
 
   test("list selects by --state and --call, in pages, and prints lines of JSON", async () => {
     await jobgate.bury();
-    await jobgate.store.endCallback(callback.id, 0, { kind: "dead", reason: "HTTP 410" });
+    await jobgate.store.of(CALLBACKS).endCallback(callback.id, 0, { kind: "dead", reason: "HTTP 410" });
     const dead = await run("list", "--state", "dead", "--limit", "1", "--json");
     expect(JSON.parse(dead.stdout)).toMatchObject({
       id: String(callback.id),
@@ -92,11 +95,11 @@ describe("jobgate callbacks", () => {
 
   test("retry tries one now; exits with 1 once it was sent, and for an ID of none", async () => {
     const { id } = callback;
-    await jobgate.store.endCallback(id, 0, { kind: "dead", reason: "HTTP 410" });
+    await jobgate.store.of(CALLBACKS).endCallback(id, 0, { kind: "dead", reason: "HTTP 410" });
     poked.mockClear();
     expect(await run("retry", String(id))).toEqual({ code: 0, stdout: `${id} is tried now\n`, stderr: "" });
     expect(poked).toHaveBeenCalledOnce();
-    await jobgate.store.endCallback(id, 1, { kind: "sent" });
+    await jobgate.store.of(CALLBACKS).endCallback(id, 1, { kind: "sent" });
     expect(await run("retry", String(id))).toMatchObject({
       code: 1,
       stderr: expect.stringContaining(`Callback ${id} was sent.`) as string,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import { callJson, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import {
   acceptId,
@@ -169,14 +170,16 @@ describe("GetCall", () => {
   test("Shows the callbacks of a call, and of no other", async () => {
     const { store } = jobgate;
     const url = "https://ops.example.com/hook";
-    await store.useCallbackEndpoints([
-      { url: `${url}?key=secret`, events: ["dead_letter", "call.finished"] },
-    ]);
+    await store
+      .of(CALLBACKS)
+      .useCallbackEndpoints([{ url: `${url}?key=secret`, events: ["dead_letter", "call.finished"] }]);
     const callId = await jobgate.bury();
     await jobgate.bury();
-    await store.useCallbackEndpoints([]);
-    const [ended] = await store.listCallbacks({ callId, limit: 1 });
-    await store.endCallback(ended?.id ?? 0, 0, { kind: "later", delayMs: 60_000, reason: "HTTP 503" });
+    await store.of(CALLBACKS).useCallbackEndpoints([]);
+    const [ended] = await store.of(CALLBACKS).listCallbacks({ callId, limit: 1 });
+    await store
+      .of(CALLBACKS)
+      .endCallback(ended?.id ?? 0, 0, { kind: "later", delayMs: 60_000, reason: "HTTP 503" });
     const call_id = String(callId);
     const at = expect.stringMatching(/^20.*Z$/);
     const pending = { call_id, state: "CALLBACK_STATE_PENDING", url, happened_at: at, due_at: at };

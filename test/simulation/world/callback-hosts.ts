@@ -1,7 +1,9 @@
 import { createHmac, createPublicKey, type KeyObject, verify } from "node:crypto";
 import { CALLBACK_EVENTS } from "../../../src/core/callbacks.ts";
+import type { GatewayEvent } from "../../../src/core/events.ts";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
 import { buyersTable, type CallbackConfig } from "../../../src/parts/callbacks/config.ts";
+import type { Callback } from "../../../src/parts/callbacks/store/ledger.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
 import type { Committed } from "../../../src/store/operations.ts";
 import type { Database } from "../../../src/store/sqlite/driver.ts";
@@ -85,16 +87,18 @@ class CallbackHosts {
 
   #committed({ operation, input, outcome, ...step }: Committed): void {
     if (operation === "step") {
-      const event = "event" in step ? step.event : undefined;
+      const { name, event } = step as { readonly name: string; readonly event: GatewayEvent | undefined };
       const isFailed = event?.what.kind === "refundChanged" && event.what.state === "refund_failed";
       if (event && isFailed)
         this.#failedRefunds.set(event.callId, (this.#failedRefunds.get(event.callId) ?? 0) + 1);
+      const callback = name === "endCallback" ? (outcome as Callback | undefined) : undefined;
+      if (callback?.state === "sent") {
+        const { host, callId, at } = callback;
+        this.#recorded.add(`${host} ${callback.event.replace(".", "_")}_${callId}_${at}`);
+      }
       return;
     }
     if (operation === "retryDeadLetter") this.#retries.set(input[0], this.#mostOf(input[0]));
-    if (operation !== "endCallback" || outcome === undefined || outcome.state !== "sent") return;
-    const { host, event, callId, at } = outcome;
-    this.#recorded.add(`${host} ${event.replace(".", "_")}_${callId}_${at}`);
   }
 
   /** Checks in the end that everyone was told, unless he asked not to be. */

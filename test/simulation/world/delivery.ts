@@ -6,6 +6,7 @@ import { RunnerServer } from "../../../src/delivery/runner-server.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { buyersTable } from "../../../src/parts/callbacks/config.ts";
+import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import { PushRunners } from "../../../src/parts/push/push-runners.ts";
 import { workStream } from "../../../src/parts/work-stream/work-stream.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -57,7 +58,15 @@ export async function startDelivery(
   if (pushes) await new PushRunners({ dispatcher, config: CONFIG, logger }).use([PUSH_TARGET]);
   if (!callsBack) return;
   const callbacks = new CallbackSender({
-    ...{ store, keys, events, logger, telemetry: NO_TELEMETRY, resolver: resolverOf(simulation) },
+    ...{
+      ledger: store.of(CALLBACKS),
+      store,
+      keys,
+      events,
+      logger,
+      telemetry: NO_TELEMETRY,
+      resolver: resolverOf(simulation),
+    },
     callUrl: (callId) => `https://shop.example/x402/calls/${callId}`,
   });
   await callbacks.use({ endpoints: [CALLBACK_ENDPOINT], buyers: buyersTable.in(x402) });

@@ -28,7 +28,6 @@ export const LEDGERS: MakersOf<
   | "listRefusedPayments"
   | "totals"
   | "revenue"
-  | "listMovements"
   | "prune"
   | "shrink"
   | "probe"
@@ -70,10 +69,6 @@ export const LEDGERS: MakersOf<
       bucketMs: choices.one([60_000, 3_600_000, 86_400_000]),
     },
   ],
-  listMovements({ choices, now }) {
-    const at = now - choices.one([1_000, 60_000, 100_000_000]);
-    return [{ after: { at, id: 0 }, until: now + choices.one([0, 1]), limit: choices.one([3, 100]) }];
-  },
   prune(world) {
     const { choices } = world;
     const after = choices.percent(80) ? 0 : world.call();

@@ -59,9 +59,40 @@ export const OF_PARTS: MakersOf<string> = {
       before: world.choices.maybe(30, () => world.call(world.dead)),
     },
   ],
+
+  useCallbackEndpoints({ choices }) {
+    const chosen = ENDPOINTS.filter(() => choices.percent(60));
+    return [chosen.map((url) => ({ url, events: CALLBACK_EVENTS.filter(() => choices.percent(70)) }))];
+  },
+  listDueCallbacks: ({ choices }) => [
+    { hosts: choices.one([1, 10]), perHost: 1_000, after: choices.one(["", "", "buyer.example.com"]) },
+  ],
+  endCallback(world) {
+    const { choices } = world;
+    const [id, attempts] = callback(world);
+    const outcome = choices.weighted<() => unknown>([
+      [2, () => ({ kind: "sent" })],
+      [1, () => ({ kind: "dead", reason: world.text() })],
+      [3, () => ({ kind: "later", delayMs: choices.one([1_000, 260_000_000]), reason: world.text() })],
+    ]);
+    return [id, choices.percent(90) ? attempts : 1, outcome()];
+  },
+  retryCallback: (world) => [callback(world)[0]],
+  listCallbacks: (world) => [
+    {
+      callId: world.call(),
+      state: world.choices.maybe(50, () => world.choices.one(["pending", "sent", "dead"])),
+      limit: 1_000,
+    },
+  ],
+
+  listMovements({ choices, now }) {
+    const at = now - choices.one([1_000, 60_000, 100_000_000]);
+    return [{ after: { at, id: 0 }, until: now + choices.one([0, 1]), limit: choices.one([3, 100]) }];
+  },
 };
 
-/** Inputs of operations on transactions and callbacks. */
+/** Inputs of operations on transactions. */
 export const MONEY: MakersOf<
   | "holdLock"
   | "queueTransaction"
@@ -69,11 +100,6 @@ export const MONEY: MakersOf<
   | "finishTransactions"
   | "findTransactions"
   | "listOpenTransactions"
-  | "useCallbackEndpoints"
-  | "listDueCallbacks"
-  | "endCallback"
-  | "retryCallback"
-  | "listCallbacks"
 > = {
   holdLock: ({ choices }) => [
     choices.one([...NETWORKS, "other"]),
@@ -104,32 +130,6 @@ export const MONEY: MakersOf<
   listOpenTransactions: ({ choices }) => [
     choices.one(NETWORKS),
     { state: choices.one(["queued", "sent"]), limit: 1_000 },
-  ],
-
-  useCallbackEndpoints({ choices }) {
-    const chosen = ENDPOINTS.filter(() => choices.percent(60));
-    return [chosen.map((url) => ({ url, events: CALLBACK_EVENTS.filter(() => choices.percent(70)) }))];
-  },
-  listDueCallbacks: ({ choices }) => [
-    { hosts: choices.one([1, 10]), perHost: 1_000, after: choices.one(["", "", "buyer.example.com"]) },
-  ],
-  endCallback(world) {
-    const { choices } = world;
-    const [id, attempts] = callback(world);
-    const outcome = choices.weighted<() => unknown>([
-      [2, () => ({ kind: "sent" })],
-      [1, () => ({ kind: "dead", reason: world.text() })],
-      [3, () => ({ kind: "later", delayMs: choices.one([1_000, 260_000_000]), reason: world.text() })],
-    ]);
-    return [id, choices.percent(90) ? attempts : 1, outcome()];
-  },
-  retryCallback: (world) => [callback(world)[0]],
-  listCallbacks: (world) => [
-    {
-      callId: world.call(),
-      state: world.choices.maybe(50, () => world.choices.one(["pending", "sent", "dead"])),
-      limit: 1_000,
-    },
   ],
 };
 

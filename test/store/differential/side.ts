@@ -1,5 +1,4 @@
 import { GatewayError } from "../../../src/core/errors.ts";
-import { CALLBACK_KEPT_MS, type Callback } from "../../../src/store/contract/callback-ledger.ts";
 import type { Lease } from "../../../src/store/contract/work-queue.ts";
 import type { StoreOptions } from "../../../src/store/create-store.ts";
 import type { Committed } from "../../../src/store/operations.ts";
@@ -7,7 +6,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { operationsOf } from "./makers.ts";
 import { Normal } from "./normal.ts";
 import { isRef, type Place, type Ref, type Step } from "./steps.ts";
-import { contentOf, type Row, TABLES } from "./tables.ts";
+import { CALLBACK_KEPT_MS, contentOf, type Row, TABLES } from "./tables.ts";
 
 /** An empty store that is compared with others. */
 export interface OpenedStore {
@@ -25,6 +24,16 @@ export interface Compared {
   /** False asks for the operations of a step one after the other. */
   readonly atOnce: boolean;
   open(options: Pick<StoreOptions, "maxPending" | "clock" | "onCommitted">): Promise<OpenedStore>;
+}
+
+interface Callback {
+  readonly id: number;
+  readonly at: number;
+  readonly event: string;
+  readonly url: string;
+  readonly isBuyers: boolean;
+  readonly attempts: number;
+  readonly endedAt?: number;
 }
 
 /** No JobCall and no callback has it. */
@@ -142,7 +151,8 @@ export class Side {
     if (ref.ref === "call") return callId;
     if (ref.ref === "lease")
       return this.#leases.get(`${ref.claim} ${ref.call}`) ?? { callId, leaseToken: "of nobody" };
-    const known = await this.#opened.store.listCallbacks({ callId, limit: 1_000 });
+    const listed = await operationsOf(this.#opened.store).listCallbacks?.({ callId, limit: 1_000 });
+    const known = (listed ?? []) as Callback[];
     const callback = sortedCallbacks(known.filter((one) => this.#isKept(one)))[ref.index];
     return ref.ref === "callback" ? (callback?.id ?? NO_ID) : (callback?.attempts ?? 0);
   }

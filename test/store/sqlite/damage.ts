@@ -7,6 +7,7 @@ import { inspectSqlite } from "../../../src/store/sqlite/inspect.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
+import { operationsOf } from "../differential/makers.ts";
 import {
   claimCalls,
   claimOne,
@@ -138,7 +139,7 @@ async function contentOf(store: Store): Promise<string> {
   const { items: payments } = await store.listPayments({ limit: 1_000 });
   const results = await Promise.all(payments.map(({ callId }) => store.findResult(callId)));
   const until = Number.MAX_SAFE_INTEGER;
-  const books = await store.listMovements({ after: { at: 0, id: 0 }, until, limit: 1_000 });
+  const books = await operationsOf(store).listMovements?.({ after: { at: 0, id: 0 }, until, limit: 1_000 });
   const calls = await claimCalls(store, { limit: 1_000 });
   const waiting = calls.map(({ callId, encoded }) => [callId, Buffer.from(encoded).toString("base64")]);
   return JSON.stringify([payments, results, books, waiting], (_, value) =>

@@ -58,12 +58,6 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
           + (SELECT count(*) FROM results CROSS JOIN payments USING (call_id)
               WHERE results.state = 'failed' AND on_failure <> 'keep') AS n`,
   );
-  const countCallbacks = database.prepare<CountedRows["callbacks"][number]>(
-    "SELECT state, count(*) AS n FROM callbacks GROUP BY state",
-  );
-  const selectOldestCallback = database.prepare<{ at: number | null }>(
-    "SELECT min(at) AS at FROM callbacks INDEXED BY callbacks_pending WHERE state = 'pending'",
-  );
   const countsOfModules = countsOfParts(DIALECT).map(({ name, sql }) => ({
     name,
     count: database.prepare(sql),
@@ -91,8 +85,6 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
         results: countResults.all([]),
         pruned: countPruned.all([]),
         oldestReadyAt: selectOldest.get([now])?.at ?? null,
-        callbacks: countCallbacks.all([]),
-        oldestCallbackAt: selectOldestCallback.get([])?.at ?? null,
         refundable: countRefundable.get([])?.n ?? 0,
         ...Object.fromEntries(countsOfModules.map(({ name, count }) => [name, count.all([])])),
       }),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { Movement } from "../../../../src/parts/books/store/ledger.ts";
+import { BOOKS } from "../../../../src/parts/books/store/module.ts";
 import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
-import type { Movement } from "../../../../src/store/contract/books.ts";
 import { YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
 import type { Given } from "../../../store/contract/given.ts";
 import {
@@ -20,7 +21,7 @@ const OWNER = "one";
 
 export function describeBooks(given: Given): void {
   const movements = (until = Number.MAX_SAFE_INTEGER) =>
-    given.store.listMovements({ after: { at: 0, id: 0 }, until, limit: 100 });
+    given.store.of(BOOKS).listMovements({ after: { at: 0, id: 0 }, until, limit: 100 });
 
   async function begin(number: number, overrides: Parameters<typeof paymentIntent>[1] = {}): Promise<number> {
     const begun = await given.store.beginPayment(paymentIntent(number, overrides), paidCall());
@@ -196,7 +197,7 @@ export function describeBooks(given: Given): void {
       const paged: Movement[] = [];
       for (let page = all.slice(0, 0); paged.length === 0 || page.length > 0; paged.push(...page)) {
         const after = paged.at(-1) ?? { at: START_MS, id: 0 };
-        page = await given.store.listMovements({ after, until: START_MS + 2, limit: 2 });
+        page = await given.store.of(BOOKS).listMovements({ after, until: START_MS + 2, limit: 2 });
       }
       expect(paged).toEqual(all);
       expect(await movements(START_MS + 1)).toEqual(all.slice(0, 3));

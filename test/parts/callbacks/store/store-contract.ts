@@ -1,12 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { CALLBACK_EVENTS, type CallbackEvent } from "../../../../src/core/callbacks.ts";
 import type { PaymentIntent } from "../../../../src/core/payment.ts";
-import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
 import {
   CALLBACK_KEPT_MS,
   CALLBACK_TRIED_MS,
   type Callback,
-} from "../../../../src/store/contract/callback-ledger.ts";
+  type CallbackLedger,
+} from "../../../../src/parts/callbacks/store/ledger.ts";
+import { CALLBACKS } from "../../../../src/parts/callbacks/store/module.ts";
+import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
 import type { Given } from "../../../store/contract/given.ts";
 import {
   acceptId,
@@ -23,7 +25,7 @@ const RESULT = { body: Buffer.from("42"), contentType: "text/plain" };
 
 export function describeCallbacks(given: Given): void {
   const want = (events: readonly CallbackEvent[], url = OPERATOR) =>
-    given.store.useCallbackEndpoints([{ url, events }]);
+    given.store.of(CALLBACKS).useCallbackEndpoints([{ url, events }]);
 
   async function begin(number: number, overrides: Partial<PaymentIntent> = {}) {
     const intent = paymentIntent(number, overrides);
@@ -38,9 +40,9 @@ export function describeCallbacks(given: Given): void {
     return callId;
   }
 
-  const all = async () => (await given.store.listCallbacks({ limit: 100 })).toReversed();
-  const due = (page: Partial<Parameters<typeof given.store.listDueCallbacks>[0]> = {}) =>
-    given.store.listDueCallbacks({ hosts: 10, perHost: 10, after: "", ...page });
+  const all = async () => (await given.store.of(CALLBACKS).listCallbacks({ limit: 100 })).toReversed();
+  const due = (page: Partial<Parameters<CallbackLedger["listDueCallbacks"]>[0]> = {}) =>
+    given.store.of(CALLBACKS).listDueCallbacks({ hosts: 10, perHost: 10, after: "", ...page });
   const dataOf = ({ data }: Callback) => JSON.parse(data) as Record<string, unknown>;
 
   /** Events of the operator, and those of buyers with a `*`, each with the status of its call. */
@@ -122,7 +124,7 @@ export function describeCallbacks(given: Given): void {
         attempts: 1,
         reason: "no ink",
       });
-      await given.store.useCallbackEndpoints([]);
+      await given.store.of(CALLBACKS).useCallbackEndpoints([]);
       await acceptId(given.store);
       await given.store.fail(await claimOne(given.store), "no ink");
       expect(await told()).toHaveLength(1);
@@ -130,7 +132,9 @@ export function describeCallbacks(given: Given): void {
 
     test("Several endpoints each get the event, and acks in bulk leave none out", async () => {
       const urls = [OPERATOR, "https://other.example/"];
-      await given.store.useCallbackEndpoints(urls.map((url) => ({ url, events: ["call.finished"] })));
+      await given.store
+        .of(CALLBACKS)
+        .useCallbackEndpoints(urls.map((url) => ({ url, events: ["call.finished"] })));
       const callIds = [];
       for (let n = 0; n < 6; n++) callIds.push(await acceptId(given.store));
       await Promise.all((await claimCalls(given.store)).map((call) => given.store.ack(call, RESULT)));
@@ -143,7 +147,7 @@ export function describeCallbacks(given: Given): void {
 
     test("An endpoint that is taken away and given again at once is told of events", async () => {
       await want(["dead_letter"]);
-      await Promise.all([given.store.useCallbackEndpoints([]), want(["dead_letter"])]);
+      await Promise.all([given.store.of(CALLBACKS).useCallbackEndpoints([]), want(["dead_letter"])]);
       await acceptId(given.store);
       await given.store.fail(await claimOne(given.store), "no ink");
       expect(await told()).toHaveLength(1);
@@ -303,12 +307,12 @@ export function describeCallbacks(given: Given): void {
       const [first, second] = await due({ after: buyers });
       expect((first?.callId ?? 0) < (second?.callId ?? 0)).toBe(true);
       const delayed = { kind: "later", delayMs: 1_000, reason: "HTTP 503" } as const;
-      expect(await given.store.endCallback(first?.id ?? 0, 0, delayed)).toMatchObject({
+      expect(await given.store.of(CALLBACKS).endCallback(first?.id ?? 0, 0, delayed)).toMatchObject({
         state: "pending",
         attempts: 1,
       });
       // Another process, which did not know of that attempt, records its own too late.
-      expect(await given.store.endCallback(first?.id ?? 0, 0, delayed)).toBeUndefined();
+      expect(await given.store.of(CALLBACKS).endCallback(first?.id ?? 0, 0, delayed)).toBeUndefined();
       expect(await hosts({ after: buyers })).toEqual([ops, ops]);
       given.now += 1_000;
       expect((await due()).at(-1)).toMatchObject({ id: first?.id, attempts: 1, reason: "HTTP 503" });
@@ -316,13 +320,15 @@ export function describeCallbacks(given: Given): void {
 
     test("An attempt is recorded once, and nothing follows the end", async () => {
       const callback = await failOne();
-      const sent = await given.store.endCallback(callback.id, 0, { kind: "sent" });
+      const sent = await given.store.of(CALLBACKS).endCallback(callback.id, 0, { kind: "sent" });
       expect(sent).toMatchObject({ state: "sent", attempts: 1, endedAt: given.now });
-      expect(await given.store.endCallback(callback.id, 0, { kind: "sent" })).toBeUndefined();
-      expect(await given.store.endCallback(callback.id, 1, { kind: "dead", reason: "gone" })).toBeUndefined();
-      expect(await given.store.endCallback(999, 0, { kind: "sent" })).toBeUndefined();
+      expect(await given.store.of(CALLBACKS).endCallback(callback.id, 0, { kind: "sent" })).toBeUndefined();
+      expect(
+        await given.store.of(CALLBACKS).endCallback(callback.id, 1, { kind: "dead", reason: "gone" }),
+      ).toBeUndefined();
+      expect(await given.store.of(CALLBACKS).endCallback(999, 0, { kind: "sent" })).toBeUndefined();
       expect(await due()).toEqual([]);
-      expect(await given.store.retryCallback(callback.id)).toMatchObject({
+      expect(await given.store.of(CALLBACKS).retryCallback(callback.id)).toMatchObject({
         retried: false,
         callback: { state: "sent" },
       });
@@ -333,49 +339,51 @@ export function describeCallbacks(given: Given): void {
       const { id } = await failOne();
       const later = { kind: "later", delayMs: 60_000, reason: "refused\0" } as const;
       given.now += CALLBACK_TRIED_MS - 60_000;
-      expect(await given.store.endCallback(id, 0, later)).toMatchObject({ state: "pending" });
+      expect(await given.store.of(CALLBACKS).endCallback(id, 0, later)).toMatchObject({ state: "pending" });
       given.now += 1;
-      expect(await given.store.endCallback(id, 1, later)).toMatchObject({
+      expect(await given.store.of(CALLBACKS).endCallback(id, 1, later)).toMatchObject({
         state: "dead",
         endedAt: given.now,
       });
-      expect(await given.store.listCallbacks({ state: "dead", limit: 9 })).toMatchObject([
+      expect(await given.store.of(CALLBACKS).listCallbacks({ state: "dead", limit: 9 })).toMatchObject([
         { id, attempts: 2 },
       ]);
-      expect(await given.store.retryCallback(id)).toMatchObject({
+      expect(await given.store.of(CALLBACKS).retryCallback(id)).toMatchObject({
         retried: true,
         callback: { state: "pending" },
       });
       expect(await due()).toMatchObject([{ id, dueAt: given.now, attempts: 2 }]);
-      expect(await given.store.endCallback(id, 2, later)).toMatchObject({ state: "pending" });
-      expect(await given.store.endCallback(id, 3, { kind: "dead", reason: "HTTP 410" })).toMatchObject({
+      expect(await given.store.of(CALLBACKS).endCallback(id, 2, later)).toMatchObject({ state: "pending" });
+      expect(
+        await given.store.of(CALLBACKS).endCallback(id, 3, { kind: "dead", reason: "HTTP 410" }),
+      ).toMatchObject({
         state: "dead",
         reason: "HTTP 410",
       });
-      expect(await given.store.retryCallback(999)).toBeUndefined();
+      expect(await given.store.of(CALLBACKS).retryCallback(999)).toBeUndefined();
     });
 
     test("Ended callbacks are forgotten after a week, and pending ones stay", async () => {
       const ended = await failOne();
       const pending = await failOne();
-      await given.store.endCallback(ended.id, 0, { kind: "sent" });
+      await given.store.of(CALLBACKS).endCallback(ended.id, 0, { kind: "sent" });
       given.now += CALLBACK_KEPT_MS;
       const last = await failOne();
-      await given.store.endCallback(last.id, 0, { kind: "dead", reason: "HTTP 410" });
+      await given.store.of(CALLBACKS).endCallback(last.id, 0, { kind: "dead", reason: "HTTP 410" });
       expect((await all()).map(({ id }) => id)).toEqual([pending.id, last.id]);
     });
 
     test("The operator's list has pages, states and calls, and survives a restart", async () => {
       const made = [await failOne(), await failOne(), await failOne()].toReversed();
       await given.reopen();
-      const ids = async (filter: Parameters<typeof given.store.listCallbacks>[0]) =>
-        (await given.store.listCallbacks(filter)).map(({ id }) => id);
+      const ids = async (filter: Parameters<CallbackLedger["listCallbacks"]>[0]) =>
+        (await given.store.of(CALLBACKS).listCallbacks(filter)).map(({ id }) => id);
       expect(await ids({ limit: 2 })).toEqual(made.slice(0, 2).map(({ id }) => id));
       expect(await ids({ limit: 2, before: made[1]?.id })).toEqual([made[2]?.id]);
       expect(await ids({ limit: 9, callId: made[1]?.callId })).toEqual([made[1]?.id]);
       expect(await ids({ limit: 9, callId: made[1]?.callId, state: "dead" })).toEqual([]);
       const lost = made[2]?.callId ?? 0;
-      await given.store.endCallback(made[2]?.id ?? 0, 0, { kind: "dead", reason: "HTTP 410" });
+      await given.store.of(CALLBACKS).endCallback(made[2]?.id ?? 0, 0, { kind: "dead", reason: "HTTP 410" });
       await given.store.retryDeadLetter(lost);
       await given.store.fail(await claimOne(given.store), "no ink");
       expect(await ids({ limit: 1, callId: lost, state: "dead" })).toEqual([made[2]?.id]);
@@ -388,7 +396,7 @@ export function describeCallbacks(given: Given): void {
     await want(["dead_letter"]);
     await acceptId(given.store);
     await given.store.fail(await claimOne(given.store), "no ink");
-    const [made] = await given.store.listCallbacks({ limit: 1 });
+    const [made] = await given.store.of(CALLBACKS).listCallbacks({ limit: 1 });
     if (made === undefined) throw new Error("expected a callback");
     return made;
   }

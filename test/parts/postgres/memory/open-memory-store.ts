@@ -7,7 +7,7 @@ import {
 } from "../../../../src/parts/postgres/postgres-dialect.ts";
 import type { SharedLeases } from "../../../../src/store/contract/work-queue.ts";
 import { createStore, type StoreOptions } from "../../../../src/store/create-store.ts";
-import { OPERATIONS, type Operation, type ReadName } from "../../../../src/store/operations.ts";
+import { kindOf, OPERATION_NAMES, type Operation, type ReadName } from "../../../../src/store/operations.ts";
 import { leaseStanding } from "../../../../src/store/rules/leases.ts";
 import { openConnection } from "../../../../src/store/sqlite/connection.ts";
 import type { Store } from "../../../../src/store/store.ts";
@@ -42,9 +42,7 @@ export async function openMemoryStore(replica: Replica, options: StoreOptions): 
       const calls = new Map(server.rows("job_calls").map((row) => [row.call_id, row]));
       return leases.map((lease) => leaseStanding(calls.get(lease.callId) as never, lease, now()));
     });
-  const names = Object.entries(OPERATIONS).flatMap(([name, { channel }]) =>
-    channel === "read" ? [name] : [],
-  );
+  const names = OPERATION_NAMES.filter((name) => kindOf(name).channel === "read");
   const lookups = Object.fromEntries(
     names.map((name) => [name, (...input: readonly unknown[]) => lookUp(name as ReadName, input)]),
   );

@@ -1,4 +1,4 @@
-import type { CallbackEvent } from "../../core/callbacks.ts";
+import type { CallbackEvent, CallbackState } from "../../../core/callbacks.ts";
 
 /**
  * Requests that tell operators and buyers about an event. The write that makes an event adds its callbacks too: for each
@@ -58,9 +58,6 @@ export interface CallbackEndpoint {
   readonly url: string;
   readonly events: readonly CallbackEvent[];
 }
-
-/** `dead`: given up. */
-export type CallbackState = "pending" | "sent" | "dead";
 
 export interface Callback {
   /** Rises with time. */

@@ -1,32 +1,21 @@
 import { stringify } from "lossless-json";
-import type { CallbackEvent } from "../../core/callbacks.ts";
-import {
-  CALLBACK_COLUMNS,
-  type CallbackRow,
-  ENDPOINT_COLUMNS,
-  type EndpointRow,
-  toCallback,
-} from "../callback-row.ts";
-import {
-  CALLBACK_KEPT_MS,
-  CALLBACK_TRIED_MS,
-  type Callback,
-  type CallbackLedger,
-} from "../contract/callback-ledger.ts";
-import { type ListDialect, type Lookup, parameters } from "../list-dialect.ts";
+import type { CallbackEvent, CallbackState } from "../../../core/callbacks.ts";
+import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import {
   type Announcement,
   callEnded,
   callOf,
   describeCall,
   type EndedCall,
-} from "../machine/announcements.ts";
-import { add, type Effect, type Known, paymentOf, type Reactions } from "../machine/changes.ts";
-import type { StoreModule } from "../module.ts";
-import type { SoldPayment } from "../payment-row.ts";
-import { endedRows, keyIn, type Table } from "../rows.ts";
-import { afterAttempt, retriedNow, toEndpointRow } from "../rules/callbacks.ts";
-import { transactionOf } from "./books.ts";
+} from "../../../store/machine/announcements.ts";
+import { add, type Effect, type Known, paymentOf, type Reactions } from "../../../store/machine/changes.ts";
+import type { AnyModule, StoreModule } from "../../../store/module.ts";
+import { type SoldPayment, transactionOf } from "../../../store/payment-row.ts";
+import { endedRows, keyIn, type Table } from "../../../store/rows.ts";
+import { CALLBACK_KEPT_MS, CALLBACK_TRIED_MS, type Callback, type CallbackLedger } from "./ledger.ts";
+import { CALLBACK_COLUMNS, type CallbackRow, ENDPOINT_COLUMNS, type EndpointRow, toCallback } from "./row.ts";
+import { afterAttempt, retriedNow, toEndpointRow } from "./rules.ts";
+import { callbacksSchema } from "./schema.ts";
 
 const TABLE: Table<CallbackRow, "id"> = {
   name: "callbacks",
@@ -81,8 +70,31 @@ const COLUMN_LIST = TABLE.columns.map((column) => `callbacks.${column}`).join(",
 
 const keyOf = (id: number) => [keyIn(TABLE, { id })];
 
+interface CountedCallbacks {
+  readonly callbacks: readonly { readonly state: CallbackState; readonly n: number }[];
+  readonly oldestCallback: readonly { readonly at: number | null }[];
+}
+
+/** Callbacks by state, and the one that is pending longest. */
+const COUNTED: NonNullable<AnyModule["counted"]> = {
+  queries: {
+    callbacks: ({ schema }) => `SELECT state, count(*) AS n FROM ${schema}callbacks GROUP BY state`,
+    oldestCallback: ({ schema, indexedBy }) =>
+      `SELECT min(at) AS at FROM ${schema}callbacks${indexedBy("callbacks_pending")} WHERE state = 'pending'`,
+  },
+  totals({ callbacks: counts, oldestCallback: [oldest] }: CountedCallbacks) {
+    const callbacks = { pending: 0, sent: 0, dead: 0 };
+    for (const { state, n } of counts) callbacks[state] = n;
+    const at = oldest?.at ?? null;
+    return { callbacks, ...(at === null ? {} : { oldestCallbackAt: at }) };
+  },
+};
+
 /** Callbacks to operators and buyers. */
-export const CALLBACKS = {
+export const CALLBACKS: StoreModule<CallbackLedger> = {
+  schema: { table: TABLE.name, sql: callbacksSchema },
+  forOperator: ["listCallbacks"],
+  counted: COUNTED,
   on: REACTIONS,
   smallTables: [ENDPOINTS],
 
@@ -151,7 +163,7 @@ export const CALLBACKS = {
       return ((yield { sql, values }) as CallbackRow[]).map(toCallback);
     },
   },
-} satisfies StoreModule<CallbackLedger>;
+};
 
 /** Jumps from one host to the next, however many callbacks each has. */
 function selectDue(

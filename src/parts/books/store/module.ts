@@ -1,11 +1,11 @@
-import type { Books, Movement, MovementKind } from "../contract/books.ts";
-import { type Lookup, parameters } from "../list-dialect.ts";
-import { add, type Effect, type Reactions, type Revenue } from "../machine/changes.ts";
-import type { StoreModule } from "../module.ts";
-import { MOVEMENT_COLUMNS, type MovementRow, type NewMovementRow, toMovement } from "../movement-row.ts";
-import type { SoldPayment } from "../payment-row.ts";
-import type { Table } from "../rows.ts";
-import { HOUR_MS } from "../rules/payments.ts";
+import { type Lookup, parameters } from "../../../store/list-dialect.ts";
+import { add, type Effect, type Reactions } from "../../../store/machine/changes.ts";
+import type { StoreModule } from "../../../store/module.ts";
+import { type SoldPayment, transactionOf } from "../../../store/payment-row.ts";
+import type { Table } from "../../../store/rows.ts";
+import type { Books, Movement, MovementKind } from "./ledger.ts";
+import { MOVEMENT_COLUMNS, type MovementRow, type NewMovementRow, toMovement } from "./row.ts";
+import { movementsSchema } from "./schema.ts";
 
 const TABLE: Table<MovementRow, "id"> = {
   name: "movements",
@@ -16,17 +16,14 @@ const TABLE: Table<MovementRow, "id"> = {
 /** Decimals of a network's own coin. */
 const COIN_DECIMALS = 18;
 
-/** Every movement of money, and the sums of settled amounts by hour. */
+/** Every movement of money. */
 const REACTIONS: Reactions = {
   paymentDecided({ payment }) {
     if (payment.state !== "settled") return [];
-    const { updated_at: at, amount, ceiling, settlement, block_number, network, asset, symbol } = payment;
+    const { updated_at: at, amount, ceiling, settlement, block_number } = payment;
     const hash = { transaction_hash: transactionOf(settlement) || null, block_number };
     const kind = ceiling === null ? "payment" : "charge";
-    return [
-      moved({ ...saleOf(payment), ...hash, at, kind, amount }),
-      { kind: "revenue", revenue: { hour: Math.floor(at / HOUR_MS), network, asset, symbol, amount } },
-    ];
+    return [moved({ ...saleOf(payment), ...hash, at, kind, amount })];
   },
 
   paymentContradicted({ payment, at }) {
@@ -41,7 +38,9 @@ const REACTIONS: Reactions = {
 };
 
 /** Every movement of money. */
-export const BOOKS = {
+export const BOOKS: StoreModule<Books> = {
+  schema: { table: TABLE.name, sql: movementsSchema },
+  forOperator: ["listMovements"],
   on: REACTIONS,
 
   lookups: {
@@ -52,7 +51,7 @@ export const BOOKS = {
       return ((yield { name: "list_movements", sql, values }) as MovementRow[]).map(toMovement);
     },
   },
-} satisfies StoreModule<Books>;
+};
 
 function moved(row: NewMovementRow & { readonly kind: MovementKind }): Effect {
   return add(TABLE, row);
@@ -79,27 +78,4 @@ function saleOf(payment: SoldPayment) {
     transaction_hash: null,
     block_number: null,
   } satisfies Partial<NewMovementRow>;
-}
-
-/** Reads the transaction from the JSON of a settlement response; empty for a payment that the operator closed. */
-export function transactionOf(settlement: string | null): string | null {
-  try {
-    const { transaction } = JSON.parse(settlement ?? "{}") as { readonly transaction?: unknown };
-    return typeof transaction === "string" ? transaction : null;
-  } catch {
-    return null;
-  }
-}
-
-/** Adds up revenue by hour and token. */
-export function sumsByHour(
-  revenue: readonly Revenue[],
-): (Omit<Revenue, "amount"> & { readonly amount: bigint; readonly payments: number })[] {
-  const sums = new Map<string, ReturnType<typeof sumsByHour>[number]>();
-  for (const one of revenue) {
-    const key = `${one.hour} ${one.network} ${one.asset} ${one.symbol}`;
-    const { amount, payments } = sums.get(key) ?? { amount: 0n, payments: 0 };
-    sums.set(key, { ...one, amount: amount + BigInt(one.amount), payments: payments + 1 });
-  }
-  return [...sums.values()];
 }

@@ -1,9 +1,5 @@
-import type { CallbackRow, EndpointRow } from "../callback-row.ts";
-import {
-  CALLBACK_TRIED_MS,
-  type CallbackEndpoint,
-  type CallbackOutcome,
-} from "../contract/callback-ledger.ts";
+import { CALLBACK_TRIED_MS, type CallbackEndpoint, type CallbackOutcome } from "./ledger.ts";
+import type { CallbackRow, EndpointRow } from "./row.ts";
 
 /** @returns the callback after an attempt; undefined if it is not pending, or the attempt is recorded already */
 export function afterAttempt(

@@ -1,5 +1,5 @@
-import type { CallbackEvent } from "../core/callbacks.ts";
-import type { Callback, CallbackState } from "./contract/callback-ledger.ts";
+import type { CallbackEvent, CallbackState } from "../../../core/callbacks.ts";
+import type { Callback } from "./ledger.ts";
 
 /** Columns of a row of `callbacks`. */
 export interface CallbackRow {

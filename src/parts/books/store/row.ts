@@ -1,4 +1,4 @@
-import type { Movement, MovementKind } from "./contract/books.ts";
+import type { Movement, MovementKind } from "./ledger.ts";
 
 /** Columns of a row of `movements`. */
 export interface MovementRow {
