@@ -32,4 +32,9 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
       to: "WHERE state = 'ready' ORDER BY call_id LIMIT $1),",
     },
   },
+  {
+    name: "JobCalls are read without their locks",
+    file: `${BATCH}/call-rows.ts`,
+    ...{ from: "ORDER BY call_id FOR UPDATE`", to: "ORDER BY call_id`" },
+  },
 ];

@@ -4,7 +4,7 @@ import { describeRun, firstBroken, openSeeds, seedsFrom } from "./seeds.ts";
 
 const HAS_POSTGRES = { hasPostgres: true };
 /** Worlds that are tried for a mutant. */
-const MOST_SEEDS = 60;
+const MOST_SEEDS = 30;
 
 it("Every run of many worlds whose gateways share a Postgres keeps the laws of money", async () => {
   const seeds = await openSeeds(undefined, HAS_POSTGRES);
