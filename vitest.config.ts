@@ -9,6 +9,8 @@ export default defineConfig({
     pool: "forks",
     // Many tests wait for timers and other processes, so that fewer workers leave two cores idle.
     maxWorkers: 5,
+    // A larger space for new objects saves a seventh of the workers' CPU.
+    execArgv: ["--max-semi-space-size=32"],
     // Workers read transformed modules from files, which the next run finds there too. It saves a sixth of a first run's CPU.
     experimental: { fsModuleCache: true },
     // Importing viem, gRPC and the rest costs more than most files' tests: each worker does it once for all its files.

@@ -52,12 +52,12 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a transaction whose fee is too low is not replaced",
-    seed: 3,
+    seed: 83,
     ...{ file: SENDER, from: "if (stuck.length === 0) return;", to: "if (stuck) return;" },
   },
   {
     name: "a refund without a receipt has failed",
-    seed: 3,
+    seed: 86,
     file: "parts/refunds/refund-outcome.ts",
     from: 'if (receipt?.status !== "success" ||',
     to: 'if (receipt === undefined) return { state: "refund_failed", reason: "no receipt" };\n      if (receipt?.status !== "success" ||',
@@ -119,7 +119,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund is not booked",
-    seed: 3,
+    seed: 86,
     ...{ file: REFUNDS, from: 'end.state === "refunded") noteSent', to: 'end.state === "owed") noteSent' },
   },
 ];
