@@ -63,7 +63,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a callback goes to a private address",
-    seed: 8,
+    seed: 62,
     file: "parts/outbound/guarded-lookup.ts",
     ...{ from: "if (!found.every(({ address }) => guard.allows(address)))", to: "if (found.length === 0)" },
   },

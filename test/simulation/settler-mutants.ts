@@ -73,7 +73,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund that is being sent is declined",
-    seed: 3,
+    seed: 12,
     ...{
       file: REFUND_RULES,
       from: '? state === "owed" || state === "refund_failed"',
