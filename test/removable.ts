@@ -38,7 +38,7 @@ const tests = options["core-tests"] ? CORE_TESTS : [];
 
 async function doCompile(): Promise<boolean> {
   if (!names.includes(ALL)) return true;
-  const args = ["--import", "tsx", `${import.meta.dirname}/removable/compile.ts`];
+  const args = ["--import", "tsx", `${import.meta.dirname}/removable/compile-process.ts`];
   const [code] = await once(spawn(process.execPath, args, { stdio: "inherit" }), "close");
   return code === 0;
 }

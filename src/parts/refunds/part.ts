@@ -1,8 +1,8 @@
 import type { Logger } from "pino";
 import type { OperatorAddition } from "../../operator/methods.ts";
 import type { Part } from "../../part.ts";
-import type { Store } from "../../store/store.ts";
 import { refundsTable } from "./config.ts";
+import type { RefundLedger } from "./store/ledger.ts";
 import { REFUNDS } from "./store/module.ts";
 
 /** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
@@ -21,8 +21,7 @@ export const part: Part = {
         },
       };
       if (config === undefined || sending === undefined) {
-        // Counting takes a while in a large store, and nothing waits for it.
-        const warn = async () => void warnOfWaiting(store, logger).catch(() => undefined);
+        const warn = async () => void warnOfWaiting(store.of(REFUNDS), logger).catch(() => undefined);
         return { operator, start: warn, reload: warn };
       }
       const [{ Refunds }, methods] = sending;
@@ -40,10 +39,7 @@ export const part: Part = {
 };
 
 /** Warns of refunds that are owed and not sent, because the process runs without `[x402.refunds]`. */
-async function warnOfWaiting(store: Pick<Store, "totals">, logger: Logger): Promise<void> {
-  const { refunds } = await store.totals();
-  const waiting = refunds.filter(({ state }) => state === "owed" || state === "sending");
-  const count = waiting.reduce((sum, { refunds }) => sum + refunds, 0);
-  if (count > 0)
-    logger.warn({ refunds: count }, "refunds wait: [x402.refunds] was missing when jobgate started");
+async function warnOfWaiting(ledger: Pick<RefundLedger, "countOpenRefunds">, logger: Logger): Promise<void> {
+  const refunds = await ledger.countOpenRefunds();
+  if (refunds > 0) logger.warn({ refunds }, "refunds wait: [x402.refunds] was missing when jobgate started");
 }

@@ -50,6 +50,7 @@ export const OF_PARTS: MakersOf<string> = {
       after: world.choices.maybe(30, () => world.call(world.dead)),
     },
   ],
+  countOpenRefunds: () => [],
   listRefunds: (world) => [
     {
       state: world.choices.maybe(50, () =>

@@ -20,6 +20,9 @@ export interface RefundLedger {
     },
   ): Promise<Refund[]>;
 
+  /** Counts the refunds of all networks that are owed or being sent. */
+  countOpenRefunds(): Promise<number>;
+
   /**
    * Notes why an approved refund that is owed is not sent yet, and whether the operator has to approve it.
    * @returns false when the refund is in another state, or the operator has waived the proof that it lacks

@@ -121,6 +121,13 @@ export const REFUNDS: StoreModule<RefundLedger> = {
       return toRefunds(yield { name: "list_open_refunds", sql, values });
     },
 
+    *countOpenRefunds({ dialect }): Lookup<number> {
+      const sql = `SELECT count(*) AS refunds FROM ${dialect.schema}refunds${dialect.indexedBy("refunds_open")}
+        WHERE state IN ('owed', 'sending')`;
+      const [row] = yield { name: "count_open_refunds", sql, values: [] };
+      return Number((row as { readonly refunds: unknown }).refunds);
+    },
+
     *listRefunds({ dialect }, { state, limit, before = Number.MAX_SAFE_INTEGER }): Lookup<Refund[]> {
       const { values, add } = parameters(dialect);
       const isWanted = state === undefined ? "state <> 'cancelled'" : `state = ${add(state)}`;

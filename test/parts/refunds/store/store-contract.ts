@@ -357,7 +357,7 @@ export function describeRefunds(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("Refunds are listed newest first by state and in pages, and summed by token beyond 64 bits", async () => {
+    test("Refunds are listed newest first by state and in pages, counted while open, and summed by token beyond 64 bits", async () => {
       const ids: number[] = [];
       for (const number of [1, 2, 3]) ids.push(await buyAndFail(number, "refund"));
       await send(ids[1] ?? 0);
@@ -375,6 +375,9 @@ export function describeRefunds(given: Given): void {
         { ...usdc, state: "owed", refunds: 2, amount: 2n * 10n ** 18n + 4n },
         { ...usdc, state: "sending", refunds: 1, amount: 10n ** 18n + 2n },
       ]);
+      expect(await refunds().countOpenRefunds()).toBe(3);
+      await refunds().decideRefund(first, { as: "declined", by: "ada", note: "" });
+      expect(await refunds().countOpenRefunds()).toBe(2);
     });
   });
 }
