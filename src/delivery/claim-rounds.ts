@@ -26,8 +26,8 @@ export class ClaimRounds {
   readonly #giveBack: (call: ClaimedCall) => void;
   /** Claimers by job filter. */
   readonly #claimers = new Map<string, Claimer>();
-  readonly #ring: Member[] = [];
-  #next = 0;
+  /** Every stream, the one whose last JobCall is the longest ago first. */
+  readonly #inTurn: Member[] = [];
   #round: Promise<void> | undefined;
   readonly #backoff = new Backoff(CLAIM_BACKOFF);
   #backoffTimer: NodeJS.Timeout | undefined;
@@ -53,15 +53,15 @@ export class ClaimRounds {
     const claimer = this.#claimers.get(sorted.join()) ?? new Claimer(sorted, this.#terms);
     this.#claimers.set(sorted.join(), claimer);
     claimer.streams.add(stream);
-    this.#ring.push({ stream, claimer });
+    this.#inTurn.push({ stream, claimer });
     this.#nameSubscribers();
     claimer.mayHaveWork({ suspects: false });
     this.roomFreed();
   }
 
   remove(stream: Subscription): void {
-    const index = this.#ring.findIndex((member) => member.stream === stream);
-    const [removed] = index === -1 ? [] : this.#ring.splice(index, 1);
+    const index = this.#inTurn.findIndex((member) => member.stream === stream);
+    const [removed] = index === -1 ? [] : this.#inTurn.splice(index, 1);
     if (removed === undefined) return;
     const { claimer } = removed;
     claimer.streams.delete(stream);
@@ -176,18 +176,17 @@ export class ClaimRounds {
     else this.#deliver(call, expiresAt, taker.stream);
   }
 
+  /** Picks, of the streams that can take a JobCall, the one whose last JobCall is the longest ago. */
   #nextInTurn(canTake: (candidate: Member) => boolean): Member | undefined {
-    for (let step = 0; step < this.#ring.length; step++) {
-      const candidate = this.#ring[this.#next % this.#ring.length];
-      this.#next = (this.#next + 1) % this.#ring.length;
-      if (candidate !== undefined && canTake(candidate)) return candidate;
-    }
-    return undefined;
+    const index = this.#inTurn.findIndex(canTake);
+    const [taker] = index === -1 ? [] : this.#inTurn.splice(index, 1);
+    if (taker !== undefined) this.#inTurn.push(taker);
+    return taker;
   }
 
   #nameSubscribers(): void {
     for (const claimer of this.#claimers.values()) {
-      const names = this.#ring.flatMap((member) =>
+      const names = this.#inTurn.flatMap((member) =>
         claimer.sharesJobsWith(member.claimer) ? member.stream.subscriber : [],
       );
       claimer.subscriber = [...new Set(names)].join(", ").slice(0, MAX_SUBSCRIBER_LENGTH);

@@ -21,6 +21,21 @@ test("Streams with and without job_ids share the work in turn, whether it comes 
   expect(counts()).toEqual([7, 7, 7]);
 });
 
+test("Streams whose jobs overlap share them in turn while the jobs alternate", async () => {
+  const { accept, connect } = await startDelivery();
+  const streams = [
+    await connect().subscribe({ jobIds: [JOB] }),
+    await connect().subscribe({ jobIds: [OTHER] }),
+    await connect().subscribe({ jobIds: [JOB, OTHER] }),
+  ];
+  const counts = () => streams.map(({ calls }) => calls.length);
+  for (let index = 0; index < 12; index++) {
+    await accept({ jobId: index % 2 === 0 ? JOB : OTHER });
+    await until(() => counts().reduce((sum, count) => sum + count) === index + 1);
+  }
+  expect(counts()).toEqual([4, 4, 4]);
+});
+
 test("A stream that could take all the work leaves a share to a stream with job_ids", async () => {
   const { accept, connect } = await startDelivery();
   const all = await connect().subscribe({ maxInFlight: 10 });
