@@ -66,6 +66,7 @@ const TIMEOUT_MS = 10_000;
 /**
  * Calls a running jobgate.
  * @throws Refusal if it cannot be reached or refuses the call
+ * @throws InvalidArgumentError if it refuses an argument of the command
  */
 export async function callOperator<T>(
   selection: OperatorSelection,
@@ -104,13 +105,17 @@ export function createOperatorClient(options: {
   });
 }
 
-function refusalOf({ code, rawMessage: message, cause }: ConnectError, where: string): Refusal {
+function refusalOf(
+  { code, rawMessage: message, cause }: ConnectError,
+  where: string,
+): Refusal | InvalidArgumentError {
   if (code === Code.Unauthenticated) {
     return new Refusal([
       `${where} refuses the token: ${message}`,
       "Set JOBGATE_OPERATOR_TOKEN, or point -c at the configuration that jobgate was started with.",
     ]);
   }
+  if (code === Code.InvalidArgument) return new InvalidArgumentError(message);
   // The operator's API always names what it did not find; another server leaves the message empty.
   if (code === Code.NotFound && message !== "") return new Refusal([message]);
   if (code === Code.NotFound || code === Code.Unimplemented)

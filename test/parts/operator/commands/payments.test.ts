@@ -133,6 +133,12 @@ describe("jobgate payments", () => {
     }
   });
 
+  test("An argument that only the running jobgate can check is bad usage as well", async () => {
+    const { code, stdout, stderr } = await run("payments", "list", "--payer", "0x12");
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain("payer: expected an address");
+  });
+
   test("No environment twin decides a payment", async () => {
     vi.stubEnv("JOBGATE_AS", "paid");
     expect(await run("payments", "close", "4", "--note", "x")).toMatchObject({ code: 2, stdout: "" });
