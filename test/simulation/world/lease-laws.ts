@@ -35,8 +35,6 @@ export class LeaseLaws {
   readonly finished = new Set<number>();
   /** Clocks of gateways are right, so that leases end when they say. */
   areClocksRight = true;
-  /** No gateway dies while a claim that it has sent is carried out all the same. */
-  hearsEveryClaim = true;
   #isStopped = false;
 
   constructor(simulation: Simulation) {
@@ -109,8 +107,8 @@ export class LeaseLaws {
     // A store may carry the claim out long after it was asked for, and the lease before may end in that time.
     if (this.areClocksRight && known.lease !== undefined && known.lease.endsAt > run.now + ROUNDING_MS)
       run.break(`${name} was leased while another lease held`);
-    const isNext = this.hearsEveryClaim ? attempt === known.attempt + 1 : attempt > known.attempt;
-    if (!isNext) run.break(`attempt ${attempt} of ${name} came after attempt ${known.attempt}`);
+    if (attempt !== known.attempt + 1)
+      run.break(`attempt ${attempt} of ${name} came after attempt ${known.attempt}`);
     known.attempt = attempt;
     known.lease = lease;
   }

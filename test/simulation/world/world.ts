@@ -182,7 +182,6 @@ class World {
     const names = ["gateway a", "gateway b", "gateway c"].slice(0, count);
     this.#replicas = (count === 1 ? ["gateway"] : names).map(replica);
     this.laws = new Laws(simulation, { chain, confirmations, path });
-    this.laws.leases.hearsEveryClaim = !hasPostgres;
     const surroundings = { simulation, replicas: this.#replicas, laws: this.laws, shop };
     usePeers(parts.flatMap((part) => part.peers?.(surroundings) ?? []));
     if (chain.accounts.addresses.length > 0) new Operator(simulation, this.#replicas, chain.accounts).start();
