@@ -142,7 +142,7 @@ describe("A payment that a restored copy lacks", () => {
       stderr: expect.stringContaining("on none of"),
     });
     expect(await adopt(gateway, "0x12")).toMatchObject({
-      code: 1,
+      code: 2,
       stderr: expect.stringContaining("64 hex digits"),
     });
     const { client } = parts.anvil;
