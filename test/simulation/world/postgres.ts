@@ -92,6 +92,8 @@ export class SimulatedPostgres {
   #wire(process: Process, client: () => MemoryClient): Wire {
     const run = this.#simulation;
     const arrivals = { server: 0, client: 0 };
+    // Statements are sent in one stream: none arrives behind one that was lost.
+    let isBroken = false;
     const later = (to: keyof typeof arrivals, owner: Process, ms: number, arrive: () => void) => {
       arrivals[to] = Math.max(arrivals[to], run.now + ms);
       run.at(arrivals[to] - run.now, owner, arrive);
@@ -113,8 +115,12 @@ export class SimulatedPostgres {
         const hangs = statement === "commit" && run.fault("a COMMIT hangs", 0.004);
         const hangMs = hangs ? run.delay("hang", 1_000, MAX_HANG_MS) : 0;
         later("server", run.world, hangMs + run.delay("to Postgres", 0.01, MESSAGE_MS), () => {
-          if (statement !== "terminate" && run.fault("a connection breaks before a statement", 0.0003))
-            return this.#lose(client(), "before a statement");
+          const isStatement = statement !== "terminate";
+          if (isStatement && !isBroken && run.fault("a connection breaks before a statement", 0.0003)) {
+            isBroken = true;
+            this.#lose(client(), "before a statement");
+          }
+          if (isStatement && isBroken) return;
           arrive();
           if (statement === "commit" && run.fault("a connection breaks after a COMMIT", 0.006))
             this.#lose(client(), "after a COMMIT");
@@ -140,7 +146,7 @@ export class SimulatedPostgres {
     });
   }
 
-  /** What was committed stays. */
+  /** Ends all connections. The server keeps what was committed. */
   #failOver(): void {
     const run = this.#simulation;
     run.say("Postgres fails over");
