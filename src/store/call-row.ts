@@ -58,7 +58,7 @@ export interface PaidCallRow {
 
 const SHOWN = PART_MODULES.flatMap(({ shown }) => shown ?? []);
 
-/** SQL of the columns of a {@link PaidCallRow} that show the call's payment, and those that modules of parts show. */
+/** SQL of the columns of a {@link PaidCallRow}: those of the call's payment, and those of the modules of parts. */
 export const PAYMENT_OF_CALL = [
   "payments.service_id, payments.job_index, payments.state AS payment_state, payments.ceiling, payments.settlement",
   "payments.amount, payments.symbol",

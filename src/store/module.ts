@@ -29,7 +29,7 @@ export interface Step<Method> {
   /** Locks that the operation checks, with the process that must hold each. */
   locks?(...input: InputOf<Method>): readonly { readonly name: string; readonly owner: string }[];
   run(commit: Commit, now: number, ...input: InputOf<Method>): OutcomeOf<Method>;
-  /** Returns the event of an outcome that is durable; undefined if nobody watches for it. */
+  /** Returns the event that operators see of a durable outcome; undefined if they see none. */
   event?(outcome: OutcomeOf<Method>): GatewayEvent | undefined;
 }
 
@@ -67,7 +67,7 @@ export interface SchemaDialect extends Pick<ListDialect, "schema"> {
 
 /** Operations of one feature on its own tables, and its reactions to the changes of other features. */
 export interface StoreModule<Methods> extends Contract<Methods> {
-  /** SQL that makes the tables of a part, and the name of one of them. */
+  /** Tables of a part: the SQL that creates them, and the name of one, which shows whether a store has them. */
   readonly schema?: { readonly table: string; readonly sql: (dialect: SchemaDialect) => string };
   /** Tables that every commit may read as a whole. */
   readonly smallTables?: readonly RowKey["table"][];
@@ -91,14 +91,12 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   readonly shown?: {
     readonly table: string;
     readonly columns: string;
-    // biome-ignore lint/suspicious/noExplicitAny: the row has the columns above.
-    state(row: any): Partial<CallState>;
+    state(row: unknown): Partial<CallState>;
   };
   /** Rows that the totals of the store count: queries by name, and the totals that their rows say. */
   readonly counted?: {
     readonly queries: { readonly [name: string]: (dialect: ListDialect) => string };
-    // biome-ignore lint/suspicious/noExplicitAny: the rows are those of the queries.
-    totals(rows: any): Partial<StoreTotals>;
+    totals(rows: unknown): Partial<StoreTotals>;
   };
   /** SQL that changes a copy of an SQLite file. What was done since the copy was made is not known in it. */
   readonly afterCopy?: string;

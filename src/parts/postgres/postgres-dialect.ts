@@ -72,7 +72,7 @@ export class PostgresDialect implements Dialect {
     this.#commits = new GroupCommit<Operation<WriteName>>({
       maxInFlight: BATCHES_IN_FLIGHT,
       callerMs: timeouts.callerMs,
-      // A claim that is given up would lease its JobCalls to nobody.
+      // A caller that stops waiting for a claim would get none of the JobCalls that the claim has leased.
       isPatient: ({ name }) => name === "probe" || name === "claim",
       refusal: ({ name }) => (name === "probe" ? undefined : this.#health.reason),
       onBatch,

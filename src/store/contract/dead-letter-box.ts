@@ -7,7 +7,7 @@ export interface DeadLetterBox {
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
   /**
    * Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. Refuses if its
-   * buyer may be paid back: he would have both.
+   * buyer may be paid back, who would have the job and the money.
    */
   retryDeadLetter(callId: number): Promise<RetryDeadLetterOutcome>;
   /** Deletes a dead letter. A paid call's journal entry stays and says that it failed. */

@@ -17,17 +17,20 @@ async function open(options: Parameters<Compared["open"]>[0]): ReturnType<Compar
   return {
     store,
     rows: async (table) => database.prepare<Row>(`SELECT * FROM ${table}`).all([]),
-    async check() {
-      const inspection = inspectSqlite(path);
-      try {
-        return await inspection.check();
-      } finally {
-        await inspection.close();
-      }
-    },
+    check: () => checkFile(path),
     async dispose() {
       database.close();
       await stop();
     },
   };
+}
+
+/** Checks a database file as `jobgate store check` does. */
+export async function checkFile(path: string): ReturnType<Awaited<ReturnType<Compared["open"]>>["check"]> {
+  const inspection = inspectSqlite(path);
+  try {
+    return await inspection.check();
+  } finally {
+    await inspection.close();
+  }
 }

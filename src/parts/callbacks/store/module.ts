@@ -75,7 +75,7 @@ interface CountedCallbacks {
   readonly oldestCallback: readonly { readonly at: number | null }[];
 }
 
-/** Callbacks by state, and the one that is pending longest. */
+/** Number of callbacks in each state, and the time of the oldest pending one. */
 const COUNTED: NonNullable<AnyModule["counted"]> = {
   queries: {
     callbacks: ({ schema }) => `SELECT state, count(*) AS n FROM ${schema}callbacks GROUP BY state`,

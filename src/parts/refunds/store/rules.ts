@@ -16,7 +16,7 @@ export function isUnproven({
   return state === "owed" && reason?.startsWith(UNPROVEN) === true;
 }
 
-/** Checks whether a dead letter can be retried. Not while its buyer is or may be paid back: he would have both. */
+/** Checks whether a dead letter can be retried. A buyer who is paid back, or may be, would have the job and the money. */
 export function canRetry(refund: Pick<RefundRow, "state"> | undefined): boolean {
   const { state = "cancelled" } = refund ?? {};
   return state === "owed" || state === "declined" || state === "cancelled";

@@ -1,4 +1,4 @@
-/** The journal of payments. */
+/** The journal of payments, and the sums of settled ones. */
 export const PAYMENTS = `
 -- Payments. NOCASE where hex is compared: the same payment in another letter case is the same payment.
 CREATE TABLE payments (
@@ -75,4 +75,17 @@ CREATE TABLE watched_payments (
 ) STRICT;
 CREATE INDEX watched_payments_by_time ON watched_payments (since);
 CREATE INDEX watched_payments_by_kind ON watched_payments (is_by_use, since);
+
+-- Settled amounts by hour, written in the transaction that settles: summing a million payments takes seconds. An amount is
+-- high * 10^9 + low, because it may have 20 digits.
+CREATE TABLE revenue_hours (
+  hour     INTEGER NOT NULL,
+  network  TEXT NOT NULL COLLATE NOCASE,
+  asset    TEXT NOT NULL COLLATE NOCASE,
+  symbol   TEXT NOT NULL,
+  high     INTEGER NOT NULL,
+  low      INTEGER NOT NULL,
+  payments INTEGER NOT NULL,
+  PRIMARY KEY (hour, network, asset, symbol)
+) STRICT, WITHOUT ROWID;
 `;

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { inspectSqlite } from "../../../../src/store/sqlite/inspect.ts";
 import type { Compared } from "../../../store/differential/side.ts";
+import { checkFile } from "../../../store/sqlite/compared.ts";
 import { encodeTestCall } from "../../../store/store-fixtures.ts";
 import { openMemoryStore } from "./open-memory-store.ts";
 import { MemoryPostgres } from "./server.ts";
@@ -29,14 +29,7 @@ export const MEMORY: Compared = {
     return {
       store,
       rows: async (table) => server.rows(table),
-      async check() {
-        const inspection = inspectSqlite(path);
-        try {
-          return await inspection.check();
-        } finally {
-          await inspection.close();
-        }
-      },
+      check: () => checkFile(path),
       async dispose() {
         await store.close();
         server.close();

@@ -14,7 +14,7 @@ import type { Store } from "../../../../src/store/store.ts";
 import { connectionsTo, type MemoryClient, type Wire } from "./connections.ts";
 import type { MemoryPostgres } from "./server.ts";
 
-/** What a replica has of a server in memory. */
+/** Server in memory as one replica reaches it. */
 export interface Replica extends Pick<PostgresServer, "onRan" | "openChannel"> {
   readonly server: MemoryPostgres;
   /** Database with the committed rows, which answers lookups. */

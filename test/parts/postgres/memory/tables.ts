@@ -1,7 +1,7 @@
 // biome-ignore lint/suspicious/noExplicitAny: a row of any table
 export type Row = Readonly<Record<string, any>>;
 
-/** What a database knows of a table. */
+/** Definition of a table. */
 export interface TableShape {
   readonly name: string;
   readonly key: readonly string[];
@@ -24,7 +24,7 @@ export interface Cell {
   holder: Holder | undefined;
 }
 
-/** Whoever holds locks. */
+/** Transaction that holds locks. */
 export interface Holder {
   readonly isOver: boolean;
 }

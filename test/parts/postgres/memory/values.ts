@@ -1,7 +1,7 @@
 import type { Row } from "./tables.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** What statements do, by their names. They are given the parameters, and the SQL, which says what is locked. */
+/** Statements by their names. Each gets its parameters, and its SQL, which says which rows it locks. */
 export type Statements = Readonly<
   Record<
     string,
