@@ -100,18 +100,15 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "adoptPayment":
     case "contradictPayment":
     case "endWatches":
-    case "finishTransactions":
     case "holdLock":
     case "keepSecret":
     case "useCallerNonce":
     case "probe":
     case "prune":
-    case "queueTransaction":
     case "saveOffers":
     case "saveQuote":
     case "saveRefusedPayments":
     case "shrink":
-    case "signTransactions":
       return [];
   }
 }

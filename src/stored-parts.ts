@@ -3,3 +3,4 @@
 export { BOOKS as books } from "./parts/books/store/module.ts";
 export { CALLBACKS as callbacks } from "./parts/callbacks/store/module.ts";
 export { REFUNDS as refunds } from "./parts/refunds/store/module.ts";
+export { TRANSACTIONS as transactions } from "./parts/transactions/store/module.ts";

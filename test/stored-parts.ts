@@ -2,3 +2,4 @@
 export { describeBooks } from "./parts/books/store/store-contract.ts";
 export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";
 export { describeRefunds } from "./parts/refunds/store/store-contract.ts";
+export { describeTransactions } from "./parts/transactions/store/store-contract.ts";

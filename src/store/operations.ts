@@ -62,11 +62,6 @@ export const OPERATIONS = {
   listRefusedPayments: { channel: "read", isForOperator: true },
 
   holdLock: { channel: "write" },
-  queueTransaction: { channel: "write" },
-  signTransactions: { channel: "write" },
-  finishTransactions: { channel: "write" },
-  findTransactions: { channel: "read" },
-  listOpenTransactions: { channel: "read" },
 
   claim: { channel: "write" },
   expireLeases: { channel: "write" },

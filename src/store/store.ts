@@ -10,7 +10,6 @@ import type { PaymentJournal } from "./contract/payment-journal.ts";
 import type { OfferLedger, QuoteLedger } from "./contract/price-ledgers.ts";
 import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
 import type { Retention } from "./contract/retention.ts";
-import type { TransactionJournal } from "./contract/transaction-journal.ts";
 import type { WorkQueue } from "./contract/work-queue.ts";
 
 /**
@@ -30,7 +29,6 @@ export interface Store
     AdoptionLedger,
     RefusedPaymentLog,
     Locks,
-    TransactionJournal,
     WorkQueue,
     DeadLetterBox,
     OperatorLists,

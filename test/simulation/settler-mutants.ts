@@ -99,7 +99,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "the fee of a transaction that reverted is not booked",
     seed: 57,
-    file: "store/rules/transactions.ts",
+    file: "parts/transactions/store/rules.ts",
     ...{
       from: '(after.state === "succeeded" || after.state === "reverted")',
       to: 'after.state === "succeeded"',

@@ -1,6 +1,5 @@
 import type { JobCall, JobCallEncoder } from "../../src/core/job-call.ts";
 import type { CallerNonce, PaymentIntent } from "../../src/core/payment.ts";
-import type { NewTransaction, SignedTransaction } from "../../src/store/contract/transaction-journal.ts";
 import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
 
@@ -73,7 +72,10 @@ export const NETWORK = "eip155:84532";
 export const ACCOUNT = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
 
 /** A transaction that differs from those of other numbers in its reference and call data. */
-export function newTransaction(number: number, overrides: Partial<NewTransaction> = {}): NewTransaction {
+export function newTransaction(
+  number: number,
+  overrides: { readonly network?: string; readonly reference?: string } = {},
+) {
   return {
     network: NETWORK,
     reference: `0xreference${number}`,
@@ -87,8 +89,14 @@ export function newTransaction(number: number, overrides: Partial<NewTransaction
 export function signedTransaction(
   number: number,
   nonce: number,
-  overrides: Partial<SignedTransaction> = {},
-): SignedTransaction {
+  overrides: {
+    readonly reference?: string;
+    readonly account?: string;
+    readonly raw?: string;
+    readonly hash?: string;
+    readonly replaces?: string;
+  } = {},
+) {
   const { reference } = newTransaction(number);
   return { reference, account: ACCOUNT, nonce, raw: `0x02${nonce}`, hash: `0xhash${nonce}`, ...overrides };
 }

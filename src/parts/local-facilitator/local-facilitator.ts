@@ -11,7 +11,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { GaugeSample } from "../../core/instruments.ts";
 import type { Locks } from "../../core/lease-lock.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
-import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
+import type { Store } from "../../store/store.ts";
 import {
   type Facilitator,
   type FacilitatorRequest,
@@ -48,11 +48,11 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     /** `facilitatorTimeoutMs` is the longest time that a request waits for its settlement to be mined. */
     readonly config: Pick<X402Config, "facilitators" | "facilitatorTimeoutMs">;
     readonly methods: Methods;
-    readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
+    readonly store: Pick<Store, "of" | "isShared"> & Locks;
     readonly logger: Logger;
     readonly telemetry?: Telemetry;
   }) {
-    const { config, methods, journal, logger, telemetry = NO_TELEMETRY } = parts;
+    const { config, methods, store, logger, telemetry = NO_TELEMETRY } = parts;
     const local = findLocal(config.facilitators);
     if (local === undefined) throw new Error("the configuration has no local facilitator");
     const { signers, chains, maxFeePerGasWei, minBalanceWei } = local;
@@ -69,7 +69,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
           senderOf: (transaction) => methods.senderOf(transaction),
           maxFeePerGasWei,
           minBalanceWei,
-          journal,
+          store,
           clock: monotonicClock,
           logger,
           telemetry,

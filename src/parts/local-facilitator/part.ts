@@ -15,7 +15,7 @@ export const part: Part = {
     ]);
     return ({ store, logger, telemetry }) => {
       // The x402 gateway starts and stops it.
-      const facilitator = new LocalFacilitator({ config, methods, journal: store, logger, telemetry });
+      const facilitator = new LocalFacilitator({ config, methods, store, logger, telemetry });
       return { sources: { localFacilitator: facilitator }, gauges: () => facilitator.gauges() };
     };
   },

@@ -7,12 +7,12 @@ import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { PaymentRecord } from "../../core/payment.ts";
-import type { TransactionRecord } from "../../store/contract/transaction-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import type { NetworkSettler } from "../transactions/network-settler.ts";
 import { hashesOf } from "../transactions/sent-transactions.ts";
+import type { TransactionJournal, TransactionRecord } from "../transactions/store/journal.ts";
 import { NO_FUNDS, refundOutcome } from "./refund-outcome.ts";
 import type { Refund, RefundLedger } from "./store/ledger.ts";
 import { isUnproven, UNPROVEN } from "./store/rules.ts";
@@ -23,7 +23,8 @@ interface Parts {
   readonly account: string;
   readonly settler: NetworkSettler;
   readonly ledger: RefundLedger;
-  readonly store: Pick<Store, "findTransactions" | "listPayments">;
+  readonly journal: Pick<TransactionJournal, "findTransactions">;
+  readonly store: Pick<Store, "listPayments">;
   readonly evidence: Pick<ChainEvidence, "look" | "covers">;
   /** Tokens of the network. */
   readonly tokens: () => readonly Pick<AcceptedToken, "asset" | "confirmations" | "decimals">[];
@@ -94,9 +95,9 @@ export class NetworkRefunds implements BackgroundService {
 
   /** Ends the refunds whose transactions have ended. @returns the others */
   async #finish(sending: readonly Refund[]): Promise<Refund[]> {
-    const { settler, store } = this.#parts;
+    const { settler, journal } = this.#parts;
     const references = sending.flatMap(({ reference }) => reference ?? []);
-    const records = await store.findTransactions(settler.queue, references);
+    const records = await journal.findTransactions(settler.queue, references);
     const byReference = new Map(records.map((record) => [record.reference, record]));
     const { number: head } = await settler.chain.head();
     const left: Refund[] = [];

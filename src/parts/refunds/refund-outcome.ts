@@ -1,4 +1,4 @@
-import type { TransactionRecord } from "../../store/contract/transaction-journal.ts";
+import type { TransactionRecord } from "../transactions/store/journal.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import type { Refund, RefundEnd } from "./store/ledger.ts";

@@ -10,6 +10,7 @@ import type { Methods } from "../../x402/methods/methods.ts";
 import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
+import { TRANSACTIONS } from "../transactions/store/module.ts";
 import type { RefundsConfig } from "./config.ts";
 import { NetworkRefunds } from "./network-refunds.ts";
 import { REFUNDS } from "./store/module.ts";
@@ -110,7 +111,7 @@ export class Refunds implements BackgroundService {
       senderOf: () => undefined,
       maxFeePerGasWei,
       minBalanceWei,
-      journal: store,
+      store,
       clock: monotonicClock,
       logger,
       telemetry,
@@ -120,6 +121,7 @@ export class Refunds implements BackgroundService {
       account: this.#account.address,
       settler,
       ledger: store.of(REFUNDS),
+      journal: store.of(TRANSACTIONS),
       store,
       evidence: this.#evidence,
       tokens: () => this.#tokens.filter((token) => token.network === network),

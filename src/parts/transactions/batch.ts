@@ -6,7 +6,7 @@ import type {
   SignedTransaction,
   TransactionEnd,
   TransactionRecord,
-} from "../../store/contract/transaction-journal.ts";
+} from "./store/journal.ts";
 import { readSigned, type SettlerAccount } from "./account.ts";
 import { type Head, MAX_SETTLEMENT_GAS, type SettlerChain } from "./chain.ts";
 import { type Fees, newFees, raisedFees } from "./fees.ts";

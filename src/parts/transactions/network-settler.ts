@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { GaugeSample } from "../../core/instruments.ts";
 import type { Locks } from "../../core/lease-lock.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
-import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
+import type { Store } from "../../store/store.ts";
 import type { SettlerAccount } from "./account.ts";
 import { BatchSigner, type SenderOf } from "./batch.ts";
 import { SettlerChain } from "./chain.ts";
@@ -13,6 +13,7 @@ import { Funds } from "./funds.ts";
 import { Sender } from "./sender.ts";
 import { settlerGauges } from "./settler-gauges.ts";
 import { PaymentSigner } from "./signer.ts";
+import { TRANSACTIONS } from "./store/module.ts";
 import { Transactions } from "./transactions.ts";
 
 /** Everything that settles on one network: its chain, the accounts' funds, and the transactions. */
@@ -37,14 +38,15 @@ export class NetworkSettler implements BackgroundService {
     readonly senderOf: SenderOf;
     readonly maxFeePerGasWei: bigint;
     readonly minBalanceWei: bigint;
-    readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
+    readonly store: Pick<Store, "of" | "isShared"> & Locks;
     readonly clock: Clock;
     readonly logger: Logger;
     readonly telemetry: Telemetry;
   }) {
     const { network, queue = network, rpcUrl, rpcTimeoutMs, accounts } = parts;
     const { owner, senderOf, maxFeePerGasWei, minBalanceWei } = parts;
-    const { journal, clock, logger, telemetry } = parts;
+    const { store, clock, logger, telemetry } = parts;
+    const journal = store.of(TRANSACTIONS);
     const chain = new SettlerChain({ network, rpcUrl, timeoutMs: rpcTimeoutMs, telemetry });
     const changes = new Changes();
     const addresses = accounts.map(({ address }) => address);
@@ -57,7 +59,8 @@ export class NetworkSettler implements BackgroundService {
       network: queue,
       owner,
       journal,
-      isShared: journal.isShared,
+      locks: store,
+      isShared: store.isShared,
       chain,
       signer: new BatchSigner({
         network,

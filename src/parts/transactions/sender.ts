@@ -9,7 +9,7 @@ import type {
   TransactionEnd,
   TransactionJournal,
   TransactionRecord,
-} from "../../store/contract/transaction-journal.ts";
+} from "./store/journal.ts";
 import { BATCH, type BatchSigner, RETRY_MS, type Signature } from "./batch.ts";
 import type { Head, SettlerChain } from "./chain.ts";
 import type { Changes } from "./changes.ts";
@@ -19,7 +19,8 @@ interface Parts {
   readonly network: string;
   /** Unique to this process's life. */
   readonly owner: string;
-  readonly journal: TransactionJournal & Locks;
+  readonly journal: TransactionJournal;
+  readonly locks: Locks;
   /** Other processes queue too. */
   readonly isShared: boolean;
   readonly chain: SettlerChain;
@@ -57,10 +58,10 @@ export class Sender implements BackgroundService {
   readonly #loop: BackgroundLoop;
 
   constructor(parts: Parts) {
-    const { journal, network, owner, clock, logger } = parts;
+    const { locks, network, owner, clock, logger } = parts;
     this.#parts = parts;
     this.#lock = new LeaseLock({
-      locks: journal,
+      locks,
       name: network,
       owner,
       heldMs: HELD_MS,

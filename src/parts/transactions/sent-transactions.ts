@@ -1,5 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
-import type { TransactionEnd, TransactionRecord } from "../../store/contract/transaction-journal.ts";
+import type { TransactionEnd, TransactionRecord } from "./store/journal.ts";
 import { readSigned } from "./account.ts";
 import type { Head, Receipt, SettlerChain } from "./chain.ts";
 

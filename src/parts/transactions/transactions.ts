@@ -3,7 +3,7 @@ import type {
   NewTransaction,
   TransactionJournal,
   TransactionRecord,
-} from "../../store/contract/transaction-journal.ts";
+} from "./store/journal.ts";
 import type { Receipt, SettlerChain } from "./chain.ts";
 import type { Changes } from "./changes.ts";
 import type { Sender } from "./sender.ts";

@@ -14,7 +14,6 @@ import { PAYMENTS } from "./payments.ts";
 import { QUOTES } from "./quotes.ts";
 import { REFUSED_PAYMENTS } from "./refused-payments.ts";
 import { SECRETS } from "./secrets.ts";
-import { TRANSACTIONS } from "./transactions.ts";
 
 const STEPS = {
   ...OFFERS.steps,
@@ -23,7 +22,6 @@ const STEPS = {
   ...CALLER_NONCES.steps,
   ...ADOPTED_PAYMENTS.steps,
   ...REFUSED_PAYMENTS.steps,
-  ...TRANSACTIONS.steps,
 };
 
 const LOOKUPS = {
@@ -35,7 +33,6 @@ const LOOKUPS = {
   ...CALLER_NONCES.lookups,
   ...ADOPTED_PAYMENTS.lookups,
   ...REFUSED_PAYMENTS.lookups,
-  ...TRANSACTIONS.lookups,
 };
 
 export type StepName = keyof typeof STEPS;

@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { TRANSACTIONS } from "../../../src/parts/transactions/store/module.ts";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startOperator, TOKEN } from "../../helpers/operator.ts";
@@ -32,12 +33,13 @@ async function sell(overrides: Partial<PaymentIntent> = {}): Promise<number> {
 
 async function payFee(wei: string): Promise<void> {
   const { store } = jobgate;
+  const journal = store.of(TRANSACTIONS);
   const { reference } = newTransaction(1);
-  await store.queueTransaction(newTransaction(1));
+  await journal.queueTransaction(newTransaction(1));
   await store.holdLock(NETWORK, "one", 60_000);
-  await store.signTransactions(NETWORK, "one", [signedTransaction(1, 0)]);
+  await journal.signTransactions(NETWORK, "one", [signedTransaction(1, 0)]);
   const end = { reference, state: "reverted", hash: "0xhash0", blockNumber: "77", fee: wei } as const;
-  await store.finishTransactions(NETWORK, "one", [end]);
+  await journal.finishTransactions(NETWORK, "one", [end]);
 }
 
 const run = (...args: string[]) => {

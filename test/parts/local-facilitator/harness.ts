@@ -4,14 +4,11 @@ import type { Hex } from "viem";
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
 import { expect } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
-import type { Locks } from "../../../src/core/lease-lock.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { loadMethods } from "../../../src/load-parts.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
-import type {
-  TransactionJournal,
-  TransactionRecord,
-} from "../../../src/store/contract/transaction-journal.ts";
+import type { TransactionJournal, TransactionRecord } from "../../../src/parts/transactions/store/journal.ts";
+import { TRANSACTIONS } from "../../../src/parts/transactions/store/module.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../../../src/x402/facilitators/facilitator.ts";
 import { accounts, type TestAccount } from "../../helpers/accounts.ts";
@@ -154,7 +151,7 @@ async function startSettler(parts: {
   const keyed = signers.map(({ privateKey }) => privateKeyToAccount(privateKey));
   for (const { address } of keyed) await anvil.client.setBalance({ address, value: fundsWei });
   const opened = await openTestStore();
-  const journal = watchedJournal(opened.store, isShared);
+  const watched = watchedStore(opened.store, isShared);
   const messages: string[] = [];
   const logger = pino(
     { level: "debug" },
@@ -172,7 +169,7 @@ async function startSettler(parts: {
     const started = new LocalFacilitator({
       config: { facilitators: [local], facilitatorTimeoutMs: timeoutMs },
       methods: await loadMethods(),
-      journal: journal.journal,
+      store: watched.store,
       logger,
       telemetry: NO_TELEMETRY,
     });
@@ -181,7 +178,7 @@ async function startSettler(parts: {
   };
   let facilitator = await start();
   const list = async (state: "queued" | "sent") => [
-    ...(await opened.store.listOpenTransactions(network, { state, limit: 1_000 })).transactions,
+    ...(await opened.store.of(TRANSACTIONS).listOpenTransactions(network, { state, limit: 1_000 })).transactions,
   ];
   return {
     get facilitator() {
@@ -189,8 +186,8 @@ async function startSettler(parts: {
     },
     accounts: keyed,
     messages,
-    writes: journal.writes,
-    failNextWrite: journal.failNextWrite,
+    writes: watched.writes,
+    failNextWrite: watched.failNextWrite,
     settle: (request) => facilitator.settle(request),
     sent: () => list("sent"),
     queued: () => list("queued"),
@@ -206,28 +203,24 @@ async function startSettler(parts: {
   };
 }
 
-function watchedJournal(store: Store, isShared: boolean) {
+function watchedStore(store: Store, isShared: boolean) {
   const writes: number[] = [];
   let fault: JournalFault | undefined;
-  const journal: TransactionJournal & Locks & { readonly isShared: boolean } = {
-    isShared,
-    holdLock: (...given) => store.holdLock(...given),
-    queueTransaction: (...given) => store.queueTransaction(...given),
-    finishTransactions: (...given) => store.finishTransactions(...given),
-    findTransactions: (...given) => store.findTransactions(...given),
-    listOpenTransactions: (...given) => store.listOpenTransactions(...given),
+  const real = store.of(TRANSACTIONS);
+  const journal: TransactionJournal = {
+    ...real,
     async signTransactions(network, owner, signed) {
       const now = fault;
       fault = undefined;
       if (now === "refused") throw new GatewayError("store_unavailable", "The disk is full.");
-      const outcome = await store.signTransactions(network, owner, signed);
+      const outcome = await real.signTransactions(network, owner, signed);
       writes.push(signed.length);
       if (now === "answer lost") throw new Error("the connection to the store was lost");
       return outcome;
     },
   };
   return {
-    journal,
+    store: { ...store, isShared, of: () => journal as never },
     writes,
     failNextWrite(next: JournalFault) {
       fault = next;

@@ -168,7 +168,7 @@ export class Replica {
     const methods = new Methods([PERMIT2]);
     const shared = { store, events, logger, server: server as HttpServer };
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
-      ? new LocalFacilitator({ config, methods, journal: store, logger })
+      ? new LocalFacilitator({ config, methods, store, logger })
       : undefined;
     const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
     const sold = pricing && { prices: pricing.prices, redeemsQuotes: true };

@@ -4,13 +4,13 @@ import { newTransaction } from "../store-fixtures.ts";
 import { INTAKE } from "./intake-inputs.ts";
 import { LEDGERS } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
-import { MONEY, OF_PARTS } from "./money-inputs.ts";
+import { OF_PARTS } from "./part-inputs.ts";
 import { PAYMENTS } from "./payment-inputs.ts";
 import type { Step } from "./steps.ts";
 import { WORK } from "./work-inputs.ts";
 import { World } from "./world.ts";
 
-const OF_CORE: MakersOf<OperationName> = { ...INTAKE, ...WORK, ...PAYMENTS, ...MONEY, ...LEDGERS };
+const OF_CORE: MakersOf<OperationName> = { ...INTAKE, ...WORK, ...PAYMENTS, ...LEDGERS };
 /** Every operation of a store has a maker. */
 const MAKERS: MakersOf<string> = { ...OF_CORE, ...makersOf([...PART_OPERATIONS.keys()]) };
 
@@ -117,9 +117,10 @@ export class Generator {
     const { choices } = this.#world;
     const isHour = this.#hours < MOST_HOURS && choices.percent(50);
     this.#hours = isHour ? this.#hours + 1 : 0;
+    const isNeeded = !isHour && MAKERS.queueTransaction !== undefined;
     const unused = { ...newTransaction(0), network: "eip155:1", validBefore: undefined };
     const forget = { name: "queueTransaction", inputs: Array.from({ length: 60 }, () => [unused]) } as const;
-    this.#next = isHour ? [] : [forget];
+    this.#next = isNeeded ? [forget] : [];
     return { name: "tick", inputs: [[isHour ? HOUR_MS : choices.one(LEAPS_MS)]] };
   }
 }

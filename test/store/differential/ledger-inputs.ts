@@ -3,6 +3,7 @@ import { REFUSED_AT_ONCE } from "../../../src/store/contract/refused-payments.ts
 import { callerNonce } from "../store-fixtures.ts";
 import { PAYERS } from "./intake-inputs.ts";
 import type { MakersOf } from "./makers.ts";
+import { NETWORKS, OWNERS } from "./part-inputs.ts";
 import type { World } from "./world.ts";
 
 /*
@@ -23,6 +24,7 @@ export const LEDGERS: MakersOf<
   | "saveQuote"
   | "findQuote"
   | "keepSecret"
+  | "holdLock"
   | "useCallerNonce"
   | "saveRefusedPayments"
   | "listRefusedPayments"
@@ -43,6 +45,11 @@ export const LEDGERS: MakersOf<
   },
   findQuote: ({ choices }) => [choices.one(DIGESTS)],
   keepSecret: ({ choices }) => [choices.one(["tokens", "other"]), `secret-${choices.below(1_000)}`],
+  holdLock: ({ choices }) => [
+    choices.one([...NETWORKS, "other"]),
+    choices.one(OWNERS),
+    choices.one([0, 5_000, 600_000, 600_000]),
+  ],
   useCallerNonce: (world) => [nonceOf(world)],
 
   saveRefusedPayments(world) {

@@ -1,8 +1,10 @@
-import { FINISHED_MS } from "../../../src/store/contract/transaction-journal.ts";
 import type { Normal } from "./normal.ts";
 
 /** Time for which ended callbacks are kept. */
 export const CALLBACK_KEPT_MS = 7 * 86_400_000;
+
+/** Time for which finished transactions are kept. */
+const FINISHED_MS = 86_400_000;
 
 /** A row as the database returns it. */
 export type Row = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 import type { RefundState } from "../../../core/payment.ts";
-import type { NewTransaction } from "../../../store/contract/transaction-journal.ts";
+import type { NewTransaction } from "../../transactions/store/journal.ts";
 
 /**
  * Refunds of paid JobCalls that became dead letters. The write that makes one a dead letter makes its refund too, unless

@@ -1,8 +1,8 @@
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
 import { type Effect, type Known, paymentOf, put, type Reactions } from "../../../store/machine/changes.ts";
 import type { Commit, StoreModule } from "../../../store/module.ts";
-import { queueTransaction, transactionKey } from "../../../store/modules/transactions.ts";
 import { keyIn, type Rows, type Table } from "../../../store/rows.ts";
+import { queueTransaction, transactionKey } from "../../transactions/store/module.ts";
 import { announcementsOf } from "./announcements.ts";
 import type { Refund, RefundLedger } from "./ledger.ts";
 import { AFTER_COPY, COUNTED, KEPT, SHOWN } from "./queries.ts";

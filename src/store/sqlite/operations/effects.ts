@@ -1,7 +1,6 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import { Effects } from "../../machine/effects.ts";
 import { SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
-import { canHold, type HeldLock, isHeldBy } from "../../rules/transactions.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { SqliteRows } from "./module-rows.ts";
@@ -115,17 +114,27 @@ export class SqliteEffects extends Effects {
   }
 }
 
+/** A lock of background services, which one process holds until its end. */
+interface HeldLock {
+  readonly owner: string;
+  /** Unix milliseconds. */
+  readonly heldUntil: number;
+}
+
 /** Locks of background services, in memory: one file belongs to one process, so a lock ends with it. */
 export class Locks implements OperationTable<"holdLock"> {
   readonly #locks = new Map<string, HeldLock>();
 
+  /** Takes or renews a lock. A lock that ended, and that no process took, can be renewed. */
   holdLock(now: number, name: string, owner: string, forMs: number): boolean {
-    if (!canHold(this.#locks.get(name), owner, now)) return false;
+    const lock = this.#locks.get(name);
+    if (lock !== undefined && lock.owner !== owner && lock.heldUntil > now) return false;
     this.#locks.set(name, { owner, heldUntil: now + forMs });
     return true;
   }
 
   isHeld(name: string, owner: string, now: number): boolean {
-    return isHeldBy(this.#locks.get(name), owner, now);
+    const lock = this.#locks.get(name);
+    return lock?.owner === owner && lock.heldUntil > now;
   }
 }

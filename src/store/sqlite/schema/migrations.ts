@@ -4,7 +4,6 @@ import { BY_USE } from "./by-use.ts";
 import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
 import { PAYMENTS } from "./payments.ts";
-import { TRANSACTIONS } from "./transactions.ts";
 import { UPKEEP } from "./upkeep.ts";
 
 /*
@@ -16,7 +15,7 @@ import { UPKEEP } from "./upkeep.ts";
  */
 
 /** All tables of a new file. A table stands before the indexes of others that need it. */
-const TABLES = [CALLS, PAYMENTS, OFFERS, TRANSACTIONS, BY_USE, ADOPTED_AND_REFUSED, UPKEEP].join("");
+const TABLES = [CALLS, PAYMENTS, OFFERS, BY_USE, ADOPTED_AND_REFUSED, UPKEEP].join("");
 
 /**
  * SQL from each version of the schema to the next; the first makes all tables. The file keeps the number of its last

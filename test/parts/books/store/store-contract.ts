@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Movement } from "../../../../src/parts/books/store/ledger.ts";
 import { BOOKS } from "../../../../src/parts/books/store/module.ts";
 import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
+import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts";
 import { YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
 import type { Given } from "../../../store/contract/given.ts";
 import {
@@ -22,6 +23,7 @@ const OWNER = "one";
 export function describeBooks(given: Given): void {
   const movements = (until = Number.MAX_SAFE_INTEGER) =>
     given.store.of(BOOKS).listMovements({ after: { at: 0, id: 0 }, until, limit: 100 });
+  const journal = () => given.store.of(TRANSACTIONS);
 
   async function begin(number: number, overrides: Parameters<typeof paymentIntent>[1] = {}): Promise<number> {
     const begun = await given.store.beginPayment(paymentIntent(number, overrides), paidCall());
@@ -42,11 +44,11 @@ export function describeBooks(given: Given): void {
   async function mine(number: number, state: "succeeded" | "reverted", fee?: string): Promise<void> {
     const { store } = given;
     const { reference } = newTransaction(number);
-    await store.queueTransaction(newTransaction(number));
+    await journal().queueTransaction(newTransaction(number));
     await store.holdLock(NETWORK, OWNER, 1_000_000);
-    await store.signTransactions(NETWORK, OWNER, [signedTransaction(number, number)]);
+    await journal().signTransactions(NETWORK, OWNER, [signedTransaction(number, number)]);
     const end = { reference, state, hash: `0xhash${number}`, blockNumber: "77", ...(fee && { fee }) };
-    await store.finishTransactions(NETWORK, OWNER, [end]);
+    await journal().finishTransactions(NETWORK, OWNER, [end]);
   }
 
   describe("books", () => {
@@ -124,7 +126,7 @@ export function describeBooks(given: Given): void {
       await store.of(REFUNDS).sendRefund(callId, 1, sent);
       await store.holdLock(queue, OWNER, 1_000_000);
       const { reference } = sent;
-      await store.signTransactions(queue, OWNER, [signedTransaction(1, 0, { reference })]);
+      await journal().signTransactions(queue, OWNER, [signedTransaction(1, 0, { reference })]);
       given.now += 1_000;
       await store.of(REFUNDS).endRefund(callId, reference, {
         state: "refunded",
@@ -133,7 +135,7 @@ export function describeBooks(given: Given): void {
         account: ACCOUNT,
       });
       const end = { reference, state: "succeeded", hash: "0xback", blockNumber: "6", fee: "21000" } as const;
-      await store.finishTransactions(queue, OWNER, [end]);
+      await journal().finishTransactions(queue, OWNER, [end]);
       const { sale, ...movement } = received(1, callId);
       expect((await movements()).slice(1)).toEqual([
         {
@@ -158,7 +160,7 @@ export function describeBooks(given: Given): void {
 
     test("A transaction that was mined costs its fee once, even if it reverted; one of which the fee is unknown is left out", async () => {
       await mine(1, "reverted", "123456789012345678901");
-      await given.store.finishTransactions(NETWORK, OWNER, [
+      await journal().finishTransactions(NETWORK, OWNER, [
         {
           reference: newTransaction(1).reference,
           state: "reverted",

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { inspectStore } from "../../../../src/open-store.ts";
 import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
+import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts";
 import { openSqliteStore } from "../../../../src/store/sqlite/sqlite-store.ts";
 import { testFolder } from "../../../helpers/test-folder.ts";
 import { openTestStore } from "../../../helpers/test-store.ts";
@@ -51,7 +52,7 @@ test("The operator approves each refund of a payment in a copy, because it may h
     ["owed", false],
     ["owed", false],
   ]);
-  const queued = await restored.listOpenTransactions(queue, { state: "queued", limit: 10 });
+  const queued = await restored.of(TRANSACTIONS).listOpenTransactions(queue, { state: "queued", limit: 10 });
   expect(queued.transactions).toEqual([]);
   await restored.close();
 });

@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { OnFailure } from "../../../../src/core/payment.ts";
 import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
 import { UNPROVEN } from "../../../../src/parts/refunds/store/rules.ts";
-import { FINISHED_MS } from "../../../../src/store/contract/transaction-journal.ts";
+import { FINISHED_MS } from "../../../../src/parts/transactions/store/journal.ts";
+import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts";
 import { expectBalance, type Given, retryNow } from "../../../store/contract/given.ts";
 import {
   claimCalls,
@@ -24,6 +25,7 @@ const DECLINE = { as: "declined", ...BY_ADA } as const;
 
 export function describeRefunds(given: Given): void {
   const refunds = () => given.store.of(REFUNDS);
+  const journal = () => given.store.of(TRANSACTIONS);
 
   /** Begins and settles a payment. @returns its call ID */
   async function buy(number: number, onFailure: OnFailure): Promise<number> {
@@ -204,7 +206,7 @@ export function describeRefunds(given: Given): void {
       expect(await open("owed")).toEqual([]);
       const reference = referenceOf(callId);
       expect(await open("sending")).toMatchObject([{ callId, state: "sending", reference }]);
-      expect(await given.store.findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
+      expect(await journal().findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
       expect(await refunds().decideRefund(callId, DECLINE)).toMatchObject({ kind: "not_open" });
       await expectBalance(given.store);
     });
@@ -250,14 +252,14 @@ export function describeRefunds(given: Given): void {
       await send(callId);
       const reference = referenceOf(callId);
       await given.store.holdLock(NETWORK, "owner", 10_000);
-      await given.store.finishTransactions(NETWORK, "owner", [
+      await journal().finishTransactions(NETWORK, "owner", [
         { reference, state: "dropped", reason: "no funds" },
       ]);
       const owed = await refunds().endRefund(callId, reference, { state: "owed", reason: "no funds \0" });
       expect(owed).toMatchObject({ state: "owed", isApproved: true, attempt: 1 });
       expect((await find(callId))?.reason).toContain("no funds");
       expect(await send(callId)).toBe(true);
-      expect(await given.store.findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
+      expect(await journal().findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
     });
 
     test("A finished transaction is kept until its refund has ended", async () => {
@@ -265,21 +267,21 @@ export function describeRefunds(given: Given): void {
       await send(callId);
       await given.store.holdLock(NETWORK, "owner", 10_000);
       const reference = referenceOf(callId);
-      await given.store.signTransactions(NETWORK, "owner", [signedTransaction(callId * 10 + 1, 0)]);
-      await given.store.finishTransactions(NETWORK, "owner", [
+      await journal().signTransactions(NETWORK, "owner", [signedTransaction(callId * 10 + 1, 0)]);
+      await journal().finishTransactions(NETWORK, "owner", [
         { reference, state: "succeeded", hash: "0xhash0", blockNumber: "7" },
       ]);
       given.now += 10 * FINISHED_MS;
-      await given.store.queueTransaction(newTransaction(998));
-      expect(await given.store.findTransactions(NETWORK, [reference])).toHaveLength(1);
+      await journal().queueTransaction(newTransaction(998));
+      expect(await journal().findTransactions(NETWORK, [reference])).toHaveLength(1);
       await refunds().endRefund(callId, reference, {
         state: "refunded",
         transaction: "0xhash0",
         blockNumber: "9",
         account: "0xaccount",
       });
-      await given.store.queueTransaction(newTransaction(999));
-      expect(await given.store.findTransactions(NETWORK, [reference])).toEqual([]);
+      await journal().queueTransaction(newTransaction(999));
+      expect(await journal().findTransactions(NETWORK, [reference])).toEqual([]);
     });
 
     test("A retry of the dead letter cancels what is owed or declined, and the next failure owes it again", async () => {

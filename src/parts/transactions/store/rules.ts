@@ -1,22 +1,5 @@
-import type { SignedTransaction, TransactionEnd } from "../contract/transaction-journal.ts";
-import { type StoredTransaction, UNSIGNED } from "../transaction-row.ts";
-
-/** A lock of background services, which one process holds until its end. The settler's lock has the name of its network. */
-export interface HeldLock {
-  readonly owner: string;
-  /** Unix milliseconds. */
-  readonly heldUntil: number;
-}
-
-/** Checks whether a process can take or renew a lock. A lock that ended, and that no process took, can be renewed. */
-export function canHold(lock: HeldLock | undefined, owner: string, now: number): boolean {
-  return lock === undefined || lock.owner === owner || lock.heldUntil <= now;
-}
-
-/** Checks whether a process holds a lock now. */
-export function isHeldBy(lock: HeldLock | undefined, owner: string, now: number): boolean {
-  return lock?.owner === owner && lock.heldUntil > now;
-}
+import type { SignedTransaction, TransactionEnd } from "./journal.ts";
+import { type StoredTransaction, UNSIGNED } from "./row.ts";
 
 /** State on which signatures for one network depend. */
 interface SignContext {

@@ -1,14 +1,13 @@
+import { type Lookup, parameters } from "../../../store/list-dialect.ts";
+import type { Commit, StoreModule } from "../../../store/module.ts";
+import { endedRows, keyIn, type RowKey, type Rows, type Table } from "../../../store/rows.ts";
 import {
   FINISHED_MS,
   type NewTransaction,
   type OpenTransactions,
   type TransactionJournal,
   type TransactionRecord,
-} from "../contract/transaction-journal.ts";
-import { type Lookup, parameters } from "../list-dialect.ts";
-import type { Commit, StoreModule } from "../module.ts";
-import { endedRows, keyIn, type RowKey, type Rows, type Table } from "../rows.ts";
-import { applyEnd, applySignatures, isMinedNow, queuedAgain } from "../rules/transactions.ts";
+} from "./journal.ts";
 import {
   normalSigned,
   type StoredTransaction,
@@ -16,7 +15,9 @@ import {
   type TransactionRow,
   toTransactionRecord,
   toTransactionRow,
-} from "../transaction-row.ts";
+} from "./row.ts";
+import { applyEnd, applySignatures, isMinedNow, queuedAgain } from "./rules.ts";
+import { transactionsSchema } from "./schema.ts";
 
 const TRANSACTIONS_TABLE: Table<StoredTransaction, "network" | "reference"> = {
   name: "settler_transactions",
@@ -41,7 +42,9 @@ const FINISHED = endedRows(TRANSACTIONS_TABLE.name, "finished_at", 200);
 const COLUMN_LIST = `id, ${TRANSACTION_COLUMNS.join(", ")}`;
 
 /** Transactions that jobgate itself signs and sends. Only the process that holds the lock of a network signs for it. */
-export const TRANSACTIONS = {
+export const TRANSACTIONS: StoreModule<TransactionJournal> = {
+  schema: { table: TRANSACTIONS_TABLE.name, sql: transactionsSchema },
+
   steps: {
     queueTransaction: {
       keys: (transaction) => [transactionKey(transaction.network, transaction.reference)],
@@ -117,7 +120,7 @@ export const TRANSACTIONS = {
       return { transactions: rows.map(toTransactionRecord), lastNonces };
     },
   },
-} satisfies StoreModule<TransactionJournal>;
+};
 
 /** Tells the books what a transaction has cost. */
 function noteFee(commit: Commit, transaction: StoredTransaction): void {

@@ -5,8 +5,10 @@ import type { Place, Ref } from "./steps.ts";
 import type { World } from "./world.ts";
 
 const REFUNDS = `${NETWORK}/refunds`;
-const NETWORKS = [NETWORK, REFUNDS, REFUNDS];
-const OWNERS = ["one", "one", "one", "other"];
+/** Queues of transactions. */
+export const NETWORKS = [NETWORK, REFUNDS, REFUNDS];
+/** Processes that sign them. */
+export const OWNERS = ["one", "one", "one", "other"];
 const ENDPOINTS = ["https://ops.example.com/a", "https://ops.example.com/b", "http://10.0.0.1:99/c"];
 
 /** Inputs of operations of parts. */
@@ -87,26 +89,6 @@ export const OF_PARTS: MakersOf<string> = {
     },
   ],
 
-  listMovements({ choices, now }) {
-    const at = now - choices.one([1_000, 60_000, 100_000_000]);
-    return [{ after: { at, id: 0 }, until: now + choices.one([0, 1]), limit: choices.one([3, 100]) }];
-  },
-};
-
-/** Inputs of operations on transactions. */
-export const MONEY: MakersOf<
-  | "holdLock"
-  | "queueTransaction"
-  | "signTransactions"
-  | "finishTransactions"
-  | "findTransactions"
-  | "listOpenTransactions"
-> = {
-  holdLock: ({ choices }) => [
-    choices.one([...NETWORKS, "other"]),
-    choices.one(OWNERS),
-    choices.one([0, 5_000, 600_000, 600_000]),
-  ],
   queueTransaction: ({ choices }) => [
     newTransaction(choices.below(12), { network: choices.percent(80) ? NETWORK : REFUNDS }),
   ],
@@ -132,6 +114,11 @@ export const MONEY: MakersOf<
     choices.one(NETWORKS),
     { state: choices.one(["queued", "sent"]), limit: 1_000 },
   ],
+
+  listMovements({ choices, now }) {
+    const at = now - choices.one([1_000, 60_000, 100_000_000]);
+    return [{ after: { at, id: 0 }, until: now + choices.one([0, 1]), limit: choices.one([3, 100]) }];
+  },
 };
 
 /** A dead letter, whose refund may be owed. */

@@ -1,21 +1,23 @@
 import { describe, expect, test } from "vitest";
-import { FINISHED_MS, type TransactionEnd } from "../../../src/store/contract/transaction-journal.ts";
-import { ACCOUNT, NETWORK, newTransaction, START_MS, signedTransaction } from "../store-fixtures.ts";
-import type { Given } from "./given.ts";
+import { FINISHED_MS, type TransactionEnd } from "../../../../src/parts/transactions/store/journal.ts";
+import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts";
+import type { Given } from "../../../store/contract/given.ts";
+import { ACCOUNT, NETWORK, newTransaction, START_MS, signedTransaction } from "../../../store/store-fixtures.ts";
 
 const HELD_MS = 10_000;
 const OTHER_ACCOUNT = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
 
 export function describeTransactions(given: Given): void {
+  const journal = () => given.store.of(TRANSACTIONS);
   const hold = (owner: string, forMs = HELD_MS) => given.store.holdLock(NETWORK, owner, forMs);
   const queue = (...numbers: number[]) =>
-    Promise.all(numbers.map((number) => given.store.queueTransaction(newTransaction(number))));
+    Promise.all(numbers.map((number) => journal().queueTransaction(newTransaction(number))));
   const sign = (...signed: ReturnType<typeof signedTransaction>[]) =>
-    given.store.signTransactions(NETWORK, "owner", signed);
-  const finish = (...ends: TransactionEnd[]) => given.store.finishTransactions(NETWORK, "owner", ends);
+    journal().signTransactions(NETWORK, "owner", signed);
+  const finish = (...ends: TransactionEnd[]) => journal().finishTransactions(NETWORK, "owner", ends);
   const find = async (number: number) =>
-    (await given.store.findTransactions(NETWORK, [newTransaction(number).reference]))[0];
-  const list = (state: "queued" | "sent") => given.store.listOpenTransactions(NETWORK, { state, limit: 100 });
+    (await journal().findTransactions(NETWORK, [newTransaction(number).reference]))[0];
+  const list = (state: "queued" | "sent") => journal().listOpenTransactions(NETWORK, { state, limit: 100 });
   const mined = (number: number, nonce: number): TransactionEnd => ({
     reference: newTransaction(number).reference,
     state: "succeeded",
@@ -24,27 +26,6 @@ export function describeTransactions(given: Given): void {
   });
 
   describe("the right to send", () => {
-    test("One owner at a time holds a network, and another takes it once the lease has ended", async () => {
-      expect(await Promise.all(["owner", "other"].map((owner) => hold(owner)))).toContain(false);
-      const first = (await hold("owner")) ? "owner" : "other";
-      const second = first === "owner" ? "other" : "owner";
-      expect(await given.store.holdLock("eip155:1", second, HELD_MS)).toBe(true);
-      given.now += HELD_MS - 1;
-      expect(await hold(second)).toBe(false);
-      expect(await hold(first)).toBe(true);
-      given.now += HELD_MS;
-      expect(await hold(second)).toBe(true);
-      expect(await hold(first)).toBe(false);
-    });
-
-    test("An owner can give a network up, and renew a lease that ended if nobody took it", async () => {
-      await hold("owner");
-      given.now += HELD_MS * 2;
-      expect(await hold("owner")).toBe(true);
-      expect(await hold("owner", 0)).toBe(true);
-      expect(await hold("other")).toBe(true);
-    });
-
     test("Only who holds the network journals signatures and ends", async () => {
       await queue(1, 2);
       expect(await sign(signedTransaction(1, 0))).toBe("not_owner");
@@ -75,9 +56,9 @@ export function describeTransactions(given: Given): void {
   describe("transactions", () => {
     test("What is queued twice under one reference is one transaction, also after a restart", async () => {
       await Promise.all([
-        given.store.queueTransaction(newTransaction(1)),
-        given.store.queueTransaction({ ...newTransaction(1), reference: "0xREFERENCE1", data: "0x" }),
-        given.store.queueTransaction(newTransaction(1, { network: "eip155:1" })),
+        journal().queueTransaction(newTransaction(1)),
+        journal().queueTransaction({ ...newTransaction(1), reference: "0xREFERENCE1", data: "0x" }),
+        journal().queueTransaction(newTransaction(1, { network: "eip155:1" })),
       ]);
       await given.reopen();
       const { transactions } = await list("queued");
@@ -90,7 +71,7 @@ export function describeTransactions(given: Given): void {
           queuedAt: START_MS,
         },
       ]);
-      const elsewhere = await given.store.listOpenTransactions("eip155:1", { state: "queued", limit: 10 });
+      const elsewhere = await journal().listOpenTransactions("eip155:1", { state: "queued", limit: 10 });
       expect(elsewhere.transactions).toHaveLength(1);
       expect(elsewhere.transactions[0]?.id).not.toBe(transactions[0]?.id);
     });
@@ -115,7 +96,7 @@ export function describeTransactions(given: Given): void {
         })),
       );
       expect((await list("queued")).transactions).toMatchObject([newTransaction(3)]);
-      const unknown = await given.store.findTransactions(NETWORK, ["0xREFERENCE2", "0xreference9"]);
+      const unknown = await journal().findTransactions(NETWORK, ["0xREFERENCE2", "0xreference9"]);
       expect(unknown).toEqual([transactions[1]]);
     });
 
@@ -242,7 +223,7 @@ export function describeTransactions(given: Given): void {
     test("Open ones are listed oldest first, page by page", async () => {
       for (let number = 1; number <= 5; number += 1) await queue(number);
       const page = (after?: number) =>
-        given.store.listOpenTransactions(NETWORK, {
+        journal().listOpenTransactions(NETWORK, {
           state: "queued",
           limit: 2,
           ...(after === undefined ? {} : { after }),

@@ -3,7 +3,7 @@ import type {
   SignedTransaction,
   TransactionRecord,
   TransactionState,
-} from "./contract/transaction-journal.ts";
+} from "./journal.ts";
 
 /** Columns of a row of `settler_transactions`. */
 export interface TransactionRow {
