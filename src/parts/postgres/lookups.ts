@@ -2,7 +2,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { within } from "../../core/waiting.ts";
 import type { SharedLeases } from "../../store/contract/work-queue.ts";
 import { toTotals } from "../../store/counted-rows.ts";
-import type { Lookup } from "../../store/list-dialect.ts";
+import type { ListDialect, Lookup } from "../../store/list-dialect.ts";
 import { type LookupName, MODULE_LOOKUPS } from "../../store/modules/modules.ts";
 import { type Input, kindOf, type Outcome, type ReadName } from "../../store/operations.ts";
 import { type LeaseColumns, leaseStanding } from "../../store/rules/leases.ts";
@@ -10,7 +10,7 @@ import { firstSummedHour } from "../../store/rules/payments.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
 import { COUNT_ROWS, SUM_REVENUE } from "./report-statements.ts";
-import { LIST_DIALECT, NOW, type Statement, sqlOf, statement, toStorable } from "./sql.ts";
+import { NOW, type Statement, sqlOf, statement, toStorable } from "./sql.ts";
 
 const FIND_LEASES = statement<LeaseColumns & { readonly call_id: number; readonly now: number }>(
   "find_leases",
@@ -31,13 +31,14 @@ export function createLookups(options: {
   readonly readers: ConnectionPool;
   /** For the operator's lookups. */
   readonly operatorReaders: ConnectionPool;
+  readonly dialect: ListDialect;
   /** Replaces the database's clock in tests. */
   readonly clock: (() => number) | undefined;
   /** Wait of a client for its lookup. The operator's, which read more, wait twice as long while the store is writable. */
   readonly callerMs: number;
   readonly isWritable: () => boolean;
 }): Lookups {
-  const { readers, operatorReaders, clock, callerMs, isWritable } = options;
+  const { readers, operatorReaders, dialect, clock, callerMs, isWritable } = options;
   const now = () => clock?.() ?? null;
 
   function askOnce<Row>(
@@ -83,7 +84,7 @@ export function createLookups(options: {
       name,
       (...input: readonly unknown[]) =>
         lookUp(
-          lookup({ dialect: LIST_DIALECT, now }, ...input),
+          lookup({ dialect, now }, ...input),
           kindOf(name).isForOperator === true ? operatorReaders : readers,
         ),
     ]),

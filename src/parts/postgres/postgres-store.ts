@@ -6,6 +6,7 @@ import { openConnections } from "./connection/connection-pool.ts";
 import { WorkChannel } from "./connection/work-channel.ts";
 import { createLookups } from "./lookups.ts";
 import { BATCHES_IN_FLIGHT, PostgresDialect, type PostgresServer } from "./postgres-dialect.ts";
+import { LIST_DIALECT } from "./sql.ts";
 
 export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
   /** Limit of open connections; at least 4. */
@@ -42,7 +43,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     connections,
     timeouts,
     onRan: undefined,
-    openLookups: (isWritable) => createLookups({ ...connections, clock, callerMs, isWritable }),
+    openLookups: (isWritable) => 
+      createLookups({ ...connections, dialect: LIST_DIALECT, clock, callerMs, isWritable }),
     openChannel(listeners) {
       channel = new WorkChannel({ address, timeouts, logger, ...listeners });
       return channel;

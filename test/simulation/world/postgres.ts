@@ -1,4 +1,3 @@
-import { GatewayError } from "../../../src/core/errors.ts";
 import { ReadOnlyServer } from "../../../src/parts/postgres/connection/database-errors.ts";
 import type { WorkListeners } from "../../../src/parts/postgres/connection/work-channel.ts";
 import type { StoreOptions } from "../../../src/store/create-store.ts";
@@ -19,8 +18,6 @@ const MAX_HANG_MS = 25_000;
 const MEAN_FAIL_OVER_MS = 40_000;
 const MAX_DOWN_MS = 15_000;
 
-const NOT_ASKED = new GatewayError("store_unavailable", "The store could not be asked; nothing was changed.");
-
 interface Batch {
   readonly process: Process;
   readonly operations: readonly Operation[];
@@ -34,7 +31,6 @@ interface Batch {
  */
 export class SimulatedPostgres {
   readonly #simulation: Simulation;
-  readonly #path: string;
   readonly #server: MemoryPostgres;
   readonly #clients = new Map<MemoryClient, Process>();
   readonly #listeners = new Set<{ readonly process: Process; readonly heard: WorkListeners }>();
@@ -43,7 +39,6 @@ export class SimulatedPostgres {
 
   constructor(simulation: Simulation, path: string) {
     this.#simulation = simulation;
-    this.#path = path;
     this.#server = new MemoryPostgres(path, false);
     this.#server.onCommit = (id) => this.#committed(id);
     this.#failOverLater();
@@ -51,11 +46,9 @@ export class SimulatedPostgres {
 
   /** Opens the store of a gateway. */
   open(process: Process, options: StoreOptions): Promise<Store> {
-    const run = this.#simulation;
-    const [server, path] = [this.#server, this.#path];
     return openMemoryStore(
       {
-        ...{ server, path },
+        server: this.#server,
         wireOf: (client) => this.#wire(process, client),
         onRan: (id, operations, { outcomes, startedAt: now }) =>
           void this.#batches.set(id, { process, operations, outcomes, now }),
@@ -67,13 +60,6 @@ export class SimulatedPostgres {
             close: async () => void this.#listeners.delete(entry),
           };
         },
-        look: (look) =>
-          new Promise((resolve, reject) => {
-            run.at(run.delay("a lookup", 0.1, 5), process, () => {
-              if (this.#state === "down") reject(NOT_ASKED);
-              else resolve(look());
-            });
-          }),
       },
       options,
     );

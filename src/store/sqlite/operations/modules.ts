@@ -68,7 +68,7 @@ export function lookupOperations(database: Database): OperationTable<LookupName>
 }
 
 /** libsql returns the BLOBs of several rows as bare ArrayBuffers. */
-function withBytes(row: unknown): unknown {
+export function withBytes(row: unknown): unknown {
   const values = row as Record<string, unknown>;
   for (const column in values) {
     const value = values[column];

@@ -19,8 +19,8 @@ interface RevenueRow {
   payments: number;
 }
 
-/** Sums for operators. The totals count rows, so that they show it when the journal does not balance. */
-export function reportOperations(database: Database): OperationTable<"totals" | "revenue"> {
+/** Returns a function that counts rows. */
+export function countRows(database: Database): (now: number) => CountedRows {
   const countPayments = database.prepare<CountOf<"payments">>(
     "SELECT state, count(*) AS n FROM payments GROUP BY state",
   );
@@ -62,6 +62,22 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
     name,
     count: database.prepare(sql),
   }));
+  return (now) => ({
+    payments: countPayments.all([]),
+    byUse: countByUse.all([]),
+    uncharged: countUncharged.get([])?.n ?? 0,
+    calls: countCalls.all([now]),
+    results: countResults.all([]),
+    pruned: countPruned.all([]),
+    oldestReadyAt: selectOldest.get([now])?.at ?? null,
+    refundable: countRefundable.get([])?.n ?? 0,
+    ...Object.fromEntries(countsOfModules.map(({ name, count }) => [name, count.all([])])),
+  });
+}
+
+/** Sums for operators. The totals count rows, so that they show it when the journal does not balance. */
+export function reportOperations(database: Database): OperationTable<"totals" | "revenue"> {
+  const count = countRows(database);
   const sumRevenue = database.prepare<RevenueRow>(
     `WITH parts AS (
        SELECT hour * ${HOUR_MS} AS at, network, asset, symbol, high, low, payments
@@ -76,18 +92,7 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
        FROM parts GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
   );
   return {
-    totals: (now) =>
-      toTotals({
-        payments: countPayments.all([]),
-        byUse: countByUse.all([]),
-        uncharged: countUncharged.get([])?.n ?? 0,
-        calls: countCalls.all([now]),
-        results: countResults.all([]),
-        pruned: countPruned.all([]),
-        oldestReadyAt: selectOldest.get([now])?.at ?? null,
-        refundable: countRefundable.get([])?.n ?? 0,
-        ...Object.fromEntries(countsOfModules.map(({ name, count }) => [name, count.all([])])),
-      }),
+    totals: (now) => toTotals(count(now)),
     revenue: (_now, { since, bucketMs }) =>
       sumRevenue
         .all([since, bucketMs, firstSummedHour({ since, bucketMs })])

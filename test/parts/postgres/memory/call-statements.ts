@@ -59,6 +59,11 @@ export const CALL_STATEMENTS: Statements = {
         (state === "delayed" && (subscriber === null || attempts - forgiven >= Number(maxAttempts))));
     return tx.lock("job_calls", isDue, { by: "visible_at", text });
   },
+  find_leases: (tx, [now, callIds]) =>
+    tx
+      .rows("job_calls")
+      .filter(isIn("call_id", callIds as number[]))
+      .map((row) => ({ ...row, now })),
   update_calls: async (tx, [json]) => {
     for (const next of jsonRows(json))
       await tx.update("job_calls", isIn("call_id", [next.call_id]), (row) => ({

@@ -16,14 +16,13 @@ export const MEMORY: Compared = {
     const path = join(folder, "rows.db");
     const server = new MemoryPostgres(path, true);
     const replica = {
-      ...{ server, path, onRan: undefined },
+      ...{ server, onRan: undefined },
       openChannel: () => ({ announce: () => undefined, close: () => Promise.resolve() }),
       wireOf: () => ({
         connect: () => Promise.resolve(),
         toServer: (_statement: string, arrive: () => void) => arrive(),
         toClient: (arrive: () => void) => arrive(),
       }),
-      look: async <Result>(run: () => Result) => run(),
     };
     const store = await openMemoryStore(replica, { encodeJobCall: encodeTestCall, ...options });
     return {

@@ -132,6 +132,9 @@ class Pool {
   }
 }
 
+/** Connections for lookups of clients. */
+const READERS = 6;
+
 /** Opens the connections of a replica. @param wireOf makes the way of one connection, which can break it */
 export function connectionsTo(
   server: MemoryPostgres,
@@ -146,7 +149,7 @@ export function connectionsTo(
   const leave = () => {
     for (const pool of pools) pool.leaveServer();
   };
-  const pools = [writers, 1, 1].map((max) => new Pool(open, max, leave));
+  const pools = [writers, READERS, 1].map((max) => new Pool(open, max, leave));
   const [writerPool, readers, operatorReaders] = pools;
   const close = async () => {
     await Promise.all(pools.map((pool) => pool.close()));

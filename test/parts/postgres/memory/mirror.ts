@@ -1,5 +1,7 @@
 import type { Database, SqlValue, Statement } from "../../../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../../../src/store/sqlite/open-database.ts";
+import { withBytes } from "../../../../src/store/sqlite/operations/modules.ts";
+import { countRows, reportOperations } from "../../../../src/store/sqlite/operations/reports.ts";
 import type { Cell, Row, TableShape } from "./tables.ts";
 
 /** Unique indexes with a condition. */
@@ -30,10 +32,14 @@ export class Mirror {
   readonly shapes: readonly TableShape[];
   readonly #columns = new Map<string, readonly string[]>();
   readonly #statements = new Map<string, Statement<Row>>();
+  readonly #count: ReturnType<typeof countRows>;
+  readonly #revenue: ReturnType<typeof reportOperations>["revenue"];
 
   constructor(path: string, isNew: boolean) {
     this.#database = openDatabase(path, { isNew });
     this.#database.exec("PRAGMA synchronous = OFF");
+    this.#count = countRows(this.#database);
+    this.#revenue = reportOperations(this.#database).revenue;
     const names = this.#all("SELECT name FROM sqlite_master WHERE type = 'table'").map(
       ({ name }) => name as string,
     );
@@ -66,10 +72,19 @@ export class Mirror {
     this.#database.exec("COMMIT");
   }
 
-  /** Runs a query that is written for Postgres, and is the same in SQLite but for names and parameters. */
+  /** Answers a report. @returns undefined for any other statement */
+  report(name: string, values: readonly unknown[]): Row[] | undefined {
+    const [first, bucketMs] = values.map(Number);
+    if (name === "count_rows") return [{ counted: this.#count(first ?? 0) }];
+    if (name !== "sum_revenue") return undefined;
+    const sums = this.#revenue(0, { since: first ?? 0, bucketMs: bucketMs ?? 0 });
+    return sums.map((sum) => ({ ...sum, amount: String(sum.amount) }));
+  }
+
+  /** Runs a query for SQLite, or one for Postgres that is the same in SQLite but for names and parameters. */
   select(text: string, values: readonly unknown[]): Row[] {
     const sql = text.replaceAll("jobgate.", "").replace(/\$(\d+)(::bigint)?/g, "?$1");
-    return this.#all(sql, values as SqlValue[]);
+    return this.#all(sql, values as SqlValue[]).map(withBytes) as Row[];
   }
 
   close(): void {

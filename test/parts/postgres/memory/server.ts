@@ -15,6 +15,7 @@ export interface Sent {
 }
 
 const STATEMENTS: Statements = { ...CALL_STATEMENTS, ...PAYMENT_STATEMENTS, ...UPKEEP_STATEMENTS };
+const ONLY_READS = /^\s*(WITH|SELECT)\b(?!.*\b(UPDATE|DELETE|INSERT)\b)/s;
 const BEGINS = /^begin(_pruning)?$/;
 const ENDS = /^(commit|rollback|roll_back)(_pruning)?$/;
 
@@ -138,12 +139,15 @@ class Session {
     const { name, text, values } = sent;
     const known = STATEMENTS[name];
     if (known !== undefined) return known(transaction, values, text);
-    if (name.startsWith("prune_select_")) return this.#server.mirror.select(text, values);
     const [, table] = /^forget_rows_of_(\w+)$/.exec(name) ?? [];
     if (table !== undefined) return this.#forget(transaction, table, sent);
     const ran = runModuleStatement(transaction, sent);
-    if (ran === undefined) throw new Error(`no statement is named ${name}`);
-    return ran;
+    if (ran !== undefined) return ran;
+    const { mirror } = this.#server;
+    const report = mirror.report(name, values);
+    if (report !== undefined) return report;
+    if (!ONLY_READS.test(text)) throw new Error(`no statement is named ${name}`);
+    return mirror.select(text, values);
   }
 
   /** Deletes old rows, which the condition of the statement finds. */
