@@ -1,16 +1,3 @@
-/** Events that jobgate calls back about. */
-export const CALLBACK_EVENTS = [
-  "payment.settled",
-  "payment.unresolved",
-  "refund.owed",
-  "refund.sent",
-  "refund.failed",
-  "call.finished",
-  "dead_letter",
-] as const;
-
-export type CallbackEvent = (typeof CALLBACK_EVENTS)[number];
-
 /** `dead`: given up. */
 export type CallbackState = "pending" | "sent" | "dead";
 

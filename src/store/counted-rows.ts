@@ -3,7 +3,7 @@ import type { PaymentState } from "../core/payment.ts";
 import type { ListDialect } from "./list-dialect.ts";
 import { PART_MODULES } from "./part-modules.ts";
 import type { CallState } from "./rules/leases.ts";
-import type { StoreTotals } from "./store.ts";
+import { type StoreTotals, TOTALS_OF_NO_PART } from "./store.ts";
 
 /** Counts of rows. A lease that has run out counts as `ready`, as in a lookup. */
 export interface CountedRows {
@@ -17,8 +17,6 @@ export interface CountedRows {
   /** Dead paid JobCalls that their buyers were not charged for. */
   readonly uncharged: number;
   readonly oldestReadyAt: number | null;
-  /** Dead paid JobCalls that were not sold with `on_failure` keep. */
-  readonly refundable: number;
   /** Rows of the queries of parts' modules, by the name of the query. */
   readonly [name: string]: unknown;
 }
@@ -76,12 +74,8 @@ export function toTotals(counted: CountedRows): StoreTotals {
     if ("call" in counts) paidCalls[counts.call] += n;
     if ("isUncharged" in counts) uncharged += n;
   }
-  const ofNoPart = { refunds: [], callbacks: { pending: 0, sent: 0, dead: 0 } };
-  const { oldestReadyAt, refundable } = counted;
-  const kept = paidCalls.dead - uncharged - refundable;
-  return {
-    ...{ payments, byUse, calls, paidCalls, kept, uncharged, ...ofNoPart },
-    ...(oldestReadyAt === null ? {} : { oldestReadyAt }),
-    ...Object.assign({}, ...COUNTED.map(({ totals }) => totals(counted))),
-  };
+  const kept = paidCalls.dead - uncharged;
+  const oldestReadyAt = counted.oldestReadyAt ?? undefined;
+  const ofCore: StoreTotals = { payments, byUse, calls, paidCalls, kept, uncharged, ...TOTALS_OF_NO_PART, oldestReadyAt };
+  return COUNTED.reduce((sums, { totals }) => ({ ...sums, ...totals(counted, sums) }), ofCore);
 }

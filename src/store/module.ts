@@ -96,10 +96,13 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   /** Rows that the totals of the store count: queries by name, and the totals that their rows say. */
   readonly counted?: {
     readonly queries: { readonly [name: string]: (dialect: ListDialect) => string };
-    totals(rows: unknown): Partial<StoreTotals>;
+    /** @param sums totals so far */
+    totals(rows: unknown, sums: StoreTotals): Partial<StoreTotals>;
   };
   /** SQL that changes a copy of an SQLite file. What was done since the copy was made is not known in it. */
   readonly afterCopy?: string;
+  /** SQL that moves the times of an SQLite file when its clock was set. `?1` is the step in milliseconds. */
+  readonly onClockStep?: string;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a list of modules has operations of all types.

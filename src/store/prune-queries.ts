@@ -1,4 +1,4 @@
-import type { PrunedKind, PruneOutcome } from "./contract/retention.ts";
+import type { PrunedKind, PruneOutcome } from "./contract/pruning.ts";
 import { nobodyKeeps } from "./part-modules.ts";
 
 /** Entries that one step looks at. Deleting as many takes a few milliseconds. */

@@ -9,7 +9,7 @@ import type { OperatorLists } from "./contract/operator-lists.ts";
 import type { PaymentJournal } from "./contract/payment-journal.ts";
 import type { OfferLedger, QuoteLedger } from "./contract/price-ledgers.ts";
 import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
-import type { Retention } from "./contract/retention.ts";
+import type { Pruning } from "./contract/pruning.ts";
 import type { WorkQueue } from "./contract/work-queue.ts";
 
 /**
@@ -35,7 +35,7 @@ export interface Store
     CallLookup,
     OfferLedger,
     QuoteLedger,
-    Retention,
+    Pruning,
     SecretKeeper,
     NonceLedger {
   /** Returns the operations of a part's module. */
@@ -108,10 +108,16 @@ export interface StoreTotals {
   /** Callbacks by state. Those that ended are forgotten after a week. */
   readonly callbacks: Readonly<Record<CallbackState, number>>;
   /** Event of the callback that is pending longest, Unix milliseconds. */
-  readonly oldestCallbackAt?: number;
+  readonly oldestCallbackAt?: number | undefined;
   /** Acceptance of the JobCall that waits longest for a runner or a retry, Unix milliseconds. */
-  readonly oldestReadyAt?: number;
+  readonly oldestReadyAt?: number | undefined;
 }
+
+/** What a build without parts that count anything has. */
+export const TOTALS_OF_NO_PART = {
+  refunds: [],
+  callbacks: { pending: 0, sent: 0, dead: 0 },
+} as const satisfies Partial<StoreTotals>;
 
 /** Sum of one token's refunds in one state. */
 export interface RefundSum {

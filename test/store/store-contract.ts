@@ -17,7 +17,7 @@ import { describePaymentsByUse } from "./contract/payments-by-use.ts";
 import { describeReceipts } from "./contract/receipts.ts";
 import { describeRefusedPayments } from "./contract/refused-payments.ts";
 import { describeRepeatedDeliveries } from "./contract/repeated-deliveries.ts";
-import { describeRetention } from "./contract/retention.ts";
+import { describePruning } from "./contract/pruning.ts";
 import { describeSecrets } from "./contract/secrets.ts";
 import { describeTotalsAndRevenue } from "./contract/totals-and-revenue.ts";
 import { describeUndecided } from "./contract/undecided.ts";
@@ -46,7 +46,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeReceipts(given);
     describeUndecided(given);
     describeWatched(given);
-    describeRetention(given);
+    describePruning(given);
     describeSecrets(given);
     describeRepeatedDeliveries(given);
     describeClosing(given);

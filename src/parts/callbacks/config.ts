@@ -13,11 +13,11 @@ import {
   trueOrFalse,
 } from "../../config/value-types.ts";
 import { httpUrl, ipRange, shownUrl } from "../../config/web-types.ts";
-import { CALLBACK_EVENTS } from "../../core/callbacks.ts";
 import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks.ts";
 import type { CallbackRules } from "./callback-guard.ts";
 import { publicCallbackKeys } from "./callback-keys.ts";
+import { CALLBACK_EVENTS } from "./store/ledger.ts";
 
 /** Returns what operators see of a key: the public key, as Standard Webhooks writes it. */
 const publicKeyText = (key: string) => publicCallbackKeys([key])[0]?.whpk ?? "";

@@ -9,7 +9,7 @@ import type { Connections } from "./connection/connection-pool.ts";
 import { Heartbeat, hanging } from "./connection/heartbeat.ts";
 import type { WorkChannel, WorkListeners } from "./connection/work-channel.ts";
 import type { Lookups } from "./lookups.ts";
-import { prune } from "./retention.ts";
+import { prune } from "./prune.ts";
 
 /** Wait for the first probe after a failure: nothing is written before it, and many failures pass at once. */
 const FIRST_PROBE_MS = 100;

@@ -28,12 +28,6 @@ export const COUNT_ROWS = statement<{ counted: CountedRows }>(
                   WHERE state = 'dead' AND dead_group >= 'x402') AS t),
      'results', (SELECT COALESCE(json_agg(t), '[]')
                    FROM (SELECT state, count(*) AS n FROM jobgate.results GROUP BY state) AS t),
-     'refundable', (SELECT count(*) FROM (
-                      SELECT FROM jobgate.job_calls JOIN jobgate.payments USING (call_id)
-                       WHERE job_calls.state = 'dead' AND dead_group >= 'x402' AND on_failure <> 'keep'
-                      UNION ALL
-                      SELECT FROM jobgate.results JOIN jobgate.payments USING (call_id)
-                       WHERE results.state = 'failed' AND on_failure <> 'keep') AS t),
      ${countsOfParts(LIST_DIALECT)
        .map(({ name, sql }) => `'${name}', (SELECT COALESCE(json_agg(t), '[]') FROM (${sql}) AS t),`)
        .join("\n     ")}

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CallFilter } from "../../store/contract/operator-lists.ts";
-import type { PrunedKind, PruneOutcome, Retention } from "../../store/contract/retention.ts";
+import type { PrunedKind, PruneOutcome, Pruning } from "../../store/contract/pruning.ts";
 import type { Store } from "../../store/store.ts";
 import type { RetentionConfig } from "./config.ts";
 
@@ -19,7 +19,7 @@ const MIN_PAUSE_MS = 5;
 const DEAD_LETTERS_AT_ONCE = 100;
 
 interface Parts {
-  readonly store: Retention & Pick<Store, "listCalls" | "dropDeadLetter">;
+  readonly store: Pruning & Pick<Store, "listCalls" | "dropDeadLetter">;
   readonly retention: RetentionConfig;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,10 +1,10 @@
-import type { CallbackEvent } from "../../core/callbacks.ts";
 import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { SoldPayment } from "../payment-row.ts";
 
 /** Event that operators, and the buyer of a payment, may be called back about. */
 export interface Announcement {
-  readonly event: CallbackEvent;
+  /** Name of the event. */
+  readonly event: string;
   readonly at: number;
   /** Describes the event, if anyone is called back. */
   readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };

@@ -1,6 +1,7 @@
 import { UnknownOutcomeError } from "../../core/errors.ts";
 import type { OperationOutcome } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
+import { PART_MODULES } from "../part-modules.ts";
 import { COMMIT_NUMBER_PRAGMA, type SeenCommit } from "./database-header.ts";
 import type { Database } from "./driver.ts";
 import { makeLogDurable } from "./durable-log.ts";
@@ -151,6 +152,9 @@ function watched(connection: Connection, files: WatchedFiles, onLost: LossListen
   };
 }
 
+const SHIFT_DUE =
+  "UPDATE job_calls SET visible_at = visible_at + ?1, claimed_at = claimed_at + ?1 WHERE state IN ('leased', 'delayed')";
+
 function writer(
   database: Database,
   { maxPending, now, lastCallId }: Extract<ConnectionRole, { role: "writer" }>,
@@ -167,15 +171,11 @@ function writer(
   let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
   shortenFutureLeases(database, now);
   // Leases and delays go on for as long as they have left.
-  const shiftDue = database.prepare(
-    "UPDATE job_calls SET visible_at = visible_at + ?1, claimed_at = claimed_at + ?1 WHERE state IN ('leased', 'delayed')",
-  );
-  const shiftCallbacks = database.prepare(
-    "UPDATE callbacks SET due_at = due_at + ?1, give_up_at = give_up_at + ?1 WHERE state = 'pending'",
+  const shifts = [SHIFT_DUE, ...PART_MODULES.flatMap(({ onClockStep = [] }) => onClockStep)].map((sql) =>
+    database.prepare(sql),
   );
   const onClockStep = (stepMs: number) => {
-    shiftDue.run([stepMs]);
-    shiftCallbacks.run([stepMs]);
+    for (const shift of shifts) shift.run([stepMs]);
   };
   return {
     run(batch) {

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
 import pino from "pino";
 import { onTestFinished } from "vitest";
-import { CALLBACK_EVENTS, type CallbackEvent } from "../../../src/core/callbacks.ts";
+import { CALLBACK_EVENTS, type CallbackEvent } from "../../../src/parts/callbacks/store/ledger.ts";
 import { EventHub } from "../../../src/core/events.ts";
 import type { Telemetry } from "../../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";

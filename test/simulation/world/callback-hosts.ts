@@ -1,5 +1,5 @@
 import { createHmac, createPublicKey, type KeyObject, verify } from "node:crypto";
-import { CALLBACK_EVENTS } from "../../../src/core/callbacks.ts";
+import { CALLBACK_EVENTS } from "../../../src/parts/callbacks/store/ledger.ts";
 import type { GatewayEvent } from "../../../src/core/events.ts";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
 import { buyersTable, type CallbackConfig } from "../../../src/parts/callbacks/config.ts";

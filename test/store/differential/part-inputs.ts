@@ -1,4 +1,3 @@
-import { CALLBACK_EVENTS } from "../../../src/core/callbacks.ts";
 import { ACCOUNT, NETWORK, newTransaction, signedTransaction } from "../store-fixtures.ts";
 import type { MakersOf } from "./makers.ts";
 import type { Place, Ref } from "./steps.ts";
@@ -9,6 +8,10 @@ const REFUNDS = `${NETWORK}/refunds`;
 export const NETWORKS = [NETWORK, REFUNDS, REFUNDS];
 /** Processes that sign them. */
 export const OWNERS = ["one", "one", "one", "other"];
+const EVENTS = [
+  ...["payment.settled", "payment.unresolved", "refund.owed", "refund.sent", "refund.failed", "call.finished"],
+  "dead_letter",
+];
 const ENDPOINTS = ["https://ops.example.com/a", "https://ops.example.com/b", "http://10.0.0.1:99/c"];
 
 /** Inputs of operations of parts. */
@@ -65,7 +68,7 @@ export const OF_PARTS: MakersOf<string> = {
 
   useCallbackEndpoints({ choices }) {
     const chosen = ENDPOINTS.filter(() => choices.percent(60));
-    return [chosen.map((url) => ({ url, events: CALLBACK_EVENTS.filter(() => choices.percent(70)) }))];
+    return [chosen.map((url) => ({ url, events: EVENTS.filter(() => choices.percent(70)) }))];
   },
   listDueCallbacks: ({ choices }) => [
     { hosts: choices.one([1, 10]), perHost: 1_000, after: choices.one(["", "", "buyer.example.com"]) },

@@ -1,4 +1,17 @@
-import type { CallbackEvent, CallbackState } from "../../../core/callbacks.ts";
+import type { CallbackState } from "../../../core/callbacks.ts";
+
+/** Events that jobgate calls back about. */
+export const CALLBACK_EVENTS = [
+  "payment.settled",
+  "payment.unresolved",
+  "refund.owed",
+  "refund.sent",
+  "refund.failed",
+  "call.finished",
+  "dead_letter",
+] as const;
+
+export type CallbackEvent = (typeof CALLBACK_EVENTS)[number];
 
 /**
  * Requests that tell operators and buyers about an event. The write that makes an event adds its callbacks too: for each
@@ -62,7 +75,7 @@ export interface CallbackEndpoint {
 export interface Callback {
   /** Rises with time. */
   readonly id: number;
-  readonly event: CallbackEvent;
+  readonly event: string;
   readonly callId: number;
   /** When the event happened, Unix milliseconds. */
   readonly at: number;

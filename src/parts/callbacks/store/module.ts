@@ -1,5 +1,5 @@
 import { stringify } from "lossless-json";
-import type { CallbackEvent, CallbackState } from "../../../core/callbacks.ts";
+import type { CallbackState } from "../../../core/callbacks.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import {
   type Announcement,
@@ -12,7 +12,13 @@ import { add, type Effect, type Known, paymentOf, type Reactions } from "../../.
 import type { AnyModule, StoreModule } from "../../../store/module.ts";
 import { type SoldPayment, transactionOf } from "../../../store/payment-row.ts";
 import { endedRows, keyIn, type Table } from "../../../store/rows.ts";
-import { CALLBACK_KEPT_MS, CALLBACK_TRIED_MS, type Callback, type CallbackLedger } from "./ledger.ts";
+import {
+  CALLBACK_KEPT_MS,
+  CALLBACK_TRIED_MS,
+  type Callback,
+  type CallbackEvent,
+  type CallbackLedger,
+} from "./ledger.ts";
 import { CALLBACK_COLUMNS, type CallbackRow, ENDPOINT_COLUMNS, type EndpointRow, toCallback } from "./row.ts";
 import { afterAttempt, retriedNow, toEndpointRow } from "./rules.ts";
 import { callbacksSchema } from "./schema.ts";
@@ -97,6 +103,7 @@ export const CALLBACKS: StoreModule<CallbackLedger> = {
   counted: COUNTED,
   on: REACTIONS,
   smallTables: [ENDPOINTS],
+  onClockStep: `UPDATE ${TABLE.name} SET due_at = due_at + ?1, give_up_at = give_up_at + ?1 WHERE state = 'pending'`,
 
   steps: {
     useCallbackEndpoints: {

@@ -1,10 +1,10 @@
-import type { CallbackEvent, CallbackState } from "../../../core/callbacks.ts";
+import type { CallbackState } from "../../../core/callbacks.ts";
 import type { Callback } from "./ledger.ts";
 
 /** Columns of a row of `callbacks`. */
 export interface CallbackRow {
   id: number;
-  event: CallbackEvent;
+  event: string;
   call_id: number;
   at: number;
   data: string;

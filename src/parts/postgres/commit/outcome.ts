@@ -4,7 +4,7 @@ import type { PostgresTimeouts } from "../connection/connect.ts";
 import type { ConnectionPool } from "../connection/connection-pool.ts";
 import { sqlOf, statement } from "../sql.ts";
 
-/** Retention of a committed batch's note: far longer than anyone looks it up. */
+/** Time for which a committed batch's note is kept: far longer than anyone looks it up. */
 const NOTED_FOR_MS = 15 * 60_000;
 const RETRY_MS = 100;
 

@@ -153,12 +153,12 @@ const END_MS = 3_000;
  */
 export class BoundedClient extends pg.Client {
   override end(): Promise<void>;
-  override end(callback: (error: Error) => void): void;
-  override end(callback?: (error: Error) => void): Promise<void> | void {
+  override end(onEnd: (error: Error) => void): void;
+  override end(onEnd?: (error: Error) => void): Promise<void> | void {
     const timer = setTimeout(() => this.connection.stream.destroy(), END_MS);
     // The connection itself keeps the process alive for as long as it is open.
     timer.unref();
     this.once("end", () => clearTimeout(timer));
-    return callback === undefined ? super.end() : super.end(callback);
+    return onEnd === undefined ? super.end() : super.end(onEnd);
   }
 }

@@ -1,4 +1,4 @@
-/** Small tables of the store itself: its commits, locks, secrets, keys of deliveries, and what retention counts. */
+/** Small tables of the store itself: its commits, locks, secrets, keys of deliveries, and counts of what was pruned. */
 export const UPKEEP = `
 -- The sum of n is how many rows of job_calls are not dead letters: counting them for each batch would cost more than the
 -- batch. Many rows, so that batches that run at the same time do not wait for each other.
@@ -17,7 +17,7 @@ CREATE TABLE jobgate.batches (
 );
 CREATE INDEX batches_by_age ON jobgate.batches (committed_at);
 
--- Locks of background services: the replica that may do a service's work, until its lock ends. The settler has a lock for
+-- Locks of background services: the replica that may do a service's work, until its lock ends. A sender of transactions has a lock for
 -- each network, with the network's name.
 CREATE TABLE jobgate.locks (
   name       text PRIMARY KEY,

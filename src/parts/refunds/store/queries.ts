@@ -1,3 +1,4 @@
+import type { ListDialect } from "../../../store/list-dialect.ts";
 import type { AnyModule, KeptRows } from "../../../store/module.ts";
 import type { RefundSum } from "../../../store/store.ts";
 import type { RefundRow } from "./row.ts";
@@ -53,14 +54,31 @@ type SumRow = Omit<RefundSum, "amount" | "oldestAt"> & {
   readonly oldest_at: number;
 };
 
+/** SQL of the number of dead letters, waiting or dropped, that were not sold with `on_failure` keep. */
+function countRefundable({ schema, indexedBy }: ListDialect): string {
+  const isRefundable = (table: string) =>
+    `(SELECT on_failure FROM ${schema}payments WHERE payments.call_id = ${table}.call_id) <> 'keep'`;
+  return `SELECT (SELECT count(*) FROM ${schema}job_calls${indexedBy("job_calls_dead_groups")}
+                   WHERE state = 'dead' AND dead_group >= 'x402' AND ${isRefundable("job_calls")})
+               + (SELECT count(*) FROM ${schema}results
+                   WHERE state = 'failed' AND ${isRefundable("results")}) AS n`;
+}
+
+interface CountedRefunds {
+  readonly refunds: readonly SumRow[];
+  readonly refundable: readonly { readonly n: number }[];
+}
+
 /** Refunds by token and state, without cancelled ones. */
 export const COUNTED: NonNullable<AnyModule["counted"]> = {
   queries: {
     refunds: ({ schema, sumOf }) =>
       `SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at, ${sumOf("amount")} AS amount
          FROM ${schema}refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+    refundable: countRefundable,
   },
-  totals: ({ refunds }: { readonly refunds: readonly SumRow[] }) => ({
+  totals: ({ refunds, refundable: [refundable] }: CountedRefunds, { kept }) => ({
+    kept: kept - Number(refundable?.n ?? 0),
     refunds: refunds.map(({ amount, oldest_at: oldestAt, ...sum }) => ({
       ...sum,
       amount: BigInt(amount),

@@ -14,7 +14,7 @@ import { NewCalls } from "./new-calls.ts";
 import { SqlitePaymentRows } from "./payment-rows.ts";
 import { paymentOperations } from "./payments.ts";
 import { reportOperations } from "./reports.ts";
-import { retentionOperations } from "./retention.ts";
+import { pruneOperations } from "./prune.ts";
 import type { Undecided } from "./undecided.ts";
 
 type BulkName = "ack" | "acceptOnce";
@@ -50,7 +50,7 @@ export function writeOperations(
     ...methodsOf(leaseSteps, "retryDeadLetter", "dropDeadLetter"),
     ...paymentOperations(database, { capacity, newCalls, undecided, effects }),
     ...claimOperations(database, callRows, leaseSteps, effects, newCalls),
-    ...retentionOperations(database),
+    ...pruneOperations(database),
     ...stepOperations(effects),
     holdLock: locks.holdLock.bind(locks),
     probe: () => void probe.run([]),

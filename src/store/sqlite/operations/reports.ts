@@ -52,12 +52,6 @@ export function countRows(database: Database): (now: number) => CountedRows {
     `SELECT min(enqueued_at) AS at FROM job_calls
       WHERE state IN ('ready', 'delayed') OR state = 'leased' AND visible_at <= ?`,
   );
-  const countRefundable = database.prepare<{ n: number }>(
-    `SELECT (SELECT count(*) FROM job_calls INDEXED BY job_calls_dead_groups CROSS JOIN payments USING (call_id)
-              WHERE job_calls.state = 'dead' AND dead_group >= 'x402' AND on_failure <> 'keep')
-          + (SELECT count(*) FROM results CROSS JOIN payments USING (call_id)
-              WHERE results.state = 'failed' AND on_failure <> 'keep') AS n`,
-  );
   const countsOfModules = countsOfParts(DIALECT).map(({ name, sql }) => ({
     name,
     count: database.prepare(sql),
@@ -70,7 +64,6 @@ export function countRows(database: Database): (now: number) => CountedRows {
     results: countResults.all([]),
     pruned: countPruned.all([]),
     oldestReadyAt: selectOldest.get([now])?.at ?? null,
-    refundable: countRefundable.get([])?.n ?? 0,
     ...Object.fromEntries(countsOfModules.map(({ name, count }) => [name, count.all([])])),
   });
 }

@@ -1,4 +1,4 @@
-/** Small tables of the store itself: its probe, secrets, keys of deliveries, and what retention counts. */
+/** Small tables of the store itself: its probe, secrets, keys of deliveries, and counts of what was pruned. */
 export const UPKEEP = `
 -- One row, which the probe rewrites while the store cannot write.
 CREATE TABLE probe (writes INTEGER NOT NULL) STRICT;

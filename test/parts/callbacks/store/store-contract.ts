@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CALLBACK_EVENTS, type CallbackEvent } from "../../../../src/core/callbacks.ts";
+import { CALLBACK_EVENTS, type CallbackEvent } from "../../../../src/parts/callbacks/store/ledger.ts";
 import type { PaymentIntent } from "../../../../src/core/payment.ts";
 import {
   CALLBACK_KEPT_MS,

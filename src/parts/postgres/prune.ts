@@ -1,5 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
-import type { PruneOutcome, PruneStep } from "../../store/contract/retention.ts";
+import type { PruneOutcome, PruneStep } from "../../store/contract/pruning.ts";
 import { countedKinds, type PruneRow, pruneOutcome, selectForPruning } from "../../store/prune-queries.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { NOW, numberArray, type Sql, sqlOf, statement } from "./sql.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { WATCHED_MS } from "../../../src/store/contract/payment-journal.ts";
-import type { PrunedKind } from "../../../src/store/contract/retention.ts";
+import type { PrunedKind } from "../../../src/store/contract/pruning.ts";
 import {
   acceptId,
   claimCalls,
@@ -14,7 +14,7 @@ import { expectBalance, failAll, type Given, idsOf } from "./given.ts";
 
 const DAY_MS = 86_400_000;
 
-export function describeRetention(given: Given): void {
+export function describePruning(given: Given): void {
   const prune = async (kind: PrunedKind, ageMs = DAY_MS) => {
     const { removed } = await given.store.prune({ kind, ageMs, after: 0 });
     await expectBalance(given.store);

@@ -1,4 +1,4 @@
-import type { PrunedKind } from "../../contract/retention.ts";
+import type { PrunedKind } from "../../contract/pruning.ts";
 import { countedKinds, type PruneRow, pruneOutcome, selectForPruning } from "../../prune-queries.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
@@ -8,7 +8,7 @@ const SHRUNK_AT_ONCE = 250;
 /** Free pages that stay in the file, as a part of all: new rows take them. */
 const KEPT_FREE = 1 / 20;
 
-export function retentionOperations(database: Database): OperationTable<"prune" | "shrink"> {
+export function pruneOperations(database: Database): OperationTable<"prune" | "shrink"> {
   const parameters = { schema: "", after: "?1", before: "?2", now: "?3" };
   const select = (kind: PrunedKind) => database.prepare<PruneRow>(selectForPruning(kind, parameters));
   const selects = { results: select("results"), calls: select("calls"), payments: select("payments") };

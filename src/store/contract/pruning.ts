@@ -1,14 +1,15 @@
 /** Removal of what is old, in bounded steps, so that no accept waits long for one. */
-export interface Retention {
+export interface Pruning {
   /**
    * Forgets entries that ended longer ago than an age, by the store's clock. Looks at a bounded number of them, in the
    * order of their call IDs. Of several processes, one at a time forgets; for the others there is nothing to do.
    *
-   * - `results`: how paid calls ended, with their results. That of a failed one with a refund stays.
+   * - `results`: how paid calls ended, with their results.
    * - `calls`: how calls ended, for the operator's lists.
    * - `payments`: decided ones, without those that the chain may still contradict, those whose authorization may still be
-   *   valid, and those that a kept call, a refund or an open quote belongs to: nothing can be paid twice.
+   *   valid, and those that a kept call or an open quote belongs to: nothing can be paid twice.
    *
+   * Rows that a part's module keeps stay (`KeptRows`).
    * The totals count what was forgotten too.
    */
   prune(step: PruneStep): Promise<PruneOutcome>;
