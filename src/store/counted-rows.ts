@@ -76,6 +76,16 @@ export function toTotals(counted: CountedRows): StoreTotals {
   }
   const kept = paidCalls.dead - uncharged;
   const oldestReadyAt = counted.oldestReadyAt ?? undefined;
-  const ofCore: StoreTotals = { payments, byUse, calls, paidCalls, kept, uncharged, ...TOTALS_OF_NO_PART, oldestReadyAt };
-  return COUNTED.reduce((sums, { totals }) => ({ ...sums, ...totals(counted, sums) }), ofCore);
+  let sums: StoreTotals = {
+    payments,
+    byUse,
+    calls,
+    paidCalls,
+    kept,
+    uncharged,
+    ...TOTALS_OF_NO_PART,
+    oldestReadyAt,
+  };
+  for (const { totals } of COUNTED) sums = { ...sums, ...totals(counted, sums) };
+  return sums;
 }

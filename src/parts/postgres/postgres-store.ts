@@ -43,7 +43,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     connections,
     timeouts,
     onRan: undefined,
-    openLookups: (isWritable) => 
+    openLookups: (isWritable) =>
       createLookups({ ...connections, dialect: LIST_DIALECT, clock, callerMs, isWritable }),
     openChannel(listeners) {
       channel = new WorkChannel({ address, timeouts, logger, ...listeners });

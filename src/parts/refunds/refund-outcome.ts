@@ -1,6 +1,6 @@
-import type { TransactionRecord } from "../transactions/store/journal.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import type { Receipt } from "../transactions/chain.ts";
+import type { TransactionRecord } from "../transactions/store/journal.ts";
 import type { Refund, RefundEnd } from "./store/ledger.ts";
 
 /** Facts about the transaction of a refund that is being sent. */

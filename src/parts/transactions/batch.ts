@@ -1,17 +1,17 @@
 import type { Logger } from "pino";
 import { RpcError } from "../../chain/rpc.ts";
 import type { Clock } from "../../core/clock.ts";
+import { readSigned, type SettlerAccount } from "./account.ts";
+import { type Head, MAX_SETTLEMENT_GAS, type SettlerChain } from "./chain.ts";
+import { type Fees, newFees, raisedFees } from "./fees.ts";
+import type { Funds } from "./funds.ts";
+import type { Sent, SentTransactions } from "./sent-transactions.ts";
 import type {
   OpenTransactions,
   SignedTransaction,
   TransactionEnd,
   TransactionRecord,
 } from "./store/journal.ts";
-import { readSigned, type SettlerAccount } from "./account.ts";
-import { type Head, MAX_SETTLEMENT_GAS, type SettlerChain } from "./chain.ts";
-import { type Fees, newFees, raisedFees } from "./fees.ts";
-import type { Funds } from "./funds.ts";
-import type { Sent, SentTransactions } from "./sent-transactions.ts";
 
 /** Returns the only account that can send a transaction; undefined if any can. Lower case. */
 export type SenderOf = (transaction: Pick<TransactionRecord, "to" | "data">) => `0x${string}` | undefined;

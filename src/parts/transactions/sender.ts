@@ -5,15 +5,11 @@ import type { Clock } from "../../core/clock.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
-import type {
-  TransactionEnd,
-  TransactionJournal,
-  TransactionRecord,
-} from "./store/journal.ts";
 import { BATCH, type BatchSigner, RETRY_MS, type Signature } from "./batch.ts";
 import type { Head, SettlerChain } from "./chain.ts";
 import type { Changes } from "./changes.ts";
 import { hashesOf, type Sent, SentTransactions, type SignedRecord } from "./sent-transactions.ts";
+import type { TransactionEnd, TransactionJournal, TransactionRecord } from "./store/journal.ts";
 
 interface Parts {
   readonly network: string;

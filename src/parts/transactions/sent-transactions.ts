@@ -1,7 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
-import type { TransactionEnd, TransactionRecord } from "./store/journal.ts";
 import { readSigned } from "./account.ts";
 import type { Head, Receipt, SettlerChain } from "./chain.ts";
+import type { TransactionEnd, TransactionRecord } from "./store/journal.ts";
 
 /** A transaction that was signed. */
 export type SignedRecord = TransactionRecord & Required<Pick<TransactionRecord, "signed">>;

@@ -1,13 +1,9 @@
 import type { Clock } from "../../core/clock.ts";
-import type {
-  NewTransaction,
-  TransactionJournal,
-  TransactionRecord,
-} from "./store/journal.ts";
 import type { Receipt, SettlerChain } from "./chain.ts";
 import type { Changes } from "./changes.ts";
 import type { Sender } from "./sender.ts";
 import { hashesOf } from "./sent-transactions.ts";
+import type { NewTransaction, TransactionJournal, TransactionRecord } from "./store/journal.ts";
 
 interface Parts {
   readonly network: string;

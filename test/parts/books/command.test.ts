@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { TRANSACTIONS } from "../../../src/parts/transactions/store/module.ts";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
+import { TRANSACTIONS } from "../../../src/parts/transactions/store/module.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";

@@ -178,7 +178,8 @@ async function startSettler(parts: {
   };
   let facilitator = await start();
   const list = async (state: "queued" | "sent") => [
-    ...(await opened.store.of(TRANSACTIONS).listOpenTransactions(network, { state, limit: 1_000 })).transactions,
+    ...(await opened.store.of(TRANSACTIONS).listOpenTransactions(network, { state, limit: 1_000 }))
+      .transactions,
   ];
   return {
     get facilitator() {

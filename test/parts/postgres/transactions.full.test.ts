@@ -28,7 +28,9 @@ async function signAll(store: Store, owner: string): Promise<void> {
         sleep(Math.random() * GIVEN_UP_WITHIN_MS).then(() => store.holdLock(NETWORK, owner, 0)),
       ]);
     }
-    const { transactions } = await store.of(TRANSACTIONS).listOpenTransactions(NETWORK, { state: "sent", limit: 1_000 });
+    const { transactions } = await store
+      .of(TRANSACTIONS)
+      .listOpenTransactions(NETWORK, { state: "sent", limit: 1_000 });
     if (transactions.length === COUNT) return;
   }
 }
@@ -39,7 +41,9 @@ test("Replicas that take a network from each other give each transaction one non
   try {
     const numbers = Array.from({ length: COUNT }, (_, i) => i + 1);
     const queued = Promise.all(
-      numbers.flatMap((number) => both.map((store) => store.of(TRANSACTIONS).queueTransaction(newTransaction(number)))),
+      numbers.flatMap((number) =>
+        both.map((store) => store.of(TRANSACTIONS).queueTransaction(newTransaction(number))),
+      ),
     );
     await Promise.all([queued, ...both.map((store, index) => signAll(store, `owner ${index}`))]);
     const filter = { state: "sent", limit: 1_000 } as const;
@@ -61,7 +65,9 @@ test("An owner that stalls inside a write loses the network later, and holds up 
   await acceptId(store);
   await stalled.commit();
   expect(await store.holdLock(NETWORK, "other", 60_000)).toBe(true);
-  expect(await store.of(TRANSACTIONS).signTransactions(NETWORK, "owner", [signedTransaction(1, 0)])).toBe("not_owner");
+  expect(await store.of(TRANSACTIONS).signTransactions(NETWORK, "owner", [signedTransaction(1, 0)])).toBe(
+    "not_owner",
+  );
 });
 
 test("A signature that waits for the network's lock is refused once another owner has the network", async () => {
@@ -75,7 +81,7 @@ test("A signature that waits for the network's lock is refused once another owne
     .toHaveLength(1);
   await taking.commit();
   expect(await signing).toBe("not_owner");
-  expect(await store.of(TRANSACTIONS).findTransactions(NETWORK, [newTransaction(1).reference])).toMatchObject([
-    { state: "queued" },
-  ]);
+  expect(await store.of(TRANSACTIONS).findTransactions(NETWORK, [newTransaction(1).reference])).toMatchObject(
+    [{ state: "queued" }],
+  );
 });

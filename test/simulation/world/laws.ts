@@ -47,7 +47,7 @@ export interface SignedPayment {
   /** A client heard that it failed for good. */
   hasFailed: boolean;
   /** The purchase that its client heard of. */
-  bought?: { readonly callId: number; readonly body: string };
+  bought?: { readonly callId: number; readonly body: string; readonly token: unknown };
 }
 
 /** All that is watched in a run, and the laws that must hold. */
@@ -115,11 +115,13 @@ export class Laws {
     const { bought } = payment;
     this.#checkedAt = undefined;
     if (status === 202) {
-      const callId = Number(answer.call_id);
+      const [callId, token] = [Number(answer.call_id), answer.access_token];
       if (bought !== undefined && (bought.callId !== callId || bought.body !== body))
         this.#simulation.break(`${name(payment)} bought JobCall ${bought.callId} and ${callId}`);
       if (payment.hasFailed) this.#simulation.break(`${name(payment)} failed, and then bought a job`);
-      payment.bought = { callId, body };
+      if (bought !== undefined && bought.token !== token)
+        this.#simulation.break(`${name(payment)} has two access tokens`);
+      payment.bought = { callId, body, token };
       return;
     }
     if (code === "settlement_failed") {

@@ -49,12 +49,25 @@ export class Operator {
     }
   }
 
+  async #approve(store: Store, callId: number): Promise<void> {
+    const decision = { as: "approved", by: "another operator", note: "looked at" } as const;
+    await store
+      .of(REFUNDS)
+      .decideRefund(callId, decision)
+      .catch(() => undefined);
+  }
+
   async #decide(store: Store, { callId, state, isApproved, payer }: Refund): Promise<void> {
     const run = this.#simulation;
     const isWaiting = state === "refund_failed" || (state === "owed" && !isApproved);
     if (state === "owed" && run.fault("the token refuses transfers to a payer", 0.05))
       this.#accounts.refuse(payer);
-    if (run.fault("the operator retries a dead letter", 0.03)) {
+    if (state === "owed" && run.fault("two operators decide at once", 0.1)) {
+      const other = run.pick("the other operator asks", this.#replicas).running;
+      if (other !== undefined) run.at(0, other.process, () => void this.#approve(other.store, callId));
+      const outcome = await store.retryDeadLetter(callId);
+      run.say(`the operator retries JobCall ${callId} as another one approves its refund: ${outcome}`);
+    } else if (run.fault("the operator retries a dead letter", 0.03)) {
       const outcome = await store.retryDeadLetter(callId);
       run.say(`the operator retries JobCall ${callId}, whose refund was ${state}: ${outcome}`);
     } else if (isWaiting || run.fault("the operator changes a decision", state === "sending" ? 0.3 : 0.05)) {

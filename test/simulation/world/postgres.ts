@@ -17,6 +17,8 @@ const NEWS_MS = 20;
 const MAX_HANG_MS = 25_000;
 const MEAN_FAIL_OVER_MS = 40_000;
 const MAX_DOWN_MS = 15_000;
+/** Longest time for which nothing reaches the standby before it takes the primary's place. */
+const MAX_CUT_OFF_MS = 8_000;
 
 interface Batch {
   readonly process: Process;
@@ -36,11 +38,15 @@ export class SimulatedPostgres {
   readonly #listeners = new Set<{ readonly process: Process; readonly heard: WorkListeners }>();
   readonly #batches = new Map<string, Batch>();
   #state: "up" | "down" | "read-only" = "up";
+  /** Time at which the standby has the last commit. */
+  #arrivesAt = 0;
+  #isCutOff = false;
 
   constructor(simulation: Simulation, path: string) {
     this.#simulation = simulation;
     this.#server = new MemoryPostgres(path, false);
-    this.#server.onCommit = (id) => this.#committed(id);
+    this.#server.commits.onCommit = (id) => this.#committed(id);
+    this.#server.commits.toStandby = (arrive, endWait) => this.#toStandby(arrive, endWait);
     this.#failOverLater();
   }
 
@@ -127,16 +133,42 @@ export class SimulatedPostgres {
     const run = this.#simulation;
     run.at(run.random("time to a fail-over") * 2 * MEAN_FAIL_OVER_MS, run.world, () => {
       if (run.now >= TROUBLE_MS) return;
-      if (run.fault("Postgres fails over", 0.7)) this.#failOver();
+      if (run.fault("Postgres fails over", 0.7)) this.#endPrimary();
       this.#failOverLater();
     });
   }
 
-  /** Ends all connections. The server keeps what was committed. */
+  /** Ends the primary, at once or after a time in which nothing reaches the standby. */
+  #endPrimary(): void {
+    const run = this.#simulation;
+    if (this.#isCutOff) return;
+    if (!run.fault("Postgres is cut off from its standby first", 0.5)) {
+      this.#failOver();
+      return;
+    }
+    this.#isCutOff = true;
+    const cutOffMs = Math.min(run.delay("cut off", 500, MAX_CUT_OFF_MS), TROUBLE_MS - run.now);
+    run.at(cutOffMs, run.world, () => this.#failOver());
+  }
+
+  /** Brings a commit to the standby. */
+  #toStandby(arrive: () => void, endWait: () => void): void {
+    const run = this.#simulation;
+    if (this.#isCutOff) {
+      if (run.fault("a COMMIT that waits for the standby is ended", 0.3))
+        run.at(run.delay("waits for the standby", 1, MAX_CUT_OFF_MS), run.world, endWait);
+      return;
+    }
+    this.#arrivesAt = Math.max(this.#arrivesAt, run.now + run.delay("to the standby", 0.01, MESSAGE_MS));
+    run.at(this.#arrivesAt - run.now, run.world, arrive);
+  }
+
+  /** Ends all connections. The server keeps what its standby had. */
   #failOver(): void {
     const run = this.#simulation;
     run.say("Postgres fails over");
-    this.#server.endSessions();
+    this.#isCutOff = false;
+    this.#server.failOver();
     for (const [client] of [...this.#clients]) this.#lose(client, "fail-over");
     this.#state = "down";
     const soon = (ms: number) => Math.min(ms, TROUBLE_MS - run.now);

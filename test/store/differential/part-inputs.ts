@@ -9,7 +9,14 @@ export const NETWORKS = [NETWORK, REFUNDS, REFUNDS];
 /** Processes that sign them. */
 export const OWNERS = ["one", "one", "one", "other"];
 const EVENTS = [
-  ...["payment.settled", "payment.unresolved", "refund.owed", "refund.sent", "refund.failed", "call.finished"],
+  ...[
+    "payment.settled",
+    "payment.unresolved",
+    "refund.owed",
+    "refund.sent",
+    "refund.failed",
+    "call.finished",
+  ],
   "dead_letter",
 ];
 const ENDPOINTS = ["https://ops.example.com/a", "https://ops.example.com/b", "http://10.0.0.1:99/c"];

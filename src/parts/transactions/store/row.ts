@@ -1,9 +1,4 @@
-import type {
-  NewTransaction,
-  SignedTransaction,
-  TransactionRecord,
-  TransactionState,
-} from "./journal.ts";
+import type { NewTransaction, SignedTransaction, TransactionRecord, TransactionState } from "./journal.ts";
 
 /** Columns of a row of `settler_transactions`. */
 export interface TransactionRow {

@@ -1,13 +1,7 @@
 import type { SchemaDialect } from "../../../store/module.ts";
 
 /** Returns the SQL of the tables of transactions. */
-export const transactionsSchema = ({
-  schema,
-  integer,
-  freshId,
-  small,
-  churning,
-}: SchemaDialect): string => `
+export const transactionsSchema = ({ schema, integer, freshId, small, churning }: SchemaDialect): string => `
 -- Last nonce that an account has signed with. Outlives the transactions: no nonce is given twice.
 CREATE TABLE ${schema}settler_accounts (
   network    TEXT NOT NULL,

@@ -13,8 +13,8 @@ import { lookupOperations, stepOperations } from "./modules.ts";
 import { NewCalls } from "./new-calls.ts";
 import { SqlitePaymentRows } from "./payment-rows.ts";
 import { paymentOperations } from "./payments.ts";
-import { reportOperations } from "./reports.ts";
 import { pruneOperations } from "./prune.ts";
+import { reportOperations } from "./reports.ts";
 import type { Undecided } from "./undecided.ts";
 
 type BulkName = "ack" | "acceptOnce";

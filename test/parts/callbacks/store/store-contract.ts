@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { CALLBACK_EVENTS, type CallbackEvent } from "../../../../src/parts/callbacks/store/ledger.ts";
 import type { PaymentIntent } from "../../../../src/core/payment.ts";
 import {
+  CALLBACK_EVENTS,
   CALLBACK_KEPT_MS,
   CALLBACK_TRIED_MS,
   type Callback,
+  type CallbackEvent,
   type CallbackLedger,
 } from "../../../../src/parts/callbacks/store/ledger.ts";
 import { CALLBACKS } from "../../../../src/parts/callbacks/store/module.ts";

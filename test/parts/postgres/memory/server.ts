@@ -1,8 +1,9 @@
 import { DEFAULT_TIMEOUTS } from "../../../../src/parts/postgres/connection/connect.ts";
 import { CALL_STATEMENTS } from "./call-statements.ts";
+import { Commits } from "./commits.ts";
 import { Mirror } from "./mirror.ts";
 import { PAYMENT_STATEMENTS } from "./payment-statements.ts";
-import { type Cell, type Row, Tables } from "./tables.ts";
+import { type Row, Tables } from "./tables.ts";
 import { databaseError, Transaction } from "./transaction.ts";
 import { runModuleStatement, UPKEEP_STATEMENTS } from "./upkeep-statements.ts";
 import type { Statements } from "./values.ts";
@@ -27,14 +28,14 @@ export class MemoryPostgres {
   readonly mirror: Mirror;
   readonly #tables: Tables;
   readonly #sessions = new Set<Session>();
+  readonly commits: Commits;
   #lastPid = 0;
-  /** Hears of each batch that is committed, by the ID of its note. */
-  onCommit: (batchId: string) => void = () => undefined;
 
   /** @param path of a SQLite database that gets the committed rows */
   constructor(path: string, isNew: boolean) {
     this.mirror = new Mirror(path, isNew);
     this.#tables = new Tables(this.mirror.shapes);
+    this.commits = new Commits(this.mirror);
   }
 
   connect(): Session {
@@ -52,23 +53,18 @@ export class MemoryPostgres {
     return new Transaction(this.#tables, pid);
   }
 
-  commit(transaction: Transaction, batchId: string | undefined): void {
-    const written: Cell[] = transaction.commit();
-    if (written.length > 0) this.mirror.write(written);
-    if (batchId !== undefined) this.onCommit(batchId);
-  }
-
   left(session: Session): void {
     this.#sessions.delete(session);
   }
 
-  /** Ends all sessions. What they have not committed is gone. */
-  endSessions(): void {
+  /** Ends all sessions. What they have not committed is gone, and what no standby has. */
+  failOver(): void {
     for (const session of this.#sessions) session.end();
+    this.commits.failOver();
   }
 
   close(): void {
-    this.endSessions();
+    this.failOver();
     this.mirror.close();
   }
 }
@@ -114,7 +110,7 @@ class Session {
     if (this.#isEnded) throw databaseError("57P01", "terminating connection");
     const { name } = sent;
     if (BEGINS.test(name)) this.#transaction = this.#server.begin(this.#pid);
-    else if (ENDS.test(name)) this.#finish(name);
+    else if (ENDS.test(name)) await this.#finish(name);
     else return this.#runIn(sent);
     return [];
   }
@@ -126,7 +122,7 @@ class Session {
     if (name === "note_batch") this.#batchId = String(values[0]);
     try {
       const rows = await this.#rowsOf(transaction, { name, text, values });
-      if (this.#transaction === undefined) this.#server.commit(transaction, undefined);
+      if (this.#transaction === undefined) await this.#commit(transaction, undefined);
       return rows;
     } catch (error) {
       if (this.#transaction === undefined) transaction.rollback();
@@ -161,15 +157,24 @@ class Session {
     return [];
   }
 
-  #finish(name: string): void {
+  async #finish(name: string): Promise<void> {
     const [transaction, batchId] = [this.#transaction, this.#batchId];
     const isCommit = name.startsWith("commit") && !this.#hasFailed;
     this.#transaction = undefined;
     this.#batchId = undefined;
     this.#hasFailed = false;
     if (transaction === undefined) return;
-    if (isCommit) this.#server.commit(transaction, batchId);
+    if (isCommit) await this.#commit(transaction, batchId);
     else transaction.rollback();
+  }
+
+  async #commit(transaction: Transaction, batchId: string | undefined): Promise<void> {
+    try {
+      await this.#server.commits.commit(transaction, batchId);
+    } catch (error) {
+      this.end();
+      throw error;
+    }
   }
 
   /** A transaction that is idle for too long ends, and its connection with it. */

@@ -127,9 +127,14 @@ export class Transaction implements Holder {
     }
   }
 
+  /** The rows that it has changed. */
+  get changed(): Cell[] {
+    return [...this.#held].filter(({ isWritten }) => isWritten);
+  }
+
   /** Ends it. @returns the rows that it has changed */
   commit(): Cell[] {
-    const written = [...this.#held].filter(({ isWritten }) => isWritten);
+    const written = this.changed;
     for (const cell of written) cell.committed = cell.pending;
     this.rollback();
     return written;

@@ -29,8 +29,10 @@ export const UPKEEP_STATEMENTS: Statements = {
   },
   abandon_batch: async (tx, [id]) =>
     (await tx.insert("batches", note(id, true))) === undefined ? [] : [{ now: Date.now() }],
-  find_batch: (tx, [id], text) =>
-    tx.lock("batches", isIn("id", [id]), { text: text.replace(/^UPDATE/, "FOR UPDATE") }),
+  find_batch: async (tx, [id], text) =>
+    text.startsWith("UPDATE")
+      ? tx.update("batches", isIn("id", [id]), (row) => row)
+      : tx.rows("batches").filter(isIn("id", [id])),
   forget_batches: (tx, _values, text) =>
     tx.delete("batches", ({ committed_at }) => committed_at < Date.now() - NOTED_FOR_MS, { text }),
 

@@ -2,7 +2,13 @@ import { describe, expect, test } from "vitest";
 import { FINISHED_MS, type TransactionEnd } from "../../../../src/parts/transactions/store/journal.ts";
 import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts";
 import type { Given } from "../../../store/contract/given.ts";
-import { ACCOUNT, NETWORK, newTransaction, START_MS, signedTransaction } from "../../../store/store-fixtures.ts";
+import {
+  ACCOUNT,
+  NETWORK,
+  newTransaction,
+  START_MS,
+  signedTransaction,
+} from "../../../store/store-fixtures.ts";
 
 const HELD_MS = 10_000;
 const OTHER_ACCOUNT = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
