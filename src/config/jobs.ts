@@ -3,7 +3,8 @@ import type { JobKey } from "../core/job-call.ts";
 import { defined } from "../core/objects.ts";
 import type { OnFailure } from "../core/payment.ts";
 import type { Price, WeiPrice } from "../core/price.ts";
-import type { Checked, Complete } from "./check-shape.ts";
+import { parseRoute, type Route } from "../core/route.ts";
+import { type Checked, type Complete, required } from "./check-shape.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import {
   dollarsOrEngine,
@@ -21,7 +22,7 @@ import {
   u64,
   wei,
 } from "./value-types.ts";
-import { headerNames } from "./web-types.ts";
+import { headerNames, route } from "./web-types.ts";
 import { needs } from "./wrong-value.ts";
 
 /** Ability that pays failed jobs back. */
@@ -35,7 +36,10 @@ const inputFile = (expected: string) => namedFile(expected, { from: "configurati
 export const jobSchema = z.object({
   /** Default: the gateway's. */
   serviceId: u64().optional(),
-  jobIndex: u32(),
+  /** Default: that of its route (rules/routes.ts). */
+  jobIndex: u32().optional(),
+  /** Methods and path at which the job is sold, in place of `/x402/jobs/…`. */
+  route: route().optional(),
   /** Unique. */
   name: jobName().optional(),
   title: label().optional(),
@@ -99,6 +103,8 @@ export interface Job
   /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
   readonly policy?: JobPolicy;
   readonly input?: JobInput;
+  /** Absent: the job is sold at its ids. */
+  readonly route?: Route;
   readonly requirePaymentIdentifier?: true;
   /** Absent: the seller keeps the money. */
   readonly onFailure?: Exclude<OnFailure, "keep">;
@@ -111,7 +117,8 @@ export interface Job
 
 /** Completes a table without mistakes. */
 export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
-  const { serviceId, jobIndex, mode } = table;
+  const { serviceId, mode } = table;
+  const jobIndex = required(table.jobIndex);
   const { name, title, description, tags, output, maxRunSecs, forwardHeaders } = table;
   return defined({
     serviceId,
@@ -124,12 +131,13 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
     output,
     maxRunSecs,
     forwardHeaders,
+    route: table.route === undefined ? undefined : parseRoute(table.route),
     price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
     charge: chargesOf(table).includes("used") ? chargesOf(table) : undefined,
     minCharge: table.minCharge,
     requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
-    policy: mode && toPolicy({ ...table, serviceId, invocationMode: mode }),
+    policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),
   });
 }
 

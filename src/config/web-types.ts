@@ -6,6 +6,7 @@ import {
   parseIpRange,
   type TcpAddress,
 } from "../core/network-address.ts";
+import { parseRoute, ROUTE_FORM } from "../core/route.ts";
 import { matching, parsedText } from "./value-types.ts";
 import { kind, SHOWN } from "./wrong-value.ts";
 
@@ -197,4 +198,12 @@ export const webhookPath = () =>
     }),
     "a path that starts with / and has no query, fragment, percent-encoding, backslash, empty segment, . or .. segment, and only visible ASCII characters",
     { ...SHOWN, near: (value) => [`/${value}`, value.replace(/\/+$/, "")] },
+  );
+
+/** Methods and path at which a job is sold. */
+export const route = () =>
+  kind(
+    z.string().refine((value) => parseRoute(value) !== undefined),
+    `a route: ${ROUTE_FORM}`,
+    { ...SHOWN, near: (value) => [`GET ${value}`, value.replace(/\/+$/, "")] },
   );

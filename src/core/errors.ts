@@ -14,6 +14,7 @@ export const ERROR_KINDS = {
   method_not_allowed: { status: 405, retryable: false },
   bad_request: { status: 400, retryable: false },
   query_not_allowed: { status: 400, retryable: false },
+  upgrade_not_supported: { status: 501, retryable: false },
   request_timeout: { status: 408, retryable: true },
   body_too_large: { status: 413, retryable: false },
   too_many_uploads: { status: 503, retryable: true },

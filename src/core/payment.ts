@@ -30,8 +30,15 @@ export interface PaymentIntent extends JobKey {
   readonly fingerprint: string;
   /** Identifier of the purchase, chosen by the payer. Of the payer's payments with the same one, at most one has not failed. */
   readonly paymentId?: string | undefined;
-  /** SHA-256 of the request body, hex. Binds the payment to what it pays for. */
+  /**
+   * SHA-256 of the request body, hex; at a job's own route, of the whole request. Binds the payment to what it pays for.
+   */
   readonly bodyHash: string;
+  /**
+   * Names of the headers that `bodyHash` is of too, sorted and joined by commas. Absent: it is of the body alone, and the
+   * job was bought at its ids.
+   */
+  readonly boundHeaders?: string | undefined;
   /** Protocol version of the client, used for its answers too. */
   readonly x402Version: 1 | 2;
   /** JSON of the payment payload, as the facilitator gets it. */

@@ -7,21 +7,22 @@ type Metadata = NonNullable<JobCall["requestMetadata"]>;
 
 /** Longest value that is forwarded. A runner that gets it as an HTTP header or an environment variable has limits too. */
 const MAX_VALUE_BYTES = 4 * 1024;
-/** Prefix of the metadata. No metadata of jobgate's own has it, so no header can pass for that. */
+/** Prefix of the metadata that a request makes. No other metadata of jobgate has it, so no header can pass for that. */
 const PREFIX = "X-HTTP-";
 /** Forwarded with every JobCall: without it, a body cannot be read. */
 const CONTENT_TYPE = "content-type";
 
 /** Headers of a request that its runner gets as metadata: `X-HTTP-` and the name in upper case. */
 export class ForwardedHeaders {
+  /** Sorted, with `content-type`, lower case. */
+  readonly names: readonly string[];
   readonly #headers: readonly { readonly name: string; readonly metadataName: string }[];
 
   /** @param names besides `Content-Type`, lower case */
   constructor(names: Iterable<string> = []) {
-    this.#headers = [...new Set([CONTENT_TYPE, ...names])].map((name) => ({
-      name,
-      metadataName: `${PREFIX}${name.toUpperCase()}`,
-    }));
+    const all = [...new Set([CONTENT_TYPE, ...names])];
+    this.names = [...all].sort();
+    this.#headers = all.map((name) => ({ name, metadataName: `${PREFIX}${name.toUpperCase()}` }));
   }
 
   /** Reads those that were sent. @throws GatewayError `headers_too_large` */
@@ -38,13 +39,17 @@ export class ForwardedHeaders {
 /** Joins the lines of a header as HTTP does (RFC 9110 §5.3). */
 function joined(name: string, lines: readonly string[]): string {
   const value = lines.join(", ");
-  if (value.length > MAX_VALUE_BYTES) {
-    throw new GatewayError(
-      "headers_too_large",
-      `The header ${name} goes to the job's runner, so it can have at most ${MAX_VALUE_BYTES} bytes.`,
-    );
-  }
+  requireForwardable(`The header ${name}`, value);
   return decode(value);
+}
+
+/** @throws GatewayError `headers_too_large` for a part of a request that is too long for its runner */
+export function requireForwardable(what: string, value: string): void {
+  if (value.length <= MAX_VALUE_BYTES) return;
+  throw new GatewayError(
+    "headers_too_large",
+    `${what} goes to the job's runner, so it can have at most ${MAX_VALUE_BYTES} bytes.`,
+  );
 }
 
 /** Any character that a header can hold and ASCII lacks. Node reads each byte as one Latin-1 character. */

@@ -65,7 +65,7 @@ export class HttpRequest {
 /** The parts of a request that a purchase reads. */
 export type JobRequest = Pick<
   HttpRequest,
-  "id" | "query" | "headers" | "headerValues" | "remoteAddress" | "readBody"
+  "id" | "method" | "path" | "query" | "headers" | "headerValues" | "remoteAddress" | "readBody"
 >;
 
 /**

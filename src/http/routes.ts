@@ -15,7 +15,7 @@ export type RouteAnswer =
 /** @param request absent when it could not be read */
 type RefusalDetails = (code: ErrorCode, request?: HttpRequest) => Readonly<Record<string, unknown>>;
 
-const METHODS = ["GET", "HEAD", "POST", "DELETE"] as const;
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 /** Handlers of one path, by method. Node sends the answer to HEAD without its body. */
 export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler>>> {
@@ -23,7 +23,17 @@ export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)
   readonly route?: string;
   /** Returns extra JSON fields for refusals that no handler makes: another method, a malformed request, a shutdown. */
   readonly refusalDetails?: RefusalDetails;
+  /** Answers every other method. Default: it is refused. @param refusal says which methods there are */
+  readonly other?: RefusedHandler;
+  /** True: a path of another table on the same socket has precedence. */
+  readonly yields?: true;
 }
+
+/** Answers a request that is about to be refused. @throws the refusal, or another one */
+export type RefusedHandler = (
+  request: HttpRequest,
+  refusal: GatewayError,
+) => RouteAnswer | Promise<RouteAnswer>;
 
 /** Handlers of a health route: probes send GET or HEAD. */
 export function healthHandlers(answer: () => HttpResponse): MethodHandlers {
@@ -45,7 +55,10 @@ export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): Ro
   const handler = known && handlers[known];
   if (handler !== undefined) return handler;
   const allow = methodsOf(handlers);
-  throw refusalAt(handlers, "method_not_allowed", `This path answers only to ${allow}.`, { allow });
+  const refusal = refusalAt(handlers, "method_not_allowed", `This path answers only to ${allow}.`, { allow });
+  const { other } = handlers;
+  if (other === undefined) throw refusal;
+  return (request) => other(request, refusal);
 }
 
 /** Makes a refusal with the JSON fields that a path's refusals have. */
@@ -76,6 +89,8 @@ export interface TableOwner {
   readonly prefix?: string;
   /** Returns extra JSON fields for the refusal of a path without a route, and of a request whose path is not known. */
   readonly refusalDetails?: RefusalDetails;
+  /** Returns what answers a request for a path that no table has; undefined if nothing does, and it is refused. */
+  readonly unmatched?: (request: HttpRequest) => RefusedHandler | undefined;
 }
 
 /** A table's handlers for one path. */
@@ -85,11 +100,15 @@ interface FoundRoute {
   readonly handlers: MethodHandlers;
 }
 
-/** Searches tables, given with their owners, for a raw path. */
+/** Searches tables, given with their owners, for a raw path. The path of one that yields counts last. */
 export function findRoute(tables: ReadonlyMap<RouteTable, TableOwner>, path: string): FoundRoute | undefined {
+  let yielding: FoundRoute | undefined;
   for (const [table, owner] of tables) {
     const handlers = table(path);
-    if (handlers !== undefined) return { table, owner, handlers };
+    if (handlers === undefined) continue;
+    const found = { table, owner, handlers };
+    if (!handlers.yields) return found;
+    yielding ??= found;
   }
-  return undefined;
+  return yielding;
 }

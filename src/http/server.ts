@@ -285,11 +285,16 @@ export class HttpServer {
     const found = findRoute(this.#tables, path) ?? findRoute(this.#leaving, path);
     if (found === undefined) {
       exchange.owner = this.#ownerWithoutRoute(path);
-      throw refusalAt(
+      const refusal = refusalAt(
         exchange.owner,
         "not_found",
         "There is nothing at this path. Paths are compared byte for byte.",
       );
+      for (const { unmatched } of this.#tables.values()) {
+        const other = unmatched?.(exchange);
+        if (other !== undefined) return { other: (request) => other(request, refusal) };
+      }
+      throw refusal;
     }
     const { table, owner, handlers } = found;
     exchange.owner = owner;

@@ -13,6 +13,7 @@ export interface PaymentRow {
   fingerprint: string;
   payment_id: string | null;
   body_hash: string;
+  bound_headers: string | null;
   x402_version: 1 | 2;
   payload: string;
   requirements: string;
@@ -59,6 +60,7 @@ export const PAYMENT_COLUMNS = [
   "fingerprint",
   "payment_id",
   "body_hash",
+  "bound_headers",
   "x402_version",
   "payload",
   "requirements",
@@ -136,6 +138,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     fingerprint: intent.fingerprint,
     payment_id: intent.paymentId ?? null,
     body_hash: intent.bodyHash,
+    bound_headers: intent.boundHeaders ?? null,
     x402_version: intent.x402Version,
     payload: intent.payload,
     requirements: intent.requirements,
@@ -177,6 +180,7 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     jobIndex: row.job_index,
     fingerprint: row.fingerprint,
     bodyHash: row.body_hash,
+    boundHeaders: row.bound_headers ?? undefined,
     x402Version: row.x402_version,
     payload: row.payload,
     requirements: row.requirements,

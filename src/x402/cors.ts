@@ -11,6 +11,7 @@ const ALLOWED = [
   "Callback-URL",
   "Last-Event-ID",
   "X-X402-QUOTE-DIGEST",
+  "X-HTTP-TARGET",
   ...["X-CHAIN-CALLER", "X-TANGLE-CALLER"].flatMap((name) => [
     name,
     `${name}-SIG`,
@@ -60,9 +61,11 @@ export function accessOfPages(
   const forwarded = [...forwardHeaders, ...jobs.flatMap((job) => job.forwardHeaders ?? [])];
   const sent = added.flatMap((headers) => headers.sent);
   const read = added.flatMap((headers) => headers.read);
+  // Results at a route have headers of their runner's own.
+  const others = jobs.some(({ route }) => route !== undefined) ? ["*"] : [];
   return {
     origins: corsOrigins,
     allows: [...new Set([...ALLOWED, ...sent, ...forwarded])].join(", "),
-    exposes: [...EXPOSED, ...read].join(", "),
+    exposes: [...EXPOSED, ...read, ...others].join(", "),
   };
 }

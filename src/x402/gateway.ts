@@ -61,6 +61,7 @@ export class X402Gateway implements BackgroundService {
         cors: this.#cors,
         prefix: "/x402/",
         refusalDetails: chargedNothing,
+        unmatched: (request) => this.#shop?.way.unmatched(request),
       });
     } catch (error) {
       await this.stop();
@@ -111,5 +112,5 @@ export class X402Gateway implements BackgroundService {
     return this.#shop?.quotePayment(quote);
   }
 
-  readonly #find: RouteTable = (path) => this.#shop?.routes(path);
+  readonly #find: RouteTable = (path) => this.#shop?.way.routes(path);
 }

@@ -1,8 +1,8 @@
 import type { X402Config } from "../config/config.ts";
 import type { PageAccess } from "../http/cors.ts";
-import type { RouteTable } from "../http/routes.ts";
 import { accessOfPages } from "./cors.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
+import { JobRoutes } from "./jobs/job-routes.ts";
 import { sellerOf } from "./jobs/seller.ts";
 import type { ShopAddition, X402Part } from "./part.ts";
 import { X402Producer } from "./producer.ts";
@@ -14,14 +14,14 @@ import { InputChecks } from "./purchase/input-checks.ts";
 import { Purchase } from "./purchase/purchase.ts";
 import { Refusals } from "./purchase/refusals.ts";
 import { Verification } from "./purchase/verification.ts";
-import { shopRoutes } from "./routes.ts";
+import { type ShopRoutes, shopRoutes } from "./routes.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import { IdentifierRule } from "./wire/payment-identifier.ts";
 
 /** A shop with the way to it. */
 export interface OpenShop extends Shop {
-  readonly routes: RouteTable;
+  readonly way: ShopRoutes;
   /** Rights of web pages in this shop. */
   readonly access: PageAccess;
 }
@@ -76,6 +76,8 @@ export async function openShop(
   const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, methods, clock });
   if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
   const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
+  const protocols = additions.flatMap(({ doors = {} }) => Object.keys(doors));
+  const routes = new JobRoutes(config, ["x402", ...protocols]);
   const purchase = new Purchase({
     callerAuth,
     store,
@@ -86,15 +88,17 @@ export async function openShop(
     adopted: new AdoptedPayments({ ledger: store, verification }),
     earlier: new EarlierPayments({ journal: store, tokens }),
     producer: new X402Producer(config),
+    routes,
     stats,
     echoes,
     undecidedLimits: config,
   });
   const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;
-  const checkout = new Checkout({ prices, inputs, callbacks, purchase, limits, maxBodyBytes });
+  const checkout = new Checkout({ routes, prices, inputs, callbacks, purchase, limits, maxBodyBytes });
   const shop: Shop = {
     config,
     seller,
+    routes,
     prices,
     quotePayment,
     listing,
@@ -111,7 +115,7 @@ export async function openShop(
   const pageHeaders = additions.flatMap((addition) => addition.pageHeaders ?? []);
   return {
     ...shop,
-    routes: shopRoutes(services, shop, additions),
+    way: shopRoutes(services, shop, additions),
     access: accessOfPages(config, pageHeaders),
   };
 }

@@ -5,27 +5,34 @@ import type { JobRequest } from "../http/request.ts";
 import type { SignedPayment } from "./methods/method.ts";
 import { type Offer, schemeOf } from "./wire/offer.ts";
 
+/** Returns the headers that the runner of each job gets: those of the job's own list, or else of the gateway's. */
+export function forwardedHeadersOf({
+  forwardHeaders,
+  jobs = [],
+}: Pick<X402Config, "forwardHeaders" | "jobs">): (job: JobKey) => ForwardedHeaders {
+  const ofGateway = new ForwardedHeaders(forwardHeaders);
+  const ofJobs = new Map(
+    jobs.flatMap(({ serviceId, jobIndex, forwardHeaders: own }) =>
+      own === undefined ? [] : [[jobKeyText(serviceId, jobIndex), new ForwardedHeaders(own)]],
+    ),
+  );
+  return ({ serviceId, jobIndex }) => ofJobs.get(jobKeyText(serviceId, jobIndex)) ?? ofGateway;
+}
+
 /** Makes the JobCall of a request that pays for a job. */
 export class X402Producer {
-  readonly #forwardedHeaders: ForwardedHeaders;
-  /** Those of jobs with a list of their own. */
-  readonly #forwardedHeadersOfJobs = new Map<string, ForwardedHeaders>();
+  readonly #headersOf: (job: JobKey) => ForwardedHeaders;
 
-  constructor({ forwardHeaders, jobs = [] }: Pick<X402Config, "forwardHeaders" | "jobs">) {
-    this.#forwardedHeaders = new ForwardedHeaders(forwardHeaders);
-    for (const { serviceId, jobIndex, forwardHeaders: own } of jobs) {
-      if (own === undefined) continue;
-      this.#forwardedHeadersOfJobs.set(jobKeyText(serviceId, jobIndex), new ForwardedHeaders(own));
-    }
+  constructor(config: Pick<X402Config, "forwardHeaders" | "jobs">) {
+    this.#headersOf = forwardedHeadersOf(config);
   }
 
   /** Reads the headers that the job's runner gets. @throws GatewayError `headers_too_large` */
   readHeaders(
     request: Pick<JobRequest, "headerValues">,
-    { serviceId, jobIndex }: JobKey,
-  ): JobCall["requestMetadata"] {
-    const own = this.#forwardedHeadersOfJobs.get(jobKeyText(serviceId, jobIndex));
-    return (own ?? this.#forwardedHeaders).read(request);
+    job: JobKey,
+  ): NonNullable<JobCall["requestMetadata"]> {
+    return this.#headersOf(job).read(request);
   }
 
   jobCall(paid: {

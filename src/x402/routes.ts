@@ -1,7 +1,14 @@
 import { distinct } from "../core/objects.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
-import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
+import {
+  healthHandlers,
+  type MethodHandlers,
+  type RouteHandler,
+  type RouteTable,
+  refusalAt,
+  type TableOwner,
+} from "../http/routes.ts";
 import { CallRoute } from "./calls/call-route.ts";
 import type { Door } from "./doors/door.ts";
 import { X402Door } from "./doors/x402-door.ts";
@@ -11,15 +18,21 @@ import { DryRunRoute } from "./purchase/dry-run-route.ts";
 import { JobRoute } from "./purchase/job-route.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
-import { type JobPath, parseCallPath, parseJobPath, requireNoQuery } from "./wire/paths.ts";
+import { type JobPath, parseCallPath, parseJobPath } from "./wire/paths.ts";
 
 const X402 = "x402";
 
-/** Returns the table of every route to a shop. */
-export function shopRoutes(services: Services, shop: Shop, additions: readonly ShopAddition[]): RouteTable {
+/** The way to a shop. */
+export interface ShopRoutes {
+  readonly routes: RouteTable;
+  readonly unmatched: NonNullable<TableOwner["unmatched"]>;
+}
+
+/** Returns the table of every route to a shop: its own paths first, then those at which jobs are sold. */
+export function shopRoutes(services: Services, shop: Shop, additions: readonly ShopAddition[]): ShopRoutes {
   const { store, callEvents, stats, clock } = services;
   const { rates } = services.prices;
-  const { config, prices } = shop;
+  const { config, prices, routes: jobRoutes, seller } = shop;
   const { acceptedTokens, publicUrl, maxBodyBytes } = config;
   const call = new CallRoute({ ...services, ...shop, calls: store, events: callEvents });
   const fixed = distinct<MethodHandlers>("route", [
@@ -37,22 +50,54 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     ...additions.flatMap((addition) => Object.entries(addition.doors ?? {})),
   ]);
   const jobs = new Map([...doors].map(([name, door]) => [name, routeThrough(door)]));
+  const shared = routeThrough(x402);
   const dryRun = new DryRunRoute({ ...services, ...shop, door: x402, maxBodyBytes });
 
-  return (path) => {
+  return { routes: (path) => ownRoute(path) ?? soldAt(path), unmatched };
+
+  function ownRoute(path: string): MethodHandlers | undefined {
     const jobPath = parseJobPath(path);
-    if (jobPath !== undefined) return jobRoute(jobPath);
+    const handlers = jobPath && jobRoute(jobPath);
+    if (handlers !== undefined) return handlers;
     const callPath = parseCallPath(path);
     if (callPath === undefined) return fixed.get(path);
     return {
       route: `/x402/calls/{call}${callPath.tail}`,
       GET: (request) => call.answer(request, callPath),
     };
-  };
+  }
+
+  /** Returns the jobs that are sold at a path, with the doors of x402's own paths. */
+  function soldAt(path: string): MethodHandlers | undefined {
+    const found = jobRoutes.find(path);
+    const first = found?.get("HEAD");
+    if (found === undefined || first === undefined) return undefined;
+    const buys = [...found.keys()].filter((method) => method !== "HEAD").join(", ");
+    const handlers: Record<string, RouteHandler> = {};
+    for (const [method, { entry: job }] of found)
+      handlers[method] = (request) => {
+        if (isUpgrade(request)) throw refusalAt(sold, "upgrade_not_supported", NO_UPGRADE);
+        return method === "HEAD" ? shared.show(request, job, buys) : shared.answer(request, job);
+      };
+    const sold: MethodHandlers = {
+      ...handlers,
+      route: first.route.path,
+      yields: true,
+      refusalDetails: (code, request) => shared.refusalDetails(code, request),
+      other: (request, refusal) => shared.answerEarlier(request, refusal),
+    };
+    return sold;
+  }
+
+  /** A payment that was seen before gets its first outcome, also if its route has left the configuration. */
+  function unmatched(request: HttpRequest): ReturnType<ShopRoutes["unmatched"]> {
+    if (!x402.carriesPayment(request)) return undefined;
+    return (_, refusal) => shared.answerEarlier(request, refusal);
+  }
 
   function showPrice(request: HttpRequest, job: JobPath): Promise<HttpResponse> {
-    requireNoQuery(request);
-    return answerPrice(job, { prices, tokens: acceptedTokens, rates, publicUrl, clock });
+    jobRoutes.requireNoQuery(request);
+    return answerPrice(job, { prices, tokens: acceptedTokens, rates, urls: seller.urls, clock });
   }
 
   function jobRoute(jobPath: JobPath): MethodHandlers | undefined {
@@ -74,4 +119,11 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
         return { route, GET: (request) => showPrice(request, jobPath) };
     }
   }
+}
+
+const NO_UPGRADE = "A job is bought by a plain HTTP request, without Upgrade. Nothing was charged.";
+
+/** Reports whether a request asks for another protocol. A server may ignore the offer of HTTP/2, as clients expect. */
+function isUpgrade({ headers }: HttpRequest): boolean {
+  return headers.upgrade !== undefined && headers.upgrade.toLowerCase() !== "h2c";
 }

@@ -3,6 +3,7 @@ import type { PayerProof } from "./calls/payer-proof.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
 import type { Pages } from "./doors/pages.ts";
 import type { JobDescriptions } from "./jobs/job-descriptions.ts";
+import type { JobRoutes } from "./jobs/job-routes.ts";
 import type { Listing } from "./jobs/listing.ts";
 import type { Seller } from "./jobs/seller.ts";
 import type { PriceBook } from "./prices/price-book.ts";
@@ -17,6 +18,8 @@ import type { Signer } from "./wire/signer.ts";
 export interface Shop {
   readonly config: X402Config;
   readonly seller: Seller;
+  /** The jobs that are sold at routes of their own. */
+  readonly routes: JobRoutes;
   readonly prices: PriceBook;
   /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
   readonly quotePayment: (quote: ReceivedQuote) => Promise<QuotePayment | undefined>;

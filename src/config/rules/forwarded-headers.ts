@@ -20,6 +20,10 @@ const NEVER_FORWARDED: readonly { readonly names: RegExp; readonly reason: strin
     names: /^x-(chain|tangle)-caller(-.*)?$/,
     reason: "proves who the caller is; the runner gets the caller that jobgate has checked as X-CHAIN-CALLER",
   },
+  {
+    names: /^(method|path|query|param-.*)$/,
+    reason: "would have the name of metadata that jobgate makes of a job's route",
+  },
 ];
 
 /** @param proofs further headers that carry proof of who sends, lower case */

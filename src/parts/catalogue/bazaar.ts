@@ -1,6 +1,7 @@
 import type { Job } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
+import { parameterNames } from "../../core/route.ts";
 import type { DeclareExtensions } from "../../x402/jobs/job-descriptions.ts";
 import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
 import { mediaKind } from "./media-schema.ts";
@@ -31,7 +32,8 @@ export function bazaarExtension(job: Job): ReturnType<DeclareExtensions> {
 
 /**
  * Declares the extension for a job. If it would be too large, leaves out the body's schema, then its example: the list
- * of jobs has both. It has no `routeTemplate`, with which catalogues make a single entry of all jobs, at a URL that cannot be paid.
+ * of jobs has both. Only a job at a route with parameters has a `routeTemplate`: with one for the ids of jobs, catalogues
+ * make a single entry of all jobs, at a URL that cannot be paid.
  */
 function declareBazaar(job: Job): Bazaar {
   const schema = job.input && embeddedSchema(job.input, BODY_SCHEMA);
@@ -53,19 +55,28 @@ function fits(bazaar: Bazaar): boolean {
   );
 }
 
-function bazaarOf(
-  { input, output }: Job,
-  { schema = {}, body }: { readonly schema: unknown; readonly body: unknown },
-) {
-  const hasBody = body !== undefined;
+function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; readonly body: unknown }) {
+  const { input, output } = job;
+  const methods = job.route?.methods ?? ["POST"];
+  const [method] = methods;
+  // These have queryParams in place of a body.
+  const takesBody = method !== "GET" && method !== "DELETE";
+  const hasBody = takesBody && body !== undefined;
+  const bodyType = takesBody ? { bodyType: bodyTypeOf(input?.contentType) } : {};
+  const sent: { readonly body?: unknown; readonly bodyType?: object; readonly queryParams?: object } =
+    takesBody
+      ? { bodyType: { enum: ["json", "form-data", "text"] }, body: schema }
+      : { queryParams: { type: "object" } };
+  const names = job.route === undefined ? [] : parameterNames(job.route);
+  const text = { type: "string" };
+  const pathParams = {
+    type: "object",
+    properties: Object.fromEntries(names.map((name) => [name, text])),
+  };
   return {
+    ...routeTemplateOf(job),
     info: {
-      input: {
-        type: "http",
-        method: "POST",
-        bodyType: bodyTypeOf(input?.contentType),
-        ...(hasBody && { body }),
-      },
+      input: { type: "http", method, ...bodyType, ...(hasBody && { body }) },
       ...(output && { output: { type: mediaKind(output.contentType), format: output.contentType } }),
     },
     schema: {
@@ -76,11 +87,11 @@ function bazaarOf(
           type: "object",
           properties: {
             type: { const: "http" },
-            method: { enum: ["POST"] },
-            bodyType: { enum: ["json", "form-data", "text"] },
-            body: schema,
+            method: { enum: methods },
+            ...sent,
+            ...(names.length > 0 && { pathParams }),
           },
-          required: ["type", "method", "bodyType", ...(hasBody ? ["body"] : [])],
+          required: ["type", "method", ...Object.keys(bodyType), ...(hasBody ? ["body"] : [])],
           additionalProperties: false,
         },
         ...(output && { output: { type: "object", required: ["type"] } }),
@@ -95,4 +106,17 @@ function bodyTypeOf(contentType = "application/json"): "json" | "form-data" | "t
   return /^(?:multipart\/form-data|application\/x-www-form-urlencoded)/i.test(contentType)
     ? "form-data"
     : "text";
+}
+
+/** Characters of a template that facilitators take. */
+const TEMPLATE = /^[\w:/.~%-]+$/;
+
+/** Writes a route with parameters as catalogues do: `/weather/:city`. */
+function routeTemplateOf({ route }: Job): { readonly routeTemplate?: string } {
+  if (route === undefined || parameterNames(route).length === 0) return {};
+  const segments = route.segments.map((segment) =>
+    segment.kind === "literal" ? segment.text : `:${segment.name}`,
+  );
+  const routeTemplate = `/${segments.join("/")}`;
+  return TEMPLATE.test(routeTemplate) ? { routeTemplate } : {};
 }

@@ -1,3 +1,4 @@
+import { routeText } from "../../core/route.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import {
   asSentence,
@@ -24,7 +25,7 @@ export function* llmsText(
 
 ## How to buy
 
-1. \`POST\` the input to the job's URL. The answer is 402, with offers in the header \`PAYMENT-REQUIRED\` (JSON in base64).
+1. \`POST\` the input to the job's URL, or request a URL with a method beside it by that method. The answer is 402, with offers in the header \`PAYMENT-REQUIRED\` (JSON in base64).
 2. Sign one offer, and send the same request with the header \`PAYMENT-SIGNATURE\`. An x402 client does both, for example
    \`@x402/fetch\` for JavaScript or \`x402\` for Python.
 3. The answer is 202 with \`call_id\`, \`access_token\` and \`links\`. \`GET\` \`links.result\` with \`Authorization: Bearer <access_token>\`
@@ -41,18 +42,19 @@ ${features.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an 
 ## Jobs
 
 `;
-  for (const job of jobs.slice(0, MAX_NAMED)) yield `${line(job)}\n`;
+  for (const job of jobs.slice(0, MAX_NAMED)) yield `${line(job, publicUrl)}\n`;
   if (jobs.length > MAX_NAMED) {
     yield `\n${jobs.length - MAX_NAMED} more jobs are in [the list](${publicUrl}/x402/jobs).\n`;
   }
 }
 
-function line(job: ListedJob): string {
-  const { description, price, offers, input, mode, onFailure, url } = job;
+function line(job: ListedJob, publicUrl: string): string {
+  const { description, price, offers, input, mode, onFailure, url, route, serviceId, jobIndex } = job;
   const facts = [
+    ...(route === undefined ? [] : [`\`${routeText(route)}\`.`]),
     ...(description === undefined ? [] : [asSentence(oneLine(description))]),
     price === undefined
-      ? `Its price is at ${url}/price.`
+      ? `Its price is at ${publicUrl}/x402/jobs/${serviceId}/${jobIndex}/price.`
       : `Price: ${[listedPriceText(price), ...offers.map(optionText)].join(", ")}.`,
     ...(input === undefined ? [] : [`Input: ${input.contentType}.`]),
     ...(onFailure === undefined ? [] : [PROMISES[onFailure]]),

@@ -1,4 +1,5 @@
 import { decimalText } from "../../core/amounts.ts";
+import { parameterNames } from "../../core/route.ts";
 import { version } from "../../node/version.ts";
 import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
@@ -35,8 +36,8 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
   };
   yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
   let comma = "";
-  for (const job of jobs) {
-    yield `${comma}${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job, seller) })}`;
+  for (const [path, operations] of operationsByPath(jobs, seller)) {
+    yield `${comma}${JSON.stringify(path)}:${JSON.stringify(operations)}`;
     comma = ",";
   }
   for (const { openApi: { paths } = NONE } of features) {
@@ -56,10 +57,28 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
   yield "}}}";
 }
 
-function operation(job: ListedJob, seller: Seller) {
-  const { description, tags, input, output, maxRunSecs, onFailure, mode } = job;
+/** Yields the operations of each path. Several jobs can be sold at one path, by different methods. */
+function* operationsByPath(jobs: readonly ListedJob[], seller: Seller): Iterable<[path: string, object]> {
+  const routed = new Map<string, ListedJob[]>();
+  for (const job of jobs) {
+    const path = pathOf(job);
+    if (job.route === undefined) yield [path, { post: operation(job, "POST", seller) }];
+    else routed.set(path, [...(routed.get(path) ?? []), job]);
+  }
+  for (const [path, sold] of routed) {
+    const operations = sold.flatMap((job) =>
+      (job.route?.methods ?? []).map((method) => [method.toLowerCase(), operation(job, method, seller)]),
+    );
+    yield [path, Object.fromEntries(operations)];
+  }
+}
+
+function operation(job: ListedJob, method: string, seller: Seller) {
+  const { description, tags, input, output, maxRunSecs, onFailure, mode, route } = job;
+  const isOneOfSeveral = route !== undefined && route.methods.length > 1;
+  const hasBody = method !== "GET" && method !== "DELETE";
   return {
-    operationId: operationId(job),
+    operationId: isOneOfSeveral ? `${operationId(job)}_${method.toLowerCase()}` : operationId(job),
     summary: jobTitle(job),
     description,
     tags,
@@ -67,8 +86,17 @@ function operation(job: ListedJob, seller: Seller) {
     "x-on-failure": onFailure,
     "x-restricted": mode === "restricted_paid" || undefined,
     "x-payment-info": paymentInfo(job, seller),
-    parameters: [{ $ref: "#/components/parameters/Payment" }, { $ref: "#/components/parameters/Prefer" }],
-    requestBody: requestBody(job, input),
+    parameters: [
+      ...(route === undefined ? [] : parameterNames(route)).map((name) => ({
+        name,
+        in: "path",
+        required: true,
+        schema: text,
+      })),
+      { $ref: "#/components/parameters/Payment" },
+      { $ref: "#/components/parameters/Prefer" },
+    ],
+    requestBody: hasBody ? requestBody(job, input) : undefined,
     responses: {
       200: {
         description: "The result, to a request that prefers to wait for it",
@@ -157,8 +185,9 @@ function operationId({ name, serviceId, jobIndex }: ListedJob): string {
   return name ?? `job_${serviceId}_${jobIndex}`;
 }
 
-function pathOf({ serviceId, jobIndex }: ListedJob): string {
-  return `/x402/jobs/${serviceId}/${jobIndex}`;
+/** OpenAPI has no parameter of several segments: that of `{name...}` is one by its name. */
+function pathOf({ serviceId, jobIndex, route }: ListedJob): string {
+  return route === undefined ? `/x402/jobs/${serviceId}/${jobIndex}` : route.path.replace("...}", "}");
 }
 
 const REFUSAL = {

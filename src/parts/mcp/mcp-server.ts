@@ -123,7 +123,7 @@ export class McpServer {
 
   async #listTools({ params }: RpcMessage): Promise<object> {
     const start = Number(paramsAs(PARAMS.listTools, params).cursor ?? 0);
-    const jobs = await this.#shop.listing.jobs();
+    const jobs = await this.#jobs();
     const end = start + TOOLS_PER_PAGE;
     return {
       tools: jobs.slice(start, end).map(toTool),
@@ -131,11 +131,16 @@ export class McpServer {
     };
   }
 
+  /** Returns the jobs that are tools: one at a route of its own takes more than a body. */
+  async #jobs(): Promise<readonly ListedJob[]> {
+    return (await this.#shop.listing.jobs()).filter(({ route }) => route === undefined);
+  }
+
   async #callTool(message: RpcMessage, context: Context): Promise<object> {
-    const { listing, checkout, messageDoor } = this.#shop;
+    const { checkout, messageDoor } = this.#shop;
     const { places, tokens, store: calls } = this.#services;
     const { name, arguments: args = {}, task } = paramsAs(PARAMS.callTool, message.params);
-    const listed = (await listing.jobs()).find((job) => toolName(job) === name);
+    const listed = (await this.#jobs()).find((job) => toolName(job) === name);
     const payment = new ToolPayment(message.meta, messageDoor, this.#services.methods);
     let tool: Tool | undefined = listed;
     let bought: AcceptedPayment;
@@ -145,7 +150,7 @@ export class McpServer {
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
       const input = inputOf(args, { tool: listed, earlierHash: earlier?.bodyHash });
-      const request = toolRequest(context.request, { meta: message.meta, ...input });
+      const request = toolRequest(context.request, { job: tool, meta: message.meta, ...input });
       const sale = await checkout.buy(request, tool, payment);
       if (sale.kind === "unpaid") return await this.#askToPay(tool, sale.unpaid, context);
       bought = sale.payment;

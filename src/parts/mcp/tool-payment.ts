@@ -3,6 +3,7 @@ import { parsePaymentPayload } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
 import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import type { MessageDoor, Meta } from "../../x402/doors/message-door.ts";
@@ -24,7 +25,12 @@ const headersSchema = z.record(z.string(), z.string());
 /** A tool call as a request for its job. @throws RpcError for headers that are no strings */
 export function toolRequest(
   request: HttpRequest,
-  call: { readonly meta: Meta; readonly body: Uint8Array; readonly contentType: string },
+  call: {
+    readonly job: JobKey;
+    readonly meta: Meta;
+    readonly body: Uint8Array;
+    readonly contentType: string;
+  },
 ): JobRequest {
   const sent = Object.entries(paramsAs(headersSchema, call.meta[HEADERS] ?? {}, `_meta["${HEADERS}"]`));
   const headers = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), value]));
@@ -35,6 +41,9 @@ export function toolRequest(
   headers["content-type"] = call.contentType;
   return {
     id: request.id,
+    // As if the job was bought at its ids.
+    method: "POST",
+    path: `/x402/jobs/${call.job.serviceId}/${call.job.jobIndex}`,
     query: request.query,
     remoteAddress: request.remoteAddress,
     headers,

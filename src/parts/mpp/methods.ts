@@ -20,9 +20,18 @@ export interface MppMethod {
   /** Reports whether the method can pay an offer. */
   takes(offer: Offer): boolean;
   /** Returns the challenge for an offer that the method can pay. */
-  ask(offer: Offer, decimals: number | undefined): Pick<Challenge, "request" | "opaque">;
-  /** Returns the payment, and the {@link jobText} of the challenge's job. @throws GatewayError `malformed_credential` */
-  read(credential: Credential): { readonly payment: PaymentPayload; readonly job: string };
+  ask(
+    offer: Offer,
+    of: { readonly decimals: number | undefined; readonly requestHash: string | undefined },
+  ): Pick<Challenge, "request" | "opaque">;
+  /** Returns the payment, and what the challenge is for. @throws GatewayError `malformed_credential` */
+  read(credential: Credential): {
+    readonly payment: PaymentPayload;
+    /** The {@link jobText} of its job. */
+    readonly job: string;
+    /** Hash of the whole request, at a job's own route. */
+    readonly requestHash: string | undefined;
+  };
   /** Returns the name of a job in its challenges. */
   jobText(job: JobKey): string;
   /** Nonce that the authorization must have; undefined if it is free. */
@@ -32,7 +41,12 @@ export interface MppMethod {
 const chargeRequest = z.object({ amount: z.string(), currency: z.string(), recipient: z.string() });
 
 const evmRequest = chargeRequest.extend({ methodDetails: z.object({ chainId: z.number() }) });
-const evmOpaque = z.object({ job: z.string(), name: z.string(), version: z.string() });
+const evmOpaque = z.object({
+  job: z.string(),
+  name: z.string(),
+  version: z.string(),
+  request: z.string().optional(),
+});
 const evmPayload = z
   .object({ type: z.literal("authorization"), signature: z.string() })
   .and(z.record(z.string(), z.unknown()));
@@ -47,7 +61,7 @@ export const EVM: MppMethod = {
   takes: (offer) =>
     isExact(offer) && offer.token.transferMethod === EIP3009.name && offer.token.eip3009 !== undefined,
 
-  ask({ job, token, amount }, decimals) {
+  ask({ job, token, amount }, { decimals, requestHash }) {
     const { network, asset, payTo, eip3009 } = token;
     const methodDetails = {
       chainId: Number(network.split(":")[1]),
@@ -56,22 +70,34 @@ export const EVM: MppMethod = {
     };
     return {
       request: canonical({ amount, currency: asset, recipient: payTo, methodDetails }),
-      // The authorization's nonce is made of the challenge, so two challenges for one job must differ.
-      opaque: canonical({ job: EVM.jobText(job), ...eip3009, salt: randomBytes(12).toString("base64url") }),
+      opaque: canonical({
+        job: EVM.jobText(job),
+        ...eip3009,
+        // The digest binds a body, and a request with GET has none.
+        request: requestHash,
+        // The authorization's nonce is made of the challenge, so two challenges for one job must differ.
+        salt: randomBytes(12).toString("base64url"),
+      }),
     };
   },
 
   read({ challenge, payload }) {
     const { request, opaque = "" } = challenge;
     const { methodDetails, ...charge } = parseAs(evmRequest, readJson(request, "request"), "request");
-    const { job, name, version } = parseAs(evmOpaque, readJson(opaque, "opaque"), "opaque");
+    const {
+      job,
+      name,
+      version,
+      request: requestHash,
+    } = parseAs(evmOpaque, readJson(opaque, "opaque"), "opaque");
     const { type: _, signature, ...authorization } = parseAs(evmPayload, payload, "payload");
     const accepted = requirements({
       ...charge,
       network: `eip155:${methodDetails.chainId}`,
       extra: { name, version },
     });
-    return { job, payment: { x402Version: 2, accepted, payload: { signature, authorization } } };
+    const payment = { x402Version: 2, accepted, payload: { signature, authorization } };
+    return { job, requestHash, payment };
   },
 
   nonceOf: ({ id, realm }) => keccak256(concat([stringToBytes(id), stringToBytes(realm)])),
@@ -98,7 +124,7 @@ export const BLUEPRINT: MppMethod = {
 
   takes: isExact,
 
-  ask({ job, token, amount }, decimals) {
+  ask({ job, token, amount }, { decimals }) {
     const { network, asset, payTo, transferMethod, eip3009 } = token;
     const methodDetails = {
       network,
@@ -126,7 +152,8 @@ export const BLUEPRINT: MppMethod = {
     if (scheme !== "exact" || (named !== network && named !== v1NetworkName(network)))
       throw malformed("is wrong: x402_payload names another scheme or network than the challenge");
     const accepted = requirements({ ...asked, network, extra: extraOf({ eip3009, transferMethod }) });
-    return { job: asked.description, payment: { x402Version: 2, accepted, payload: signed } };
+    const payment = { x402Version: 2, accepted, payload: signed };
+    return { job: asked.description, requestHash: undefined, payment };
   },
 };
 

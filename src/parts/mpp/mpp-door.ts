@@ -7,11 +7,11 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { Door } from "../../x402/doors/door.ts";
-import type { SignedPayment } from "../../x402/methods/method.ts";
+import type { Asked } from "../../x402/doors/message-door.ts";
+import type { AskedPurchase, SignedPayment } from "../../x402/methods/method.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { chargedNothing } from "../../x402/purchase/payment-answer.ts";
-import type { Offer } from "../../x402/wire/offer.ts";
 import { toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";
@@ -70,11 +70,12 @@ export class MppDoor implements Door {
         { details: { problem: "method-unsupported" } },
       );
     }
-    const { payment, job } = method.read(credential);
+    const { payment, job, requestHash } = method.read(credential);
     const signed = readAuthorization(payment, transferMethods);
     return {
       ...signed,
-      requireAskedFor: (purchase) => this.#requireAskedFor(credential, signed, { ...purchase, text: job }),
+      requireAskedFor: (purchase) =>
+        this.#requireAskedFor(credential, signed, { ...purchase, asked: { job, requestHash } }),
     };
   }
 
@@ -111,19 +112,15 @@ export class MppDoor implements Door {
   }
 
   /** Makes a challenge for each offer that the method can pay. */
-  challengesFor({
-    offers,
-    body,
-  }: {
-    readonly offers: readonly Offer[];
-    readonly body: Uint8Array | undefined;
-  }): Challenge[] {
+  challengesFor({ offers, body, requestHash }: Asked): Challenge[] {
     const { method, challenges, tokens, count } = this.#parts;
-    const digest = method.bindsBody && body !== undefined ? digestOf(body) : undefined;
+    // A request with GET has no body whose digest its client could compare.
+    const hasBody = body !== undefined && (requestHash === undefined || body.length > 0);
+    const digest = method.bindsBody && hasBody ? digestOf(body) : undefined;
     const made = offers.filter(method.takes).map((offer) => {
       const { network, asset } = offer.token;
       const token = tokens.find((token) => token.network === network && token.asset === asset);
-      const asked = method.ask(offer, token?.decimals);
+      const asked = method.ask(offer, { decimals: token?.decimals, requestHash });
       return challenges.make({ method: method.name, ...asked, digest, maxSecs: offer.ttlSecs });
     });
     if (made.length > 0) count("mpp_challenge_issued");
@@ -133,15 +130,24 @@ export class MppDoor implements Door {
   #requireAskedFor(
     { challenge, source }: Credential,
     { from, nonce, network }: SignedPayment,
-    { text, body, ...job }: JobKey & { readonly body: Uint8Array; readonly text: string },
+    {
+      asked,
+      body,
+      requestHash,
+      ...job
+    }: AskedPurchase & {
+      readonly asked: Pick<ReturnType<MppMethod["read"]>, "job" | "requestHash">;
+    },
   ): void {
     const { challenges, method } = this.#parts;
     if (!challenges.isOwn(challenge)) {
       throw mismatch("The challenge was not made here, or was changed.", "invalid-challenge");
     }
     if (challenges.hasExpired(challenge)) throw mismatch("The challenge has expired.", "payment-expired");
-    if (text !== method.jobText(job))
+    if (asked.job !== method.jobText(job))
       throw mismatch("The challenge is for another job.", "invalid-challenge");
+    if (asked.requestHash !== requestHash)
+      throw mismatch("The challenge is for another request.", "invalid-challenge");
     if (challenge.digest !== undefined && challenge.digest !== digestOf(body)) {
       throw mismatch("The challenge is for another body.", "invalid-challenge");
     }

@@ -1,10 +1,10 @@
 import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
+import { JobUrls } from "../../x402/jobs/job-urls.ts";
 import type { Feature } from "../../x402/jobs/seller.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
-import { jobUrl } from "../../x402/wire/paths.ts";
 import { Challenges } from "./challenges.ts";
 import { mppTable } from "./config.ts";
 import { MessageDoor } from "./message-door.ts";
@@ -29,7 +29,7 @@ export class Mpp implements X402Part {
   }
 
   open(x402: X402Config): ShopAddition | undefined {
-    const { acceptedTokens: tokens, publicUrl } = x402;
+    const { acceptedTokens: tokens } = x402;
     const config = mppTable.in(x402);
     if (config === undefined) return undefined;
     const before = this.#challenges;
@@ -51,18 +51,18 @@ export class Mpp implements X402Part {
       door: (other) => new SharedDoor({ x402: other, mpp }),
       doors: { [ROUTES]: doorBy(BLUEPRINT) },
       messageDoor: new MessageDoor(mpp),
-      feature: featureOf(publicUrl),
+      feature: featureOf(new JobUrls(x402)),
       pageHeaders: { sent: ["Accept-Payment", "Idempotency-Key"], read: ["Payment-Receipt"] },
     };
   }
 }
 
-function featureOf(publicUrl: string): Feature {
+function featureOf(urls: JobUrls): Feature {
   return {
     protocol: "MPP",
     guide:
       "MPP clients (`mppx`) pay one of the challenges in `WWW-Authenticate: Payment`, which the 402 has too.",
-    entryFields: (job) => ({ mpp_endpoint: jobUrl(publicUrl, job, ROUTES) }),
+    entryFields: (job) => ({ mpp_endpoint: urls.of(job, ROUTES) }),
     methodFor: (offer) => (EVM.takes(offer) ? EVM.name : undefined),
     headers: {
       accepted: { "Payment-Receipt": "Receipt of MPP, JSON in base64url" },

@@ -9,7 +9,7 @@ export const part: Part = {
       const config = receiptsTable.in(x402);
       if (config === undefined) return undefined;
       const { ReceiptSigner } = await import("./receipt-signer.ts");
-      const receipts = new ReceiptSigner({ config, publicUrl: x402.publicUrl, clock });
+      const receipts = new ReceiptSigner({ config, x402, clock });
       return { receipts, routes: () => [receipts.didRoute] };
     },
   }),

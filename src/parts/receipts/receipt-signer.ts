@@ -2,11 +2,12 @@ import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { SettleResponse } from "@x402/core/types";
 import type { LocalAccount } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
+import type { X402Config } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
+import { JobUrls } from "../../x402/jobs/job-urls.ts";
 import type { Offer } from "../../x402/wire/offer.ts";
-import { jobUrl } from "../../x402/wire/paths.ts";
 import type { Signer } from "../../x402/wire/signer.ts";
 import type { ReceiptsConfig } from "./config.ts";
 import { didRoute } from "./did-document.ts";
@@ -34,7 +35,7 @@ const MAX_REMEMBERED = 1_000;
 export class ReceiptSigner implements Signer {
   readonly extension = OFFER_RECEIPT;
   readonly #account: LocalAccount;
-  readonly #publicUrl: string;
+  readonly #urls: JobUrls;
   readonly #clock: Clock;
   /** Keyed by the payloads, which stay the same for a minute. */
   readonly #signedOffers = boundedCache<string, Promise<SignedOffers>>(MAX_REMEMBERED);
@@ -45,20 +46,18 @@ export class ReceiptSigner implements Signer {
 
   constructor(parts: {
     readonly config: ReceiptsConfig;
-    readonly publicUrl: string;
+    readonly x402: Pick<X402Config, "publicUrl" | "jobs">;
     readonly clock: Clock;
   }) {
     this.#account = privateKeyToAccount(parts.config.signer.privateKey);
-    this.#publicUrl = parts.publicUrl;
+    this.#urls = new JobUrls(parts.x402);
     this.#clock = parts.clock;
-    this.didRoute = didRoute(parts.publicUrl, this.#account);
+    this.didRoute = didRoute(parts.x402.publicUrl, this.#account);
   }
 
   /** Returns the same object while the same offers are signed. */
   signOffers(offers: readonly Offer[]): Promise<SignedOffers> {
-    const payloads = offers.map((offer) =>
-      offerPayload(offer, jobUrl(this.#publicUrl, offer.job), this.#clock()),
-    );
+    const payloads = offers.map((offer) => offerPayload(offer, this.#urls.of(offer.job), this.#clock()));
     const key = JSON.stringify(payloads);
     let signed = this.#signedOffers.get(key);
     if (signed === undefined) {
@@ -76,7 +75,7 @@ export class ReceiptSigner implements Signer {
     const payload = {
       version: 1,
       network,
-      resourceUrl: jobUrl(this.#publicUrl, job),
+      resourceUrl: this.#urls.of(job),
       payer,
       issuedAt: Math.floor(finishedAt / 1000),
       // A receipt may be shown around, and it stays the same when an operator learns the transaction later.

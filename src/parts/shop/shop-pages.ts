@@ -9,7 +9,6 @@ import type { Listing } from "../../x402/jobs/listing.ts";
 import { jobTitle, type Seller } from "../../x402/jobs/seller.ts";
 import { settlementOption } from "../../x402/prices/price-route.ts";
 import type { Offer } from "../../x402/wire/offer.ts";
-import { jobUrl } from "../../x402/wire/paths.ts";
 
 /**
  * Results and wallets' icons are pictures that the page has already. A wallet may open a window of its own. Trusted
@@ -54,6 +53,8 @@ export class ShopPages implements Pages {
     const listed = jobs.find(
       ({ serviceId, jobIndex }) => serviceId === job.serviceId && jobIndex === job.jobIndex,
     );
+    // The page buys a job at its ids. At a route, a request is more than the body that a person types.
+    if (listed?.route !== undefined) return answer;
     // A job that an embedder's own price source sells is not listed.
     const entry = listed ? jobEntry(listed, this.#seller) : this.#entryOf(job, offers);
     const [head, tail] = fill(PAYMENT, jobTitle(listed ?? job));
@@ -62,12 +63,12 @@ export class ShopPages implements Pages {
   }
 
   #entryOf({ serviceId, jobIndex }: JobKey, offers: readonly Offer[]) {
-    const { publicUrl } = this.#seller;
+    const { urls } = this.#seller;
     return {
       service_id: serviceId,
       job_index: jobIndex,
-      settlement_options: offers.map((offer) => settlementOption(offer, publicUrl)),
-      x402_endpoint: jobUrl(publicUrl, { serviceId, jobIndex }),
+      settlement_options: offers.map((offer) => settlementOption(offer, urls)),
+      x402_endpoint: urls.of({ serviceId, jobIndex }),
     };
   }
 }

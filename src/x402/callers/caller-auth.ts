@@ -21,6 +21,8 @@ export interface AuthorizedCaller {
 interface CallerRequest {
   readonly request: JobRequest;
   readonly body: Uint8Array;
+  /** Hash of the whole request, at a job's own route. A delegated caller signs it in place of the body's. */
+  readonly requestHash: string | undefined;
   /** Lower case; the caller of a `payer_is_caller` job. */
   readonly payer: `0x${string}`;
 }
@@ -43,15 +45,11 @@ export class CallerAuth {
    * Checks a restricted job's caller, without using up anything.
    * @throws GatewayError for each refusal, in the order of the contract
    */
-  async authorize(
-    job: JobKey,
-    restriction: JobRestriction,
-    { request, body, payer }: CallerRequest,
-  ): Promise<AuthorizedCaller> {
+  async authorize(job: JobKey, restriction: JobRestriction, asked: CallerRequest): Promise<AuthorizedCaller> {
     const authorized =
       restriction.authMode === "payer_is_caller"
-        ? { caller: payer }
-        : await this.#readDelegatedCaller(job, restriction, request, body);
+        ? { caller: asked.payer }
+        : await this.#readDelegatedCaller(job, restriction, asked);
     if (!(await this.#parts.chain.isPermitted(restriction, job.serviceId, authorized.caller))) {
       throw new GatewayError(
         "caller_not_permitted",
@@ -64,8 +62,7 @@ export class CallerAuth {
   async #readDelegatedCaller(
     { serviceId, jobIndex }: JobKey,
     restriction: JobRestriction,
-    request: JobRequest,
-    body: Uint8Array,
+    { request, body, requestHash }: CallerRequest,
   ): Promise<AuthorizedCaller> {
     const caller = readCaller(request);
     const signature = readCallerSignature(request);
@@ -75,7 +72,7 @@ export class CallerAuth {
     const nonce = readCallerNonce(request);
     const expiry = readCallerExpiry(request, this.#parts.clock());
 
-    const hash = await callerClaimHash({ serviceId, jobIndex, body, nonce, expiry });
+    const hash = await callerClaimHash({ serviceId, jobIndex, body, requestHash, nonce, expiry });
     if ((await recoverSigner(hash, signature)) !== caller) {
       await requireContract(signature, () =>
         this.#parts.chain.approvesSignature(restriction, caller, hash, signature),

@@ -4,6 +4,8 @@ import type { JobKey } from "../../core/job-call.ts";
 /** The statement that a delegated caller signs. */
 export interface CallerClaim extends JobKey {
   readonly body: Uint8Array;
+  /** Hash of the whole request, at a job's own route: it stands in place of the body's. */
+  readonly requestHash?: string | undefined;
   /** 1 to 128 visible ASCII characters. */
   readonly nonce: string;
   /** Unix seconds, as the decimal that was sent. */
@@ -13,13 +15,14 @@ export interface CallerClaim extends JobKey {
 /**
  * Returns the text that a caller's wallet signs:
  * `x402-authorize:{service_id}:{job_index}:{body_hash}:{nonce}:{expiry_unix_secs}`, with the keccak-256 of the body in
- * hex without `0x`.
+ * hex without `0x`, or the request's hash.
  */
 export async function callerClaimText(claim: CallerClaim): Promise<string> {
   const { serviceId, jobIndex, body, nonce, expiry } = claim;
   // WebAssembly, because viem's keccak blocks the event loop for 75 ms on a body of 1 MiB.
   const { keccak } = await import("hash-wasm");
-  return `x402-authorize:${serviceId}:${jobIndex}:${await keccak(body, 256)}:${nonce}:${expiry}`;
+  const hash = claim.requestHash ?? (await keccak(body, 256));
+  return `x402-authorize:${serviceId}:${jobIndex}:${hash}:${nonce}:${expiry}`;
 }
 
 /** Returns the EIP-191 hash of {@link callerClaimText}, which the signature is over. */

@@ -13,10 +13,12 @@ export interface MessageError {
   readonly data: object;
 }
 
-/** Offers that a client can pay, and the body that they are for. */
+/** Offers that a client can pay, and the request that they are for. */
 export interface Asked {
   readonly offers: readonly Offer[];
   readonly body: Uint8Array | undefined;
+  /** Hash of the whole request, at a job's own route. */
+  readonly requestHash: string | undefined;
 }
 
 /** A payment protocol beside x402 whose payments and receipts travel in the `_meta` of JSON-RPC messages. */

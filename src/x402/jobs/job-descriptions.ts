@@ -3,7 +3,6 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { JobDescription, Offer } from "../wire/offer.ts";
-import { jobUrl } from "../wire/paths.ts";
 import { asSentence, jobTitle, PROMISES, type Seller } from "./seller.ts";
 
 /** Bound on the descriptions that are kept: a few KB each. */
@@ -80,11 +79,11 @@ export class JobDescriptions {
   }
 
   #describe(job: Job): JobDescription {
-    const { publicUrl, serviceName } = this.#parts.seller;
+    const { urls, serviceName } = this.#parts.seller;
     const declared = this.#parts.declares.map((declare) => declare(job));
     return {
       resource: {
-        url: jobUrl(publicUrl, job),
+        url: urls.of(job),
         description: shortened(job.description ?? jobTitle(job), MAX_DESCRIPTION),
         // Without a wait for the result, the answer is the 202's JSON.
         mimeType: job.output?.contentType ?? "application/json",

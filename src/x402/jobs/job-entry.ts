@@ -1,12 +1,13 @@
+import { routeText } from "../../core/route.ts";
 import { priceFields, settlementOption } from "../prices/price-route.ts";
 import { inputExample, inputSchema } from "./job-input.ts";
 import type { ListedJob } from "./listing.ts";
 import type { Seller } from "./seller.ts";
 
 /** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
-export function jobEntry(job: ListedJob, { publicUrl, features }: Seller) {
+export function jobEntry(job: ListedJob, { urls, features }: Seller) {
   const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
-  const { input, output, maxRunSecs, onFailure } = job;
+  const { input, output, maxRunSecs, onFailure, route } = job;
   return {
     service_id: serviceId,
     job_index: jobIndex,
@@ -26,9 +27,10 @@ export function jobEntry(job: ListedJob, { publicUrl, features }: Seller) {
     on_failure: onFailure,
     ...(job.price && priceFields(job.price)),
     settlement_options: job.offers.map((offer) => ({
-      ...settlementOption(offer, publicUrl),
+      ...settlementOption(offer, urls),
       decimals: offer.decimals,
     })),
+    route: route && routeText(route),
     x402_endpoint: job.url,
     ...Object.assign({}, ...features.map((feature) => feature.entryFields?.(job))),
   };

@@ -11,7 +11,7 @@ import type { JobPrice, PriceSource } from "../prices/price-source.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 import type { JobUseTerms } from "../prices/use-terms.ts";
 import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";
-import { jobUrl } from "../wire/paths.ts";
+import { JobUrls } from "./job-urls.ts";
 
 /** A job that is for sale. */
 export interface ListedJob extends Omit<Job, "policy" | "price"> {
@@ -67,12 +67,14 @@ export class Listing {
   readonly #jobs: readonly Job[];
   readonly #asked: readonly Job[];
   readonly #keys: ReadonlySet<string>;
+  readonly #urls: JobUrls;
   #listed: readonly ListedJob[] = [];
   #madeAtMs = Number.NEGATIVE_INFINITY;
   #making: Promise<readonly ListedJob[]> | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#urls = new JobUrls(parts.config);
     this.#jobs = jobsOf(parts.config).filter(
       (job) => parts.policies.policyOf(job).invocationMode !== "disabled",
     );
@@ -144,7 +146,7 @@ export class Listing {
   }
 
   #entry(job: Job, price: JobPrice | undefined): ListedJob {
-    const { policies, config } = this.#parts;
+    const { policies } = this.#parts;
     const { policy: _policy, price: _own, ...described } = job;
     const { invocationMode, restriction } = policies.policyOf(job);
     return defined({
@@ -153,7 +155,7 @@ export class Listing {
       authMode: restriction?.authMode,
       price: price && pick(price),
       offers: price ? this.#offers(job, price) : [],
-      url: jobUrl(config.publicUrl, job),
+      url: this.#urls.of(job),
     });
   }
 

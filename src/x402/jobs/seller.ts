@@ -4,6 +4,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import { priceText } from "../../core/price.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import type { Offer } from "../wire/offer.ts";
+import { JobUrls } from "./job-urls.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";
 
 /** Longest service name that x402 clients take. */
@@ -13,6 +14,7 @@ const MAX_NAME = 32;
 export interface Seller {
   /** Without a trailing slash. */
   readonly publicUrl: string;
+  readonly urls: JobUrls;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
   /** Abilities of the shop besides sales over x402. */
@@ -36,11 +38,11 @@ export interface Feature {
 }
 
 export function sellerOf(
-  config: Pick<X402Config, "publicUrl" | "serviceName">,
+  config: Pick<X402Config, "publicUrl" | "serviceName" | "jobs">,
   features: readonly Feature[] = [],
 ): Seller {
   const { publicUrl, serviceName = new URL(publicUrl).hostname.slice(0, MAX_NAME) } = config;
-  return { publicUrl, serviceName, features };
+  return { publicUrl, urls: new JobUrls(config), serviceName, features };
 }
 
 /** Returns what people call a job. */

@@ -28,6 +28,13 @@ export interface SignedFields {
   readonly fingerprint: string;
 }
 
+/** What a payment buys, where its protocol binds it to that. */
+export interface AskedPurchase extends JobKey {
+  readonly body: Uint8Array;
+  /** Hash of the whole request, at a job's own route. */
+  readonly requestHash: string | undefined;
+}
+
 /** A signed payment, in one shape for both protocol versions and all methods. */
 export interface SignedPayment extends SignedFields {
   readonly x402Version: 1 | 2;
@@ -42,7 +49,7 @@ export interface SignedPayment extends SignedFields {
   /** The whole payload, for the facilitator. */
   readonly payload: PaymentPayload | PaymentPayloadV1;
   /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */
-  readonly requireAskedFor?: (purchase: JobKey & { readonly body: Uint8Array }) => void;
+  readonly requireAskedFor?: (purchase: AskedPurchase) => void;
 }
 
 /** A token that a payment may have been signed for, and its recipient. */

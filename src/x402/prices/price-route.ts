@@ -3,8 +3,9 @@ import type { Clock } from "../../core/clock.ts";
 import { priceText } from "../../core/price.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
+import type { JobUrls } from "../jobs/job-urls.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
-import { type JobPath, jobUrl } from "../wire/paths.ts";
+import type { JobPath } from "../wire/paths.ts";
 import type { PriceBook } from "./price-book.ts";
 import type { TokenRates } from "./token-rates.ts";
 
@@ -12,7 +13,7 @@ interface Parts {
   readonly prices: PriceBook;
   readonly tokens: readonly AcceptedToken[];
   readonly rates: TokenRates;
-  readonly publicUrl: string;
+  readonly urls: JobUrls;
   readonly clock: Clock;
 }
 
@@ -30,7 +31,7 @@ export async function answerPrice(
       job_index: jobIndex,
       ...(offers[0] && priceFields(offers[0])),
       settlement_options: offers.map((offer) => ({
-        ...settlementOption(offer, parts.publicUrl, protocol),
+        ...settlementOption(offer, parts.urls, protocol),
         ...(offer.currency === undefined && liveRate(offer, parts)),
       })),
     },
@@ -46,7 +47,7 @@ export function priceFields({ priceWei, currency }: Pick<Offer, "priceWei" | "cu
 }
 
 /** Returns an offer as clients read it beside the price. */
-export function settlementOption(offer: Offer, publicUrl: string, protocol: JobPath["protocol"] = "x402") {
+export function settlementOption(offer: Offer, urls: JobUrls, protocol: JobPath["protocol"] = "x402") {
   const { job, token, amount } = offer;
   return {
     protocol,
@@ -59,7 +60,7 @@ export function settlementOption(offer: Offer, publicUrl: string, protocol: JobP
     // As in an x402 offer, EIP-3009 goes without saying.
     ...(token.transferMethod !== EIP3009.name && { transfer_method: token.transferMethod }),
     // The SDK's field, whatever the protocol.
-    x402_endpoint: jobUrl(publicUrl, job, protocol),
+    x402_endpoint: urls.of(job, protocol),
   };
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { X402GatewayOptions } from "../gateway-options.ts";
+import { JobUrls } from "../jobs/job-urls.ts";
 import { Listing } from "../jobs/listing.ts";
 import type { Methods } from "../methods/methods.ts";
 import { JobPolicies } from "./job-policies.ts";
@@ -54,7 +55,7 @@ export class Prices {
   /** Returns the prices at a configuration, whose rates must be watched. */
   at(config: X402Config): ShopPrices {
     const { prices, redeemsQuotes = false, facilitators, methods, clock } = this.#parts;
-    const { acceptedTokens, jobs = [], quoteTtlSecs, publicUrl } = config;
+    const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */
     const ofEngine = config.priceSource === "engine" ? prices : undefined;
     const useTerms = new JobUseTerms({ config, facilitators, methods });
@@ -86,7 +87,13 @@ export class Prices {
       rates: this.rates,
       clock,
     });
-    const atThisConfig = { policies, tokens: tokens.forWei, useTerms, quoteTtlSecs, publicUrl };
+    const atThisConfig = {
+      policies,
+      tokens: tokens.forWei,
+      useTerms,
+      quoteTtlSecs,
+      urls: new JobUrls(config),
+    };
     return { book, listing, quotePayment: (quote) => this.#quotes.paymentFor(quote, atThisConfig) };
   }
 }

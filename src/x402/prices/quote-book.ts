@@ -3,6 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
+import type { JobUrls } from "../jobs/job-urls.ts";
 import {
   atTime,
   formatOffer,
@@ -12,7 +13,6 @@ import {
   quoteTerms,
   schemeOf,
 } from "../wire/offer.ts";
-import { jobUrl } from "../wire/paths.ts";
 import type { JobPolicies } from "./job-policies.ts";
 import type { PriceChecks } from "./price-checks.ts";
 import type { JobQuote, QuotePayment, ReceivedQuote } from "./quotes.ts";
@@ -59,10 +59,10 @@ export class QuoteBook {
       readonly tokens: readonly AcceptedToken[];
       readonly useTerms: JobUseTerms;
       readonly quoteTtlSecs: number;
-      readonly publicUrl: string;
+      readonly urls: JobUrls;
     },
   ): Promise<QuotePayment | undefined> {
-    const { policies, tokens, useTerms, quoteTtlSecs, publicUrl } = at;
+    const { policies, tokens, useTerms, quoteTtlSecs, urls } = at;
     const { job, priceWei } = received;
     const { invocationMode, onFailure } = policies.policyOf(job);
     const promised = { onFailure, byUse: useTerms.of(job) };
@@ -80,7 +80,7 @@ export class QuoteBook {
     if (received.verified && !this.#parts.checks.lastsLongEnough(job, Number(received.quote.expiry)))
       return undefined;
     return {
-      endpoint: jobUrl(publicUrl, job),
+      endpoint: urls.of(job),
       options: offers.map((offer) => {
         const { token, amount } = offer;
         const { network, asset, symbol, payTo } = token;

@@ -1,17 +1,17 @@
-import { createHash } from "node:crypto";
 import { normalUrl } from "../../core/callbacks.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
+import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { SoldPolicy } from "../prices/job-policies.ts";
 import type { Price, PriceBook } from "../prices/price-book.ts";
 import type { PaymentOutcome, PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { Offer } from "../wire/offer.ts";
-import { requireNoQuery } from "../wire/paths.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { InputChecks } from "./input-checks.ts";
 import { type AcceptedPayment, type PaidRequest, type Purchase, withOffers } from "./purchase.ts";
+import { bindRequest, requestHashOf } from "./request-binding.ts";
 
 /** Reads payments in one protocol. It only translates: what follows is the same through every door. */
 export interface PaymentReader {
@@ -37,6 +37,8 @@ export interface UnpaidRequest {
   readonly job: SoldPolicy;
   /** Undefined in a request that buys nothing. */
   readonly body: Uint8Array | undefined;
+  /** Hash of the whole request, at a job's own route. */
+  readonly requestHash: string | undefined;
   readonly offers: readonly Offer[];
 }
 
@@ -48,6 +50,7 @@ export type ToldSettlement = Pick<
 
 /** The way from a request to its purchase, in the order of refusals that clients of every door rely on. */
 export class Checkout {
+  readonly #routes: JobRoutes;
   readonly #prices: PriceBook;
   readonly #inputs: InputChecks;
   readonly #callbacks: CallbackUrls | undefined;
@@ -56,6 +59,7 @@ export class Checkout {
   readonly #maxBodyBytes: number;
 
   constructor(parts: {
+    readonly routes: JobRoutes;
     readonly prices: PriceBook;
     readonly inputs: InputChecks;
     /** Undefined if buyers cannot give a URL. */
@@ -64,6 +68,7 @@ export class Checkout {
     readonly limits: ClientLimits;
     readonly maxBodyBytes: number;
   }) {
+    this.#routes = parts.routes;
     this.#prices = parts.prices;
     this.#inputs = parts.inputs;
     this.#callbacks = parts.callbacks;
@@ -82,21 +87,23 @@ export class Checkout {
     // store_unavailable
     const paid = await this.#findPaid(request, job, door);
     if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
-    // query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    // not_found, query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
     const price = await this.#findPrice(request, job);
     // body_too_large
     const body = await request.readBody(this.#maxBodyBytes);
     // invalid_input, invalid_callback_url, rate_limited
     await this.#checkInput(request, job, body);
+    const requestHash = this.requestHashOf(request, job, body);
     try {
       // invalid_payment, malformed_credential
       door.readPayment(request);
     } catch (error) {
-      throw await withOffers(error, { findPrice: async () => price, body });
+      throw await withOffers(error, { findPrice: async () => price, body, requestHash });
     }
     // rate_limited
     this.#limits.countUnpaid(request);
-    return { kind: "unpaid", unpaid: { job: price.policy, body, offers: await price.offers(body) } };
+    const offers = await price.offers(body);
+    return { kind: "unpaid", unpaid: { job: price.policy, body, requestHash, offers } };
   }
 
   /**
@@ -124,11 +131,18 @@ export class Checkout {
 
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
   async show(request: JobRequest, job: JobKey): Promise<UnpaidRequest> {
-    requireNoQuery(request);
+    this.#routes.requireSold(request, job);
     // A signed quote is for one body, so it has no place here.
     const price = await this.#prices.findCurrent(job);
     this.#limits.countUnpaid(request);
-    return { job: price.policy, body: undefined, offers: await price.offers(new Uint8Array()) };
+    const offers = await price.offers(new Uint8Array());
+    return { job: price.policy, body: undefined, requestHash: undefined, offers };
+  }
+
+  /** Returns the hash of a whole request at a job's own route; undefined for a job at its ids. */
+  requestHashOf(request: JobRequest, job: JobKey, body: Uint8Array): string | undefined {
+    const boundHeaders = this.#routes.boundHeadersOf(request, job);
+    return boundHeaders === undefined ? undefined : requestHashOf(bindRequest(request, body, boundHeaders));
   }
 
   /** Reads what a request pays for; undefined if its payment or body cannot be read. */
@@ -140,10 +154,12 @@ export class Checkout {
     const { fingerprint, paymentId, from: payer } = payment;
     const { url: callbackUrl } = readCallbackUrl(request, this.#callbacks);
     const { serviceId, jobIndex } = job;
+    const boundHeaders = this.#routes.boundHeadersOf(request, job);
+    const binding = bindRequest(request, body, boundHeaders);
     const identity = {
       serviceId,
       jobIndex,
-      bodyHash: createHash("sha256").update(body).digest("hex"),
+      ...binding,
       callbackUrl,
       fingerprint,
       paymentId,
@@ -152,7 +168,12 @@ export class Checkout {
     let price: Promise<Price> | undefined;
     const findPrice = () => (price ??= this.#findPrice(request, job));
     const checkInput = () => this.#checkInput(request, job, body);
-    return { request, payment, body, identity, findPrice, checkInput };
+    const identityLike = ({ boundHeaders: names }: PurchaseIdentity) =>
+      names === undefined || boundHeaders === undefined
+        ? identity
+        : { ...identity, ...bindRequest(request, body, names) };
+    const requestHash = requestHashOf(binding);
+    return { request, payment, body, requestHash, identity, identityLike, findPrice, checkInput };
   }
 
   /**
@@ -162,7 +183,7 @@ export class Checkout {
    */
   async #readBody(request: JobRequest, payment: SignedPayment): Promise<Uint8Array | undefined> {
     try {
-      requireNoQuery(request);
+      this.#routes.requireNoQuery(request);
       return await request.readBody(this.#maxBodyBytes);
     } catch (refusal) {
       if (!(refusal instanceof GatewayError)) throw refusal;
@@ -178,7 +199,7 @@ export class Checkout {
 
   /** @throws GatewayError */
   async #findPrice(request: JobRequest, job: JobKey): Promise<Price> {
-    requireNoQuery(request);
+    this.#routes.requireSold(request, job);
     return this.#prices.find(request, job);
   }
 
@@ -195,6 +216,8 @@ export function withBodyOnce(request: JobRequest): JobRequest {
   let body: Promise<Uint8Array> | undefined;
   return {
     id: request.id,
+    method: request.method,
+    path: request.path,
     query: request.query,
     headers: request.headers,
     remoteAddress: request.remoteAddress,

@@ -5,9 +5,9 @@ import { errorResponse, type HttpResponse, jsonResponse } from "../../http/respo
 import type { CallerAuth } from "../callers/caller-auth.ts";
 import { readCaller } from "../callers/headers.ts";
 import type { Door } from "../doors/door.ts";
+import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { Price, PriceBook } from "../prices/price-book.ts";
 import type { X402Stats } from "../stats.ts";
-import { requireNoQuery } from "../wire/paths.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import { type Checkout, withBodyOnce } from "./checkout.ts";
 import type { ClientLimits } from "./client-limits.ts";
@@ -16,6 +16,7 @@ import type { Verification } from "./verification.ts";
 
 interface Parts {
   readonly door: Door;
+  readonly routes: JobRoutes;
   readonly checkout: Checkout;
   readonly prices: PriceBook;
   readonly callerAuth: CallerAuth;
@@ -57,35 +58,45 @@ export class DryRunRoute {
 
   /** @throws GatewayError for every refusal of the caller */
   async #check(received: HttpRequest, job: JobKey) {
-    const { door, checkout, prices, callerAuth, limits, maxBodyBytes } = this.#parts;
-    const request = withBodyOnce(received);
-    requireNoQuery(request);
+    const { door, routes, checkout, prices, callerAuth, limits, maxBodyBytes } = this.#parts;
+    routes.requireNoQuery(received);
+    const request = atTarget(withBodyOnce(received));
     limits.countUnpaid(request);
     // As in a purchase, a payment that was seen before comes before everything that a reload may have changed.
     if ((await checkout.findBought(request, job, door)) !== undefined) return { replayed: true };
+    if (request.path === received.path && routes.routeOf(job) !== undefined)
+      throw invalidTarget("is missing, and this job is sold at a route");
+    routes.requireSold(request, job);
     const price = await prices.find(request, job);
     await this.#requireWellFormed(request, price);
     const { invocationMode: mode, restriction } = price.policy;
     if (restriction === undefined) return { mode };
     const body = await request.readBody(maxBodyBytes);
+    const requestHash = checkout.requestHashOf(request, job, body);
     const { payer, source } =
       restriction.authMode === "payer_is_caller"
-        ? await this.#findPayer(request, price, body)
+        ? await this.#findPayer(request, price, { body, requestHash })
         : // The caller comes from the signature; nobody has to pay.
           { payer: "0x" as const, source: "signature" };
-    const { caller } = await callerAuth.authorize(price.policy, restriction, { request, body, payer });
+    const { caller } = await callerAuth.authorize(price.policy, restriction, {
+      request,
+      body,
+      requestHash,
+      payer,
+    });
     return { mode, caller, caller_source: source };
   }
 
   /** @throws PaymentRefusal `malformed_credential` */
   async #requireWellFormed(request: JobRequest, price: Price): Promise<void> {
-    const { door, maxBodyBytes } = this.#parts;
+    const { door, checkout, maxBodyBytes } = this.#parts;
     try {
       door.readPayment(request);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.status !== 402) return;
       const body = await request.readBody(maxBodyBytes);
-      throw await withOffers(error, { findPrice: async () => price, body });
+      const requestHash = checkout.requestHashOf(request, price.policy, body);
+      throw await withOffers(error, { findPrice: async () => price, body, requestHash });
     }
   }
 
@@ -93,13 +104,31 @@ export class DryRunRoute {
   async #findPayer(
     request: JobRequest,
     price: Price,
-    body: Uint8Array,
+    asked: { readonly body: Uint8Array; readonly requestHash: string | undefined },
   ): Promise<{ payer: `0x${string}`; source: "payment" | "header" }> {
     const { door, verification } = this.#parts;
     const payment = door.readPayment(request);
     if (payment === undefined) return { payer: readCaller(request), source: "header" };
-    payment.requireAskedFor?.({ ...price.policy, body });
-    await verification.verify(payment, await price.match(payment, body), request);
+    payment.requireAskedFor?.({ ...price.policy, ...asked });
+    await verification.verify(payment, await price.match(payment, asked.body), request);
     return { payer: payment.from, source: "payment" };
   }
+}
+
+const TARGET = "x-http-target";
+
+/** Returns the request that a dry run is about: at a job's own route, `X-HTTP-TARGET` has its method, path and query. */
+function atTarget(request: JobRequest): JobRequest {
+  const [target, ...more] = request.headerValues(TARGET);
+  if (target === undefined) return request;
+  const [, method, path, query = ""] = /^([A-Z]+) (\/[^\s?]*)(?:\?(\S*))?$/.exec(target) ?? [];
+  if (method === undefined || path === undefined || more.length > 0) throw invalidTarget("cannot be read");
+  return { ...request, method, path, query };
+}
+
+function invalidTarget(problem: string): GatewayError {
+  return new GatewayError(
+    "bad_request",
+    `X-HTTP-TARGET ${problem}: expected the method and target of the paid request, such as "GET /weather/Paris?units=metric".`,
+  );
 }

@@ -25,7 +25,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** `/x402/jobs/{service}/{job}`: sells one run of a job. */
+/** Sells runs of jobs through one door, at their ids and at their routes. */
 export class JobRoute {
   readonly #parts: Parts;
 
@@ -33,7 +33,7 @@ export class JobRoute {
     this.#parts = parts;
   }
 
-  /** `POST` */
+  /** Sells a run, or asks to pay for it. */
   answer(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
     return this.#refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
@@ -43,19 +43,33 @@ export class JobRoute {
     });
   }
 
-  /** `GET`: returns the 402 of a request without a payment, for looking around. Never starts a job. */
-  show(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
+  /**
+   * Returns the 402 of a request without a payment, for looking around. Never starts a job.
+   * @param allow methods that buy the job
+   */
+  show(request: HttpRequest, job: JobKey, allow = "POST"): Promise<HttpResponse> {
     return this.#refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
       if (door.carriesPayment(request)) {
         throw new GatewayError(
           "method_not_allowed",
-          "A payment buys the job only with POST. Nothing was charged.",
-          { headers: { allow: "POST" } },
+          `A payment buys the job only with ${allow}. Nothing was charged.`,
+          { headers: { allow } },
         );
       }
       return this.#askToPay(request, await checkout.show(request, job));
     });
+  }
+
+  /**
+   * Answers a payment that was seen before where nothing is sold now, by the journal.
+   * @throws GatewayError the refusal, for any other request
+   */
+  async answerEarlier(request: HttpRequest, refusal: GatewayError): Promise<HttpResponse> {
+    const { checkout, door } = this.#parts;
+    const earlier = await checkout.findEarlier(request, door);
+    if (earlier === undefined) throw refusal;
+    return this.answer(request, { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex });
   }
 
   /**

@@ -5,6 +5,7 @@ import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
+import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
@@ -34,6 +35,7 @@ interface Parts {
   readonly inProgress: PaymentsInProgress;
   readonly identifiers: IdentifierRule;
   readonly producer: X402Producer;
+  readonly routes: JobRoutes;
   readonly stats: X402Stats;
   readonly echoes: ExtensionEchoes;
   readonly undecidedLimits: UndecidedLimits;
@@ -47,8 +49,12 @@ export interface PaidRequest {
   readonly request: JobRequest;
   readonly payment: SignedPayment;
   readonly body: Uint8Array;
+  /** Hash of the whole request, at a job's own route. */
+  readonly requestHash: string | undefined;
   /** Distinguishes this purchase from all others: the same payment may not buy another job, body or callback. */
   readonly identity: PurchaseIdentity;
+  /** Returns the identity over the headers that a known payment is bound to: the configuration may have changed since. */
+  readonly identityLike: (known: PurchaseIdentity) => PurchaseIdentity;
   /** Finds the price, once. @throws GatewayError */
   readonly findPrice: () => Promise<Price>;
   /** Checks the body by the current configuration. @throws GatewayError */
@@ -86,9 +92,9 @@ export class Purchase {
    * @returns undefined for a payment that was not seen before
    * @throws GatewayError `payment_replay`, `payment_identifier_conflict`, `settlement_failed`, `settlement_unknown`
    */
-  async findBought({ payment, identity }: PaidRequest): Promise<AcceptedPayment | undefined> {
+  async findBought({ payment, identityLike }: PaidRequest): Promise<AcceptedPayment | undefined> {
     const known = await this.#parts.earlier.findOwn(payment);
-    return known && requireAccepted(outcomeOfKnown(known, identity));
+    return known && requireAccepted(outcomeOfKnown(known, identityLike(known)));
   }
 
   /** Finds what a payment is being used for, or was. @throws GatewayError `store_unavailable` */
@@ -112,10 +118,10 @@ export class Purchase {
    * answer. Continues {@link Purchase.buy}.
    */
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
-    const { callerAuth, earlier, adopted, settlement, producer, verification } = this.#parts;
-    const { request, body, payment, identity } = paid;
+    const { callerAuth, earlier, adopted, settlement, producer, routes, verification } = this.#parts;
+    const { request, body, requestHash, payment, identity } = paid;
     const first = async (record: PaymentRecord) => {
-      const outcome = outcomeOfKnown(record, identity);
+      const outcome = outcomeOfKnown(record, paid.identityLike(record));
       const latest = outcome.kind === "undecided" ? await settlement.retry(record) : outcome;
       return { ...latest, replayed: true as const };
     };
@@ -123,7 +129,7 @@ export class Purchase {
     const known = await earlier.find(payment);
     // payment_replay, payment_identifier_conflict
     if (known !== undefined && (await earlier.isFromPayer(payment, known))) return first(known);
-    // query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    // not_found, query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
     const price = await paid.findPrice().catch(async (error: unknown) => {
       const mayBeAdopted = known === undefined && (await earlier.isSignedByPayer(payment));
       throw mayBeAdopted ? await adopted.explain(error, payment) : error;
@@ -142,7 +148,7 @@ export class Purchase {
     // payment_mismatch
     this.#parts.echoes.check(payment.payload, identity);
     // payment_mismatch
-    payment.requireAskedFor?.({ ...identity, body });
+    payment.requireAskedFor?.({ ...identity, body, requestHash });
     // payment_mismatch; quote_not_found, quote_mismatch, quote_conflict
     const matched = await price.match(payment, body).then(
       (offer) => ({ offer }),
@@ -160,11 +166,11 @@ export class Purchase {
     const caller =
       restriction &&
       (await callerAuth
-        .authorize(price.policy, restriction, { request, body, payer: payment.from })
+        .authorize(price.policy, restriction, { request, body, requestHash, payer: payment.from })
         .catch(findMade));
     if (caller !== undefined && "state" in caller) return first(caller);
     // headers_too_large
-    const requestMetadata = producer.readHeaders(request, identity);
+    const requestMetadata = [...producer.readHeaders(request, identity), ...routes.metadataOf(request)];
     // store_unavailable, queue_full
     this.#checkRoom();
     // rate_limited, authorization_used, payment_replay, payment_invalid, facilitator_unavailable, settler_unfunded
@@ -259,13 +265,13 @@ function requireAccepted(outcome: PaymentOutcome): AcceptedPayment {
  */
 export async function withOffers(
   error: unknown,
-  { findPrice, body }: Pick<PaidRequest, "findPrice" | "body">,
+  { findPrice, body, requestHash }: Pick<PaidRequest, "findPrice" | "body" | "requestHash">,
   settled?: PaymentRefusal["settled"],
 ): Promise<unknown> {
   if (!(error instanceof GatewayError) || error.status !== 402) return error;
   const offers = findPrice().then((price) => price.offers(body));
   const shown = error.code === "settlement_failed" ? offers.catch(() => []) : offers;
-  return new PaymentRefusal(error, await shown, { body, settled });
+  return new PaymentRefusal(error, await shown, { body, requestHash, settled });
 }
 
 function toIntent(

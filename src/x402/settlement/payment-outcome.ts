@@ -30,7 +30,7 @@ export type PaymentOutcome = (
 export interface PurchaseIdentity
   extends Pick<
     PaymentIntent,
-    "fingerprint" | "paymentId" | "serviceId" | "jobIndex" | "bodyHash" | "callbackUrl"
+    "fingerprint" | "paymentId" | "serviceId" | "jobIndex" | "bodyHash" | "boundHeaders" | "callbackUrl"
   > {
   readonly key: Pick<PaymentKey, "payer">;
 }
@@ -53,9 +53,14 @@ export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): 
   return { kind: "undecided" };
 }
 
-/** Checks whether two purchases are of the same job, with the same body and callback. */
+/** Checks whether two purchases are of the same job, with the same body or request, and callback. */
 export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boolean {
-  return equalJobs(one, other) && one.bodyHash === other.bodyHash && one.callbackUrl === other.callbackUrl;
+  return (
+    equalJobs(one, other) &&
+    one.bodyHash === other.bodyHash &&
+    one.boundHeaders === other.boundHeaders &&
+    one.callbackUrl === other.callbackUrl
+  );
 }
 
 /**
@@ -72,12 +77,12 @@ function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): 
   if (isSamePayment || !hasSameIdentifier) {
     throw new GatewayError(
       "payment_replay",
-      "This payment was used for another job, body or Callback-URL: sign a new one.",
+      "This payment was used for another job, request, body or Callback-URL: sign a new one.",
     );
   }
   throw new GatewayError(
     "payment_identifier_conflict",
-    "The payer used this payment identifier for another job, body or Callback-URL: take a new one. This request charged nothing.",
+    "The payer used this payment identifier for another job, request, body or Callback-URL: take a new one. This request charged nothing.",
   );
 }
 

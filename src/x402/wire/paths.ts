@@ -1,7 +1,5 @@
 import { MAX_U64 } from "../../core/amounts.ts";
-import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { JobRequest } from "../../http/request.ts";
 
 const JOB_PATH = /^\/([a-z0-9-]+)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
 const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
@@ -32,15 +30,6 @@ export function parseJobPath(path: string): JobPath | undefined {
   };
 }
 
-/** @throws GatewayError `query_not_allowed`, because a query string would be paid for without reaching the runner */
-export function requireNoQuery({ query }: JobRequest): void {
-  if (query === "") return;
-  throw new GatewayError(
-    "query_not_allowed",
-    "A query string does not reach the job: put what it says into the body. Nothing was charged.",
-  );
-}
-
 export interface CallPath {
   readonly callId: number;
   readonly tail: "" | "/result" | "/events";
@@ -52,15 +41,6 @@ export function parseCallPath(path: string): CallPath | undefined {
   if (match === null) return undefined;
   const callId = Number(match[1]);
   return Number.isSafeInteger(callId) ? { callId, tail: (match[2] ?? "") as CallPath["tail"] } : undefined;
-}
-
-/** Absolute URL of a job. The host is the configured one, never one that a request names. */
-export function jobUrl(
-  publicUrl: string,
-  { serviceId, jobIndex }: JobKey,
-  protocol: JobPath["protocol"] = "x402",
-): string {
-  return `${publicUrl}/${protocol}/jobs/${serviceId}/${jobIndex}`;
 }
 
 /** Path of a paid call as its client sees it: a proxy may serve jobgate below a path, which the public URL then has. */

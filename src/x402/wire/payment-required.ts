@@ -10,6 +10,8 @@ export class PaymentRefusal extends GatewayError {
   readonly offers: readonly Offer[];
   /** Body of the refused request. */
   readonly body: Uint8Array | undefined;
+  /** Hash of the whole refused request, at a job's own route. */
+  readonly requestHash: string | undefined;
   /** The settlement that failed, if one was asked for. */
   readonly settled:
     | Pick<PaymentOutcome & { kind: "failed" }, "settlement" | "extensionResponses">
@@ -18,12 +20,13 @@ export class PaymentRefusal extends GatewayError {
   constructor(
     refusal: GatewayError,
     offers: readonly Offer[],
-    { body, settled }: Partial<Pick<PaymentRefusal, "body" | "settled">> = {},
+    { body, requestHash, settled }: Partial<Pick<PaymentRefusal, "body" | "requestHash" | "settled">> = {},
   ) {
     const { code, message, cause, details, headers } = refusal;
     super(code, message, { cause, details, headers });
     this.offers = offers;
     this.body = body;
+    this.requestHash = requestHash;
     this.settled = settled;
   }
 }

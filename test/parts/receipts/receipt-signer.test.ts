@@ -49,7 +49,7 @@ const CALL: CallState = {
 function signerAt(publicUrl = "https://shop.example") {
   const time = { secs: START_SECS };
   const config = { signer: { privateKey: accounts.stranger.privateKey } };
-  return { time, signer: new ReceiptSigner({ config, publicUrl, clock: () => time.secs * 1000 }) };
+  return { time, signer: new ReceiptSigner({ config, x402: { publicUrl }, clock: () => time.secs * 1000 }) };
 }
 
 const endsOf = ({ info }: SignedOffers) => info.offers.map(({ payload }) => payload.validUntil);

@@ -45,7 +45,12 @@ export async function openCallerDesk(options: {
   const judge = async (request: HttpRequest): Promise<Verdict> => {
     try {
       const body = await request.readBody(4_000_000);
-      const { caller } = await auth.authorize(job, restriction, { request, body, payer: "0x" });
+      const { caller } = await auth.authorize(job, restriction, {
+        request,
+        body,
+        requestHash: undefined,
+        payer: "0x",
+      });
       return { caller };
     } catch (error) {
       if (!(error instanceof GatewayError)) return { code: String(error) };

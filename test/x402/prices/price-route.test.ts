@@ -1,4 +1,5 @@
 import { describe, expect, it, test } from "vitest";
+import { JobUrls } from "../../../src/x402/jobs/job-urls.ts";
 import { optionText } from "../../../src/x402/jobs/seller.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import { settlementOption } from "../../../src/x402/prices/price-route.ts";
@@ -75,6 +76,9 @@ test("An offer by use is shown as scheme upto, with its ceiling", () => {
     },
     ...{ amount: "640000", rate: "640000", byUse: { facilitator: USDC.payTo, runSecs: 60 } },
   };
-  expect(settlementOption(offer, PUBLIC_URL)).toMatchObject({ scheme: "upto", amount: "640000" });
+  expect(settlementOption(offer, new JobUrls({ publicUrl: PUBLIC_URL }))).toMatchObject({
+    scheme: "upto",
+    amount: "640000",
+  });
   expect(optionText(offer)).toBe("up to 0.64 USDC on eip155:84532 by Other");
 });

@@ -7,6 +7,7 @@ import type { JobKey } from "../../../src/core/job-call.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import { X402Door } from "../../../src/x402/doors/x402-door.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
+import { JobRoutes } from "../../../src/x402/jobs/job-routes.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
@@ -89,6 +90,7 @@ class Parts {
     return new JobRoute({
       door: new X402Door({ descriptions: describedAt(publicUrl), methods: METHODS, pages: unused }),
       checkout: new Checkout({
+        routes: new JobRoutes({}, ["x402"]),
         prices,
         callbacks: undefined,
         inputs,

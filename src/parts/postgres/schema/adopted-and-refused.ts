@@ -18,7 +18,7 @@ CREATE TABLE jobgate.refused_payments (
   at         bigint NOT NULL,
   request_id text NOT NULL,
   service_id text NOT NULL,
-  job_index  integer NOT NULL,
+  job_index  bigint NOT NULL,
   payer      text,
   code       text NOT NULL,
   -- JSON of message, reason, network and amount.

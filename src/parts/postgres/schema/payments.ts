@@ -12,7 +12,9 @@ CREATE TABLE jobgate.payments (
   service_id              text NOT NULL,
   job_index               bigint NOT NULL,
   fingerprint             text NOT NULL UNIQUE,
+  -- SHA-256 of the body, or of the whole request with the headers that are named.
   body_hash               text NOT NULL,
+  bound_headers           text,
   x402_version            int NOT NULL,
   payload                 text NOT NULL,
   requirements            text NOT NULL,

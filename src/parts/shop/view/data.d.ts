@@ -14,6 +14,8 @@ export interface Job {
   /** Price in dollars; absent for a price in the chain's own unit. */
   readonly price?: string;
   readonly settlement_options: readonly Option[];
+  /** Methods and path of a job that is sold at a route of its own. */
+  readonly route?: string;
   readonly x402_endpoint: string;
 }
 

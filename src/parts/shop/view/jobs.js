@@ -46,11 +46,13 @@ function isSameTerms(one, other) {
 
 /** @param {Job} job */
 function card(job) {
-  const { description, tags = [] } = job;
+  const { description, tags = [], route } = job;
   return h(
     "li",
     { class: "panel card" },
-    h("h2", {}, h("a", { href: pathOf(job) }, titleOf(job))),
+    h("h2", {}, route === undefined ? h("a", { href: pathOf(job) }, titleOf(job)) : titleOf(job)),
+    // Such a job has no page: a request at a route is more than the body that a person types.
+    route !== undefined && h("p", { class: "card-text" }, h("code", {}, route)),
     description !== undefined && h("p", { class: "card-text" }, description),
     tags.length > 0 &&
       h("ul", { class: "tags", "aria-label": "Tags" }, ...tags.map((tag) => h("li", { class: "pill" }, tag))),

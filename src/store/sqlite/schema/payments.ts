@@ -12,7 +12,9 @@ CREATE TABLE payments (
   service_id              TEXT NOT NULL,
   job_index               INTEGER NOT NULL,
   fingerprint             TEXT NOT NULL UNIQUE,
+  -- SHA-256 of the body, or of the whole request with the headers that are named.
   body_hash               TEXT NOT NULL,
+  bound_headers           TEXT,
   x402_version            INTEGER NOT NULL,
   payload                 TEXT NOT NULL,
   requirements            TEXT NOT NULL,

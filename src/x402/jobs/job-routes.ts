@@ -1,0 +1,106 @@
+import type { Job, X402Config } from "../../config/config.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { equalJobs, type JobCall, type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { type Route, routeText } from "../../core/route.ts";
+import { requireForwardable } from "../../http/forwarded-headers.ts";
+import type { JobRequest } from "../../http/request.ts";
+import { forwardedHeadersOf } from "../producer.ts";
+import { parseJobPath } from "../wire/paths.ts";
+import { canonicalPath, type Found, RouteTree } from "./route-tree.ts";
+
+type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;
+
+/**
+ * The jobs that are sold at routes of their own, at one configuration. A request is for a job by the ids in its path, or
+ * else, wherever it is, by its method and path.
+ */
+export class JobRoutes {
+  readonly #protocols: ReadonlySet<string>;
+  readonly #tree = new RouteTree<Job>();
+  readonly #routes = new Map<string, Route>();
+  readonly #headersOf: ReturnType<typeof forwardedHeadersOf>;
+
+  /** @param protocols first segments of the paths with ids */
+  constructor(config: Pick<X402Config, "jobs" | "forwardHeaders">, protocols: Iterable<string>) {
+    this.#protocols = new Set(protocols);
+    this.#headersOf = forwardedHeadersOf(config);
+    for (const job of config.jobs ?? []) {
+      if (job.route === undefined) continue;
+      this.#tree.add(job.route, job);
+      this.#routes.set(jobKeyText(job.serviceId, job.jobIndex), job.route);
+    }
+  }
+
+  /**
+   * Finds the jobs that are sold at a raw path, by method; the first one is also under HEAD.
+   * @returns undefined if there is none
+   */
+  find(path: string): ReadonlyMap<string, Found<Job>> | undefined {
+    const found = this.#tree.find(path);
+    const [first] = found;
+    if (first === undefined) return undefined;
+    const byMethod = new Map([["HEAD", first]]);
+    for (const one of found)
+      for (const method of one.route.methods) if (!byMethod.has(method)) byMethod.set(method, one);
+    return byMethod;
+  }
+
+  /** Returns the route of a job; undefined for a job that is sold at its ids. */
+  routeOf({ serviceId, jobIndex }: JobKey): Route | undefined {
+    return this.#routes.get(jobKeyText(serviceId, jobIndex));
+  }
+
+  /**
+   * Checks that a job is sold where a request asks for it.
+   * @throws GatewayError `not_found`; `job_not_found` for the ids of a job with a route; `query_not_allowed`
+   */
+  requireSold(request: JobRequest, job: JobKey): void {
+    if (!this.#hasIds(request)) {
+      const found = this.find(request.path)?.get(request.method);
+      if (found !== undefined && equalJobs(found.entry, job)) return;
+      throw new GatewayError("not_found", "No job is sold at this method and path. Nothing was charged.");
+    }
+    const route = this.routeOf(job);
+    if (route !== undefined)
+      throw new GatewayError(
+        "job_not_found",
+        `This job is sold at ${routeText(route)}. Nothing was charged.`,
+      );
+    this.requireNoQuery(request);
+  }
+
+  /** @throws GatewayError `query_not_allowed`, because a query string would be paid for without reaching the runner */
+  requireNoQuery(request: JobRequest): void {
+    if (request.query === "" || !this.#hasIds(request)) return;
+    throw new GatewayError(
+      "query_not_allowed",
+      "A query string does not reach the job: put what it says into the body. Nothing was charged.",
+    );
+  }
+
+  /** Returns the names of the headers that a payment for the request is bound to; undefined for a job at its ids. */
+  boundHeadersOf(request: JobRequest, job: JobKey): string | undefined {
+    return this.#hasIds(request) ? undefined : this.#headersOf(job).names.join(",");
+  }
+
+  /** Returns the request's method, path, query and parameters for the runner. @throws GatewayError `headers_too_large` */
+  metadataOf(request: JobRequest): RequestMetadata {
+    const { method, path, query } = request;
+    const found = this.#hasIds(request) ? undefined : this.find(path)?.get(method);
+    if (found === undefined) return [];
+    const canonical = canonicalPath(path);
+    requireForwardable("The path", canonical);
+    requireForwardable("The query string", query);
+    return [
+      ["X-HTTP-METHOD", method],
+      ["X-HTTP-PATH", canonical],
+      ["X-HTTP-QUERY", query],
+      ...found.params.map(([name, value]) => [`X-HTTP-PARAM-${name.toUpperCase()}`, value] as const),
+    ];
+  }
+
+  #hasIds({ path }: JobRequest): boolean {
+    const ids = parseJobPath(path);
+    return ids !== undefined && this.#protocols.has(ids.protocol);
+  }
+}
