@@ -76,7 +76,8 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "ack": {
       const [{ callId }, result] = input;
       if (outcome.outcome !== "done") return [];
-      const acked: Happened = { callId, what: { kind: "acked", resultBytes: result?.body.byteLength ?? 0 } };
+      const { body, status } = result ?? {};
+      const acked: Happened = { callId, what: { kind: "acked", resultBytes: body?.byteLength ?? 0, status } };
       return [acked, ...charged(callId, outcome.charge)];
     }
     case "retry":

@@ -23,7 +23,7 @@ function textOf(what: Event["what"]): [kind: string, details: string] {
     case "progressed":
       return ["progressed", `${what.value.percent}% ${what.value.text}`];
     case "acked":
-      return ["acked", what.value.resultBytes === 0n ? "" : `result of ${what.value.resultBytes} bytes`];
+      return ["acked", ackText(what.value)];
     case "retried":
       return ["retried", what.value.reason];
     case "deadLettered":
@@ -45,4 +45,12 @@ function textOf(what: Event["what"]): [kind: string, details: string] {
     case undefined:
       return ["-", ""];
   }
+}
+
+function ackText({ resultBytes, status }: { readonly resultBytes: bigint; readonly status: number }): string {
+  const details = [
+    status === 0 ? "" : `status ${status}`,
+    resultBytes === 0n ? "" : `result of ${resultBytes} bytes`,
+  ];
+  return details.filter((text) => text !== "").join(", ");
 }

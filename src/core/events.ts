@@ -30,7 +30,12 @@ export type WhatHappened =
       readonly percent: number;
       readonly text: string;
     }
-  | { readonly kind: "acked"; readonly resultBytes: number }
+  | {
+      readonly kind: "acked";
+      readonly resultBytes: number;
+      /** HTTP status of the result; undefined if the runner named none. */
+      readonly status: number | undefined;
+    }
   | { readonly kind: "retried"; readonly reason: string }
   | { readonly kind: "deadLettered"; readonly reason: string }
   | { readonly kind: "dropped" }

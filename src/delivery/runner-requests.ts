@@ -2,10 +2,19 @@ import type { Duration } from "@bufbuild/protobuf/wkt";
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import { isMediaType, MAX_CONTENT_TYPE_LENGTH, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import {
+  headersProblem,
+  keptHeaders,
+  MAX_HEADERS,
+  MAX_HEADERS_LENGTH,
+  type ResultHeader,
+  statusProblem,
+} from "../core/result-answer.ts";
+import {
   AckMode,
   type AckRequest_Ack,
   type Charge as ChargeMessage,
   type ExtendRequest_Lease,
+  type Header,
   type JobResult as JobResultMessage,
   type NackRequest_Nack,
   type SubscribeRequest as SubscribeRequestMessage,
@@ -23,6 +32,9 @@ export const RUNNER_LIMITS = {
   leasesPerRequest: 10_000,
   resultBytes: MAX_RESULT_BYTES,
   contentTypeLength: MAX_CONTENT_TYPE_LENGTH,
+  headers: MAX_HEADERS,
+  /** Characters in the names and values of all headers. */
+  headersLength: MAX_HEADERS_LENGTH,
   /** A longer reason is cut. */
   reasonLength: 4_096,
   progressPercent: 100,
@@ -85,17 +97,44 @@ export function readLease({
 export interface LeaseAck extends Pick<AckRequest_Ack, "callId" | "leaseToken"> {
   readonly result?: Pick<JobResultMessage, "body" | "contentType"> | undefined;
   readonly charge?: ChargeMessage | undefined;
+  readonly status?: number | undefined;
+  readonly headers?: readonly Pick<Header, "name" | "value">[] | undefined;
 }
 
 /** Reads an ack. Whether the JobCall may be charged so is checked against its ceiling. */
-export function readAck({ result, charge }: LeaseAck): {
+export function readAck({ result, charge, status, headers }: LeaseAck): {
   readonly result: JobResult | undefined;
   readonly charge: Charge | undefined;
 } {
-  return {
-    result: result && { body: resultBody(result), contentType: contentType(result) },
-    charge: readCharge(charge),
-  };
+  return { result: readResult(result, readStatus(status), readHeaders(headers)), charge: readCharge(charge) };
+}
+
+function readResult(
+  result: LeaseAck["result"],
+  status: number | undefined,
+  headers: readonly ResultHeader[] | undefined,
+): JobResult | undefined {
+  if (result === undefined && status === undefined && headers === undefined) return undefined;
+  const { body, contentType } = result ?? NO_RESULT;
+  return { body: resultBody(body), contentType: mediaType(contentType), status, headers };
+}
+
+const NO_RESULT = { body: new Uint8Array(), contentType: "" };
+
+function readStatus(status: number | undefined): number | undefined {
+  if (status === undefined) return undefined;
+  const problem = statusProblem(status);
+  if (problem !== undefined) throw new InvalidRequestError(`${problem}.`);
+  return status;
+}
+
+function readHeaders(headers: LeaseAck["headers"]): readonly ResultHeader[] | undefined {
+  if (headers === undefined || headers.length === 0) return undefined;
+  const pairs = headers.map(({ name, value }): ResultHeader => [name, value]);
+  const problem = headersProblem(pairs);
+  if (problem !== undefined) throw new InvalidRequestError(`${problem}.`);
+  const kept = keptHeaders(pairs);
+  return kept.length === 0 ? undefined : kept;
 }
 
 function readCharge(charge: ChargeMessage | undefined): Charge | undefined {
@@ -143,12 +182,12 @@ function readProgress(progress: ExtendRequest_Lease["progress"]): Progress | und
   return { percent, text: firstCharacters(text, RUNNER_LIMITS.progressTextLength) };
 }
 
-function resultBody({ body }: Pick<JobResultMessage, "body">): Uint8Array {
+function resultBody(body: Uint8Array): Uint8Array {
   atMost(body.length, RUNNER_LIMITS.resultBytes, "bytes in a result");
   return body;
 }
 
-function contentType({ contentType: type }: Pick<JobResultMessage, "contentType">): string {
+function mediaType(type: string): string {
   if (type === "") return "application/octet-stream";
   atMost(type.length, RUNNER_LIMITS.contentTypeLength, "characters in content_type");
   if (!isMediaType(type)) {

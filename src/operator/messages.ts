@@ -60,5 +60,6 @@ export const CALL_STATES = {
   leased: CallState.LEASED,
   done: CallState.DONE,
   dead: CallState.DEAD,
+  failed: CallState.FAILED,
   dropped: CallState.DROPPED,
 } as const satisfies Record<ListedState, CallState>;

@@ -1,5 +1,6 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { isMediaType, MAX_RESULT_BYTES } from "../core/job-call.ts";
+import { headersProblem, type ResultHeader, statusProblem } from "../core/result-answer.ts";
 
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000;
 
@@ -32,6 +33,10 @@ export interface Result {
   readonly body: string | Uint8Array;
   /** Default: `text/plain; charset=utf-8` for text, `application/octet-stream` for bytes. */
   readonly contentType?: string;
+  /** HTTP status that the paying client gets, 200 to 599. From 400 on the job has failed, and is not tried again. Default: 200. */
+  readonly status?: number;
+  /** HTTP headers that the paying client gets. */
+  readonly headers?: Readonly<Record<string, string>> | readonly ResultHeader[];
 }
 
 /** Does one job. An error retries it, and {@link Fail} makes a dead letter. */
@@ -86,7 +91,20 @@ export function ackFields(returned: Returned) {
   if (body.length > MAX_RESULT_BYTES)
     throw new Fail(`The result has ${body.length} bytes: at most ${MAX_RESULT_BYTES} are allowed.`);
   if (!isMediaType(contentType)) throw new Fail(`The content type is not a media type: ${contentType}`);
-  return { result: { body, contentType } };
+  const { status } = result;
+  const given = result.headers ?? [];
+  const headers: readonly ResultHeader[] = isList(given) ? given : Object.entries(given);
+  const problem = (status === undefined ? undefined : statusProblem(status)) ?? headersProblem(headers);
+  if (problem !== undefined) throw new Fail(`The result cannot be sent: ${problem}.`);
+  return {
+    result: { body, contentType },
+    ...(status === undefined ? {} : { status }),
+    ...(headers.length === 0 ? {} : { headers: headers.map(([name, value]) => ({ name, value })) }),
+  };
+}
+
+function isList(headers: NonNullable<Result["headers"]>): headers is readonly ResultHeader[] {
+  return Array.isArray(headers);
 }
 
 /** Returns the nack of a handler that threw. */

@@ -48,6 +48,8 @@ export interface PaidCallRow {
   reason: string | null;
   enqueued_at: number;
   finished_at: number | null;
+  /** HTTP status of its result; null if the runner named none. */
+  status: number | null;
   amount: string;
   symbol: string;
   payment_state: PaymentState;
@@ -82,6 +84,7 @@ export function toCallState(callId: number, row: PaidCallRow, now: number): Call
     attempt: row.attempt,
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
     ...(state === "failed" && reason !== null ? { reason } : {}),
+    status: row.status ?? undefined,
     ...Object.assign({}, ...(state === "failed" ? SHOWN.map((shown) => shown.state(row)) : [])),
     ...chargeOf(row),
     enqueuedAt: row.enqueued_at,

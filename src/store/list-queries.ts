@@ -45,11 +45,16 @@ interface Source {
 }
 
 const OPEN_COLUMNS = `call.call_id, call.origin, call.job_id, call.service_id, call.state, call.visible_at,
-  call.attempts, call.subscriber, call.claimed_at, call.dead_reason AS reason, call.enqueued_at, call.dead_at AS finished_at`;
+  call.attempts, call.subscriber, call.claimed_at, call.dead_reason AS reason, call.enqueued_at, call.dead_at AS finished_at,
+  NULL AS status`;
 const FINISHED_COLUMNS = `call.call_id, call.origin, call.job_id, call.service_id, call.state, NULL AS visible_at,
-  call.attempts, call.subscriber, call.claimed_at, call.reason, call.enqueued_at, call.finished_at`;
+  call.attempts, call.subscriber, call.claimed_at, call.reason, call.enqueued_at, call.finished_at, call.status`;
 const PAID_COLUMNS = "payment.network, payment.asset, payment.payer, payment.amount, payment.symbol";
 const OPEN_HEAD = "substr(body.encoded, 1, body.head_bytes)";
+const END_CONDITIONS = {
+  failed: "call.state = 'failed' AND call.status IS NOT NULL",
+  dropped: "call.state = 'failed' AND call.status IS NULL",
+};
 const WAITING = "call.state IN ('leased', 'delayed')";
 
 /** Builds the queries for pages of one dialect. */
@@ -68,7 +73,8 @@ export class ListQueries {
     const { state, text, limit } = filter;
     const { schema } = this.dialect;
     const parts: PartQueries[] = [];
-    if (state !== "done" && state !== "dropped") {
+    const isEnd = state === "done" || state === "failed" || state === "dropped";
+    if (!isEnd) {
       const body =
         text === undefined ? "" : `JOIN ${schema}job_bodies AS body ON body.call_id = call.call_id`;
       const scanned = text === undefined ? MAX_SCANNED : MAX_READ;
@@ -82,7 +88,7 @@ export class ListQueries {
         );
       }
     }
-    if (state === undefined || state === "done" || state === "dropped") {
+    if (state === undefined || isEnd) {
       const source = this.#finishedSource(filter);
       const joins = this.#joined(source, "finished_calls");
       const left = leftOf(source, filter);
@@ -203,6 +209,7 @@ export class ListQueries {
         return [ofGroup];
       }
       case "done":
+      case "failed":
       case "dropped":
       case undefined:
         return [{ ...calls, selects: [] }];
@@ -212,9 +219,9 @@ export class ListQueries {
   #finishedSource({ state, origin, payer, jobId }: CallFilter): Source {
     const calls = { table: "finished_calls AS call", alias: "call" } as const;
     if (payer !== undefined) return paidBy(payer);
-    if (state === "dropped") {
-      const where = "call.state = 'failed'";
-      return { ...calls, index: "finished_calls_failed", where, selects: ["state"] };
+    if (state === "failed" || state === "dropped") {
+      const where = END_CONDITIONS[state];
+      return { ...calls, index: `finished_calls_${state}`, where, selects: ["state"] };
     }
     if (jobId !== undefined) {
       const keys = [["call.job_id", String(jobId)]] as const;
@@ -246,7 +253,8 @@ export class ListQueries {
       leased: () => `call.state = 'leased' AND call.visible_at > ${now()}`,
       dead: () => "call.state = 'dead'",
       done: () => "call.state = 'succeeded'",
-      dropped: () => "call.state = 'failed'",
+      failed: () => END_CONDITIONS.failed,
+      dropped: () => END_CONDITIONS.dropped,
     };
     return [
       ...(state === undefined ? [] : [states[state]()]),

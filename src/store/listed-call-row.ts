@@ -17,6 +17,8 @@ export interface ListedCallRow {
   reason: string | null;
   enqueued_at: number;
   finished_at: number | null;
+  /** HTTP status of the result; null if the runner named none. */
+  status: number | null;
   network: string | null;
   asset: string | null;
   payer: string | null;
@@ -52,6 +54,7 @@ export function toListedCall(row: ListedCallRow): ListedCall {
     reason: reason ?? undefined,
     dueAt: visible_at === null || visible_at <= row.now ? undefined : visible_at,
     finishedAt: finished_at ?? undefined,
+    status: row.status ?? undefined,
     payment: isPaid ? { network, asset, payer, amount, symbol } : undefined,
   };
 }
@@ -71,5 +74,6 @@ export function toCallDetails(row: CallDetailsRow): CallDetails {
 function listedState(row: ListedCallRow): ListedState {
   const state = stateAt(row, row.now);
   if (state === "succeeded") return "done";
-  return state === "failed" ? "dropped" : state;
+  if (state === "failed") return row.status === null ? "dropped" : "failed";
+  return state;
 }

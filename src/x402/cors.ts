@@ -18,6 +18,9 @@ const ALLOWED = [
     `${name}-NONCE`,
     `${name}-EXPIRY`,
   ]),
+  "If-None-Match",
+  "If-Range",
+  "Range",
   // Trace context (W3C).
   "traceparent",
   "tracestate",
@@ -38,6 +41,8 @@ const EXPOSED = [
   "X-CALL-ID",
   "X-RECEIPT",
   "X-ACCESS-TOKEN",
+  "ETag",
+  "Content-Range",
   "EXTENSION-RESPONSES",
 ];
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { EventHub, type GatewayEvent } from "../../src/core/events.ts";
 
-const acked: GatewayEvent = { at: 0, callId: 1, what: { kind: "acked", resultBytes: 0 } };
+const acked: GatewayEvent = { at: 0, callId: 1, what: { kind: "acked", resultBytes: 0, status: undefined } };
 const dropped: GatewayEvent = { at: 0, callId: 2, what: { kind: "dropped" } };
 
 it("A listener receives the kinds it subscribed to, or all; other kinds are not watched", () => {

@@ -5,12 +5,12 @@ import { onTestFinished } from "vitest";
 import type { RunnerConfig } from "../../src/config/config.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import {
+  type AckRequest_AckSchema,
   type AckResponse,
   type ExtendRequest_ProgressSchema,
   type ExtendResponse,
   type GatewayMessage,
   type JobCall,
-  type JobResultSchema,
   type NackRequest_NackSchema,
   type NackResponse,
   type RunnerMessage,
@@ -113,7 +113,7 @@ export type OpenStream = ClientReadableStream<JobCall>;
 export interface Runner {
   /** Resolves when the response headers arrive. */
   subscribe(request?: MessageInitShape<typeof SubscribeRequestSchema>): Promise<RunnerStream>;
-  ack(...acks: (LeaseLike & { result?: ResultInit })[]): Promise<AckResponse["statuses"]>;
+  ack(...acks: (LeaseLike & AckedInit)[]): Promise<AckResponse["statuses"]>;
   nack(...nacks: (LeaseLike & { outcome?: OutcomeInit })[]): Promise<NackResponse["statuses"]>;
   extend(
     leases: (LeaseLike & { progress?: ProgressInit })[],
@@ -134,7 +134,7 @@ interface LeaseLike {
   readonly leaseToken: string;
 }
 type ProgressInit = MessageInitShape<typeof ExtendRequest_ProgressSchema>;
-type ResultInit = MessageInitShape<typeof JobResultSchema>;
+type AckedInit = Pick<MessageInitShape<typeof AckRequest_AckSchema>, "result" | "status" | "headers">;
 type OutcomeInit = NonNullable<MessageInitShape<typeof NackRequest_NackSchema>["outcome"]>;
 
 export type RunnerMessageInit = MessageInitShape<typeof RunnerMessageSchema>;
@@ -180,7 +180,12 @@ export function connectRunner(address: string, options: Omit<RunnerConnection, "
       return stream;
     },
     async ack(...acks) {
-      const init = acks.map(({ result, ...lease }) => ({ ...named(lease), ...(result && { result }) }));
+      const init = acks.map(({ result, status, headers, ...lease }) => ({
+        ...named(lease),
+        ...(result && { result }),
+        ...(status !== undefined && { status }),
+        ...(headers && { headers }),
+      }));
       return (await client.ack({ acks: init })).statuses;
     },
     async nack(...nacks) {

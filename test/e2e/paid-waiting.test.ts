@@ -119,7 +119,7 @@ describe("A client that prefers to wait", () => {
       location: `/x402/calls/${call.callId}`,
       "content-type": "image/x-own; a=b",
       "content-length": "5",
-      "cache-control": "no-store",
+      "cache-control": "private, no-store",
       "x-content-type-options": "nosniff",
       "content-security-policy": "sandbox",
     });

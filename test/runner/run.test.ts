@@ -36,6 +36,7 @@ test("A handler returns text, bytes, JSON or nothing", async () => {
     html: { body: "<p>", contentType: "text/html" },
     full: Buffer.alloc(MIB),
     nothing: undefined,
+    status: { body: "", status: 404, headers: { ETag: '"1"', "Set-Cookie": "a=b" } },
   };
   const bodies = Object.keys(returned);
   const ids = await script(...bodies);
@@ -49,7 +50,9 @@ test("A handler returns text, bytes, JSON or nothing", async () => {
     "text/html",
     "application/octet-stream",
     undefined,
+    "text/plain; charset=utf-8",
   ]);
+  expect(results[6]).toMatchObject({ status: 404, headers: [["etag", '"1"']] });
   const texts = results.map((result) => result && Buffer.from(result.body).toString("latin1"));
   expect(texts.slice(0, 4)).toEqual(["grÃ¼Ã\u009f", "\0ÿ", '{"done":true}', "<p>"]);
   expect(results[4]?.body).toHaveLength(MIB);
@@ -88,13 +91,17 @@ test("A result that jobgate would refuse makes a dead letter that says why, and 
     large: Buffer.alloc(MIB + 1),
     object: { done: true },
     type: { body: "x", contentType: "a text" },
+    status: { body: "x", status: 101 },
+    header: { body: "x", headers: { "a b": "c" } },
   };
   await script(...Object.keys(returned));
   startRun(({ body }) => returned[body.toString()] as string, { address });
-  await until(() => acks.length + fails.length === 4);
+  await until(() => acks.length + fails.length === 6);
   expect(fails.map(([, reason]) => reason).sort()).toEqual([
     "The content type is not a media type: a text",
     "The handler did not return text, bytes, json(value) or nothing.",
+    'The result cannot be sent: "a b" is not the name of a header.',
+    "The result cannot be sent: status is 101: expected 200 to 599.",
     "The result has 1048577 bytes: at most 1048576 are allowed.",
   ]);
 });

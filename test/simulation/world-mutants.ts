@@ -131,7 +131,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     seed: 79,
     ...{
       file: CALL_ROWS,
-      from: "this.#insertSucceeded.run([JSON.stringify(",
+      from: "this.#insertAcked.run([JSON.stringify(",
       to: "JSON.stringify([JSON.stringify(",
     },
   },

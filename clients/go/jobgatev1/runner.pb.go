@@ -392,6 +392,61 @@ func (x *JobResult) GetContentType() string {
 	return ""
 }
 
+// Header is an HTTP header of a result.
+type Header struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A token, such as ETag.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Visible characters, blanks and tabs.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_jobgate_v1_runner_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_jobgate_v1_runner_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Header) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Header) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // Charge is an amount for a JobCall that is paid by use: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
 // a charge makes the request INVALID_ARGUMENT.
 type Charge struct {
@@ -409,7 +464,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[3]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +476,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[3]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +489,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{3}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Charge) GetAmount() isCharge_Amount {
@@ -491,7 +546,7 @@ type AckRequest struct {
 
 func (x *AckRequest) Reset() {
 	*x = AckRequest{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[4]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +558,7 @@ func (x *AckRequest) String() string {
 func (*AckRequest) ProtoMessage() {}
 
 func (x *AckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[4]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +571,7 @@ func (x *AckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckRequest.ProtoReflect.Descriptor instead.
 func (*AckRequest) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{4}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AckRequest) GetAcks() []*AckRequest_Ack {
@@ -537,7 +592,7 @@ type AckResponse struct {
 
 func (x *AckResponse) Reset() {
 	*x = AckResponse{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[5]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +604,7 @@ func (x *AckResponse) String() string {
 func (*AckResponse) ProtoMessage() {}
 
 func (x *AckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[5]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +617,7 @@ func (x *AckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckResponse.ProtoReflect.Descriptor instead.
 func (*AckResponse) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{5}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AckResponse) GetStatuses() []LeaseStatus {
@@ -583,7 +638,7 @@ type NackRequest struct {
 
 func (x *NackRequest) Reset() {
 	*x = NackRequest{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[6]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +650,7 @@ func (x *NackRequest) String() string {
 func (*NackRequest) ProtoMessage() {}
 
 func (x *NackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[6]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +663,7 @@ func (x *NackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NackRequest.ProtoReflect.Descriptor instead.
 func (*NackRequest) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{6}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NackRequest) GetNacks() []*NackRequest_Nack {
@@ -629,7 +684,7 @@ type NackResponse struct {
 
 func (x *NackResponse) Reset() {
 	*x = NackResponse{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[7]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +696,7 @@ func (x *NackResponse) String() string {
 func (*NackResponse) ProtoMessage() {}
 
 func (x *NackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[7]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +709,7 @@ func (x *NackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NackResponse.ProtoReflect.Descriptor instead.
 func (*NackResponse) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{7}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NackResponse) GetStatuses() []LeaseStatus {
@@ -677,7 +732,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[8]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +744,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[8]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +757,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{8}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExtendRequest) GetLeases() []*ExtendRequest_Lease {
@@ -730,7 +785,7 @@ type ExtendResponse struct {
 
 func (x *ExtendResponse) Reset() {
 	*x = ExtendResponse{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[9]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +797,7 @@ func (x *ExtendResponse) String() string {
 func (*ExtendResponse) ProtoMessage() {}
 
 func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[9]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +810,7 @@ func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
 func (*ExtendResponse) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{9}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExtendResponse) GetStatuses() []LeaseStatus {
@@ -775,7 +830,7 @@ type RunnerMessage struct {
 	MaxInFlight *uint32 `protobuf:"varint,2,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
 	// Repeated in the Statuses of this message.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// JobCalls that succeeded.
+	// JobCalls that are finished.
 	Acks []*AckRequest_Ack `protobuf:"bytes,4,rep,name=acks,proto3" json:"acks,omitempty"`
 	// JobCalls to return.
 	Nacks []*NackRequest_Nack `protobuf:"bytes,5,rep,name=nacks,proto3" json:"nacks,omitempty"`
@@ -789,7 +844,7 @@ type RunnerMessage struct {
 
 func (x *RunnerMessage) Reset() {
 	*x = RunnerMessage{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[10]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +856,7 @@ func (x *RunnerMessage) String() string {
 func (*RunnerMessage) ProtoMessage() {}
 
 func (x *RunnerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[10]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +869,7 @@ func (x *RunnerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunnerMessage.ProtoReflect.Descriptor instead.
 func (*RunnerMessage) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{10}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunnerMessage) GetSubscribe() *SubscribeRequest {
@@ -879,7 +934,7 @@ type GatewayMessage struct {
 
 func (x *GatewayMessage) Reset() {
 	*x = GatewayMessage{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[11]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +946,7 @@ func (x *GatewayMessage) String() string {
 func (*GatewayMessage) ProtoMessage() {}
 
 func (x *GatewayMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[11]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +959,7 @@ func (x *GatewayMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayMessage.ProtoReflect.Descriptor instead.
 func (*GatewayMessage) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{11}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GatewayMessage) GetJobCalls() []*JobCall {
@@ -943,7 +998,7 @@ type Statuses struct {
 
 func (x *Statuses) Reset() {
 	*x = Statuses{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[12]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1010,7 @@ func (x *Statuses) String() string {
 func (*Statuses) ProtoMessage() {}
 
 func (x *Statuses) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[12]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1023,7 @@ func (x *Statuses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statuses.ProtoReflect.Descriptor instead.
 func (*Statuses) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{12}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Statuses) GetSequence() uint64 {
@@ -1013,7 +1068,7 @@ func (x *Statuses) GetErrorMessage() string {
 	return ""
 }
 
-// Ack is one JobCall that succeeded.
+// Ack is one JobCall that is finished.
 type AckRequest_Ack struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the JobCall.
@@ -1022,15 +1077,22 @@ type AckRequest_Ack struct {
 	LeaseToken string `protobuf:"bytes,2,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	// Result for the paying client.
 	Result *JobResult `protobuf:"bytes,3,opt,name=result,proto3,oneof" json:"result,omitempty"`
-	// Charge for a JobCall that is paid by use; unset means the whole ceiling.
-	Charge        *Charge `protobuf:"bytes,4,opt,name=charge,proto3,oneof" json:"charge,omitempty"`
+	// Charge for a JobCall that is paid by use; unset means the whole ceiling. Nothing is charged with a status outside
+	// 200 to 299.
+	Charge *Charge `protobuf:"bytes,4,opt,name=charge,proto3,oneof" json:"charge,omitempty"`
+	// HTTP status that the paying client gets with the result, 200 to 599; unset means 200. From 400 on the JobCall is
+	// failed, with this status. It is not delivered again, and is no dead letter.
+	Status *uint32 `protobuf:"varint,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
+	// the origin and the payment are dropped; docs/writing-a-runner.md lists them.
+	Headers       []*Header `protobuf:"bytes,6,rep,name=headers,proto3" json:"headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AckRequest_Ack) Reset() {
 	*x = AckRequest_Ack{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[14]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1104,7 @@ func (x *AckRequest_Ack) String() string {
 func (*AckRequest_Ack) ProtoMessage() {}
 
 func (x *AckRequest_Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[14]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1117,7 @@ func (x *AckRequest_Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckRequest_Ack.ProtoReflect.Descriptor instead.
 func (*AckRequest_Ack) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{4, 0}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{5, 0}
 }
 
 func (x *AckRequest_Ack) GetCallId() uint64 {
@@ -1086,6 +1148,20 @@ func (x *AckRequest_Ack) GetCharge() *Charge {
 	return nil
 }
 
+func (x *AckRequest_Ack) GetStatus() uint32 {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return 0
+}
+
+func (x *AckRequest_Ack) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
 // Nack is one JobCall that was not finished.
 type NackRequest_Nack struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1106,7 +1182,7 @@ type NackRequest_Nack struct {
 
 func (x *NackRequest_Nack) Reset() {
 	*x = NackRequest_Nack{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[15]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1194,7 @@ func (x *NackRequest_Nack) String() string {
 func (*NackRequest_Nack) ProtoMessage() {}
 
 func (x *NackRequest_Nack) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[15]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1207,7 @@ func (x *NackRequest_Nack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NackRequest_Nack.ProtoReflect.Descriptor instead.
 func (*NackRequest_Nack) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{6, 0}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{7, 0}
 }
 
 func (x *NackRequest_Nack) GetCallId() uint64 {
@@ -1204,7 +1280,7 @@ type NackRequest_Retry struct {
 
 func (x *NackRequest_Retry) Reset() {
 	*x = NackRequest_Retry{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[16]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1292,7 @@ func (x *NackRequest_Retry) String() string {
 func (*NackRequest_Retry) ProtoMessage() {}
 
 func (x *NackRequest_Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[16]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1305,7 @@ func (x *NackRequest_Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NackRequest_Retry.ProtoReflect.Descriptor instead.
 func (*NackRequest_Retry) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{6, 1}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{7, 1}
 }
 
 func (x *NackRequest_Retry) GetDelay() *durationpb.Duration {
@@ -1257,7 +1333,7 @@ type NackRequest_Fail struct {
 
 func (x *NackRequest_Fail) Reset() {
 	*x = NackRequest_Fail{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[17]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1345,7 @@ func (x *NackRequest_Fail) String() string {
 func (*NackRequest_Fail) ProtoMessage() {}
 
 func (x *NackRequest_Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[17]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1358,7 @@ func (x *NackRequest_Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NackRequest_Fail.ProtoReflect.Descriptor instead.
 func (*NackRequest_Fail) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{6, 2}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{7, 2}
 }
 
 func (x *NackRequest_Fail) GetReason() string {
@@ -1310,7 +1386,7 @@ type ExtendRequest_Lease struct {
 
 func (x *ExtendRequest_Lease) Reset() {
 	*x = ExtendRequest_Lease{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[18]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1398,7 @@ func (x *ExtendRequest_Lease) String() string {
 func (*ExtendRequest_Lease) ProtoMessage() {}
 
 func (x *ExtendRequest_Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[18]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1411,7 @@ func (x *ExtendRequest_Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest_Lease.ProtoReflect.Descriptor instead.
 func (*ExtendRequest_Lease) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{8, 0}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{9, 0}
 }
 
 func (x *ExtendRequest_Lease) GetCallId() uint64 {
@@ -1379,7 +1455,7 @@ type ExtendRequest_Progress struct {
 
 func (x *ExtendRequest_Progress) Reset() {
 	*x = ExtendRequest_Progress{}
-	mi := &file_jobgate_v1_runner_proto_msgTypes[19]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1467,7 @@ func (x *ExtendRequest_Progress) String() string {
 func (*ExtendRequest_Progress) ProtoMessage() {}
 
 func (x *ExtendRequest_Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_jobgate_v1_runner_proto_msgTypes[19]
+	mi := &file_jobgate_v1_runner_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1480,7 @@ func (x *ExtendRequest_Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest_Progress.ProtoReflect.Descriptor instead.
 func (*ExtendRequest_Progress) Descriptor() ([]byte, []int) {
-	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{8, 1}
+	return file_jobgate_v1_runner_proto_rawDescGZIP(), []int{9, 1}
 }
 
 func (x *ExtendRequest_Progress) GetPercent() uint32 {
@@ -1455,22 +1531,28 @@ const file_jobgate_v1_runner_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"B\n" +
 	"\tJobResult\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12!\n" +
-	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"O\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\"2\n" +
+	"\x06Header\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"O\n" +
 	"\x06Charge\x12\x16\n" +
 	"\x05units\x18\x01 \x01(\tH\x00R\x05units\x12#\n" +
 	"\fbasis_points\x18\x02 \x01(\rH\x00R\vbasisPointsB\b\n" +
-	"\x06amount\"\xf9\x01\n" +
+	"\x06amount\"\xcf\x02\n" +
 	"\n" +
 	"AckRequest\x12.\n" +
-	"\x04acks\x18\x01 \x03(\v2\x1a.jobgate.v1.AckRequest.AckR\x04acks\x1a\xba\x01\n" +
+	"\x04acks\x18\x01 \x03(\v2\x1a.jobgate.v1.AckRequest.AckR\x04acks\x1a\x90\x02\n" +
 	"\x03Ack\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x1f\n" +
 	"\vlease_token\x18\x02 \x01(\tR\n" +
 	"leaseToken\x122\n" +
 	"\x06result\x18\x03 \x01(\v2\x15.jobgate.v1.JobResultH\x00R\x06result\x88\x01\x01\x12/\n" +
-	"\x06charge\x18\x04 \x01(\v2\x12.jobgate.v1.ChargeH\x01R\x06charge\x88\x01\x01B\t\n" +
+	"\x06charge\x18\x04 \x01(\v2\x12.jobgate.v1.ChargeH\x01R\x06charge\x88\x01\x01\x12\x1b\n" +
+	"\x06status\x18\x05 \x01(\rH\x02R\x06status\x88\x01\x01\x12,\n" +
+	"\aheaders\x18\x06 \x03(\v2\x12.jobgate.v1.HeaderR\aheadersB\t\n" +
 	"\a_resultB\t\n" +
-	"\a_charge\"B\n" +
+	"\a_chargeB\t\n" +
+	"\a_status\"B\n" +
 	"\vAckResponse\x123\n" +
 	"\bstatuses\x18\x01 \x03(\x0e2\x17.jobgate.v1.LeaseStatusR\bstatuses\"\xec\x02\n" +
 	"\vNackRequest\x122\n" +
@@ -1559,77 +1641,79 @@ func file_jobgate_v1_runner_proto_rawDescGZIP() []byte {
 }
 
 var file_jobgate_v1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_jobgate_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_jobgate_v1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_jobgate_v1_runner_proto_goTypes = []any{
 	(AckMode)(0),                   // 0: jobgate.v1.AckMode
 	(LeaseStatus)(0),               // 1: jobgate.v1.LeaseStatus
 	(*SubscribeRequest)(nil),       // 2: jobgate.v1.SubscribeRequest
 	(*JobCall)(nil),                // 3: jobgate.v1.JobCall
 	(*JobResult)(nil),              // 4: jobgate.v1.JobResult
-	(*Charge)(nil),                 // 5: jobgate.v1.Charge
-	(*AckRequest)(nil),             // 6: jobgate.v1.AckRequest
-	(*AckResponse)(nil),            // 7: jobgate.v1.AckResponse
-	(*NackRequest)(nil),            // 8: jobgate.v1.NackRequest
-	(*NackResponse)(nil),           // 9: jobgate.v1.NackResponse
-	(*ExtendRequest)(nil),          // 10: jobgate.v1.ExtendRequest
-	(*ExtendResponse)(nil),         // 11: jobgate.v1.ExtendResponse
-	(*RunnerMessage)(nil),          // 12: jobgate.v1.RunnerMessage
-	(*GatewayMessage)(nil),         // 13: jobgate.v1.GatewayMessage
-	(*Statuses)(nil),               // 14: jobgate.v1.Statuses
-	nil,                            // 15: jobgate.v1.JobCall.MetadataEntry
-	(*AckRequest_Ack)(nil),         // 16: jobgate.v1.AckRequest.Ack
-	(*NackRequest_Nack)(nil),       // 17: jobgate.v1.NackRequest.Nack
-	(*NackRequest_Retry)(nil),      // 18: jobgate.v1.NackRequest.Retry
-	(*NackRequest_Fail)(nil),       // 19: jobgate.v1.NackRequest.Fail
-	(*ExtendRequest_Lease)(nil),    // 20: jobgate.v1.ExtendRequest.Lease
-	(*ExtendRequest_Progress)(nil), // 21: jobgate.v1.ExtendRequest.Progress
-	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 23: google.protobuf.Duration
+	(*Header)(nil),                 // 5: jobgate.v1.Header
+	(*Charge)(nil),                 // 6: jobgate.v1.Charge
+	(*AckRequest)(nil),             // 7: jobgate.v1.AckRequest
+	(*AckResponse)(nil),            // 8: jobgate.v1.AckResponse
+	(*NackRequest)(nil),            // 9: jobgate.v1.NackRequest
+	(*NackResponse)(nil),           // 10: jobgate.v1.NackResponse
+	(*ExtendRequest)(nil),          // 11: jobgate.v1.ExtendRequest
+	(*ExtendResponse)(nil),         // 12: jobgate.v1.ExtendResponse
+	(*RunnerMessage)(nil),          // 13: jobgate.v1.RunnerMessage
+	(*GatewayMessage)(nil),         // 14: jobgate.v1.GatewayMessage
+	(*Statuses)(nil),               // 15: jobgate.v1.Statuses
+	nil,                            // 16: jobgate.v1.JobCall.MetadataEntry
+	(*AckRequest_Ack)(nil),         // 17: jobgate.v1.AckRequest.Ack
+	(*NackRequest_Nack)(nil),       // 18: jobgate.v1.NackRequest.Nack
+	(*NackRequest_Retry)(nil),      // 19: jobgate.v1.NackRequest.Retry
+	(*NackRequest_Fail)(nil),       // 20: jobgate.v1.NackRequest.Fail
+	(*ExtendRequest_Lease)(nil),    // 21: jobgate.v1.ExtendRequest.Lease
+	(*ExtendRequest_Progress)(nil), // 22: jobgate.v1.ExtendRequest.Progress
+	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
 }
 var file_jobgate_v1_runner_proto_depIdxs = []int32{
 	0,  // 0: jobgate.v1.SubscribeRequest.ack_mode:type_name -> jobgate.v1.AckMode
-	15, // 1: jobgate.v1.JobCall.metadata:type_name -> jobgate.v1.JobCall.MetadataEntry
-	22, // 2: jobgate.v1.JobCall.enqueued_at:type_name -> google.protobuf.Timestamp
-	22, // 3: jobgate.v1.JobCall.lease_expires_at:type_name -> google.protobuf.Timestamp
-	16, // 4: jobgate.v1.AckRequest.acks:type_name -> jobgate.v1.AckRequest.Ack
+	16, // 1: jobgate.v1.JobCall.metadata:type_name -> jobgate.v1.JobCall.MetadataEntry
+	23, // 2: jobgate.v1.JobCall.enqueued_at:type_name -> google.protobuf.Timestamp
+	23, // 3: jobgate.v1.JobCall.lease_expires_at:type_name -> google.protobuf.Timestamp
+	17, // 4: jobgate.v1.AckRequest.acks:type_name -> jobgate.v1.AckRequest.Ack
 	1,  // 5: jobgate.v1.AckResponse.statuses:type_name -> jobgate.v1.LeaseStatus
-	17, // 6: jobgate.v1.NackRequest.nacks:type_name -> jobgate.v1.NackRequest.Nack
+	18, // 6: jobgate.v1.NackRequest.nacks:type_name -> jobgate.v1.NackRequest.Nack
 	1,  // 7: jobgate.v1.NackResponse.statuses:type_name -> jobgate.v1.LeaseStatus
-	20, // 8: jobgate.v1.ExtendRequest.leases:type_name -> jobgate.v1.ExtendRequest.Lease
-	23, // 9: jobgate.v1.ExtendRequest.lease:type_name -> google.protobuf.Duration
+	21, // 8: jobgate.v1.ExtendRequest.leases:type_name -> jobgate.v1.ExtendRequest.Lease
+	24, // 9: jobgate.v1.ExtendRequest.lease:type_name -> google.protobuf.Duration
 	1,  // 10: jobgate.v1.ExtendResponse.statuses:type_name -> jobgate.v1.LeaseStatus
 	2,  // 11: jobgate.v1.RunnerMessage.subscribe:type_name -> jobgate.v1.SubscribeRequest
-	16, // 12: jobgate.v1.RunnerMessage.acks:type_name -> jobgate.v1.AckRequest.Ack
-	17, // 13: jobgate.v1.RunnerMessage.nacks:type_name -> jobgate.v1.NackRequest.Nack
-	20, // 14: jobgate.v1.RunnerMessage.extends:type_name -> jobgate.v1.ExtendRequest.Lease
-	23, // 15: jobgate.v1.RunnerMessage.lease:type_name -> google.protobuf.Duration
+	17, // 12: jobgate.v1.RunnerMessage.acks:type_name -> jobgate.v1.AckRequest.Ack
+	18, // 13: jobgate.v1.RunnerMessage.nacks:type_name -> jobgate.v1.NackRequest.Nack
+	21, // 14: jobgate.v1.RunnerMessage.extends:type_name -> jobgate.v1.ExtendRequest.Lease
+	24, // 15: jobgate.v1.RunnerMessage.lease:type_name -> google.protobuf.Duration
 	3,  // 16: jobgate.v1.GatewayMessage.job_calls:type_name -> jobgate.v1.JobCall
-	14, // 17: jobgate.v1.GatewayMessage.statuses:type_name -> jobgate.v1.Statuses
+	15, // 17: jobgate.v1.GatewayMessage.statuses:type_name -> jobgate.v1.Statuses
 	1,  // 18: jobgate.v1.Statuses.acks:type_name -> jobgate.v1.LeaseStatus
 	1,  // 19: jobgate.v1.Statuses.nacks:type_name -> jobgate.v1.LeaseStatus
 	1,  // 20: jobgate.v1.Statuses.extends:type_name -> jobgate.v1.LeaseStatus
 	4,  // 21: jobgate.v1.AckRequest.Ack.result:type_name -> jobgate.v1.JobResult
-	5,  // 22: jobgate.v1.AckRequest.Ack.charge:type_name -> jobgate.v1.Charge
-	18, // 23: jobgate.v1.NackRequest.Nack.retry:type_name -> jobgate.v1.NackRequest.Retry
-	19, // 24: jobgate.v1.NackRequest.Nack.fail:type_name -> jobgate.v1.NackRequest.Fail
-	23, // 25: jobgate.v1.NackRequest.Retry.delay:type_name -> google.protobuf.Duration
-	21, // 26: jobgate.v1.ExtendRequest.Lease.progress:type_name -> jobgate.v1.ExtendRequest.Progress
-	5,  // 27: jobgate.v1.ExtendRequest.Lease.charge_so_far:type_name -> jobgate.v1.Charge
-	2,  // 28: jobgate.v1.RunnerService.Subscribe:input_type -> jobgate.v1.SubscribeRequest
-	6,  // 29: jobgate.v1.RunnerService.Ack:input_type -> jobgate.v1.AckRequest
-	8,  // 30: jobgate.v1.RunnerService.Nack:input_type -> jobgate.v1.NackRequest
-	10, // 31: jobgate.v1.RunnerService.Extend:input_type -> jobgate.v1.ExtendRequest
-	12, // 32: jobgate.v1.RunnerService.Work:input_type -> jobgate.v1.RunnerMessage
-	3,  // 33: jobgate.v1.RunnerService.Subscribe:output_type -> jobgate.v1.JobCall
-	7,  // 34: jobgate.v1.RunnerService.Ack:output_type -> jobgate.v1.AckResponse
-	9,  // 35: jobgate.v1.RunnerService.Nack:output_type -> jobgate.v1.NackResponse
-	11, // 36: jobgate.v1.RunnerService.Extend:output_type -> jobgate.v1.ExtendResponse
-	13, // 37: jobgate.v1.RunnerService.Work:output_type -> jobgate.v1.GatewayMessage
-	33, // [33:38] is the sub-list for method output_type
-	28, // [28:33] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	6,  // 22: jobgate.v1.AckRequest.Ack.charge:type_name -> jobgate.v1.Charge
+	5,  // 23: jobgate.v1.AckRequest.Ack.headers:type_name -> jobgate.v1.Header
+	19, // 24: jobgate.v1.NackRequest.Nack.retry:type_name -> jobgate.v1.NackRequest.Retry
+	20, // 25: jobgate.v1.NackRequest.Nack.fail:type_name -> jobgate.v1.NackRequest.Fail
+	24, // 26: jobgate.v1.NackRequest.Retry.delay:type_name -> google.protobuf.Duration
+	22, // 27: jobgate.v1.ExtendRequest.Lease.progress:type_name -> jobgate.v1.ExtendRequest.Progress
+	6,  // 28: jobgate.v1.ExtendRequest.Lease.charge_so_far:type_name -> jobgate.v1.Charge
+	2,  // 29: jobgate.v1.RunnerService.Subscribe:input_type -> jobgate.v1.SubscribeRequest
+	7,  // 30: jobgate.v1.RunnerService.Ack:input_type -> jobgate.v1.AckRequest
+	9,  // 31: jobgate.v1.RunnerService.Nack:input_type -> jobgate.v1.NackRequest
+	11, // 32: jobgate.v1.RunnerService.Extend:input_type -> jobgate.v1.ExtendRequest
+	13, // 33: jobgate.v1.RunnerService.Work:input_type -> jobgate.v1.RunnerMessage
+	3,  // 34: jobgate.v1.RunnerService.Subscribe:output_type -> jobgate.v1.JobCall
+	8,  // 35: jobgate.v1.RunnerService.Ack:output_type -> jobgate.v1.AckResponse
+	10, // 36: jobgate.v1.RunnerService.Nack:output_type -> jobgate.v1.NackResponse
+	12, // 37: jobgate.v1.RunnerService.Extend:output_type -> jobgate.v1.ExtendResponse
+	14, // 38: jobgate.v1.RunnerService.Work:output_type -> jobgate.v1.GatewayMessage
+	34, // [34:39] is the sub-list for method output_type
+	29, // [29:34] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_jobgate_v1_runner_proto_init() }
@@ -1637,24 +1721,24 @@ func file_jobgate_v1_runner_proto_init() {
 	if File_jobgate_v1_runner_proto != nil {
 		return
 	}
-	file_jobgate_v1_runner_proto_msgTypes[3].OneofWrappers = []any{
+	file_jobgate_v1_runner_proto_msgTypes[4].OneofWrappers = []any{
 		(*Charge_Units)(nil),
 		(*Charge_BasisPoints)(nil),
 	}
-	file_jobgate_v1_runner_proto_msgTypes[10].OneofWrappers = []any{}
-	file_jobgate_v1_runner_proto_msgTypes[14].OneofWrappers = []any{}
-	file_jobgate_v1_runner_proto_msgTypes[15].OneofWrappers = []any{
+	file_jobgate_v1_runner_proto_msgTypes[11].OneofWrappers = []any{}
+	file_jobgate_v1_runner_proto_msgTypes[15].OneofWrappers = []any{}
+	file_jobgate_v1_runner_proto_msgTypes[16].OneofWrappers = []any{
 		(*NackRequest_Nack_Retry)(nil),
 		(*NackRequest_Nack_Fail)(nil),
 	}
-	file_jobgate_v1_runner_proto_msgTypes[18].OneofWrappers = []any{}
+	file_jobgate_v1_runner_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_jobgate_v1_runner_proto_rawDesc), len(file_jobgate_v1_runner_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

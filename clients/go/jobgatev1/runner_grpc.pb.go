@@ -41,8 +41,8 @@ type RunnerServiceClient interface {
 	// connected. When the stream ends, its unfinished JobCalls go to the next subscriber.
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Subscribe(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[JobCall], error)
-	// Ack finishes JobCalls that succeeded. A result larger than 1 MiB, or a charge above the payment's
-	// ceiling, makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
+	// Ack finishes JobCalls. A result larger than 1 MiB, a status or header that is not valid, or a charge above the
+	// payment's ceiling makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
 	Ack(ctx context.Context, in *AckRequest, opts ...grpc.CallOption) (*AckResponse, error)
 	// Nack returns JobCalls for another attempt, or makes them dead letters.
 	Nack(ctx context.Context, in *NackRequest, opts ...grpc.CallOption) (*NackResponse, error)
@@ -147,8 +147,8 @@ type RunnerServiceServer interface {
 	// connected. When the stream ends, its unfinished JobCalls go to the next subscriber.
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Subscribe(*SubscribeRequest, grpc.ServerStreamingServer[JobCall]) error
-	// Ack finishes JobCalls that succeeded. A result larger than 1 MiB, or a charge above the payment's
-	// ceiling, makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
+	// Ack finishes JobCalls. A result larger than 1 MiB, a status or header that is not valid, or a charge above the
+	// payment's ceiling makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
 	Ack(context.Context, *AckRequest) (*AckResponse, error)
 	// Nack returns JobCalls for another attempt, or makes them dead letters.
 	Nack(context.Context, *NackRequest) (*NackResponse, error)

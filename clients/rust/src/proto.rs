@@ -59,6 +59,16 @@ pub struct JobResult {
     #[prost(string, tag = "2")]
     pub content_type: ::prost::alloc::string::String,
 }
+/// Header is an HTTP header of a result.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Header {
+    /// A token, such as ETag.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Visible characters, blanks and tabs.
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}
 /// Charge is an amount for a JobCall that is paid by use: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
 /// a charge makes the request INVALID_ARGUMENT.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -89,8 +99,8 @@ pub struct AckRequest {
 }
 /// Nested message and enum types in `AckRequest`.
 pub mod ack_request {
-    /// Ack is one JobCall that succeeded.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    /// Ack is one JobCall that is finished.
+    #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Ack {
         /// ID of the JobCall.
         #[prost(uint64, tag = "1")]
@@ -101,9 +111,18 @@ pub mod ack_request {
         /// Result for the paying client.
         #[prost(message, optional, tag = "3")]
         pub result: ::core::option::Option<super::JobResult>,
-        /// Charge for a JobCall that is paid by use; unset means the whole ceiling.
+        /// Charge for a JobCall that is paid by use; unset means the whole ceiling. Nothing is charged with a status outside
+        /// 200 to 299.
         #[prost(message, optional, tag = "4")]
         pub charge: ::core::option::Option<super::Charge>,
+        /// HTTP status that the paying client gets with the result, 200 to 599; unset means 200. From 400 on the JobCall is
+        /// failed, with this status. It is not delivered again, and is no dead letter.
+        #[prost(uint32, optional, tag = "5")]
+        pub status: ::core::option::Option<u32>,
+        /// HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
+        /// the origin and the payment are dropped; docs/writing-a-runner.md lists them.
+        #[prost(message, repeated, tag = "6")]
+        pub headers: ::prost::alloc::vec::Vec<super::Header>,
     }
 }
 /// AckResponse answers an AckRequest.
@@ -233,7 +252,7 @@ pub struct RunnerMessage {
     /// Repeated in the Statuses of this message.
     #[prost(uint64, tag = "3")]
     pub sequence: u64,
-    /// JobCalls that succeeded.
+    /// JobCalls that are finished.
     #[prost(message, repeated, tag = "4")]
     pub acks: ::prost::alloc::vec::Vec<ack_request::Ack>,
     /// JobCalls to return.
@@ -444,8 +463,8 @@ pub mod runner_service_client {
             req.extensions_mut().insert(GrpcMethod::new("jobgate.v1.RunnerService", "Subscribe"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Ack finishes JobCalls that succeeded. A result larger than 1 MiB, or a charge above the payment's
-        /// ceiling, makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
+        /// Ack finishes JobCalls. A result larger than 1 MiB, a status or header that is not valid, or a charge above the
+        /// payment's ceiling makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
         pub async fn ack(
             &mut self,
             request: impl tonic::IntoRequest<super::AckRequest>,

@@ -4,6 +4,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { version } from "../../node/version.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
+import { hasResult } from "../../x402/calls/call-answer.ts";
 import { tooManyWaits } from "../../x402/calls/wait-places.ts";
 import { isFinished } from "../../x402/calls/watch.ts";
 import type { MessageError, Meta } from "../../x402/doors/message-door.ts";
@@ -262,10 +263,11 @@ export class McpServer {
           of.notify?.({ jsonrpc: "2.0", method: "notifications/progress", params });
         }
         if (!isFinished(call) && call.state !== "failed") continue;
-        if (call.state === "succeeded") {
+        if (hasResult(call)) {
           const settled = await receipts?.settlementOf(call);
           const meta = { ...of.meta, ...(settled && { "x402/payment-response": settled }) };
-          return { ...contentOf(callId, await calls.findResult(callId)), _meta: meta };
+          const isError = call.state === "failed" ? { isError: true } : {};
+          return { ...isError, ...contentOf(callId, await calls.findResult(callId)), _meta: meta };
         }
         const reason =
           call.state === "failed" ? `The job failed: ${call.reason ?? "unknown"}` : "The call has expired.";

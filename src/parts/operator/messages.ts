@@ -85,6 +85,7 @@ export function toCall(call: ListedCall, decimalsOf: DecimalsOf) {
   const { dueAt, finishedAt } = call;
   return {
     ...{ origin, jobId, serviceId, attempts, reason, subscriber },
+    status: call.status ?? 0,
     callId: BigInt(call.callId),
     state: CALL_STATES[call.state],
     enqueuedAt: timestampFromMs(call.enqueuedAt),
@@ -172,7 +173,7 @@ function toWhat(what: WhatHappened, decimalsOf: DecimalsOf): NonNullable<EventIn
     case "progressed":
       return { case: what.kind, value: what };
     case "acked":
-      return { case: what.kind, value: { resultBytes: BigInt(what.resultBytes) } };
+      return { case: what.kind, value: { resultBytes: BigInt(what.resultBytes), status: what.status ?? 0 } };
     case "retried":
       return { case: what.kind, value: what };
     case "deadLettered":

@@ -33,7 +33,8 @@ export function timelineOf(call: CallDetails, payment: PaymentRecord | undefined
     add(call.claimedAt, { kind: "delivered", jobId, attempt, subscriber, ...lease });
   }
   if (finishedAt === undefined) return events;
-  if (state === "done") add(finishedAt, { kind: "acked", resultBytes: call.resultBytes ?? 0 });
+  if (state === "done" || state === "failed")
+    add(finishedAt, { kind: "acked", resultBytes: call.resultBytes ?? 0, status: call.status });
   if (isDead) add(finishedAt, { kind: "deadLettered", reason: deathReason(call.reason ?? "", steps.at(-1)) });
   if (state === "dropped") add(finishedAt, { kind: "dropped" });
   return events;

@@ -1,9 +1,12 @@
+import type { ResultHeader } from "../../core/result-answer.ts";
+
 /** A whole answer, or the part of it that is read. */
 export interface HttpAnswer {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   readonly retryAfter: string | undefined;
+  readonly headers: readonly ResultHeader[];
   /** Cut at the client's limit. */
   readonly body: Buffer;
   readonly isCut: boolean;

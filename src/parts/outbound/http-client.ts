@@ -161,6 +161,9 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
       contentType: single(this.#headers["content-type"]),
       contentEncoding: single(this.#headers["content-encoding"]),
       retryAfter: single(this.#headers["retry-after"]),
+      headers: Object.entries(this.#headers).flatMap(([name, values = []]) =>
+        [values].flat().map((value) => [name, value] as const),
+      ),
       body: Buffer.concat(this.#chunks),
       isCut: this.#size > this.#bodyLimit(this.#status),
     };

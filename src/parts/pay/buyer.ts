@@ -141,7 +141,14 @@ export class Buyer {
   }
 }
 
-function isRetryable({ status, body }: Answer): boolean {
+/** Returns true for an answer with the result of a job, whatever its status is. */
+export function isResult({ status, headers }: Answer): boolean {
+  return status === 200 || headers.has("x-call-id");
+}
+
+function isRetryable(answer: Answer): boolean {
+  if (isResult(answer)) return false;
+  const { status, body } = answer;
   const { retryable } = jsonOf(body);
   return typeof retryable === "boolean" ? retryable : status >= 500 || status === 429;
 }

@@ -9,7 +9,7 @@ import { fileErrorText } from "../../config/named-files.ts";
 import { isTestNetwork, networkName } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
-import { type Answer, Buyer, type ChosenOffer, jsonOf, refusalText } from "./buyer.ts";
+import { type Answer, Buyer, type ChosenOffer, isResult, jsonOf, refusalText } from "./buyer.ts";
 import { type Charging, networkOf, type Offer, payableOffers, priceOf, tokenText } from "./offers.ts";
 import { type CallMoney, chargeText, howToNameJob, readMoney, refundLines } from "./seller.ts";
 
@@ -120,7 +120,7 @@ async function deliver(purchase: {
 }): Promise<void> {
   const { url, buyer, answer, chosen, options } = purchase;
   const { headers } = answer;
-  if (answer.status >= 300) {
+  if (answer.status >= 300 && !isResult(answer)) {
     const isNoJob = answer.status === 404 || answer.status === 405;
     const requestId = chosen && headers.get("x-request-id");
     throw new Refusal([
@@ -150,7 +150,7 @@ async function deliver(purchase: {
     const headers = { authorization: `Bearer ${accessToken}` };
     if (result === undefined && options.wait)
       result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers });
-    const mayHaveMore = result?.status !== 200 || chosen?.requirements.scheme === "upto";
+    const mayHaveMore = (result?.status ?? 0) >= 400 || chosen?.requirements.scheme === "upto";
     if (result !== undefined && mayHaveMore) money = await readMoney(receiptUrl, headers);
   }
   const charged = chargeText(money);
@@ -169,11 +169,11 @@ async function deliver(purchase: {
       }),
     );
   if (result === undefined) return;
-  if (result.status !== 200) {
-    const lines = [refusalText(result), ...refundLines(money, receiptUrl ?? url)];
-    throw isFinal(result) ? new NoResult(lines) : new Refusal(lines);
-  }
-  if (!options.json) process.stdout.write(result.body);
+  if (isResult(result) && !options.json) process.stdout.write(result.body);
+  if (isResult(result) && result.status < 400) return;
+  const reason = isResult(result) ? `The job failed with status ${result.status}` : refusalText(result);
+  const lines = [reason, ...refundLines(money, receiptUrl ?? url)];
+  throw isResult(result) || isFinal(result) ? new NoResult(lines) : new Refusal(lines);
 }
 
 /** The job failed, its charge did, or its result is no longer kept. */
@@ -204,14 +204,15 @@ function purchaseJson(purchase: {
 
 function resultJson(result: Answer | undefined) {
   if (result === undefined) return { status: "accepted" };
-  if (result.status !== 200) {
+  if (!isResult(result)) {
     const { code, error, reason } = jsonOf(result.body);
     return { status: isFinal(result) ? "failed" : "unknown", code, error, reason };
   }
   const contentType = result.headers.get("content-type") ?? undefined;
   const isText = /^text\/|[/+]json\b/.test(contentType ?? "");
   return {
-    status: "succeeded",
+    status: result.status < 400 ? "succeeded" : "failed",
+    ...(result.status === 200 ? {} : { http_status: result.status }),
     content_type: contentType,
     ...(isText ? { result: result.body.toString() } : { result_base64: result.body.toString("base64") }),
   };

@@ -1,4 +1,5 @@
 import { isMediaType } from "../../core/job-call.ts";
+import { headersProblem, keptHeaders, statusProblem } from "../../core/result-answer.ts";
 import { RUNNER_LIMITS } from "../../delivery/runner-requests.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import { type HttpAnswer, type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-answer.ts";
@@ -65,22 +66,33 @@ function blameOf(status: number): Blame {
   return isRefused || status >= 500 ? "target" : "call";
 }
 
-function readResult({
-  body,
-  contentType = "",
-  contentEncoding = "identity",
-  isCut,
-}: HttpAnswer): PushOutcome {
+/** Header by which a target names the status that the client gets. Any other status than 2xx is a refusal of the JobCall. */
+const STATUS_HEADER = "x-jobgate-status";
+
+function readResult(answer: HttpAnswer): PushOutcome {
+  const { body, contentType = "", contentEncoding = "identity", isCut } = answer;
+  const named = answer.headers.find(([name]) => name === STATUS_HEADER)?.[1];
+  const status = named === undefined ? answer.status : Number(named);
   const failed = (reason: string): PushOutcome => ({ kind: "failed", reason, blame: "call" });
   if (isCut) return failed(`its result is larger than ${RUNNER_LIMITS.resultBytes} bytes`);
   if (contentEncoding.toLowerCase() !== "identity")
     return failed("its result is compressed, although the request asked for identity");
-  if (contentType === "" && body.byteLength === 0) return { kind: "done", result: undefined };
+  const problem = statusProblem(status) ?? headersProblem(answer.headers);
+  if (problem !== undefined) return failed(`its result cannot be sent: ${problem}`);
+  if (contentType === "" && body.byteLength === 0 && named === undefined)
+    return { kind: "done", result: undefined };
   if (contentType !== "" && !isMediaType(contentType))
     return failed(
       `the content type of its result is not a media type of up to ${RUNNER_LIMITS.contentTypeLength} characters`,
     );
-  return { kind: "done", result: { body, contentType: contentType || "application/octet-stream" } };
+  const kept = keptHeaders(answer.headers).filter(([name]) => name !== STATUS_HEADER);
+  const result = {
+    body,
+    contentType: contentType || "application/octet-stream",
+    status: status === 200 ? undefined : status,
+    headers: kept.length === 0 ? undefined : kept,
+  };
+  return { kind: "done", result };
 }
 
 function refusalReason({ status, body }: HttpAnswer): string {

@@ -64,6 +64,7 @@ const SCHEMAS = {
       call_id: { $ref: "#/components/schemas/CallId" },
       state: { enum: ["queued", "running", "succeeded", "failed"] },
       reason: { ...text, description: "Why it failed" },
+      status: { type: "integer", description: "HTTP status of its result, if the runner named one" },
       service_id: { type: "integer" },
       job_index: { type: "integer" },
       enqueued_at: { ...text, format: "date-time" },

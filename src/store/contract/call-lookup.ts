@@ -61,6 +61,8 @@ export interface CallState {
   readonly progress?: Progress;
   /** Why it `failed`: the runner's text, or `max_attempts`. */
   readonly reason?: string;
+  /** HTTP status that its runner gave the result. A call that `failed` with a status has a result. */
+  readonly status?: number | undefined;
   /** Only while it has `failed`, and unless the seller keeps the money without being asked. */
   readonly refund?: {
     readonly state: RefundState;

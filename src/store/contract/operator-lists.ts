@@ -52,9 +52,10 @@ export interface PaymentFilter extends ListFilter {
  * - `leased`: a runner has it.
  * - `done`: acked.
  * - `dead`: a dead letter.
+ * - `failed`: acked with an HTTP status of 400 or above.
  * - `dropped`: a dead letter that the operator gave up.
  */
-export type ListedState = "held" | "ready" | "leased" | "done" | "dead" | "dropped";
+export type ListedState = "held" | "ready" | "leased" | "done" | "dead" | "failed" | "dropped";
 
 export interface ListedCall {
   readonly callId: number;
@@ -73,6 +74,8 @@ export interface ListedCall {
   readonly dueAt?: number | undefined;
   /** When it was acked or became a dead letter, Unix milliseconds. */
   readonly finishedAt?: number | undefined;
+  /** HTTP status of its result, if its runner named one. */
+  readonly status?: number | undefined;
   /** Payment for it. */
   readonly payment?:
     | {

@@ -1,4 +1,5 @@
 import type { PaidAmount } from "../../core/events.ts";
+import type { ResultHeader } from "../../core/result-answer.ts";
 
 /** Work for runners, delivered at least once: each delivery holds a lease. */
 export interface WorkQueue {
@@ -16,8 +17,10 @@ export interface WorkQueue {
   expireLeases(maxAttempts: number): Promise<BuriedCall[]>;
 
   /**
-   * The runner is done. `result` is kept for the paying client.
-   * @param charge for a JobCall that is paid by use, as {@link ceilings} allows it; default: its whole ceiling
+   * The runner is done. `result` is kept for the paying client. A result with a status of 400 or above makes the JobCall
+   * failed, without a dead letter.
+   * @param charge for a JobCall that is paid by use, as {@link ceilings} allows it; default: its whole ceiling. Nothing is
+   * charged with a status outside 200 to 299.
    */
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<AckedLease>;
 
@@ -192,6 +195,10 @@ export type Charge = { readonly units: string } | { readonly basisPoints: number
 export interface JobResult {
   readonly body: Uint8Array;
   readonly contentType: string;
+  /** HTTP status; undefined means 200. */
+  readonly status?: number | undefined;
+  /** Headers beside the content type; undefined means none. */
+  readonly headers?: readonly ResultHeader[] | undefined;
 }
 
 export interface RetryRequest {

@@ -32,8 +32,10 @@ export function callEnded(
   status: string,
   at: number,
   buyersUrl: string | null,
+  httpStatus?: number,
 ): Announcement {
-  return { event: "call.finished", at, data: () => ({ ...describeCall(call), status }), buyersUrl };
+  const data = () => ({ ...describeCall(call), status, http_status: httpStatus });
+  return { event: "call.finished", at, data, buyersUrl };
 }
 
 export function describeCall({ call_id, origin, service_id, job_id }: NamedCall) {

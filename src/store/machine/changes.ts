@@ -15,13 +15,7 @@ export type Change =
   | { readonly kind: "paymentDecided"; readonly payment: SoldPayment }
   /** The chain contradicts a decided payment. */
   | { readonly kind: "paymentContradicted"; readonly payment: SoldPayment; readonly at: number }
-  /** A JobCall was acked. `charge` is what its payment by use is charged; null for any other JobCall. */
-  | {
-      readonly kind: "finished";
-      readonly call: EndedCall;
-      readonly charge: string | null;
-      readonly at: number;
-    }
+  | Finished
   | { readonly kind: "deadLettered"; readonly call: EndedCall; readonly reason: string; readonly at: number }
   /** A dead letter is in the queue again. */
   | { readonly kind: "revived"; readonly callId: number }
@@ -29,6 +23,17 @@ export type Change =
   | { readonly kind: "moneySent"; readonly sent: SentMoney }
   /** Something happened that operators, and a buyer, may be called back about. */
   | { readonly kind: "announced"; readonly announcement: Announcement };
+
+/** A JobCall was acked. */
+export interface Finished {
+  readonly kind: "finished";
+  readonly call: EndedCall;
+  /** Token units that its payment by use is charged; null for any other JobCall. */
+  readonly charge: string | null;
+  /** HTTP status of its result; undefined means 200. From 400 on the JobCall has failed. */
+  readonly status: number | undefined;
+  readonly at: number;
+}
 
 /** A transaction of the seller that moved money, as the books show it. */
 export interface SentMoney {
@@ -91,7 +96,7 @@ export interface Known {
   payment(callId: number): SoldPayment | undefined;
   /** Finds the URL at which the buyer of a JobCall wants to be called back. */
   buyersUrl(callId: number): string | null;
-  /** Returns true for a JobCall that was acked. */
+  /** Returns true for a JobCall that was acked, and has not failed. */
   hasSucceeded(callId: number): boolean;
   readonly rows: Pick<Rows, "find" | "all">;
 }

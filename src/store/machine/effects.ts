@@ -1,10 +1,19 @@
+import { hasFailed } from "../../core/result-answer.ts";
 import type { AckedLease, BuriedCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
 import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
 import type { EndedCall } from "./announcements.ts";
-import { type Change, type DeadCall, type Effect, type Known, paymentOf, type Revenue } from "./changes.ts";
+import {
+  type Change,
+  type DeadCall,
+  type Effect,
+  type Finished,
+  type Known,
+  paymentOf,
+  type Revenue,
+} from "./changes.ts";
 import { decidedCharge } from "./metered.ts";
 import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
 import { sumsByHour } from "./revenue.ts";
@@ -21,12 +30,12 @@ export type PaymentRows = PaymentFacts & {
  */
 export abstract class Effects implements Known, Commit {
   #revenue: Revenue[] = [];
-  readonly #finished = new Set<number>();
+  readonly #succeeded = new Set<number>();
 
   abstract readonly rows: Rows;
   abstract payment(callId: number): SoldPayment | undefined;
   abstract buyersUrl(callId: number): string | null;
-  /** Returns true for a JobCall that an earlier commit acked. */
+  /** Returns true for a JobCall that succeeded in an earlier commit. */
   protected abstract hadSucceeded(callId: number): boolean;
   abstract isHeld(lock: string, owner: string, now: number): boolean;
   protected abstract readonly paymentRows: PaymentRows;
@@ -54,14 +63,14 @@ export abstract class Effects implements Known, Commit {
   }
 
   hasSucceeded(callId: number): boolean {
-    return this.#finished.has(callId) || this.hadSucceeded(callId);
+    return this.#succeeded.has(callId) || this.hadSucceeded(callId);
   }
 
-  /** Notes that a JobCall was acked. @param amount charge of a payment by use; null for any other JobCall */
-  finished(call: EndedCall, amount: string | null, at: number): AckedLease {
-    const charge = amount === null ? undefined : decidedCharge(this.payment(call.call_id), amount);
-    this.#finished.add(call.call_id);
-    this.note({ kind: "finished", call, charge: amount, at });
+  /** Notes that a JobCall was acked. */
+  finished(call: EndedCall, how: Omit<Finished, "kind" | "call">): AckedLease {
+    const charge = how.charge === null ? undefined : decidedCharge(this.payment(call.call_id), how.charge);
+    if (!hasFailed(how.status)) this.#succeeded.add(call.call_id);
+    this.note({ kind: "finished", call, charge: how.charge, status: how.status, at: how.at });
     return charge === undefined ? { outcome: "done" } : { outcome: "done", charge };
   }
 
@@ -98,7 +107,7 @@ export abstract class Effects implements Known, Commit {
   protected takeRevenue() {
     const sums = sumsByHour(this.#revenue);
     this.#revenue = [];
-    this.#finished.clear();
+    this.#succeeded.clear();
     return sums;
   }
 }

@@ -1,3 +1,4 @@
+import { canCharge } from "../../core/result-answer.ts";
 import type {
   AckedLease,
   BuriedCall,
@@ -56,10 +57,11 @@ export class LeaseSteps
     const row = this.#rows.findLeased(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
-    const charge = row.ceiling === null ? null : chargedUnits(row.ceiling, asked);
+    const status = result?.status;
+    const charge = row.ceiling === null ? null : canCharge(status) ? chargedUnits(row.ceiling, asked) : "0";
     this.#rows.finish(row, { at: now, result, charge });
     this.#capacity.adjust(-1);
-    return this.#effects.finished(row, charge, now);
+    return this.#effects.finished(row, { charge, status, at: now });
   }
 
   retry(now: number, lease: Lease, request: RetryRequest): EndedLease {

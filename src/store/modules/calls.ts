@@ -45,15 +45,15 @@ export const CALLS = {
       const ofCall = `${shownRows(schema)} WHERE payments.call_id = ${id}`;
       const sql = `
         SELECT ${KEY_OF_PAYMENT}, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
-               dead_reason AS reason, enqueued_at, dead_at AS finished_at, ${PAYMENT_OF_CALL}, ${time} AS now
+               dead_reason AS reason, enqueued_at, dead_at AS finished_at, NULL AS status, ${PAYMENT_OF_CALL}, ${time} AS now
           FROM ${schema}payments JOIN ${schema}job_calls ON job_calls.call_id = payments.call_id ${ofCall}
          UNION ALL
         SELECT ${KEY_OF_PAYMENT}, results.state, NULL, results.attempt, NULL, NULL,
-               results.reason, enqueued_at, finished_at, ${PAYMENT_OF_CALL}, ${time}
+               results.reason, enqueued_at, finished_at, results.status, ${PAYMENT_OF_CALL}, ${time}
           FROM ${schema}payments JOIN ${schema}results ON results.call_id = payments.call_id ${ofCall}
          UNION ALL
         SELECT ${KEY_OF_PAYMENT}, 'expired', NULL, 0, NULL, NULL,
-               NULL, payments.created_at, NULL, ${PAYMENT_OF_CALL}, ${time}
+               NULL, payments.created_at, NULL, NULL, ${PAYMENT_OF_CALL}, ${time}
           FROM ${schema}payments ${ofCall} AND payments.state IN ('settled', 'released')
            AND NOT EXISTS (SELECT 1 FROM ${schema}job_calls WHERE call_id = ${id})
            AND NOT EXISTS (SELECT 1 FROM ${schema}results WHERE call_id = ${id})
@@ -64,13 +64,22 @@ export const CALLS = {
 
     *findResult({ dialect }, callId): Lookup<JobResult | undefined> {
       const { values, add } = parameters(dialect);
-      const sql = `SELECT body, content_type FROM ${dialect.schema}results
+      const sql = `SELECT body, content_type, status, headers FROM ${dialect.schema}results
         WHERE call_id = ${add(callId)} AND body IS NOT NULL`;
       const [row] = (yield { name: "find_result", sql, values }) as {
         readonly body: Uint8Array;
         readonly content_type: string;
+        readonly status: number | null;
+        readonly headers: string | null;
       }[];
-      return row && { body: row.body, contentType: row.content_type };
+      if (row === undefined) return undefined;
+      const { body, content_type: contentType, status, headers } = row;
+      return {
+        body,
+        contentType,
+        status: status ?? undefined,
+        headers: headers === null ? undefined : (JSON.parse(headers) as JobResult["headers"]),
+      };
     },
 
     *findDeadLetter(

@@ -213,10 +213,19 @@ function writeResult(to: FlatWriter, result: JobResult | undefined): void {
   if (result === undefined) return;
   to.bytes(result.body);
   to.text(result.contentType);
+  const { status, headers } = result;
+  const isPlain = status === undefined && headers === undefined;
+  to.boolean(isPlain);
+  if (!isPlain) to.other([status, headers]);
 }
 
 function readResult(from: FlatReader): JobResult | undefined {
-  return from.boolean() ? { body: from.bytes(), contentType: from.text() } : undefined;
+  if (!from.boolean()) return undefined;
+  const [body, contentType] = [from.bytes(), from.text()];
+  const [status, headers] = from.boolean()
+    ? []
+    : (from.other() as [JobResult["status"], JobResult["headers"]]);
+  return { body, contentType, status, headers };
 }
 
 function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: Claimed): void {

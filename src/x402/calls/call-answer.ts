@@ -1,16 +1,16 @@
-import type { HttpResponse } from "../../http/response.ts";
+import { hasFailed } from "../../core/result-answer.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import type { JobResult } from "../../store/contract/work-queue.ts";
 
 /** Returns a paid call's state as JSON for its client. */
 export function describeCall(call: CallState) {
-  const { callId, state, attempt, progress, reason, charge, refund, enqueuedAt, finishedAt } = call;
+  const { callId, state, attempt, progress, reason, status, charge, refund, enqueuedAt, finishedAt } = call;
   return {
     call_id: callId,
     state,
     attempt,
     ...(progress === undefined ? {} : { progress }),
     ...(reason === undefined ? {} : { reason }),
+    ...(status === undefined ? {} : { status }),
     ...(charge === undefined ? {} : { charge: describeCharge(charge, call.payment) }),
     ...(refund === undefined ? {} : { refund: describeRefund(refund, call.payment) }),
     enqueued_at: new Date(enqueuedAt).toISOString(),
@@ -44,23 +44,7 @@ function describeRefund(
   };
 }
 
-/** Result of a job whose runner returned none. */
-const EMPTY: JobResult = { body: new Uint8Array(), contentType: "application/octet-stream" };
-
-/** Returns 200 with the runner's result, byte for byte; its body is empty if there is none. */
-export function resultResponse(
-  { body, contentType }: JobResult = EMPTY,
-  headers: HttpResponse["headers"] = {},
-): HttpResponse {
-  return {
-    status: 200,
-    headers: {
-      "content-type": contentType,
-      "cache-control": "no-store",
-      // The runner's output is untrusted on the operator's origin, so a browser must not run it.
-      "content-security-policy": "sandbox",
-      ...headers,
-    },
-    body,
-  };
+/** Returns true once a call has a result, which may be empty. */
+export function hasResult({ state, status }: CallState): boolean {
+  return state === "succeeded" || (state === "failed" && hasFailed(status));
 }

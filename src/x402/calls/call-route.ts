@@ -7,9 +7,10 @@ import type { ClientLimits } from "../purchase/client-limits.ts";
 import type { CallPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
 import type { AccessTokens } from "./access-tokens.ts";
-import { describeCall, resultResponse } from "./call-answer.ts";
+import { describeCall, hasResult } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
 import type { PayerProof } from "./payer-proof.ts";
+import { resultResponse } from "./result-response.ts";
 
 interface Parts {
   readonly calls: CallLookup;
@@ -37,7 +38,7 @@ export class CallRoute {
       case "":
         return jsonResponse(200, describeCall(call));
       case "/result":
-        return this.#showResult(call);
+        return this.#showResult(request, call);
       case "/events":
         return this.#parts.events.stream(request, call, this.#parts.receipts);
     }
@@ -80,7 +81,7 @@ export class CallRoute {
     return (payment) => payment.payer === payer && payment.network === network;
   }
 
-  async #showResult(call: CallState): Promise<HttpResponse> {
+  async #showResult(request: HttpRequest, call: CallState): Promise<HttpResponse> {
     const { callId, state, reason, charge } = call;
     const { calls, receipts } = this.#parts;
     if (charge?.state === "failed") {
@@ -92,8 +93,11 @@ export class CallRoute {
         { details: { retryable: false, state, ...(charge.moved && { moved: charge.moved }) } },
       );
     }
-    if (state === "succeeded")
-      return resultResponse(await calls.findResult(callId), await receipts?.headersOf(call));
+    if (hasResult(call))
+      return resultResponse(request, call, await calls.findResult(callId), {
+        "x-call-id": String(callId),
+        ...(await receipts?.headersOf(call)),
+      });
     if (state === "failed") {
       throw new GatewayError("call_failed", "The job failed, and has no result.", {
         details: { retryable: false, state, ...(reason !== undefined && { reason }) },

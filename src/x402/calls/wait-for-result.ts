@@ -3,6 +3,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
+import { hasResult } from "./call-answer.ts";
 import type { WaitPlaces } from "./wait-places.ts";
 import type { CallWatch } from "./watch.ts";
 
@@ -34,13 +35,13 @@ export function preferredWaitSecs(request: HttpRequest): number | undefined {
 
 type WaitOutcome =
   /** `result` is undefined when the runner gave none. */
-  | { readonly kind: "succeeded"; readonly call: CallState; readonly result: JobResult | undefined }
+  | { readonly kind: "answered"; readonly call: CallState; readonly result: JobResult | undefined }
   /** The job failed, did not finish in time, or the client hung up. */
   | { readonly kind: "not_in_time" }
   /** No place was free. */
   | { readonly kind: "not_waited" };
 
-/** Holds requests until their paid calls succeed. */
+/** Holds requests until their paid calls have a result. */
 export class ResultWaits {
   readonly #calls: Pick<CallLookup, "findResult">;
   readonly #watch: CallWatch;
@@ -60,7 +61,7 @@ export class ResultWaits {
   }
 
   /**
-   * Waits for a paid call to succeed, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
+   * Waits for the result of a paid call, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
    * the call is paid for, and a failed wait must not look like a refusal.
    */
   async waitFor(
@@ -77,10 +78,9 @@ export class ResultWaits {
     closed.addEventListener("abort", end);
     try {
       for await (const call of this.#watch.states(callId, over.signal)) {
-        const { state } = call;
-        if (state === "succeeded") return { kind: state, call, result: await this.#calls.findResult(callId) };
+        if (hasResult(call)) return { kind: "answered", call, result: await this.#calls.findResult(callId) };
         // Its refund may take longer.
-        if (state === "failed") break;
+        if (call.state === "failed") break;
       }
       return { kind: "not_in_time" };
     } catch (error) {

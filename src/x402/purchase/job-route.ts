@@ -114,9 +114,9 @@ export class JobRoute {
     if (waitSecs === undefined) return acceptedAnswer(bought, job);
     const waited = await waits.waitFor(payment, waitSecs, request.closed);
     switch (waited.kind) {
-      case "succeeded": {
+      case "answered": {
         const headers = { ...bought.headers, ...(await receipts?.headersOf(waited.call)) };
-        return resultAnswer({ ...bought, headers }, waitSecs, waited.result);
+        return resultAnswer(request, { ...bought, headers }, waitSecs, waited);
       }
       case "not_in_time":
         return acceptedAnswer(bought, job, waitSecs);

@@ -1,8 +1,10 @@
 import { ERROR_KINDS, type ErrorCode, GatewayError, refusalOf } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import type { HttpRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
+import type { CallState } from "../../store/contract/call-lookup.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
-import { resultResponse } from "../calls/call-answer.ts";
+import { resultResponse } from "../calls/result-response.ts";
 import type { AcceptedPayment } from "./purchase.ts";
 
 /** An accepted payment with the way to its call. */
@@ -41,16 +43,17 @@ export function acceptedAnswer(
 }
 
 /**
- * Returns the 200 of a payment whose job succeeded while the client waited: the result itself. Headers hold what the
+ * Returns the answer of a payment whose job was answered while the client waited: the result itself. Headers hold what the
  * 202 has in its body. The body is empty if the runner gave no result.
  */
 export function resultAnswer(
+  request: HttpRequest,
   bought: BoughtCall,
   waitedSecs: number,
-  result: JobResult | undefined,
+  { call, result }: { readonly call: CallState; readonly result: JobResult | undefined },
 ): HttpResponse {
   const { callId, receipt, accessToken, path } = bought;
-  return resultResponse(result, {
+  return resultResponse(request, call, result, {
     location: path,
     ...bought.headers,
     ...preferenceApplied(waitedSecs),

@@ -36,6 +36,49 @@ describe("Ack", () => {
     ).toEqual([NOT_FOUND, NOT_FOUND, DONE, LEASE_LOST, DONE]);
   });
 
+  test("Status and headers of an Ack are kept with its result, without those that are not the runner's", async () => {
+    const { accept, connect, store } = await startDelivery();
+    const acked: unknown[] = [];
+    const { ack } = store;
+    store.ack = (lease, ...rest) => {
+      acked.push(rest[0]);
+      return ack.call(store, lease, ...rest);
+    };
+    await accept();
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const headers = [
+      { name: "ETag", value: '"1"' },
+      { name: "Set-Cookie", value: "a=b" },
+    ];
+    expect(await runner.ack({ ...(await stream.next()), status: 404, headers })).toEqual([DONE]);
+    expect(await runner.ack(await stream.next())).toEqual([DONE]);
+    const body = new Uint8Array();
+    const sent = { status: 404, headers: [["etag", '"1"']], contentType: "application/octet-stream", body };
+    expect(acked).toEqual([sent, undefined]);
+  });
+
+  test.each([
+    [{ status: 199 }, "status is 199: expected 200 to 599."],
+    [{ headers: [{ name: "a b", value: "" }] }, '"a b" is not the name of a header.'],
+    [
+      { headers: [{ name: "a", value: "b\r\nc: d" }] },
+      "the value of a has a character that a header cannot have.",
+    ],
+  ])("An Ack with %j is refused, and its lease is kept", async (fields, problem) => {
+    const { accept, connect } = await startDelivery();
+    await accept();
+    const runner = connect();
+    const call = await (await runner.subscribe()).next();
+    const message = expect.stringContaining(problem);
+    await expect(runner.ack({ ...call, ...fields })).rejects.toMatchObject({
+      code: status.INVALID_ARGUMENT,
+      message,
+    });
+    expect(await runner.ack(call)).toEqual([DONE]);
+  });
+
   test("An empty request is answered with an empty list", async () => {
     const { connect } = await startDelivery();
     expect(await connect().ack()).toEqual([]);

@@ -6,7 +6,7 @@ const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 function outcomeOf(answer: Partial<Omit<HttpAnswer, "body">> & { readonly body?: string }) {
   const { body = "", ...rest } = answer;
-  const none = { contentType: undefined, contentEncoding: undefined, retryAfter: undefined };
+  const none = { contentType: undefined, contentEncoding: undefined, retryAfter: undefined, headers: [] };
   const whole = { status: 200, ...none, isCut: false, ...rest, body: Buffer.from(body) };
   return readOutcome({ kind: "answered", answer: whole }, NOW);
 }
@@ -42,5 +42,23 @@ test("An answer without body and Content-Type has no result; a body without type
   expect(outcomeOf({ body: "x" })).toEqual({
     kind: "done",
     result: { body: Buffer.from("x"), contentType: "application/octet-stream" },
+  });
+});
+
+test("A result has the answer's status and headers, and X-JOBGATE-STATUS names a status that is no refusal", () => {
+  const headers = [
+    ["etag", '"1"'],
+    ["set-cookie", "a=b"],
+    ["x-jobgate-status", "404"],
+  ] as const;
+  expect(outcomeOf({ status: 201, body: "x" })).toMatchObject({ kind: "done", result: { status: 201 } });
+  expect(outcomeOf({ headers })).toMatchObject({
+    kind: "done",
+    result: { status: 404, headers: [["etag", '"1"']] },
+  });
+  expect(outcomeOf({ headers: [["x-jobgate-status", "1e9"]] })).toEqual({
+    kind: "failed",
+    reason: "its result cannot be sent: status is 1000000000: expected 200 to 599",
+    blame: "call",
   });
 });

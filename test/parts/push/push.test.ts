@@ -44,7 +44,9 @@ test("A JobCall is pushed as a signed CloudEvent, and a 2xx answer is its result
     "webhook-id": String(callId),
   });
   new Webhook(SECRET).verify(received, headers as Record<string, string>);
-  expect(results()).toEqual([{ callId, result: { body: Buffer.from("done"), contentType: "text/x-done" } }]);
+  expect(results()).toEqual([
+    { callId, result: { body: Buffer.from("done"), contentType: "text/x-done", status: 201 } },
+  ]);
 });
 
 test("Answers decide: 4xx, 3xx and bad results fail for good, the rest is retried", async () => {

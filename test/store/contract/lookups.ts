@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   acceptId,
   claimOne,
+  claimRequest,
   LEASE_MS,
   NO_BACKOFF,
   paidCall,
@@ -110,6 +111,44 @@ export function describeLookups(given: Given): void {
       });
       const result = await given.store.findResult(callId);
       expect([result?.body.length, result?.contentType]).toEqual([0, "text/plain"]);
+    });
+
+    test("A result has its status and headers, also after a restart", async () => {
+      const callId = await paidId(given.store, 1);
+      const headers = [["etag", '"\u00ff"'] as const, ["link", "</a>"] as const, ["link", "</b>"] as const];
+      const result = { body: Buffer.from("{}"), contentType: "application/json", status: 201, headers };
+      await given.store.ack(await claimOne(given.store), result);
+      await given.reopen();
+      expect(await given.store.findCall(callId)).toMatchObject({ state: "succeeded", status: 201 });
+      expect(await given.store.findResult(callId)).toMatchObject({ status: 201, headers });
+    });
+
+    test("A status of 400 or above fails a call, which has its result and is no dead letter", async () => {
+      const [failed, plain] = [await paidId(given.store, 1), await paidId(given.store, 2)];
+      const webhook = await acceptId(given.store);
+      const { calls } = await given.store.claim(claimRequest());
+      const status = { [failed]: 404, [webhook]: 500 };
+      const outcomes = await Promise.all(
+        calls.map((lease) =>
+          given.store.ack(lease, {
+            body: Buffer.from("{}"),
+            contentType: "application/json",
+            status: status[lease.callId],
+          }),
+        ),
+      );
+      expect(outcomes.map(({ outcome }) => outcome)).toEqual(["done", "done", "done"]);
+      expect(await given.store.findCall(failed)).toMatchObject({ state: "failed", status: 404, attempt: 1 });
+      expect(await given.store.findCall(failed)).not.toHaveProperty("reason");
+      expect(await given.store.findResult(failed)).toMatchObject({
+        contentType: "application/json",
+        status: 404,
+      });
+      expect(await given.store.findCall(plain)).toMatchObject({ state: "succeeded" });
+      expect((await given.store.totals()).calls.dead).toBe(0);
+      expect(await given.store.findCallDetails(webhook)).toMatchObject({ state: "failed", status: 500 });
+      expect(await given.store.findCallDetails(plain)).toMatchObject({ state: "done", status: undefined });
+      await expectBalance(given.store);
     });
 
     test("A paid dead letter is failed, also after it was dropped", async () => {

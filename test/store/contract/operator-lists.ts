@@ -32,7 +32,7 @@ export function describeOperatorLists(given: Given): void {
   describe("the operator's lists", () => {
     test("A call is found in each state by that state, its origin and its job, and in no other", async () => {
       const expectFound = async (callId: number, is: { state: string; origin: string; jobId: bigint }) => {
-        for (const state of ["held", "ready", "leased", "done", "dead", "dropped"] as const) {
+        for (const state of ["held", "ready", "leased", "done", "dead", "failed", "dropped"] as const) {
           const expected = state === is.state ? [callId] : [];
           expect([state, await list({ state })]).toEqual([state, expected]);
           for (const origin of ["webhook", "x402"] as const)

@@ -129,6 +129,27 @@ export function describePaymentsByUse(given: Given): void {
       await expectBalance(given.store);
     });
 
+    test.each([304, 404, 500])(
+      "A result with the status %s charges nothing, whatever its runner asks",
+      async (status) => {
+        const callId = await begin(given, 1);
+        const acked = await given.store.ack(
+          await claimOne(given.store),
+          { ...RESULT, status },
+          { units: "7" },
+        );
+        expect(acked).toMatchObject({ outcome: "done", charge: { state: "released", amount: "0" } });
+        expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+        expect(await given.store.findCall(callId)).toMatchObject({
+          state: status < 400 ? "succeeded" : "failed",
+          status,
+          charge: { state: "released" },
+        });
+        expect(await given.store.findResult(callId)).toMatchObject({ status });
+        await expectBalance(given.store);
+      },
+    );
+
     test("A dead letter charges nothing, and its retry is free", async () => {
       const callId = await begin(given, 1);
       const failed = await given.store.fail(await claimOne(given.store), "no ink");

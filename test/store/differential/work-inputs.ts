@@ -88,7 +88,10 @@ function lease(world: World): unknown {
 
 function result({ choices }: World) {
   const body = Buffer.from(choices.one(["", "result", "\0\u00ff"]));
-  return { body, contentType: choices.one(["text/plain", "application/json"]) };
+  const contentType = choices.one(["text/plain", "application/json"]);
+  const status = choices.maybe(30, () => choices.one([200, 201, 303, 404, 500]));
+  const headers = choices.maybe(20, () => [["etag", '"\u00ff"'] as const, ["link", "</a>"] as const]);
+  return { body, contentType, status, headers };
 }
 
 function charge({ choices }: World) {

@@ -134,7 +134,7 @@ export class MemoryEffects extends Effects {
   /** Acks a JobCall. @returns the events that the buyer is called back about */
   finish(call: EndedCall, charge: string | null, at: number): string[] {
     this.#succeeded.add(call.call_id);
-    this.finished(call, charge, at);
+    this.finished(call, { charge, status: undefined, at });
     return this.events();
   }
 

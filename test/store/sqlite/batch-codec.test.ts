@@ -31,7 +31,13 @@ const delivery = fc.record({
 });
 const lease = fc.record({ callId, leaseToken: text });
 const charge = fc.constantFrom({ units: "7" }, { basisPoints: 0 });
-const result = fc.option(fc.record({ body: bytes, contentType: text }), { nil: undefined });
+const result = fc.option(
+  fc.record(
+    { body: bytes, contentType: text, status: fc.nat(), headers: fc.array(fc.tuple(text, text)) },
+    { requiredKeys: ["body", "contentType"] },
+  ),
+  { nil: undefined },
+);
 const accepted = fc.oneof(
   fc.record({ kind: fc.constantFrom("accepted", "duplicate"), callId }),
   fc.record({ kind: fc.constantFrom("queue_full", "conflict") }),

@@ -48,7 +48,7 @@ describe("A paid call's state and result", () => {
       "content-type": "text/html",
       "x-content-type-options": "nosniff",
       "content-security-policy": "sandbox",
-      "cache-control": "no-store",
+      "cache-control": "private, no-store",
     });
   });
 
@@ -68,6 +68,65 @@ describe("A paid call's state and result", () => {
     await expectFailed();
     await gateway.store.dropDeadLetter(Number(call_id));
     await expectFailed();
+  });
+
+  it("A result has its runner's status and headers, on …/result and on the paid request that waits", async () => {
+    const signed = await gateway.sign();
+    const { call_id, access_token } = (await gateway.post(signed.headers)).body;
+    const result: JobResult = {
+      body: Buffer.from('{"error":"no such city"}'),
+      contentType: "application/json",
+      status: 404,
+      headers: [
+        ["etag", '"1"'],
+        ["location", "/cities"],
+        ["link", "</a>"],
+        ["link", "</b>"],
+      ],
+    };
+    await gateway.store.ack(await claimOf(call_id), result);
+    expect(await (await ask(call_id, access_token)).json()).toMatchObject({ state: "failed", status: 404 });
+    const sent = { "content-type": "application/json", etag: '"1"', link: "</a>, </b>", location: "/cities" };
+    const shown = await ask(call_id, access_token, "/result");
+    expect([shown.status, await shown.text()]).toEqual([404, '{"error":"no such city"}']);
+    expect(Object.fromEntries(shown.headers)).toMatchObject({ ...sent, "x-call-id": String(call_id) });
+    const resent = await gateway.post({ ...signed.headers, prefer: "wait=60" });
+    expect([resent.status, resent.body]).toEqual([404, { error: "no such city" }]);
+    expect(Object.fromEntries(resent.headers)).toMatchObject({ ...sent, "x-access-token": access_token });
+  });
+
+  it("A range of a result and a known result are answered as HTTP defines it, on a resend too", async () => {
+    const signed = await gateway.sign();
+    const { call_id, access_token } = (await gateway.post(signed.headers)).body;
+    await gateway.store.ack(await claimOf(call_id), {
+      body: Buffer.from("0123456789"),
+      contentType: "text/plain",
+    });
+    const get = (headers: Record<string, string>) =>
+      fetch(`${gateway.url}/x402/calls/${call_id}/result`, {
+        headers: { authorization: `Bearer ${access_token}`, ...headers },
+      });
+    const whole = await get({});
+    const etag = String(whole.headers.get("etag"));
+    expect([etag, whole.headers.get("accept-ranges")]).toEqual([
+      expect.stringMatching(/^"\d+-\d+"$/),
+      "bytes",
+    ]);
+    const known = await get({ "if-none-match": etag });
+    expect([known.status, known.headers.get("etag"), await known.text()]).toEqual([304, etag, ""]);
+    const range = await get({ range: "bytes=2-4" });
+    expect([range.status, range.headers.get("content-range"), await range.text()]).toEqual([
+      206,
+      "bytes 2-4/10",
+      "234",
+    ]);
+    const beyond = await get({ range: "bytes=10-" });
+    expect([beyond.status, beyond.headers.get("content-range")]).toEqual([416, "bytes */10"]);
+    const resent = await gateway.post({ ...signed.headers, prefer: "wait=60", range: "bytes=2-4" });
+    expect([resent.status, resent.body]).toEqual([206, 234]);
+    const again = { ...signed.headers, prefer: "wait=60", "if-none-match": etag };
+    const unchanged = await fetch(gateway.jobUrl(), { method: "POST", headers: again, body: "work" });
+    expect(unchanged.status).toBe(304);
   });
 
   it("A call whose result was pruned has expired, and its payment still buys no second job", async () => {

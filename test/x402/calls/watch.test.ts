@@ -174,6 +174,6 @@ test("20 requests wait for a call at once; the next does not wait, and room come
   expect(await waits.waitFor(paid(callId), 60, signal)).toEqual({ kind: "not_waited" });
   await store.ack(await claimOne(store), { body: Buffer.from("x"), contentType: "text/plain" });
   const kinds = new Set((await Promise.all(waiting)).map(({ kind }) => kind));
-  expect([...kinds]).toEqual(["succeeded"]);
-  expect(await waits.waitFor(paid(callId), 60, signal)).toMatchObject({ kind: "succeeded" });
+  expect([...kinds]).toEqual(["answered"]);
+  expect(await waits.waitFor(paid(callId), 60, signal)).toMatchObject({ kind: "answered" });
 });

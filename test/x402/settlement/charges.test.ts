@@ -164,7 +164,7 @@ it("An ack is settled at once, also one during a round, which ends first", async
   const { journal, goOn, counts } = heldList(store);
   const ack = async (number: number) => {
     await acked(number);
-    events.emit({ at: 0, callId: number, what: { kind: "acked", resultBytes: 0 } });
+    events.emit({ at: 0, callId: number, what: { kind: "acked", resultBytes: 0, status: undefined } });
   };
   await start({ journal, roundMs: 3_600_000 });
   await expect.poll(() => counts.lists).toBe(1);
@@ -352,7 +352,7 @@ it("Does nothing after it has stopped", async () => {
   await started.stop();
   const { rounds } = times;
   await acked(1);
-  events.emit({ at: 0, callId: 1, what: { kind: "acked", resultBytes: 0 } });
+  events.emit({ at: 0, callId: 1, what: { kind: "acked", resultBytes: 0, status: undefined } });
   expect(events.watches("acked")).toBe(false);
   await othersGoOn();
   expect(times.rounds).toBe(rounds);

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/runner.proto.
  */
 export const file_jobgate_v1_runner: GenFile = /*@__PURE__*/
-  fileDesc("Chdqb2JnYXRlL3YxL3J1bm5lci5wcm90bxIKam9iZ2F0ZS52MSJ1ChBTdWJzY3JpYmVSZXF1ZXN0EhIKCnN1YnNjcmliZXIYASABKAkSFQoNbWF4X2luX2ZsaWdodBgCIAEoDRIPCgdqb2JfaWRzGAMgAygEEiUKCGFja19tb2RlGAQgASgOMhMuam9iZ2F0ZS52MS5BY2tNb2RlItMCCgdKb2JDYWxsEg8KB2NhbGxfaWQYASABKAQSDgoGam9iX2lkGAIgASgEEhIKCnNlcnZpY2VfaWQYAyABKAQSDAoEYm9keRgEIAEoDBIzCghtZXRhZGF0YRgFIAMoCzIhLmpvYmdhdGUudjEuSm9iQ2FsbC5NZXRhZGF0YUVudHJ5EhMKC2xlYXNlX3Rva2VuGAYgASgJEg8KB2F0dGVtcHQYByABKA0SLwoLZW5xdWV1ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKEGxlYXNlX2V4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmxlYXNlX3NlY3MYCiABKAEaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIi8KCUpvYlJlc3VsdBIMCgRib2R5GAEgASgMEhQKDGNvbnRlbnRfdHlwZRgCIAEoCSI7CgZDaGFyZ2USDwoFdW5pdHMYASABKAlIABIWCgxiYXNpc19wb2ludHMYAiABKA1IAEIICgZhbW91bnQizwEKCkFja1JlcXVlc3QSKAoEYWNrcxgBIAMoCzIaLmpvYmdhdGUudjEuQWNrUmVxdWVzdC5BY2salgEKA0FjaxIPCgdjYWxsX2lkGAEgASgEEhMKC2xlYXNlX3Rva2VuGAIgASgJEioKBnJlc3VsdBgDIAEoCzIVLmpvYmdhdGUudjEuSm9iUmVzdWx0SACIAQESJwoGY2hhcmdlGAQgASgLMhIuam9iZ2F0ZS52MS5DaGFyZ2VIAYgBAUIJCgdfcmVzdWx0QgkKB19jaGFyZ2UiOAoLQWNrUmVzcG9uc2USKQoIc3RhdHVzZXMYASADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzIq0CCgtOYWNrUmVxdWVzdBIrCgVuYWNrcxgBIAMoCzIcLmpvYmdhdGUudjEuTmFja1JlcXVlc3QuTmFjaxqVAQoETmFjaxIPCgdjYWxsX2lkGAEgASgEEhMKC2xlYXNlX3Rva2VuGAIgASgJEi4KBXJldHJ5GAMgASgLMh0uam9iZ2F0ZS52MS5OYWNrUmVxdWVzdC5SZXRyeUgAEiwKBGZhaWwYBCABKAsyHC5qb2JnYXRlLnYxLk5hY2tSZXF1ZXN0LkZhaWxIAEIJCgdvdXRjb21lGkEKBVJldHJ5EigKBWRlbGF5GAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBnJlYXNvbhgCIAEoCRoWCgRGYWlsEg4KBnJlYXNvbhgBIAEoCSI5CgxOYWNrUmVzcG9uc2USKQoIc3RhdHVzZXMYASADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzIs8CCg1FeHRlbmRSZXF1ZXN0Ei8KBmxlYXNlcxgBIAMoCzIfLmpvYmdhdGUudjEuRXh0ZW5kUmVxdWVzdC5MZWFzZRIoCgVsZWFzZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhq3AQoFTGVhc2USDwoHY2FsbF9pZBgBIAEoBBITCgtsZWFzZV90b2tlbhgCIAEoCRI5Cghwcm9ncmVzcxgDIAEoCzIiLmpvYmdhdGUudjEuRXh0ZW5kUmVxdWVzdC5Qcm9ncmVzc0gAiAEBEi4KDWNoYXJnZV9zb19mYXIYBCABKAsyEi5qb2JnYXRlLnYxLkNoYXJnZUgBiAEBQgsKCV9wcm9ncmVzc0IQCg5fY2hhcmdlX3NvX2ZhchopCghQcm9ncmVzcxIPCgdwZXJjZW50GAEgASgNEgwKBHRleHQYAiABKAkiOwoORXh0ZW5kUmVzcG9uc2USKQoIc3RhdHVzZXMYASADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzIsYCCg1SdW5uZXJNZXNzYWdlEjQKCXN1YnNjcmliZRgBIAEoCzIcLmpvYmdhdGUudjEuU3Vic2NyaWJlUmVxdWVzdEgAiAEBEhoKDW1heF9pbl9mbGlnaHQYAiABKA1IAYgBARIQCghzZXF1ZW5jZRgDIAEoBBIoCgRhY2tzGAQgAygLMhouam9iZ2F0ZS52MS5BY2tSZXF1ZXN0LkFjaxIrCgVuYWNrcxgFIAMoCzIcLmpvYmdhdGUudjEuTmFja1JlcXVlc3QuTmFjaxIwCgdleHRlbmRzGAYgAygLMh8uam9iZ2F0ZS52MS5FeHRlbmRSZXF1ZXN0LkxlYXNlEigKBWxlYXNlGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgwKCl9zdWJzY3JpYmVCEAoOX21heF9pbl9mbGlnaHQiYAoOR2F0ZXdheU1lc3NhZ2USJgoJam9iX2NhbGxzGAEgAygLMhMuam9iZ2F0ZS52MS5Kb2JDYWxsEiYKCHN0YXR1c2VzGAIgAygLMhQuam9iZ2F0ZS52MS5TdGF0dXNlcyLAAQoIU3RhdHVzZXMSEAoIc2VxdWVuY2UYASABKAQSJQoEYWNrcxgCIAMoDjIXLmpvYmdhdGUudjEuTGVhc2VTdGF0dXMSJgoFbmFja3MYAyADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzEigKB2V4dGVuZHMYBCADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzEhIKCmVycm9yX2NvZGUYBSABKA0SFQoNZXJyb3JfbWVzc2FnZRgGIAEoCSpQCgdBY2tNb2RlEhgKFEFDS19NT0RFX1VOU1BFQ0lGSUVEEAASFQoRQUNLX01PREVfRVhQTElDSVQQARIUChBBQ0tfTU9ERV9PTl9TRU5EEAIqngEKC0xlYXNlU3RhdHVzEhwKGExFQVNFX1NUQVRVU19VTlNQRUNJRklFRBAAEhUKEUxFQVNFX1NUQVRVU19ET05FEAESGwoXTEVBU0VfU1RBVFVTX0xFQVNFX0xPU1QQAhIaChZMRUFTRV9TVEFUVVNfTk9UX0ZPVU5EEAMSIQodTEVBU0VfU1RBVFVTX0lOVkFMSURfQVJHVU1FTlQQBDLIAgoNUnVubmVyU2VydmljZRJACglTdWJzY3JpYmUSHC5qb2JnYXRlLnYxLlN1YnNjcmliZVJlcXVlc3QaEy5qb2JnYXRlLnYxLkpvYkNhbGwwARI2CgNBY2sSFi5qb2JnYXRlLnYxLkFja1JlcXVlc3QaFy5qb2JnYXRlLnYxLkFja1Jlc3BvbnNlEjkKBE5hY2sSFy5qb2JnYXRlLnYxLk5hY2tSZXF1ZXN0Ghguam9iZ2F0ZS52MS5OYWNrUmVzcG9uc2USPwoGRXh0ZW5kEhkuam9iZ2F0ZS52MS5FeHRlbmRSZXF1ZXN0Ghouam9iZ2F0ZS52MS5FeHRlbmRSZXNwb25zZRJBCgRXb3JrEhkuam9iZ2F0ZS52MS5SdW5uZXJNZXNzYWdlGhouam9iZ2F0ZS52MS5HYXRld2F5TWVzc2FnZSgBMAFCZgoNaW8uam9iZ2F0ZS52MUILUnVubmVyUHJvdG9QAVo5Z2l0aHViLmNvbS9qb2JnYXRlL2pvYmdhdGUvY2xpZW50cy9nby9qb2JnYXRldjE7am9iZ2F0ZXYxqgIKSm9iZ2F0ZS5WMWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Chdqb2JnYXRlL3YxL3J1bm5lci5wcm90bxIKam9iZ2F0ZS52MSJ1ChBTdWJzY3JpYmVSZXF1ZXN0EhIKCnN1YnNjcmliZXIYASABKAkSFQoNbWF4X2luX2ZsaWdodBgCIAEoDRIPCgdqb2JfaWRzGAMgAygEEiUKCGFja19tb2RlGAQgASgOMhMuam9iZ2F0ZS52MS5BY2tNb2RlItMCCgdKb2JDYWxsEg8KB2NhbGxfaWQYASABKAQSDgoGam9iX2lkGAIgASgEEhIKCnNlcnZpY2VfaWQYAyABKAQSDAoEYm9keRgEIAEoDBIzCghtZXRhZGF0YRgFIAMoCzIhLmpvYmdhdGUudjEuSm9iQ2FsbC5NZXRhZGF0YUVudHJ5EhMKC2xlYXNlX3Rva2VuGAYgASgJEg8KB2F0dGVtcHQYByABKA0SLwoLZW5xdWV1ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKEGxlYXNlX2V4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmxlYXNlX3NlY3MYCiABKAEaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIi8KCUpvYlJlc3VsdBIMCgRib2R5GAEgASgMEhQKDGNvbnRlbnRfdHlwZRgCIAEoCSIlCgZIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSI7CgZDaGFyZ2USDwoFdW5pdHMYASABKAlIABIWCgxiYXNpc19wb2ludHMYAiABKA1IAEIICgZhbW91bnQilAIKCkFja1JlcXVlc3QSKAoEYWNrcxgBIAMoCzIaLmpvYmdhdGUudjEuQWNrUmVxdWVzdC5BY2sa2wEKA0FjaxIPCgdjYWxsX2lkGAEgASgEEhMKC2xlYXNlX3Rva2VuGAIgASgJEioKBnJlc3VsdBgDIAEoCzIVLmpvYmdhdGUudjEuSm9iUmVzdWx0SACIAQESJwoGY2hhcmdlGAQgASgLMhIuam9iZ2F0ZS52MS5DaGFyZ2VIAYgBARITCgZzdGF0dXMYBSABKA1IAogBARIjCgdoZWFkZXJzGAYgAygLMhIuam9iZ2F0ZS52MS5IZWFkZXJCCQoHX3Jlc3VsdEIJCgdfY2hhcmdlQgkKB19zdGF0dXMiOAoLQWNrUmVzcG9uc2USKQoIc3RhdHVzZXMYASADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzIq0CCgtOYWNrUmVxdWVzdBIrCgVuYWNrcxgBIAMoCzIcLmpvYmdhdGUudjEuTmFja1JlcXVlc3QuTmFjaxqVAQoETmFjaxIPCgdjYWxsX2lkGAEgASgEEhMKC2xlYXNlX3Rva2VuGAIgASgJEi4KBXJldHJ5GAMgASgLMh0uam9iZ2F0ZS52MS5OYWNrUmVxdWVzdC5SZXRyeUgAEiwKBGZhaWwYBCABKAsyHC5qb2JnYXRlLnYxLk5hY2tSZXF1ZXN0LkZhaWxIAEIJCgdvdXRjb21lGkEKBVJldHJ5EigKBWRlbGF5GAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBnJlYXNvbhgCIAEoCRoWCgRGYWlsEg4KBnJlYXNvbhgBIAEoCSI5CgxOYWNrUmVzcG9uc2USKQoIc3RhdHVzZXMYASADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzIs8CCg1FeHRlbmRSZXF1ZXN0Ei8KBmxlYXNlcxgBIAMoCzIfLmpvYmdhdGUudjEuRXh0ZW5kUmVxdWVzdC5MZWFzZRIoCgVsZWFzZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhq3AQoFTGVhc2USDwoHY2FsbF9pZBgBIAEoBBITCgtsZWFzZV90b2tlbhgCIAEoCRI5Cghwcm9ncmVzcxgDIAEoCzIiLmpvYmdhdGUudjEuRXh0ZW5kUmVxdWVzdC5Qcm9ncmVzc0gAiAEBEi4KDWNoYXJnZV9zb19mYXIYBCABKAsyEi5qb2JnYXRlLnYxLkNoYXJnZUgBiAEBQgsKCV9wcm9ncmVzc0IQCg5fY2hhcmdlX3NvX2ZhchopCghQcm9ncmVzcxIPCgdwZXJjZW50GAEgASgNEgwKBHRleHQYAiABKAkiOwoORXh0ZW5kUmVzcG9uc2USKQoIc3RhdHVzZXMYASADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzIsYCCg1SdW5uZXJNZXNzYWdlEjQKCXN1YnNjcmliZRgBIAEoCzIcLmpvYmdhdGUudjEuU3Vic2NyaWJlUmVxdWVzdEgAiAEBEhoKDW1heF9pbl9mbGlnaHQYAiABKA1IAYgBARIQCghzZXF1ZW5jZRgDIAEoBBIoCgRhY2tzGAQgAygLMhouam9iZ2F0ZS52MS5BY2tSZXF1ZXN0LkFjaxIrCgVuYWNrcxgFIAMoCzIcLmpvYmdhdGUudjEuTmFja1JlcXVlc3QuTmFjaxIwCgdleHRlbmRzGAYgAygLMh8uam9iZ2F0ZS52MS5FeHRlbmRSZXF1ZXN0LkxlYXNlEigKBWxlYXNlGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgwKCl9zdWJzY3JpYmVCEAoOX21heF9pbl9mbGlnaHQiYAoOR2F0ZXdheU1lc3NhZ2USJgoJam9iX2NhbGxzGAEgAygLMhMuam9iZ2F0ZS52MS5Kb2JDYWxsEiYKCHN0YXR1c2VzGAIgAygLMhQuam9iZ2F0ZS52MS5TdGF0dXNlcyLAAQoIU3RhdHVzZXMSEAoIc2VxdWVuY2UYASABKAQSJQoEYWNrcxgCIAMoDjIXLmpvYmdhdGUudjEuTGVhc2VTdGF0dXMSJgoFbmFja3MYAyADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzEigKB2V4dGVuZHMYBCADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzEhIKCmVycm9yX2NvZGUYBSABKA0SFQoNZXJyb3JfbWVzc2FnZRgGIAEoCSpQCgdBY2tNb2RlEhgKFEFDS19NT0RFX1VOU1BFQ0lGSUVEEAASFQoRQUNLX01PREVfRVhQTElDSVQQARIUChBBQ0tfTU9ERV9PTl9TRU5EEAIqngEKC0xlYXNlU3RhdHVzEhwKGExFQVNFX1NUQVRVU19VTlNQRUNJRklFRBAAEhUKEUxFQVNFX1NUQVRVU19ET05FEAESGwoXTEVBU0VfU1RBVFVTX0xFQVNFX0xPU1QQAhIaChZMRUFTRV9TVEFUVVNfTk9UX0ZPVU5EEAMSIQodTEVBU0VfU1RBVFVTX0lOVkFMSURfQVJHVU1FTlQQBDLIAgoNUnVubmVyU2VydmljZRJACglTdWJzY3JpYmUSHC5qb2JnYXRlLnYxLlN1YnNjcmliZVJlcXVlc3QaEy5qb2JnYXRlLnYxLkpvYkNhbGwwARI2CgNBY2sSFi5qb2JnYXRlLnYxLkFja1JlcXVlc3QaFy5qb2JnYXRlLnYxLkFja1Jlc3BvbnNlEjkKBE5hY2sSFy5qb2JnYXRlLnYxLk5hY2tSZXF1ZXN0Ghguam9iZ2F0ZS52MS5OYWNrUmVzcG9uc2USPwoGRXh0ZW5kEhkuam9iZ2F0ZS52MS5FeHRlbmRSZXF1ZXN0Ghouam9iZ2F0ZS52MS5FeHRlbmRSZXNwb25zZRJBCgRXb3JrEhkuam9iZ2F0ZS52MS5SdW5uZXJNZXNzYWdlGhouam9iZ2F0ZS52MS5HYXRld2F5TWVzc2FnZSgBMAFCZgoNaW8uam9iZ2F0ZS52MUILUnVubmVyUHJvdG9QAVo5Z2l0aHViLmNvbS9qb2JnYXRlL2pvYmdhdGUvY2xpZW50cy9nby9qb2JnYXRldjE7am9iZ2F0ZXYxqgIKSm9iZ2F0ZS5WMWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * SubscribeRequest opens a stream.
@@ -169,6 +169,34 @@ export const JobResultSchema: GenMessage<JobResult> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 2);
 
 /**
+ * Header is an HTTP header of a result.
+ *
+ * @generated from message jobgate.v1.Header
+ */
+export type Header = Message<"jobgate.v1.Header"> & {
+  /**
+   * A token, such as ETag.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Visible characters, blanks and tabs.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Header.
+ * Use `create(HeaderSchema)` to create a new message.
+ */
+export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_runner, 3);
+
+/**
  * Charge is an amount for a JobCall that is paid by use: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
  * a charge makes the request INVALID_ARGUMENT.
  *
@@ -204,7 +232,7 @@ export type Charge = Message<"jobgate.v1.Charge"> & {
  * Use `create(ChargeSchema)` to create a new message.
  */
 export const ChargeSchema: GenMessage<Charge> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 3);
+  messageDesc(file_jobgate_v1_runner, 4);
 
 /**
  * AckRequest finishes one or more JobCalls.
@@ -225,10 +253,10 @@ export type AckRequest = Message<"jobgate.v1.AckRequest"> & {
  * Use `create(AckRequestSchema)` to create a new message.
  */
 export const AckRequestSchema: GenMessage<AckRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 4);
+  messageDesc(file_jobgate_v1_runner, 5);
 
 /**
- * Ack is one JobCall that succeeded.
+ * Ack is one JobCall that is finished.
  *
  * @generated from message jobgate.v1.AckRequest.Ack
  */
@@ -255,11 +283,28 @@ export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
   result?: JobResult | undefined;
 
   /**
-   * Charge for a JobCall that is paid by use; unset means the whole ceiling.
+   * Charge for a JobCall that is paid by use; unset means the whole ceiling. Nothing is charged with a status outside
+   * 200 to 299.
    *
    * @generated from field: optional jobgate.v1.Charge charge = 4;
    */
   charge?: Charge | undefined;
+
+  /**
+   * HTTP status that the paying client gets with the result, 200 to 599; unset means 200. From 400 on the JobCall is
+   * failed, with this status. It is not delivered again, and is no dead letter.
+   *
+   * @generated from field: optional uint32 status = 5;
+   */
+  status?: number | undefined;
+
+  /**
+   * HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
+   * the origin and the payment are dropped; docs/writing-a-runner.md lists them.
+   *
+   * @generated from field: repeated jobgate.v1.Header headers = 6;
+   */
+  headers: Header[];
 };
 
 /**
@@ -267,7 +312,7 @@ export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
  * Use `create(AckRequest_AckSchema)` to create a new message.
  */
 export const AckRequest_AckSchema: GenMessage<AckRequest_Ack> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 4, 0);
+  messageDesc(file_jobgate_v1_runner, 5, 0);
 
 /**
  * AckResponse answers an AckRequest.
@@ -288,7 +333,7 @@ export type AckResponse = Message<"jobgate.v1.AckResponse"> & {
  * Use `create(AckResponseSchema)` to create a new message.
  */
 export const AckResponseSchema: GenMessage<AckResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 5);
+  messageDesc(file_jobgate_v1_runner, 6);
 
 /**
  * NackRequest returns one or more JobCalls.
@@ -309,7 +354,7 @@ export type NackRequest = Message<"jobgate.v1.NackRequest"> & {
  * Use `create(NackRequestSchema)` to create a new message.
  */
 export const NackRequestSchema: GenMessage<NackRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 6);
+  messageDesc(file_jobgate_v1_runner, 7);
 
 /**
  * Nack is one JobCall that was not finished.
@@ -360,7 +405,7 @@ export type NackRequest_Nack = Message<"jobgate.v1.NackRequest.Nack"> & {
  * Use `create(NackRequest_NackSchema)` to create a new message.
  */
 export const NackRequest_NackSchema: GenMessage<NackRequest_Nack> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 6, 0);
+  messageDesc(file_jobgate_v1_runner, 7, 0);
 
 /**
  * Retry asks for another delivery.
@@ -388,7 +433,7 @@ export type NackRequest_Retry = Message<"jobgate.v1.NackRequest.Retry"> & {
  * Use `create(NackRequest_RetrySchema)` to create a new message.
  */
 export const NackRequest_RetrySchema: GenMessage<NackRequest_Retry> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 6, 1);
+  messageDesc(file_jobgate_v1_runner, 7, 1);
 
 /**
  * Fail makes a dead letter.
@@ -409,7 +454,7 @@ export type NackRequest_Fail = Message<"jobgate.v1.NackRequest.Fail"> & {
  * Use `create(NackRequest_FailSchema)` to create a new message.
  */
 export const NackRequest_FailSchema: GenMessage<NackRequest_Fail> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 6, 2);
+  messageDesc(file_jobgate_v1_runner, 7, 2);
 
 /**
  * NackResponse answers a NackRequest.
@@ -430,7 +475,7 @@ export type NackResponse = Message<"jobgate.v1.NackResponse"> & {
  * Use `create(NackResponseSchema)` to create a new message.
  */
 export const NackResponseSchema: GenMessage<NackResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 7);
+  messageDesc(file_jobgate_v1_runner, 8);
 
 /**
  * ExtendRequest renews one or more leases.
@@ -458,7 +503,7 @@ export type ExtendRequest = Message<"jobgate.v1.ExtendRequest"> & {
  * Use `create(ExtendRequestSchema)` to create a new message.
  */
 export const ExtendRequestSchema: GenMessage<ExtendRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 8);
+  messageDesc(file_jobgate_v1_runner, 9);
 
 /**
  * Lease names one delivery.
@@ -501,7 +546,7 @@ export type ExtendRequest_Lease = Message<"jobgate.v1.ExtendRequest.Lease"> & {
  * Use `create(ExtendRequest_LeaseSchema)` to create a new message.
  */
 export const ExtendRequest_LeaseSchema: GenMessage<ExtendRequest_Lease> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 8, 0);
+  messageDesc(file_jobgate_v1_runner, 9, 0);
 
 /**
  * Progress is shown to the paying client while the JobCall runs.
@@ -529,7 +574,7 @@ export type ExtendRequest_Progress = Message<"jobgate.v1.ExtendRequest.Progress"
  * Use `create(ExtendRequest_ProgressSchema)` to create a new message.
  */
 export const ExtendRequest_ProgressSchema: GenMessage<ExtendRequest_Progress> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 8, 1);
+  messageDesc(file_jobgate_v1_runner, 9, 1);
 
 /**
  * ExtendResponse answers an ExtendRequest.
@@ -550,7 +595,7 @@ export type ExtendResponse = Message<"jobgate.v1.ExtendResponse"> & {
  * Use `create(ExtendResponseSchema)` to create a new message.
  */
 export const ExtendResponseSchema: GenMessage<ExtendResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 9);
+  messageDesc(file_jobgate_v1_runner, 10);
 
 /**
  * RunnerMessage is one message of a runner on a Work stream.
@@ -581,7 +626,7 @@ export type RunnerMessage = Message<"jobgate.v1.RunnerMessage"> & {
   sequence: bigint;
 
   /**
-   * JobCalls that succeeded.
+   * JobCalls that are finished.
    *
    * @generated from field: repeated jobgate.v1.AckRequest.Ack acks = 4;
    */
@@ -614,7 +659,7 @@ export type RunnerMessage = Message<"jobgate.v1.RunnerMessage"> & {
  * Use `create(RunnerMessageSchema)` to create a new message.
  */
 export const RunnerMessageSchema: GenMessage<RunnerMessage> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 10);
+  messageDesc(file_jobgate_v1_runner, 11);
 
 /**
  * GatewayMessage is one message of the gateway on a Work stream.
@@ -642,7 +687,7 @@ export type GatewayMessage = Message<"jobgate.v1.GatewayMessage"> & {
  * Use `create(GatewayMessageSchema)` to create a new message.
  */
 export const GatewayMessageSchema: GenMessage<GatewayMessage> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 11);
+  messageDesc(file_jobgate_v1_runner, 12);
 
 /**
  * Statuses answers one RunnerMessage that has acks, nacks or extends.
@@ -699,7 +744,7 @@ export type Statuses = Message<"jobgate.v1.Statuses"> & {
  * Use `create(StatusesSchema)` to create a new message.
  */
 export const StatusesSchema: GenMessage<Statuses> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 12);
+  messageDesc(file_jobgate_v1_runner, 13);
 
 /**
  * AckMode determines when a delivered JobCall counts as done.
@@ -821,8 +866,8 @@ export const RunnerService: GenService<{
     output: typeof JobCallSchema;
   },
   /**
-   * Ack finishes JobCalls that succeeded. A result larger than 1 MiB, or a charge above the payment's
-   * ceiling, makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
+   * Ack finishes JobCalls. A result larger than 1 MiB, a status or header that is not valid, or a charge above the
+   * payment's ceiling makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
    *
    * @generated from rpc jobgate.v1.RunnerService.Ack
    */

@@ -1,5 +1,6 @@
 import { stringify } from "lossless-json";
 import type { CallbackState } from "../../../core/callbacks.ts";
+import { hasFailed } from "../../../core/result-answer.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import {
   type Announcement,
@@ -52,11 +53,14 @@ const REACTIONS: Reactions = {
     ];
   },
 
-  finished({ call, charge, at }, known) {
+  finished({ call, charge, status: httpStatus, at }, known) {
+    const buyersUrl = buyersUrlOf(call, known);
+    // Nothing is charged, so nothing is waited for.
+    if (hasFailed(httpStatus)) return called(callEnded(call, "failed", at, buyersUrl, httpStatus), known);
     const payment = charge === null ? undefined : paymentOf(call, known);
     if (payment !== undefined && !isCertain(payment)) return [];
     const status = payment === undefined ? "succeeded" : statusOf(payment);
-    return called(callEnded(call, status, at, buyersUrlOf(call, known)), known);
+    return called(callEnded(call, status, at, buyersUrl), known);
   },
 
   deadLettered({ call, reason, at }, known) {

@@ -94,7 +94,7 @@ const COLUMNS: Columns<Call> = {
   PAID: ({ amountText }) => amountText || "-",
   ACCEPTED: ({ enqueuedAt }) => timeText(enqueuedAt),
   TOOK: ({ enqueuedAt, finishedAt }) => durationBetween(enqueuedAt, finishedAt),
-  REASON: ({ reason }) => shortText(reason),
+  REASON: ({ reason, status }) => shortText(reason || (status > 0 ? `status ${status}` : "")),
 };
 
 /** A dash if either time is missing. */

@@ -66,7 +66,7 @@ export function CallPage({ callId: text }: { callId: string }) {
 }
 
 function Summary(call: Call) {
-  const { callId, state, reason, attempts, subscriber, enqueuedAt, dueAt, finishedAt } = call;
+  const { callId, state, reason, status, attempts, subscriber, enqueuedAt, dueAt, finishedAt } = call;
   return (
     <section class="panel" aria-labelledby="summary">
       <div class="panel-head">
@@ -84,6 +84,7 @@ function Summary(call: Call) {
           ...(dueAt
             ? [[state === CallState.LEASED ? "Lease ends" : "Due", momentText(timestampMs(dueAt))] as const]
             : []),
+          ...(status > 0 ? [["Status of the result", status] as const] : []),
           ["Attempts", attempts],
           ...(subscriber ? [["Runner", subscriber] as const] : []),
         ]}

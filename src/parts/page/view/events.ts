@@ -37,9 +37,10 @@ export function describeEvent({ what }: Event): EventText {
       return { stage: "running", state: "running", detail: `${percent} % ${text}`, percent };
     }
     case "acked": {
-      const { resultBytes } = what.value;
+      const { resultBytes, status } = what.value;
       const result = resultBytes === 0n ? "" : `result of ${countText(resultBytes)} bytes`;
-      return { stage: "done", state: "done", detail: result };
+      if (status < 400) return { stage: "done", state: "done", detail: result };
+      return { stage: "dead", state: "failed", detail: `status ${status}${result && `, ${result}`}` };
     }
     case "retried":
       return { stage: "waiting", state: "again", detail: what.value.reason };

@@ -11,6 +11,7 @@ const CALL_STATES = {
   leased: { state: CallState.LEASED, name: "With runners", stage: "running" },
   done: { state: CallState.DONE, name: "Done", stage: "done" },
   dead: { state: CallState.DEAD, name: "Dead", stage: "dead" },
+  failed: { state: CallState.FAILED, name: "Failed", stage: "dead" },
   dropped: { state: CallState.DROPPED, name: "Dropped", stage: "dead" },
   held: { state: CallState.HELD, name: "Held", stage: "unsure" },
 } as const;

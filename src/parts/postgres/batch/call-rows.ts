@@ -35,7 +35,7 @@ const UPDATE_CALLS = statement(
 const ENDED_COLUMNS =
   "call_id, state, attempts, enqueued_at, dead_at, dead_reason, origin, job_id, service_id, subscriber, claimed_at, history";
 // Keeps how they ended, and the results of paid ones: $3 has all bytes, $5 where each begins. Without a result there is no
-// body, which differs from an empty one.
+// body, which differs from an empty one. $9 has the status and the headers of results that have any, by call ID.
 const FINISH_CALLS = statement(
   "finish_calls",
   `WITH call AS (DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) RETURNING ${ENDED_COLUMNS}),
@@ -43,14 +43,17 @@ const FINISH_CALLS = statement(
                  RETURNING call_id, substring(encoded FROM 1 FOR head_bytes) AS head),
         finished AS (
           INSERT INTO jobgate.finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
-                                              finished_at, reason, subscriber, claimed_at, history, head)
-          SELECT call_id, origin, job_id, service_id, CASE state WHEN 'dead' THEN 'failed' ELSE 'succeeded' END, attempts,
-                 enqueued_at, COALESCE(dead_at, $2::bigint), dead_reason, subscriber, claimed_at, history, head
+                                              finished_at, reason, subscriber, claimed_at, history, head, status)
+          SELECT call_id, origin, job_id, service_id,
+                 CASE WHEN state = 'dead' OR answer.status >= 400 THEN 'failed' ELSE 'succeeded' END, attempts,
+                 enqueued_at, COALESCE(dead_at, $2::bigint), dead_reason, subscriber, claimed_at, history, head, answer.status
             FROM call LEFT JOIN body USING (call_id)
-          RETURNING call_id, origin, state, attempts, enqueued_at, finished_at, reason)
-   INSERT INTO jobgate.results (call_id, state, attempt, enqueued_at, finished_at, reason, body, content_type, charge)
+           CROSS JOIN LATERAL (SELECT ($9::json #>> ARRAY[call_id::text, 'status'])::int AS status) AS answer
+          RETURNING call_id, origin, state, attempts, enqueued_at, finished_at, reason, status)
+   INSERT INTO jobgate.results (call_id, state, attempt, enqueued_at, finished_at, reason, body, content_type, charge,
+                                status, headers)
    SELECT call_id, state, attempts, enqueued_at, finished_at, reason, substring($3::bytea FROM start FOR length),
-          content_type, $8::json ->> call_id::text
+          content_type, $8::json ->> call_id::text, status, $9::json #>> ARRAY[call_id::text, 'headers']
      FROM finished LEFT JOIN unnest($4::bigint[], $5::int[], $6::int[], $7::text[])
                              AS result (call_id, start, length, content_type) USING (call_id)
     WHERE origin = 'x402'`,
@@ -138,6 +141,9 @@ function finishing(finished: readonly FinishedRow[], now: number): unknown[] {
   );
   const { bytes, starts, lengths } = packed(results.map(({ body }) => body));
   const charges = finished.flatMap(({ row, charge }) => (charge === null ? [] : [[row.call_id, charge]]));
+  const answers = finished.flatMap(({ row, result: { status, headers } = {} }) =>
+    status === undefined && headers === undefined ? [] : [[row.call_id, { status, headers }]],
+  );
   return [
     numberArray(finished.map(({ row }) => row.call_id)),
     now,
@@ -147,5 +153,6 @@ function finishing(finished: readonly FinishedRow[], now: number): unknown[] {
     numberArray(lengths),
     results.map(({ contentType }) => storable(contentType)),
     JSON.stringify(Object.fromEntries(charges)),
+    JSON.stringify(Object.fromEntries(answers)),
   ];
 }

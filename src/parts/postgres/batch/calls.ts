@@ -1,3 +1,4 @@
+import { hasFailed } from "../../../core/result-answer.ts";
 import { LeaseSteps } from "../../../store/machine/leases.ts";
 import type { Sql } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
@@ -23,7 +24,9 @@ export class CallsPart implements BatchPart {
     if (this.#entries.length === 0) return;
     const ending = this.#entries.filter(({ name }) => name !== "extend" && name !== "dropDeadLetter");
     effects.willNeedPayments(callIdsOf(ending));
-    effects.willEnd(callIdsOf(ending.filter(({ name }) => name !== "ack")));
+    effects.willEnd(
+      callIdsOf(ending.filter((entry) => entry.name !== "ack" || hasFailed(entry.input[1]?.status))),
+    );
     await this.#rows.lock(sql, callIdsOf(this.#entries));
   }
 

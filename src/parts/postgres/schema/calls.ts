@@ -58,11 +58,14 @@ CREATE TABLE jobgate.results (
   attempt      bigint NOT NULL,
   enqueued_at  bigint NOT NULL,
   finished_at  bigint NOT NULL,
-  -- Why the call failed, once the operator dropped its dead letter.
+  -- Why the call failed, once the operator dropped its dead letter. A call that failed with a status has none.
   reason       text,
   -- What a call that is paid by use is charged.
   charge       text,
   content_type text,
+  -- HTTP status that the runner named, and a JSON array of the names and values of its headers.
+  status       int,
+  headers      text,
   body         bytea
 );
 CREATE INDEX results_by_state ON jobgate.results (state);
@@ -78,6 +81,8 @@ CREATE TABLE jobgate.finished_calls (
   enqueued_at bigint NOT NULL,
   finished_at bigint NOT NULL,
   reason      text,
+  -- HTTP status of the result, if the runner named one.
+  status      int,
   subscriber  text,
   claimed_at  bigint,
   history     jsonb,
@@ -85,5 +90,6 @@ CREATE TABLE jobgate.finished_calls (
   head        bytea
 );
 CREATE INDEX finished_calls_by_job ON jobgate.finished_calls (job_id, call_id);
-CREATE INDEX finished_calls_failed ON jobgate.finished_calls (call_id) WHERE state = 'failed';
+CREATE INDEX finished_calls_failed  ON jobgate.finished_calls (call_id) WHERE state = 'failed' AND status IS NOT NULL;
+CREATE INDEX finished_calls_dropped ON jobgate.finished_calls (call_id) WHERE state = 'failed' AND status IS NULL;
 `;

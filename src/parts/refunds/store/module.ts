@@ -1,4 +1,6 @@
+import { hasFailed } from "../../../core/result-answer.ts";
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
+import type { EndedCall } from "../../../store/machine/announcements.ts";
 import { type Effect, type Known, paymentOf, put, type Reactions } from "../../../store/machine/changes.ts";
 import type { Commit, StoreModule } from "../../../store/module.ts";
 import { keyIn, type Rows, type Table } from "../../../store/rows.ts";
@@ -18,29 +20,11 @@ export const REFUNDS_TABLE: Table<RefundRow, "call_id"> = {
 
 const COLUMN_LIST = REFUND_COLUMNS.join(", ");
 
-/** Refunds are owed for dead letters, and no longer once a dead letter is retried. */
+/** Refunds are owed for JobCalls that failed, and no longer once a dead letter is retried. */
 const REACTIONS: Reactions = {
-  deadLettered({ call, at }, known) {
-    const payment = paymentOf(call, known);
-    if (payment === undefined || payment.on_failure === "keep") return [];
-    const { call_id, network, asset, symbol, payer, amount } = payment;
-    const before = refundOf(call_id, known.rows);
-    if (before !== undefined && before.state !== "cancelled") return [];
-    // A payment that the operator closed as paid is not proven, so its refund needs the operator's approval.
-    const isApproved = payment.on_failure === "refund" && payment.closed === null;
-    // A transaction of the refund before may still be known by its number.
-    const attempt = before === undefined ? 1 : before.attempt + (before.reference === null ? 0 : 1);
-    const money = { call_id, network, asset, symbol, payer, amount };
-    const nothingSent = { reference: null, hash: null, block_number: null, reason: null, decision: null };
-    const owed = {
-      state: "owed",
-      is_approved: isApproved ? 1 : 0,
-      attempt,
-      created_at: at,
-      updated_at: at,
-    } as const;
-    return changed(before, { ...money, ...nothingSent, ...owed }, known);
-  },
+  deadLettered: ({ call, at }, known) => owedFor(call, at, known),
+
+  finished: ({ call, status, at }, known) => (hasFailed(status) ? owedFor(call, at, known) : []),
 
   revived({ callId }, known) {
     const refund = refundOf(callId, known.rows);
@@ -49,9 +33,31 @@ const REACTIONS: Reactions = {
   },
 };
 
+function owedFor(call: EndedCall, at: number, known: Known): Effect[] {
+  const payment = paymentOf(call, known);
+  if (payment === undefined || payment.on_failure === "keep") return [];
+  const { call_id, network, asset, symbol, payer, amount } = payment;
+  const before = refundOf(call_id, known.rows);
+  if (before !== undefined && before.state !== "cancelled") return [];
+  // A payment that the operator closed as paid is not proven, so its refund needs the operator's approval.
+  const isApproved = payment.on_failure === "refund" && payment.closed === null;
+  // A transaction of the refund before may still be known by its number.
+  const attempt = before === undefined ? 1 : before.attempt + (before.reference === null ? 0 : 1);
+  const money = { call_id, network, asset, symbol, payer, amount };
+  const nothingSent = { reference: null, hash: null, block_number: null, reason: null, decision: null };
+  const owed = {
+    state: "owed",
+    is_approved: isApproved ? 1 : 0,
+    attempt,
+    created_at: at,
+    updated_at: at,
+  } as const;
+  return changed(before, { ...money, ...nothingSent, ...owed }, known);
+}
+
 const keyOf = (callId: number) => [keyIn(REFUNDS_TABLE, { call_id: callId })];
 
-/** Refunds of paid JobCalls that became dead letters. */
+/** Refunds of paid JobCalls that failed. */
 export const REFUNDS: StoreModule<RefundLedger> = {
   schema: { table: REFUNDS_TABLE.name, sql: refundsSchema },
   on: REACTIONS,

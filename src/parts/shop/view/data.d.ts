@@ -82,6 +82,8 @@ export interface CallState {
   readonly attempt?: number;
   readonly progress?: { readonly percent?: number; readonly text?: string };
   readonly reason?: string;
+  /** HTTP status of the result. A call that failed with one has a result. */
+  readonly status?: number;
 }
 
 /** A wallet, as EIP-1193 has it. */

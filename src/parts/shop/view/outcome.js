@@ -34,11 +34,13 @@ export class Outcome {
       { class: "actions" },
       h("button", { type: "button", class: "primary", click: () => this.#again() }, "Buy another run"),
     );
-    if (last?.state === "succeeded") {
+    const hasFailed = last?.state === "failed";
+    if (last?.state === "succeeded" || (hasFailed && last.status !== undefined)) {
       const { result, contentType } = await resultOf(call);
-      this.#show("Result", ...(await resultView(result, contentType, call.id)), keep, again);
-      announce("The result is here.");
-    } else if (last?.state === "failed") {
+      const title = hasFailed ? `The job failed with status ${last.status}` : "Result";
+      this.#show(title, ...(await resultView(result, contentType, call.id)), keep, again);
+      announce(hasFailed ? `${title}.` : "The result is here.");
+    } else if (hasFailed) {
       const reason = last.reason ?? "The seller gave no reason.";
       this.#show(
         "The job failed",

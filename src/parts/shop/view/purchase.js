@@ -224,13 +224,13 @@ export async function followCall(call, show) {
   }
 }
 
-/** Fetches the result of a call that succeeded. @param {Call} call */
+/** Fetches the result of a call that has one. @param {Call} call */
 export async function resultOf(call) {
   for (;;) {
     try {
       const response = await askCall(call, "/result");
       // A job that gave no result has none to fetch.
-      if (!response.ok) return { result: new Blob(), contentType: "" };
+      if (!response.headers.has("x-call-id")) return { result: new Blob(), contentType: "" };
       return { result: await response.blob(), contentType: response.headers.get("content-type") ?? "" };
     } catch {
       await wait(MAX_DELAY_MS);

@@ -17,7 +17,7 @@ type Rows<Row, Parameters extends readonly unknown[]> = (parameters: Parameters)
 export const DUE_AT_ONCE = 5_000;
 
 const FINISHED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_at, subscriber, claimed_at, history,
-  head, state, finished_at, reason`;
+  head, state, finished_at, reason, status`;
 const COPIED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_at, subscriber, claimed_at, history,
   substr(encoded, 1, head_bytes)`;
 
@@ -30,7 +30,7 @@ export class SqliteCallRows implements CallRows {
   readonly #update: Statement<unknown>;
   readonly #makeReady: Statement<unknown>;
   readonly #extend: Statement<unknown>;
-  readonly #insertSucceeded: Statement<unknown>;
+  readonly #insertAcked: Statement<unknown>;
   readonly #insertDropped: Statement<unknown>;
   readonly #insertResult: Statement<unknown>;
   readonly #insertFailure: Statement<unknown>;
@@ -77,19 +77,21 @@ export class SqliteCallRows implements CallRows {
     this.#extend = database.prepare(
       "UPDATE job_calls SET visible_at = ?, progress_percent = ?, progress_text = ?, charge_so_far = ? WHERE call_id = ?",
     );
-    this.#insertSucceeded = database.prepare(
+    this.#insertAcked = database.prepare(
       `INSERT INTO finished_calls (${FINISHED_COLUMNS})
-       SELECT ${COPIED_COLUMNS}, 'succeeded', finished.value ->> 1, NULL FROM json_each(?) AS finished
+       SELECT ${COPIED_COLUMNS}, iif(finished.value ->> 2 >= 400, 'failed', 'succeeded'), finished.value ->> 1, NULL,
+              finished.value ->> 2 FROM json_each(?) AS finished
         CROSS JOIN job_calls ON call_id = finished.value ->> 0 CROSS JOIN job_bodies USING (call_id)`,
     );
     this.#insertDropped = database.prepare(
       `INSERT INTO finished_calls (${FINISHED_COLUMNS})
-       SELECT ${COPIED_COLUMNS}, 'failed', dead_at, dead_reason
+       SELECT ${COPIED_COLUMNS}, 'failed', dead_at, dead_reason, NULL
          FROM job_calls CROSS JOIN job_bodies USING (call_id) WHERE call_id = ?`,
     );
     this.#insertResult = database.prepare(
-      `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type, charge)
-       SELECT call_id, 'succeeded', attempts, enqueued_at, ?2, ?3, ?4, ?5 FROM job_calls WHERE call_id = ?1`,
+      `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type, charge, status, headers)
+       SELECT call_id, iif(?6 >= 400, 'failed', 'succeeded'), attempts, enqueued_at, ?2, ?3, ?4, ?5, ?6, ?7
+         FROM job_calls WHERE call_id = ?1`,
     );
     this.#insertFailure = database.prepare(
       `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, reason)
@@ -135,12 +137,16 @@ export class SqliteCallRows implements CallRows {
   writeFinished(): void {
     const finished = this.#finished;
     if (finished.length === 0) return;
-    this.#insertSucceeded.run([JSON.stringify(finished.map(({ row, how }) => [row.call_id, how.at]))]);
+    const ends = finished.map(({ row, how: { at, result } }) =>
+      result?.status === undefined ? [row.call_id, at] : [row.call_id, at, result.status],
+    );
+    this.#insertAcked.run([JSON.stringify(ends)]);
     for (const { row, how } of finished) {
       if (row.origin !== "x402") continue;
       const { at, result, charge } = how;
-      const { body = null, contentType = null } = result ?? {};
-      this.#insertResult.run([row.call_id, at, body, contentType, charge]);
+      const { body = null, contentType = null, status = null, headers } = result ?? {};
+      const answer = [status, headers === undefined ? null : JSON.stringify(headers)];
+      this.#insertResult.run([row.call_id, at, body, contentType, charge, ...answer]);
     }
     this.#delete(finished.map(({ row }) => row.call_id));
   }

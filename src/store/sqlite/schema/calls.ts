@@ -55,11 +55,14 @@ CREATE TABLE results (
   attempt      INTEGER NOT NULL,
   enqueued_at  INTEGER NOT NULL,
   finished_at  INTEGER NOT NULL,
-  -- Why the call failed, once the operator dropped its dead letter.
+  -- Why the call failed, once the operator dropped its dead letter. A call that failed with a status has none.
   reason       TEXT,
   -- What a call that is paid by use is charged.
   charge       TEXT,
   content_type TEXT,
+  -- HTTP status that the runner named, and a JSON array of the names and values of its headers.
+  status       INTEGER,
+  headers      TEXT,
   body         BLOB
 ) STRICT;
 CREATE INDEX results_by_state ON results (state);
@@ -75,6 +78,8 @@ CREATE TABLE finished_calls (
   enqueued_at INTEGER NOT NULL,
   finished_at INTEGER NOT NULL,
   reason      TEXT,
+  -- HTTP status of the result, if the runner named one.
+  status      INTEGER,
   subscriber  TEXT,
   claimed_at  INTEGER,
   history     TEXT,
@@ -82,5 +87,6 @@ CREATE TABLE finished_calls (
   head        BLOB
 ) STRICT;
 CREATE INDEX finished_calls_by_job ON finished_calls (job_id);
-CREATE INDEX finished_calls_failed ON finished_calls (call_id) WHERE state = 'failed';
+CREATE INDEX finished_calls_failed  ON finished_calls (call_id) WHERE state = 'failed' AND status IS NOT NULL;
+CREATE INDEX finished_calls_dropped ON finished_calls (call_id) WHERE state = 'failed' AND status IS NULL;
 `;

@@ -183,6 +183,18 @@ export function describeCallbacks(given: Given): void {
       expect(await told()).toHaveLength(7);
     });
 
+    test("A call that failed with an HTTP status tells of its end with that status, once, however it is paid", async () => {
+      await want(["call.finished", "dead_letter"]);
+      await buy(1, { callbackUrl: BUYER });
+      await begin(2, { ceiling: "1000000" });
+      const [prepaid, byUse] = await claimCalls(given.store);
+      if (prepaid === undefined || byUse === undefined) throw new Error("no JobCalls");
+      await given.store.ack(prepaid, { ...RESULT, status: 404 });
+      await given.store.ack(byUse, { ...RESULT, status: 500 });
+      expect(await told()).toEqual(["call.finished failed", "*call.finished failed", "call.finished failed"]);
+      expect((await all()).map((callback) => dataOf(callback).http_status)).toEqual([404, 404, 500]);
+    });
+
     test("A refund tells operator and buyer of each attempt that fails and of the transaction that makes it", async () => {
       await want(["refund.sent", "refund.failed"]);
       const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });

@@ -72,7 +72,7 @@ export const CALL_STATEMENTS: Statements = {
       }));
     return [];
   },
-  finish_calls: async (tx, [ids, now, bytes, resultIds, starts, lengths, contentTypes, charges]) => {
+  finish_calls: async (tx, [ids, now, bytes, resultIds, starts, lengths, contentTypes, charges, answers]) => {
     const calls = await tx.delete("job_calls", isIn("call_id", arrayOf(ids)));
     const bodies = await tx.delete("job_bodies", isIn("call_id", arrayOf(ids)));
     const results = zipped(
@@ -81,12 +81,13 @@ export const CALL_STATEMENTS: Statements = {
     );
     for (const call of calls) {
       const { call_id, origin, enqueued_at, dead_at, dead_reason: reason } = call;
-      const state = call.state === "dead" ? "failed" : "succeeded";
+      const { status = null, headers } = (JSON.parse(String(answers)) as Row)[call_id] ?? {};
+      const state = call.state === "dead" || status >= 400 ? "failed" : "succeeded";
       const ended = { call_id, state, enqueued_at, finished_at: dead_at ?? now, reason };
       const body = bodies.find((row) => row.call_id === call_id);
       const head = body?.encoded.subarray(0, body.head_bytes) ?? null;
       const { job_id, service_id, attempts, subscriber, claimed_at, history } = call;
-      const more = { origin, job_id, service_id, attempts, subscriber, claimed_at, history, head };
+      const more = { origin, job_id, service_id, attempts, subscriber, claimed_at, history, head, status };
       await tx.insertNew("finished_calls", { ...ended, ...more });
       if (origin !== "x402") continue;
       const result = results.find((row) => row.call_id === call_id);
@@ -95,7 +96,8 @@ export const CALL_STATEMENTS: Statements = {
         result === undefined
           ? { body: null, content_type: null }
           : { body: part(bytes, result), content_type: result.content_type };
-      await tx.insertNew("results", { ...ended, attempt: attempts, charge, ...answer });
+      const sent = { status, headers: headers === undefined ? null : JSON.stringify(headers) };
+      await tx.insertNew("results", { ...ended, attempt: attempts, charge, ...answer, ...sent });
     }
     return [];
   },

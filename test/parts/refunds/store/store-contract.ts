@@ -105,6 +105,24 @@ export function describeRefunds(given: Given): void {
       );
     });
 
+    test("A job that fails with an HTTP status is owed its refund, which no retry cancels", async () => {
+      const callId = await buy(1, "refund");
+      const asked = await buy(2, "ask");
+      const { calls } = await given.store.claim(claimRequest());
+      const result = { body: Buffer.from("no"), contentType: "text/plain", status: 500 };
+      await Promise.all(calls.map((lease) => given.store.ack(lease, result)));
+      expect(await find(callId)).toMatchObject({ state: "owed", isApproved: true, attempt: 1 });
+      expect(await find(asked)).toMatchObject({ state: "owed", isApproved: false });
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "failed",
+        status: 500,
+        refund: { state: "owed", isApproved: true },
+      });
+      expect(await given.store.retryDeadLetter(callId)).toBe("not_found");
+      expect(await send(callId)).toBe(true);
+      await expectBalance(given.store);
+    });
+
     test("Nothing is owed for a job that succeeds, for money that is kept, and for webhooks", async () => {
       await buy(1, "refund");
       await given.store.ack(await claimOne(given.store));

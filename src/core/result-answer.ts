@@ -1,0 +1,97 @@
+/*
+ * HTTP status and headers of a result. Runners' acks and answers of HTTP APIs have both, and clients who paid get them with
+ * the result's bytes.
+ */
+
+/** Name in lower case, and value. */
+export type ResultHeader = readonly [name: string, value: string];
+
+/** Returns true for the status of a job that failed. @param status undefined means 200 */
+export function hasFailed(status: number | undefined): status is number {
+  return status !== undefined && status >= 400;
+}
+
+/** Returns true if a job that is paid by use may be charged. @param status undefined means 200 */
+export function canCharge(status: number | undefined): boolean {
+  return status === undefined || (status >= 200 && status < 300);
+}
+
+const MIN_STATUS = 200;
+const MAX_STATUS = 599;
+
+/** @returns what is wrong with the status of a result; undefined if nothing is */
+export function statusProblem(status: number): string | undefined {
+  const isFinal = Number.isInteger(status) && status >= MIN_STATUS && status <= MAX_STATUS;
+  return isFinal ? undefined : `status is ${status}: expected ${MIN_STATUS} to ${MAX_STATUS}`;
+}
+
+/** Most headers of a result, the dropped ones included. */
+export const MAX_HEADERS = 100;
+/** Most characters in the names and values of all of them. */
+export const MAX_HEADERS_LENGTH = 16_384;
+
+// RFC 9110 §5.6.2 and §5.5: a name is a token, and a value has no control characters but tabs.
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** @returns what is wrong with the headers of a result; undefined if nothing is */
+export function headersProblem(headers: readonly ResultHeader[]): string | undefined {
+  if (headers.length > MAX_HEADERS)
+    return `there are ${headers.length} headers: at most ${MAX_HEADERS} are allowed`;
+  let length = 0;
+  for (const [name, value] of headers) {
+    if (!TOKEN.test(name)) return `${JSON.stringify(name.slice(0, 100))} is not the name of a header`;
+    if (!VALUE.test(value))
+      return `the value of ${name.slice(0, 100)} has a character that a header cannot have`;
+    length += name.length + value.length;
+  }
+  return length > MAX_HEADERS_LENGTH
+    ? `the headers have ${length} characters: at most ${MAX_HEADERS_LENGTH} are allowed`
+    : undefined;
+}
+
+const DROPPED_NAMES: ReadonlySet<string> = new Set([
+  // The connection's own (RFC 9110 §7.6.1), and the framing of a body that is sent again from the store.
+  ...["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"],
+  ...["content-length", "content-type", "date", "accept-ranges"],
+  // Settings of the whole origin, which the seller's pages and other jobs share.
+  ...["set-cookie", "set-cookie2", "alt-svc", "strict-transport-security", "clear-site-data"],
+  ...["content-security-policy", "x-content-type-options", "nel", "report-to", "reporting-endpoints"],
+  // jobgate's own.
+  ...[
+    "cache-control",
+    "www-authenticate",
+    "proxy-authenticate",
+    "settlement-overrides",
+    "preference-applied",
+  ],
+  ...["x-call-id", "x-access-token", "x-charged", "x-charge", "x-receipt", "x-request-id"],
+]);
+const DROPPED_PREFIXES = ["payment-", "x-payment-", "x-402", "access-control-"];
+
+/**
+ * Returns the headers of a result that its clients get: the end-to-end headers that say nothing about the connection, the
+ * origin or the payment. Trailers are no headers, and are never among them.
+ */
+export function keptHeaders(headers: readonly ResultHeader[]): ResultHeader[] {
+  const lowered = headers.map(([name, value]): ResultHeader => [name.toLowerCase(), value.trim()]);
+  const named = new Set(
+    lowered.flatMap(([name, value]) => (name === "connection" ? value.toLowerCase().split(/[\s,]+/) : [])),
+  );
+  return lowered.filter(([name]) => !named.has(name) && !isDropped(name));
+}
+
+function isDropped(name: string): boolean {
+  return DROPPED_NAMES.has(name) || DROPPED_PREFIXES.some((prefix) => name.startsWith(prefix));
+}
+
+/** Groups headers by name, as Node writes them. */
+export function headersByName(headers: readonly ResultHeader[]): Record<string, string[]> {
+  const byName: Record<string, string[]> = {};
+  for (const [name, value] of headers) {
+    const values = byName[name];
+    if (values === undefined) byName[name] = [value];
+    else values.push(value);
+  }
+  return byName;
+}
