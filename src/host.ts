@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import { afterReload } from "./config/checked-file.ts";
 import type { Config } from "./config/config.ts";
+import { maxResultBytesOf } from "./config/jobs.ts";
 import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
 import type { EventHub } from "./core/events.ts";
@@ -13,6 +14,7 @@ import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
 import { listenProblem } from "./node/listen-error.ts";
 import type { Builder, Host, Listener, OfferedTelemetry, Running } from "./part.ts";
+import type { CalledJob } from "./store/contract/work-queue.ts";
 import type { Store } from "./store/store.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
 import type { X402Gateway } from "./x402/gateway.ts";
@@ -63,6 +65,7 @@ export class Gateway {
       workQueue: store,
       status: () => store.status(),
       observer: new DeliveryTelemetry({ telemetry, decode: decodeJobCall, clock: systemClock }),
+      maxResultBytes: (job) => this.#maxResultBytes(job),
       streams: () => joined("method", additions("runnerStreams")),
       check:
         config.x402 && ((callId) => this.#x402?.charges.findShortfall(callId) ?? Promise.resolve(undefined)),
@@ -175,6 +178,12 @@ export class Gateway {
     for (const part of [...this.#parts].reverse()) await part.stop?.();
     await this.#store.close();
     await this.#telemetry?.stop();
+  }
+
+  #maxResultBytes({ origin, serviceId, jobId }: CalledJob): number {
+    const jobs = origin === "x402" ? (this.#config.x402?.jobs ?? []) : [];
+    const job = jobs.find((one) => one.serviceId === serviceId && BigInt(one.jobIndex) === jobId);
+    return maxResultBytesOf(job ?? {});
   }
 
   /** The listeners and how they start, in their order. */

@@ -76,8 +76,8 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "ack": {
       const [{ callId }, result] = input;
       if (outcome.outcome !== "done") return [];
-      const { body, status } = result ?? {};
-      const acked: Happened = { callId, what: { kind: "acked", resultBytes: body?.byteLength ?? 0, status } };
+      const { body, storedBytes = body?.byteLength ?? 0, status } = result ?? {};
+      const acked: Happened = { callId, what: { kind: "acked", resultBytes: storedBytes, status } };
       return [acked, ...charged(callId, outcome.charge)];
     }
     case "retry":
@@ -99,6 +99,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
 
     // Nothing that anyone watches.
     case "adoptPayment":
+    case "appendResult":
     case "contradictPayment":
     case "endWatches":
     case "holdLock":

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { JobKey } from "../core/job-call.ts";
+import { type JobKey, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import { defined } from "../core/objects.ts";
 import type { OnFailure } from "../core/payment.ts";
 import type { Price, WeiPrice } from "../core/price.ts";
@@ -82,6 +82,8 @@ export const jobSchema = z.object({
   maxRunSecs: integer(1, 31_536_000).optional(),
   /** Instead of those in `[x402]`. */
   forwardHeaders: headerNames().optional(),
+  /** Size of the largest result. */
+  maxResultBytes: integer(1, 104_857_600).optional(),
 });
 
 export type JobTable = Checked<z.output<typeof jobSchema>>;
@@ -99,7 +101,17 @@ export interface JobInput {
 /** A job as `[[jobs]]` describes it. */
 export interface Job
   extends JobKey,
-    Pick<JobOutput, "name" | "title" | "description" | "tags" | "output" | "maxRunSecs" | "forwardHeaders"> {
+    Pick<
+      JobOutput,
+      | "name"
+      | "title"
+      | "description"
+      | "tags"
+      | "output"
+      | "maxRunSecs"
+      | "forwardHeaders"
+      | "maxResultBytes"
+    > {
   /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
   readonly policy?: JobPolicy;
   readonly input?: JobInput;
@@ -119,7 +131,7 @@ export interface Job
 export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
   const { serviceId, mode } = table;
   const jobIndex = required(table.jobIndex);
-  const { name, title, description, tags, output, maxRunSecs, forwardHeaders } = table;
+  const { name, title, description, tags, output, maxRunSecs, forwardHeaders, maxResultBytes } = table;
   return defined({
     serviceId,
     jobIndex,
@@ -132,6 +144,7 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
     maxRunSecs,
     forwardHeaders,
     route: table.route === undefined ? undefined : parseRoute(table.route),
+    maxResultBytes,
     price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
     charge: chargesOf(table).includes("used") ? chargesOf(table) : undefined,
@@ -139,6 +152,11 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
     requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
     policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),
   });
+}
+
+/** Returns the size of the largest result of a job. */
+export function maxResultBytesOf({ maxResultBytes = MAX_RESULT_BYTES }: Pick<Job, "maxResultBytes">): number {
+  return maxResultBytes;
 }
 
 /** Media type of a body whose job names none. */

@@ -47,8 +47,10 @@ export function jobKeyText(serviceId: bigint, jobIndex: number): string {
   return `${serviceId}/${jobIndex}`;
 }
 
-/** Largest result of a JobCall. */
+/** Largest result of a JobCall whose job allows no larger one. A larger result is stored in chunks. */
 export const MAX_RESULT_BYTES = 1024 * 1024;
+/** Size of a chunk of a result, but of the last one. One write of a few takes milliseconds, and so does one read. */
+export const RESULT_CHUNK_BYTES = 256 * 1024;
 /** Longest content type of a result. */
 export const MAX_CONTENT_TYPE_LENGTH = 255;
 /** Strict, because the value becomes a response header for the paying client. */

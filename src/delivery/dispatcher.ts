@@ -1,7 +1,9 @@
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { faultPoint } from "../core/fault-points.ts";
+import { MAX_RESULT_BYTES } from "../core/job-call.ts";
 import type {
+  CalledJob,
   Charge,
   ClaimedCall,
   JobResult,
@@ -17,6 +19,7 @@ import { ClaimRounds } from "./claim-rounds.ts";
 import { DueWatcher } from "./due-watcher.ts";
 import { LeaseTable, type OutLease } from "./lease-table.ts";
 import { LeaseWatch } from "./lease-watch.ts";
+import { ResultWriter } from "./result-writer.ts";
 import { type CallSink, type RunnerReport, type SubscribeRequest, Subscription } from "./subscription.ts";
 
 /** Observes deliveries to runners. Its methods must be quick and must not throw. */
@@ -48,6 +51,7 @@ export class Dispatcher {
   readonly #logger: Logger;
   readonly #observer: DeliveryObserver;
   readonly #check: DeliveryCheck | undefined;
+  readonly #maxResultBytes: (job: CalledJob) => number;
   readonly #leases: LeaseTable;
   /** Present when other processes share the store's leases. */
   readonly #leaseWatch: LeaseWatch | undefined;
@@ -71,6 +75,8 @@ export class Dispatcher {
     readonly logger: Logger;
     readonly observer: DeliveryObserver | undefined;
     readonly check?: DeliveryCheck | undefined;
+    /** Returns the size of the largest result of a job. Default: 1 MiB. */
+    readonly maxResultBytes?: ((job: CalledJob) => number) | undefined;
   }) {
     const { workQueue, clock, wallClock, logger, observer = UNOBSERVED } = options;
     this.#workQueue = workQueue;
@@ -80,6 +86,7 @@ export class Dispatcher {
     this.#logger = logger;
     this.#observer = observer;
     this.#check = options.check;
+    this.#maxResultBytes = options.maxResultBytes ?? (() => MAX_RESULT_BYTES);
     this.#leases = new LeaseTable({
       clock,
       onExpired: (leases) => {
@@ -162,7 +169,31 @@ export class Dispatcher {
 
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<LeaseOutcome> {
     faultPoint("before-ack");
+    if (result !== undefined && result.body.byteLength > MAX_RESULT_BYTES)
+      return this.#finish(lease, (held) => this.#ackLarge(held, result, charge));
     return this.#finish(lease, (held) => this.#workQueue.ack(held, result, charge));
+  }
+
+  /** Collects a result that arrives in pieces. {@link ack} takes what its `end` returns. */
+  resultWriter(lease: Lease): ResultWriter {
+    return new ResultWriter(this.#workQueue, lease);
+  }
+
+  /** Returns the size of the largest result of a job. */
+  maxResultBytes(job: CalledJob): number {
+    return this.#maxResultBytes(job);
+  }
+
+  /** Finds the job of each JobCall, undefined for one that is finished. */
+  jobsOf(callIds: readonly number[]): ReturnType<WorkQueue["jobsOf"]> {
+    return this.#workQueue.jobsOf(callIds);
+  }
+
+  async #ackLarge(lease: Lease, result: JobResult, charge: Charge | undefined) {
+    const writer = this.resultWriter(lease);
+    await writer.write(result.body);
+    const { outcome, stored } = await writer.end();
+    return stored === undefined ? { outcome } : this.#workQueue.ack(lease, { ...result, ...stored }, charge);
   }
 
   /** Most that each JobCall can be charged: null if it is not paid by use, undefined if it is finished. */

@@ -1,3 +1,4 @@
+import { MAX_RESULT_BYTES } from "../core/job-call.ts";
 import {
   type ExtendRequest,
   type ExtendRequest_Lease,
@@ -90,6 +91,7 @@ export class LeaseRequests {
     const nacks = readEach(message.nacks, readNackOutcome, onInvalid);
     const extensions = readEach(message.extends, readExtension, onInvalid);
     await this.#refuseCharges([...acks, ...extensions], onInvalid);
+    await this.#refuseLargeResults(acks, onInvalid);
     const [acked, nacked, extended] = await Promise.all([
       leaseStatuses(acks, (lease, { result, charge }) => this.#dispatcher.ack(lease, result, charge)),
       leaseStatuses(nacks, (lease, outcome) => this.#nack(lease, outcome)),
@@ -120,6 +122,28 @@ export class LeaseRequests {
       if (problem === undefined) continue;
       reading.asked = undefined;
       onInvalid(new InvalidRequestError(`JobCall ${callId}: ${problem}.`));
+    }
+  }
+
+  /** Refuses results that are larger than their jobs allow. */
+  async #refuseLargeResults(
+    readings: readonly Reading<ReturnType<typeof readAck>>[],
+    onInvalid: OnInvalid,
+  ): Promise<void> {
+    const large = readings.flatMap((reading) => {
+      const { lease, asked } = reading;
+      const size = asked?.result?.body.byteLength ?? 0;
+      return lease === undefined || size <= MAX_RESULT_BYTES ? [] : { reading, callId: lease.callId, size };
+    });
+    if (large.length === 0) return;
+    const jobs = await this.#dispatcher.jobsOf(large.map(({ callId }) => callId));
+    for (const [index, { reading, callId, size }] of large.entries()) {
+      const job = jobs[index];
+      const most = job === undefined ? size : this.#dispatcher.maxResultBytes(job);
+      if (size <= most) continue;
+      reading.asked = undefined;
+      const message = `There are ${size} bytes in a result: at most ${most} are taken.`;
+      onInvalid(new InvalidRequestError(`JobCall ${callId}: ${message}`));
     }
   }
 

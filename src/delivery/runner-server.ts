@@ -10,7 +10,7 @@ import { ServerHealth } from "../grpc/health.ts";
 import { addReflection } from "../grpc/reflection.ts";
 import { addDirectService, close, createGrpcServer, listen, listenOnTcp } from "../grpc/server.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
-import type { RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
+import type { CalledJob, RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
 import type { StoreStatus } from "../store/store.ts";
 import { Authentication, ServerCertificates } from "./credentials.ts";
 import { type DeliveryCheck, type DeliveryObserver, Dispatcher } from "./dispatcher.ts";
@@ -60,6 +60,8 @@ export class RunnerServer implements BackgroundService {
     readonly observer?: DeliveryObserver;
     /** Asked before each delivery of a JobCall that is paid by use. Default: all go out. */
     readonly check?: DeliveryCheck | undefined;
+    /** Returns the size of the largest result of a job. Default: 1 MiB. */
+    readonly maxResultBytes?: (job: CalledJob) => number;
     /** Methods beside Subscribe, Ack, Nack and Extend, looked up at the start. Default: none. */
     readonly streams?: () => RunnerStreams;
     readonly keepalive?: typeof DEFAULT_KEEPALIVE;
@@ -81,6 +83,7 @@ export class RunnerServer implements BackgroundService {
       logger,
       observer,
       check: options.check,
+      maxResultBytes: options.maxResultBytes,
     });
   }
 

@@ -18,7 +18,7 @@ export interface StreamingResponse {
   readonly status: number;
   readonly headers?: OutgoingHttpHeaders;
   /** Pulled for the next piece once the client has taken the last. Must end when {@link HttpRequest.closed} aborts. */
-  readonly stream: AsyncIterable<string>;
+  readonly stream: AsyncIterable<string | Uint8Array>;
 }
 
 /** Headers of a JSON answer that no cache may keep. */

@@ -160,7 +160,7 @@ export class ListQueries {
         `${schema}job_calls AS call ${body}`,
       ),
       query(
-        `${FINISHED_COLUMNS}, call.head, length(result.body) AS result_bytes, NULL AS charge_so_far`,
+        `${FINISHED_COLUMNS}, call.head, COALESCE(length(result.body), result.stored_bytes) AS result_bytes, NULL AS charge_so_far`,
         `${schema}finished_calls AS call ${result}`,
       ),
     ];

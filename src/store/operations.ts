@@ -66,12 +66,14 @@ export const OPERATIONS = {
   claim: { channel: "write" },
   expireLeases: { channel: "write" },
   ack: { channel: "write" },
+  appendResult: { channel: "write" },
   retry: { channel: "write", makesWork: (_lease, { delayMs }) => delayMs === 0 },
   fail: { channel: "write" },
   extend: { channel: "write" },
   release: { channel: "write", makesWork: (_lease, { excused }) => excused },
   nextDueMs: { channel: "read" },
   ceilings: { channel: "read" },
+  jobsOf: { channel: "read" },
 
   listCalls: { channel: "read", isForOperator: true },
   findCallDetails: { channel: "read", isForOperator: true },
@@ -83,6 +85,7 @@ export const OPERATIONS = {
 
   findCall: { channel: "read" },
   findResult: { channel: "read" },
+  readResult: { channel: "read" },
 
   saveOffers: { channel: "write" },
   findOffers: { channel: "read" },
@@ -150,9 +153,14 @@ function newCallOf({ name, input }: Operation): NewCall | undefined {
   return name === "beginPayment" ? input[1] : undefined;
 }
 
+/** A batch takes this part of the bytes in chunks that it takes in JobCalls. */
+const CHUNK_WEIGHT = 4;
+
 /** Bytes of the JobCall or the result that an operation carries. They bound the size of a batch. */
 export function payloadBytes(operation: Operation): number {
   const { name, input } = operation;
+  // A batch has a few chunks at most, so that no commit waits long for them.
+  if (name === "appendResult") return input[2].byteLength * CHUNK_WEIGHT;
   const result = name === "ack" ? input[1] : undefined;
   return (newCallOf(operation)?.encoded.byteLength ?? 0) + (result?.body.byteLength ?? 0);
 }

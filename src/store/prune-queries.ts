@@ -26,7 +26,10 @@ interface PruneDialect {
 }
 
 /** SQL that selects the next entries of a kind, old or not. It reads one index upwards, and never the whole table. */
-export function selectForPruning(kind: PrunedKind, { schema, after, before, now }: PruneDialect): string {
+export function selectForPruning(
+  kind: Exclude<PrunedKind, "chunks">,
+  { schema, after, before, now }: PruneDialect,
+): string {
   const has = (table: string) =>
     `EXISTS (SELECT 1 FROM ${schema}${table} AS other WHERE other.call_id = entry.call_id)`;
   const { table, begun, isOld } = {
@@ -53,6 +56,42 @@ export function selectForPruning(kind: PrunedKind, { schema, after, before, now 
   }[kind];
   return `SELECT call_id, ${begun} AS begun_at, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS is_old
     FROM ${schema}${table} AS entry WHERE call_id > ${after} ORDER BY call_id LIMIT ${LOOKED_AT}`;
+}
+
+/** Chunks that one step removes: a few megabytes. */
+const CHUNKS_AT_ONCE = 16;
+
+/** Chunk of a result that a step looks at. */
+export interface ChunkRow {
+  readonly call_id: number;
+  readonly attempt: number;
+  readonly place: number;
+  readonly is_old: 0 | 1;
+}
+
+/** SQL that selects the next chunks, those of results and of running deliveries too. It reads an index. */
+export const selectChunks = ({ schema, after }: Pick<PruneDialect, "schema" | "after">): string => {
+  const has = (table: string, condition: string) =>
+    `EXISTS (SELECT 1 FROM ${schema}${table} AS other WHERE other.call_id = chunk.call_id AND ${condition})`;
+  return `SELECT call_id, attempt, place,
+      CASE WHEN ${has("results", "other.attempt = chunk.attempt AND other.stored_bytes IS NOT NULL")}
+             OR ${has("job_calls", "other.attempts = chunk.attempt AND other.state = 'leased'")} THEN 0 ELSE 1 END AS is_old
+    FROM ${schema}result_chunks AS chunk WHERE call_id > ${after} ORDER BY call_id, attempt, place LIMIT ${LOOKED_AT}`;
+};
+
+/** Decides which chunks a step removes, and where the next one begins. */
+export function chunksToRemove(
+  rows: readonly ChunkRow[],
+  after: number,
+): { readonly old: readonly ChunkRow[]; readonly outcome: PruneOutcome } {
+  const all = rows.filter(({ is_old }) => is_old === 1);
+  const old = all.slice(0, CHUNKS_AT_ONCE);
+  const [left, last] = [all[CHUNKS_AT_ONCE], rows.at(-1)];
+  const removed = old.length;
+  if (left !== undefined) return { old, outcome: { removed, next: left.call_id - 1 } };
+  if (last === undefined || rows.length < LOOKED_AT) return { old, outcome: { removed } };
+  // The last call may have more chunks than were read.
+  return { old, outcome: { removed, next: Math.max(last.call_id - 1, after + 1) } };
 }
 
 /**

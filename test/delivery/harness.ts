@@ -55,7 +55,9 @@ export interface Delivery {
 type ServerOptions = ConstructorParameters<typeof RunnerServer>[0];
 
 export type DeliveryOptions = Partial<RunnerConfig> &
-  Partial<Pick<ServerOptions, "status" | "keepalive" | "observer" | "check" | "streams">> & {
+  Partial<
+    Pick<ServerOptions, "status" | "keepalive" | "observer" | "check" | "streams" | "maxResultBytes">
+  > & {
     readonly store?: Store;
   };
 
@@ -67,6 +69,7 @@ export async function startDelivery({
   observer,
   check,
   streams,
+  maxResultBytes,
   ...config
 }: DeliveryOptions = {}): Promise<Delivery> {
   const store = given ?? (await openStoreForTest());
@@ -89,6 +92,7 @@ export async function startDelivery({
     ...(observer && { observer }),
     check,
     ...(streams && { streams }),
+    ...(maxResultBytes && { maxResultBytes }),
   });
   await server.start();
   onTestFinished(() => server.stop());

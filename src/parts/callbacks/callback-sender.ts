@@ -267,7 +267,7 @@ export class CallbackSender implements BackgroundService {
   async #client({ url, guard }: Target): Promise<HttpClient> {
     const { HttpClient } = await import("../outbound/http-client.ts");
     return new HttpClient({
-      ...{ url, concurrency: 1, timeoutMs: this.#timeoutMs, bodyLimit: () => ANSWER_BYTES },
+      ...{ url, concurrency: 1, timeoutMs: this.#timeoutMs },
       lookup: guard && guardedLookup(guard, this.#resolver),
     });
   }
@@ -278,7 +278,7 @@ export class CallbackSender implements BackgroundService {
     message: CallbackMessage,
   ): Promise<HttpOutcome | undefined> {
     const headers = callbackHeaders(message, keys, this.#clock());
-    const request = client.post({ headers, body: message.body });
+    const request = client.post({ headers, body: message.body, bodyLimit: () => ANSWER_BYTES });
     this.#requests.add(request);
     const outcome = await request.outcome;
     this.#requests.delete(request);

@@ -74,7 +74,7 @@ function* operationsByPath(jobs: readonly ListedJob[], seller: Seller): Iterable
 }
 
 function operation(job: ListedJob, method: string, seller: Seller) {
-  const { description, tags, input, output, maxRunSecs, onFailure, mode, route } = job;
+  const { description, tags, input, output, maxRunSecs, maxResultBytes, onFailure, mode, route } = job;
   const isOneOfSeveral = route !== undefined && route.methods.length > 1;
   const hasBody = method !== "GET" && method !== "DELETE";
   return {
@@ -83,6 +83,7 @@ function operation(job: ListedJob, method: string, seller: Seller) {
     description,
     tags,
     "x-max-run-secs": maxRunSecs,
+    "x-max-result-bytes": maxResultBytes,
     "x-on-failure": onFailure,
     "x-restricted": mode === "restricted_paid" || undefined,
     "x-payment-info": paymentInfo(job, seller),

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type GatewayError, refusalOf } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import { MAX_RESULT_BYTES } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { version } from "../../node/version.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 import { hasResult } from "../../x402/calls/call-answer.ts";
+import { wholeResult } from "../../x402/calls/result-bytes.ts";
 import { tooManyWaits } from "../../x402/calls/wait-places.ts";
 import { isFinished } from "../../x402/calls/watch.ts";
 import type { MessageError, Meta } from "../../x402/doors/message-door.ts";
@@ -243,7 +245,7 @@ export class McpServer {
     callId: number,
     of: Context & { readonly message: RpcMessage; readonly meta: Meta; readonly maxMs: number },
   ): Promise<object | undefined> {
-    const { watch, store: calls } = this.#services;
+    const { watch } = this.#services;
     const { receipts } = this.#shop;
     const { progressToken } = of.message.meta;
     const showsProgress = of.notify !== undefined && progressToken !== undefined;
@@ -267,7 +269,7 @@ export class McpServer {
           const settled = await receipts?.settlementOf(call);
           const meta = { ...of.meta, ...(settled && { "x402/payment-response": settled }) };
           const isError = call.state === "failed" ? { isError: true } : {};
-          return { ...isError, ...contentOf(callId, await calls.findResult(callId)), _meta: meta };
+          return { ...isError, ...(await this.#content(callId)), _meta: meta };
         }
         const reason =
           call.state === "failed" ? `The job failed: ${call.reason ?? "unknown"}` : "The call has expired.";
@@ -278,6 +280,18 @@ export class McpServer {
       end();
     }
     return undefined;
+  }
+
+  /** Shows the result of a call; a large one by its link, which takes the call's access token. */
+  async #content(callId: number): Promise<object> {
+    const { store: calls } = this.#services;
+    const result = await calls.findResult(callId);
+    if (result === undefined) return { content: [] };
+    const { size, contentType: mimeType } = result;
+    if (size <= MAX_RESULT_BYTES)
+      return contentOf(callId, { contentType: mimeType, body: await wholeResult(calls, callId, result) });
+    const uri = `${callPath(this.#shop.seller.publicUrl, callId)}/result`;
+    return { content: [{ type: "resource_link", uri, name: `Result of call ${callId}`, mimeType, size }] };
   }
 
   async #taskResult(message: RpcMessage, context: Context): Promise<object> {

@@ -92,9 +92,7 @@ function hasBodyOfArguments(input: JobInput | undefined): boolean {
 }
 
 /** Shows a result as the content of a tool's answer. */
-export function contentOf(callId: number, result: JobResult | undefined): object {
-  if (result === undefined) return { content: [] };
-  const { contentType, body } = result;
+export function contentOf(callId: number, { contentType, body }: JobResult): object {
   const [type = ""] = contentType.toLowerCase().split(";");
   if (isJsonType(contentType) || type.startsWith("text/")) {
     const text = Buffer.from(body).toString();

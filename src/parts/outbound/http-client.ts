@@ -26,15 +26,12 @@ export class HttpClient {
   readonly #path: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #timeoutMs: number;
-  readonly #bodyLimit: (status: number) => number;
 
   constructor(target: {
     readonly url: string;
     readonly concurrency: number;
     /** Time for one request, its whole answer included. */
     readonly timeoutMs: number;
-    /** Returns how many bytes of an answer's body are read. */
-    readonly bodyLimit: (status: number) => number;
     /** Resolves the name of the host, once for each connection. Default: the system's. */
     readonly lookup?: LookupFunction | undefined;
   }) {
@@ -48,7 +45,6 @@ export class HttpClient {
       "accept-encoding": "identity",
     };
     this.#timeoutMs = target.timeoutMs;
-    this.#bodyLimit = target.bodyLimit;
     this.#pool = new Pool(origin, {
       connections: target.concurrency,
       keepAliveTimeout: KEPT_MS,
@@ -65,10 +61,19 @@ export class HttpClient {
 
   /** @param onSent called once the request has a connection; never, if there is none */
   post(
-    { headers, body }: { readonly headers: Readonly<Record<string, string>>; readonly body: Uint8Array },
+    {
+      headers,
+      body,
+      bodyLimit,
+    }: {
+      readonly headers: Readonly<Record<string, string>>;
+      readonly body: Uint8Array;
+      /** Returns how many bytes of an answer's body are read. */
+      readonly bodyLimit: (status: number) => number;
+    },
     onSent: () => void = () => {},
   ): HttpExchange {
-    const exchange = new Exchange({ timeoutMs: this.#timeoutMs, bodyLimit: this.#bodyLimit, onSent });
+    const exchange = new Exchange({ timeoutMs: this.#timeoutMs, bodyLimit, onSent });
     const options = {
       method: "POST",
       path: this.#path,

@@ -1,6 +1,14 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { PruneOutcome, PruneStep } from "../../store/contract/pruning.ts";
-import { countedKinds, type PruneRow, pruneOutcome, selectForPruning } from "../../store/prune-queries.ts";
+import {
+  type ChunkRow,
+  chunksToRemove,
+  countedKinds,
+  type PruneRow,
+  pruneOutcome,
+  selectChunks,
+  selectForPruning,
+} from "../../store/prune-queries.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { NOW, numberArray, type Sql, sqlOf, statement } from "./sql.ts";
 
@@ -35,6 +43,14 @@ const REMOVE = {
   ),
   payments: removeCounted("payments"),
 };
+
+const SELECT_CHUNKS = statement<ChunkRow>("prune_select_chunks", selectChunks(PARAMETERS));
+const REMOVE_CHUNKS = statement<never>(
+  "prune_chunks",
+  `DELETE FROM jobgate.result_chunks
+    USING unnest($1::bigint[], $2::bigint[], $3::int[]) AS old (call_id, attempt, place)
+    WHERE (result_chunks.call_id, result_chunks.attempt, result_chunks.place) = (old.call_id, old.attempt, old.place)`,
+);
 
 /** Skips rows that somebody else has locked: the next round finds them again. */
 function removeCounted(kind: keyof ReturnType<typeof countedKinds>) {
@@ -94,6 +110,12 @@ async function pruneWith(
 ): Promise<PruneOutcome> {
   const [turn] = await sql.run(TAKE_TURN, [testNow]);
   if (turn?.is_mine !== true) return { removed: 0 };
+  if (kind === "chunks") {
+    const { old, outcome } = chunksToRemove(await sql.run(SELECT_CHUNKS, [after]), after);
+    const columns = (["call_id", "attempt", "place"] as const).map((name) => old.map((row) => row[name]));
+    if (old.length > 0) await sql.run(REMOVE_CHUNKS, columns.map(numberArray));
+    return outcome;
+  }
   const before = turn.now - ageMs;
   const rows = await sql.run(SELECT[kind], [after, before, ...(kind === "payments" ? [turn.now] : [])]);
   const old = rows.flatMap(({ call_id, is_old }) => (is_old === 1 ? call_id : []));

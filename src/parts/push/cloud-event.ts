@@ -1,15 +1,18 @@
 import { CALL_ID_METADATA, isMediaType } from "../../core/job-call.ts";
 import { type SigningKey, signStandardWebhook } from "../../core/standard-webhooks.ts";
 import { decodeJobCall } from "../../delivery/job-call-codec.ts";
-import type { ClaimedCall } from "../../store/contract/work-queue.ts";
+import type { CalledJob, ClaimedCall } from "../../store/contract/work-queue.ts";
 
 /** Metadata that holds the Content-Type of the client's request. */
 const CONTENT_TYPE_METADATA = "X-HTTP-CONTENT-TYPE";
+/** Metadata that every paid JobCall has, and no other. */
+const PAID_METADATA = "X-X402-ORIGIN";
 const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
 interface CloudEvent {
   readonly headers: Record<string, string>;
   readonly body: Uint8Array;
+  readonly job: CalledJob;
 }
 
 /**
@@ -35,12 +38,13 @@ export function toCloudEvent(call: ClaimedCall, leaseMs: number): CloudEvent {
   };
   for (const [name, value] of Object.entries(metadata))
     if (METADATA_NAME.test(name)) headers[name] = headerValue(value);
-  return { headers, body };
+  const origin = PAID_METADATA in metadata ? "x402" : "webhook";
+  return { headers, body, job: { origin, serviceId, jobId } };
 }
 
 /** Returns the headers that sign a request as Standard Webhooks does; none without a key. */
 export function signatureHeaders(
-  { headers, body }: CloudEvent,
+  { headers, body }: Pick<CloudEvent, "headers" | "body">,
   keys: readonly SigningKey[],
   now: number,
 ): Record<string, string> {

@@ -30,9 +30,9 @@ const REASON_LENGTH = 500;
 /** Longest delay that a target can ask for: that of a Nack. */
 const MAX_RETRY_AFTER_MS = RUNNER_LIMITS.retryDelayMs;
 
-/** Returns how many bytes of an answer's body are read. */
-export function bodyLimit(status: number): number {
-  return isSuccess(status) ? RUNNER_LIMITS.resultBytes : REFUSAL_BYTES;
+/** Returns how many bytes of an answer's body are read. @param maxResultBytes most of a result */
+export function bodyLimit(status: number, maxResultBytes: number): number {
+  return isSuccess(status) ? maxResultBytes : REFUSAL_BYTES;
 }
 
 /** Decides a JobCall's fate. @param now Unix milliseconds */
@@ -74,7 +74,7 @@ function readResult(answer: HttpAnswer): PushOutcome {
   const named = answer.headers.find(([name]) => name === STATUS_HEADER)?.[1];
   const status = named === undefined ? answer.status : Number(named);
   const failed = (reason: string): PushOutcome => ({ kind: "failed", reason, blame: "call" });
-  if (isCut) return failed(`its result is larger than ${RUNNER_LIMITS.resultBytes} bytes`);
+  if (isCut) return failed(`its result is larger than ${body.byteLength} bytes`);
   if (contentEncoding.toLowerCase() !== "identity")
     return failed("its result is compressed, although the request asked for identity");
   const problem = statusProblem(status) ?? headersProblem(answer.headers);

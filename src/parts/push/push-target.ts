@@ -59,7 +59,7 @@ export class PushTarget implements CallSink {
     this.#terms = options.terms;
     this.#clock = options.clock;
     this.#logger = logger.child({ subscriber });
-    this.#client = new HttpClient({ url, concurrency, timeoutMs, bodyLimit });
+    this.#client = new HttpClient({ url, concurrency, timeoutMs });
     this.#keys = config.secrets.flatMap((secret) => toSigningKey(secret) ?? []);
     this.#pace = new Pace({
       concurrency,
@@ -73,7 +73,9 @@ export class PushTarget implements CallSink {
     const event = toCloudEvent(call, this.#terms.leaseMs);
     const signature = signatureHeaders(event, this.#keys, this.#clock());
     const headers = { ...event.headers, ...signature };
-    const request = this.#client.post({ headers, body: event.body }, onWritten);
+    const maxBytes = this.#dispatcher.maxResultBytes(event.job);
+    const limit = (status: number) => bodyLimit(status, maxBytes);
+    const request = this.#client.post({ headers, body: event.body, bodyLimit: limit }, onWritten);
     const { callId, leaseToken } = call;
     const finished = this.#finish(request, { callId, leaseToken }).finally(() =>
       this.#requests.delete(request),

@@ -41,6 +41,7 @@ export class Pruner implements BackgroundService {
     this.#ages = [
       ["results", resultsDays * DAY_MS],
       ["calls", callsDays * DAY_MS],
+      ["chunks", 0],
       ...(paymentsDays === undefined ? [] : [["payments", paymentsDays * DAY_MS] as const]),
     ];
     const roundMs = (Math.min(...days) * DAY_MS) / ROUNDS_PER_AGE;
@@ -69,7 +70,13 @@ export class Pruner implements BackgroundService {
   /** Forgets everything that is old now. */
   async runRound(): Promise<void> {
     const { store, logger } = this.#parts;
-    const removed = { deadLetters: await this.#dropDeadLetters(), results: 0, calls: 0, payments: 0 };
+    const removed = {
+      deadLetters: await this.#dropDeadLetters(),
+      results: 0,
+      calls: 0,
+      payments: 0,
+      chunks: 0,
+    };
     for (const [kind, ageMs] of this.#ages) {
       for (let after: number | undefined = 0; after !== undefined && !this.#isStopping(); ) {
         const step: PruneOutcome = await this.#inTurn(store.prune({ kind, ageMs, after }));

@@ -11,7 +11,16 @@ import type { JobResult, Progress } from "./work-queue.ts";
 /** State of paid calls, for the clients who paid. */
 export interface CallLookup {
   findCall(callId: number): Promise<CallState | undefined>;
-  findResult(callId: number): Promise<JobResult | undefined>;
+  findResult(callId: number): Promise<StoredResult | undefined>;
+  /** Reads bytes of a result from an offset on: at most `length`, and no more than to the end of a chunk. */
+  readResult(callId: number, offset: number, length: number): Promise<Uint8Array>;
+}
+
+/** Result as the store has it. */
+export interface StoredResult extends Omit<JobResult, "body" | "storedBytes"> {
+  readonly size: number;
+  /** Undefined for a result that is larger than a chunk: {@link CallLookup.readResult} reads it. */
+  readonly body: Uint8Array | undefined;
 }
 
 /** Random secrets that stay the same over restarts and replicas. */

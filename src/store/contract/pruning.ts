@@ -8,6 +8,7 @@ export interface Pruning {
    * - `calls`: how calls ended, for the operator's lists.
    * - `payments`: decided ones, without those that the chain may still contradict, those whose authorization may still be
    *   valid, and those that a kept call or an open quote belongs to: nothing can be paid twice.
+   * - `chunks`: chunks of results that nobody acked, or that are forgotten, whatever their age.
    *
    * Rows that a part's module keeps stay (`KeptRows`).
    * The totals count what was forgotten too.
@@ -21,7 +22,7 @@ export interface Pruning {
   shrink(): Promise<boolean>;
 }
 
-export type PrunedKind = "results" | "calls" | "payments";
+export type PrunedKind = "results" | "calls" | "payments" | "chunks";
 
 export interface PruneStep {
   readonly kind: PrunedKind;

@@ -1,4 +1,5 @@
 import type { PaidAmount } from "../../core/events.ts";
+import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 
 /** Work for runners, delivered at least once: each delivery holds a lease. */
@@ -23,6 +24,17 @@ export interface WorkQueue {
    * charged with a status outside 200 to 299.
    */
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<AckedLease>;
+
+  /**
+   * Stores the next chunk of a result that is too large for one write, while its lease holds. The {@link ack} of this lease
+   * says by {@link JobResult.storedBytes} that the result is in the chunks. Chunks that no ack names are forgotten.
+   * @param place of the chunk: 0 is the first. A chunk replaces the one at its place
+   * @param bytes `RESULT_CHUNK_BYTES`; the last chunk may have fewer
+   */
+  appendResult(lease: Lease, place: number, bytes: Uint8Array): Promise<LeaseOutcome>;
+
+  /** Finds the job of each JobCall, undefined for one that is finished. */
+  jobsOf(callIds: readonly number[]): Promise<(CalledJob | undefined)[]>;
 
   /** Finds the ceiling of each JobCall, in token units: null if it is not paid by use, undefined if it is finished. */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
@@ -192,8 +204,17 @@ export interface Progress {
 /** Charge for work that is paid by use: token units, decimal, or hundredths of a percent of the ceiling. */
 export type Charge = { readonly units: string } | { readonly basisPoints: number };
 
+/** Job that a JobCall runs. */
+export interface CalledJob {
+  readonly origin: JobCallOrigin;
+  readonly serviceId: bigint;
+  readonly jobId: bigint;
+}
+
 export interface JobResult {
   readonly body: Uint8Array;
+  /** Size of a result in chunks, whose `body` is empty; undefined: `body` is the result. */
+  readonly storedBytes?: number | undefined;
   readonly contentType: string;
   /** HTTP status; undefined means 200. */
   readonly status?: number | undefined;

@@ -46,6 +46,8 @@ export interface CallRows {
   findLeased(callId: number): LeasedRow | undefined;
   /** Removes an acked JobCall. How it ended is kept, and the result of a JobCall that was paid for. */
   finish(row: LeasedRow, finished: FinishedCall): void;
+  /** Writes a chunk of the result of the delivery that a JobCall is leased for. */
+  addChunk(row: CallRow, place: number, bytes: Uint8Array): void;
   change(row: CallRow): void;
   /** Writes JobCalls that are ready after their lease or delay. */
   makeReady(rows: readonly CallRow[]): void;

@@ -6,6 +6,7 @@ import type {
   EndedLease,
   JobResult,
   Lease,
+  LeaseOutcome,
   Progress,
   ReleaseOptions,
   RetryRequest,
@@ -31,6 +32,7 @@ import { chargeEvent } from "./payments.ts";
 
 type LeaseStep =
   | "ack"
+  | "appendResult"
   | "retry"
   | "fail"
   | "release"
@@ -62,6 +64,13 @@ export class LeaseSteps
     this.#rows.finish(row, { at: now, result, charge });
     this.#capacity.adjust(-1);
     return this.#effects.finished(row, { charge, status, at: now });
+  }
+
+  appendResult(now: number, lease: Lease, place: number, bytes: Uint8Array): LeaseOutcome {
+    const row = this.#rows.find(lease.callId);
+    const outcome = leaseOutcome(row, lease, now);
+    if (row !== undefined && outcome === "done") this.#rows.addChunk(row, place, bytes);
+    return outcome;
   }
 
   retry(now: number, lease: Lease, request: RetryRequest): EndedLease {

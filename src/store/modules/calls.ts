@@ -1,3 +1,4 @@
+import { RESULT_CHUNK_BYTES } from "../../core/job-call.ts";
 import {
   type DeadLetterRow,
   PAYMENT_OF_CALL,
@@ -6,9 +7,9 @@ import {
   toCallState,
   toDeadLetter,
 } from "../call-row.ts";
-import type { CallLookup, CallState } from "../contract/call-lookup.ts";
+import type { CallLookup, CallState, StoredResult } from "../contract/call-lookup.ts";
 import type { DeadLetter, DeadLetterBox } from "../contract/dead-letter-box.ts";
-import type { JobResult, WorkQueue } from "../contract/work-queue.ts";
+import type { CalledJob, JobResult, WorkQueue } from "../contract/work-queue.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { JUST_DUE_MS } from "../rules/leases.ts";
@@ -62,24 +63,61 @@ export const CALLS = {
       return row && toCallState(callId, row, row.now);
     },
 
-    *findResult({ dialect }, callId): Lookup<JobResult | undefined> {
+    *jobsOf({ dialect }, callIds): Lookup<(CalledJob | undefined)[]> {
+      if (callIds.length === 0) return [];
       const { values, add } = parameters(dialect);
-      const sql = `SELECT body, content_type, status, headers FROM ${dialect.schema}results
-        WHERE call_id = ${add(callId)} AND body IS NOT NULL`;
+      const sql = `SELECT call_id, origin, service_id, job_id FROM ${dialect.schema}job_calls
+        WHERE call_id IN (${callIds.map(add).join()})`;
+      const rows = (yield { sql, values }) as Pick<
+        DeadLetterRow,
+        "call_id" | "origin" | "service_id" | "job_id"
+      >[];
+      const known = new Map(
+        rows.map(({ call_id, origin, service_id, job_id }) => [
+          call_id,
+          { origin, serviceId: BigInt(service_id), jobId: BigInt(job_id) },
+        ]),
+      );
+      return callIds.map((callId) => known.get(callId));
+    },
+
+    *findResult({ dialect }, callId): Lookup<StoredResult | undefined> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT CASE WHEN length(body) <= ${RESULT_CHUNK_BYTES} THEN body END AS body,
+                          COALESCE(length(body), stored_bytes) AS size, content_type, status, headers
+          FROM ${dialect.schema}results WHERE call_id = ${add(callId)} AND COALESCE(length(body), stored_bytes) IS NOT NULL`;
       const [row] = (yield { name: "find_result", sql, values }) as {
-        readonly body: Uint8Array;
+        readonly body: Uint8Array | null;
+        readonly size: number;
         readonly content_type: string;
         readonly status: number | null;
         readonly headers: string | null;
       }[];
       if (row === undefined) return undefined;
-      const { body, content_type: contentType, status, headers } = row;
+      const { body, size, content_type: contentType, status, headers } = row;
       return {
-        body,
+        size,
+        body: body ?? undefined,
         contentType,
         status: status ?? undefined,
         headers: headers === null ? undefined : (JSON.parse(headers) as JobResult["headers"]),
       };
+    },
+
+    *readResult({ dialect }, callId, offset, length): Lookup<Uint8Array> {
+      const { values, add } = parameters(dialect);
+      const { schema } = dialect;
+      const [id, within] = [add(callId), offset % RESULT_CHUNK_BYTES];
+      const place = add((offset - within) / RESULT_CHUNK_BYTES);
+      const size = Math.min(length, RESULT_CHUNK_BYTES - within);
+      const sql = `SELECT substr(bytes, ${within + 1}, ${size}) AS bytes
+          FROM ${schema}result_chunks JOIN ${schema}results USING (call_id, attempt)
+         WHERE call_id = ${id} AND place = ${place} AND stored_bytes IS NOT NULL
+         UNION ALL
+        SELECT substr(body, ${offset + 1}, ${size}) FROM ${schema}results WHERE call_id = ${id} AND body IS NOT NULL`;
+      const [row] = (yield { sql, values }) as { readonly bytes: Uint8Array }[];
+      if (row === undefined) throw new Error(`the result of JobCall ${callId} has no byte ${offset}`);
+      return row.bytes;
     },
 
     *findDeadLetter(

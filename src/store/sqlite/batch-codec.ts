@@ -80,6 +80,14 @@ const INPUT_FORMS: { readonly [Name in OperationName]?: Form<Input<Name>> } = {
       return from.boolean() ? [...ack, from.other() as Charge] : [...ack];
     },
   },
+  appendResult: {
+    write(to, [lease, place, bytes]) {
+      writeLease(to, lease);
+      to.number(place);
+      to.bytes(bytes);
+    },
+    read: (from) => [readLease(from), from.number(), from.bytes()],
+  },
 };
 
 const RESULT_FORMS: { readonly [Name in OperationName]?: Form<Outcome<Name>> } = {
@@ -213,19 +221,19 @@ function writeResult(to: FlatWriter, result: JobResult | undefined): void {
   if (result === undefined) return;
   to.bytes(result.body);
   to.text(result.contentType);
-  const { status, headers } = result;
-  const isPlain = status === undefined && headers === undefined;
+  const { status, headers, storedBytes } = result;
+  const isPlain = status === undefined && headers === undefined && storedBytes === undefined;
   to.boolean(isPlain);
-  if (!isPlain) to.other([status, headers]);
+  if (!isPlain) to.other([status, headers, storedBytes]);
 }
+
+type AnswerFields = [JobResult["status"], JobResult["headers"], JobResult["storedBytes"]];
 
 function readResult(from: FlatReader): JobResult | undefined {
   if (!from.boolean()) return undefined;
   const [body, contentType] = [from.bytes(), from.text()];
-  const [status, headers] = from.boolean()
-    ? []
-    : (from.other() as [JobResult["status"], JobResult["headers"]]);
-  return { body, contentType, status, headers };
+  const [status, headers, storedBytes] = from.boolean() ? [] : (from.other() as AnswerFields);
+  return { body, contentType, status, headers, storedBytes };
 }
 
 function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: Claimed): void {

@@ -116,7 +116,9 @@ function groupsOf(batch: readonly TimedOperation[]): number[][] {
   return groups;
 }
 
-const ENDS_LEASE: ReadonlySet<OperationName> = new Set(["ack", "retry", "fail", "extend", "release"]);
+const ENDS_LEASE: ReadonlySet<OperationName> = new Set([
+  ...(["ack", "retry", "fail", "extend", "release", "appendResult"] as const),
+]);
 const ACCEPTS: ReadonlySet<OperationName> = new Set(["accept", "acceptOnce"]);
 
 /** Returns the stage of its batch that an operation runs in. Leases end before accepts, because they free places. */

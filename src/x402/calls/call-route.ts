@@ -81,7 +81,7 @@ export class CallRoute {
     return (payment) => payment.payer === payer && payment.network === network;
   }
 
-  async #showResult(request: HttpRequest, call: CallState): Promise<HttpResponse> {
+  async #showResult(request: HttpRequest, call: CallState): Promise<HttpResponse | StreamingResponse> {
     const { callId, state, reason, charge } = call;
     const { calls, receipts } = this.#parts;
     if (charge?.state === "failed") {
@@ -94,9 +94,11 @@ export class CallRoute {
       );
     }
     if (hasResult(call))
-      return resultResponse(request, call, await calls.findResult(callId), {
-        "x-call-id": String(callId),
-        ...(await receipts?.headersOf(call)),
+      return resultResponse(request, {
+        calls,
+        call,
+        result: await calls.findResult(callId),
+        headers: { "x-call-id": String(callId), ...(await receipts?.headersOf(call)) },
       });
     if (state === "failed") {
       throw new GatewayError("call_failed", "The job failed, and has no result.", {

@@ -1,25 +1,34 @@
 import { headersByName } from "../../core/result-answer.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import type { HttpResponse } from "../../http/response.ts";
-import type { CallState } from "../../store/contract/call-lookup.ts";
-import type { JobResult } from "../../store/contract/work-queue.ts";
+import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
+import type { CallLookup, CallState, StoredResult } from "../../store/contract/call-lookup.ts";
+import { readResultBytes } from "./result-bytes.ts";
 import { selectPart } from "./result-part.ts";
 
 /** Result of a job whose runner returned none. */
-const EMPTY: JobResult = { body: new Uint8Array(), contentType: "application/octet-stream" };
+const EMPTY: StoredResult = { body: new Uint8Array(), size: 0, contentType: "application/octet-stream" };
+
+/** What makes the answer with a call's result. */
+interface ResultParts {
+  readonly calls: Pick<CallLookup, "readResult">;
+  readonly call: Pick<CallState, "callId" | "finishedAt">;
+  /** Undefined if the runner gave none: the answer has no body. */
+  readonly result: StoredResult | undefined;
+  /** Replace headers of the runner, but its Location. */
+  readonly headers: HttpResponse["headers"];
+}
 
 /**
- * Returns a call's result, byte for byte, with its runner's status and headers, or the part of it that the request selects.
- * The body is empty if the runner gave no result.
- * @param headers replace headers of the runner, but its Location
+ * Returns a call's result, byte for byte, with its runner's status and headers, or the part of it that the request selects. A
+ * large result is read from the store while the client takes it.
  */
 export function resultResponse(
   request: Pick<HttpRequest, "headers">,
-  call: Pick<CallState, "callId" | "finishedAt">,
-  { body, contentType, status = 200, headers: given = [] }: JobResult = EMPTY,
-  headers: HttpResponse["headers"] = {},
-): HttpResponse {
-  const byName = headersByName(given);
+  { calls, call, result = EMPTY, headers }: ResultParts,
+): HttpResponse | StreamingResponse {
+  const { body, size, contentType, status = 200 } = result;
+  const { callId, finishedAt } = call;
+  const byName = headersByName(result.headers ?? []);
   const described = {
     ...byName,
     "cache-control": "private, no-store",
@@ -29,15 +38,23 @@ export function resultResponse(
     ...(byName.location === undefined ? {} : { location: byName.location[0] }),
   };
   const whole = { ...described, "content-type": contentType };
+  const bytes = (from: { readonly status: number; readonly headers: object }, first: number, last: number) =>
+    body === undefined
+      ? {
+          status: from.status,
+          headers: { ...from.headers, "content-length": last + 1 - first },
+          stream: readResultBytes(calls, callId, { first, last }),
+        }
+      : { status: from.status, headers: { ...from.headers }, body: body.subarray(first, last + 1) };
+  if (status === 204 || status === 304) return { status, headers: described, body: "" };
   // A condition or range says nothing about any other answer.
-  if (status !== 200) return { status, headers: whole, body };
-  const etag = byName.etag?.[0] ?? `"${call.callId}-${call.finishedAt}"`;
-  const size = body.byteLength;
+  if (status !== 200) return bytes({ status, headers: whole }, 0, size - 1);
+  const etag = byName.etag?.[0] ?? `"${callId}-${finishedAt}"`;
   const part = selectPart(request.headers, { etag, size });
   const selectable = { etag, "accept-ranges": "bytes" };
   switch (part.kind) {
     case "whole":
-      return { status, headers: { ...whole, ...selectable }, body };
+      return bytes({ status, headers: { ...whole, ...selectable } }, 0, size - 1);
     case "not_modified":
       return { status: 304, headers: { ...described, ...selectable }, body: "" };
     case "unsatisfiable": {
@@ -47,11 +64,7 @@ export function resultResponse(
     case "range": {
       const { first, last } = part;
       const range = { "content-range": `bytes ${first}-${last}/${size}` };
-      return {
-        status: 206,
-        headers: { ...whole, ...selectable, ...range },
-        body: body.subarray(first, last + 1),
-      };
+      return bytes({ status: 206, headers: { ...whole, ...selectable, ...range } }, first, last);
     }
   }
 }

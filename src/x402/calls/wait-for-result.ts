@@ -1,8 +1,7 @@
 import type { Logger } from "pino";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
-import type { JobResult } from "../../store/contract/work-queue.ts";
+import type { CallLookup, CallState, StoredResult } from "../../store/contract/call-lookup.ts";
 import { hasResult } from "./call-answer.ts";
 import type { WaitPlaces } from "./wait-places.ts";
 import type { CallWatch } from "./watch.ts";
@@ -35,7 +34,7 @@ export function preferredWaitSecs(request: HttpRequest): number | undefined {
 
 type WaitOutcome =
   /** `result` is undefined when the runner gave none. */
-  | { readonly kind: "answered"; readonly call: CallState; readonly result: JobResult | undefined }
+  | { readonly kind: "answered"; readonly call: CallState; readonly result: StoredResult | undefined }
   /** The job failed, did not finish in time, or the client hung up. */
   | { readonly kind: "not_in_time" }
   /** No place was free. */

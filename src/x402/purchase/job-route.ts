@@ -2,8 +2,9 @@ import type { Logger } from "pino";
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import type { HttpResponse } from "../../http/response.ts";
+import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";
+import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
 import type { Door } from "../doors/door.ts";
@@ -14,10 +15,13 @@ import { acceptedAnswer, chargedNothing, purchaseRefusalOf, resultAnswer } from 
 import type { AcceptedPayment } from "./purchase.ts";
 import type { Refusals } from "./refusals.ts";
 
+type Answer = HttpResponse | StreamingResponse;
+
 interface Parts {
   readonly door: Door;
   readonly checkout: Checkout;
   readonly waits: ResultWaits;
+  readonly store: Pick<CallLookup, "readResult">;
   readonly tokens: AccessTokens;
   readonly receipts: Signer | undefined;
   readonly publicUrl: string;
@@ -34,7 +38,7 @@ export class JobRoute {
   }
 
   /** Sells a run, or asks to pay for it. */
-  answer(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
+  answer(request: HttpRequest, job: JobKey): Promise<Answer> {
     return this.#refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
       const sale = await checkout.buy(request, job, door);
@@ -47,7 +51,7 @@ export class JobRoute {
    * Returns the 402 of a request without a payment, for looking around. Never starts a job.
    * @param allow methods that buy the job
    */
-  show(request: HttpRequest, job: JobKey, allow = "POST"): Promise<HttpResponse> {
+  show(request: HttpRequest, job: JobKey, allow = "POST"): Promise<Answer> {
     return this.#refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
       if (door.carriesPayment(request)) {
@@ -65,7 +69,7 @@ export class JobRoute {
    * Answers a payment that was seen before where nothing is sold now, by the journal.
    * @throws GatewayError the refusal, for any other request
    */
-  async answerEarlier(request: HttpRequest, refusal: GatewayError): Promise<HttpResponse> {
+  async answerEarlier(request: HttpRequest, refusal: GatewayError): Promise<Answer> {
     const { checkout, door } = this.#parts;
     const earlier = await checkout.findEarlier(request, door);
     if (earlier === undefined) throw refusal;
@@ -82,11 +86,7 @@ export class JobRoute {
     return mayBeCharged ? { ...chargedNothing(code), charged: "unknown" } : chargedNothing(code);
   }
 
-  async #refusing(
-    request: HttpRequest,
-    job: JobKey,
-    answer: () => Promise<HttpResponse>,
-  ): Promise<HttpResponse> {
+  async #refusing(request: HttpRequest, job: JobKey, answer: () => Promise<Answer>): Promise<Answer> {
     try {
       return await answer();
     } catch (error) {
@@ -102,7 +102,7 @@ export class JobRoute {
   }
 
   /** Answers a payment that bought the job: with its result if the client prefers to wait and it arrives in time. */
-  async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<HttpResponse> {
+  async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<Answer> {
     const { door, waits, tokens, receipts, publicUrl } = this.#parts;
     const bought = {
       ...payment,
@@ -116,7 +116,10 @@ export class JobRoute {
     switch (waited.kind) {
       case "answered": {
         const headers = { ...bought.headers, ...(await receipts?.headersOf(waited.call)) };
-        return resultAnswer(request, { ...bought, headers }, waitSecs, waited);
+        return resultAnswer(request, { ...bought, headers }, waitSecs, {
+          ...waited,
+          calls: this.#parts.store,
+        });
       }
       case "not_in_time":
         return acceptedAnswer(bought, job, waitSecs);

@@ -1,9 +1,12 @@
 import { ERROR_KINDS, type ErrorCode, GatewayError, refusalOf } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
-import type { CallState } from "../../store/contract/call-lookup.ts";
-import type { JobResult } from "../../store/contract/work-queue.ts";
+import {
+  errorResponse,
+  type HttpResponse,
+  jsonResponse,
+  type StreamingResponse,
+} from "../../http/response.ts";
 import { resultResponse } from "../calls/result-response.ts";
 import type { AcceptedPayment } from "./purchase.ts";
 
@@ -50,17 +53,18 @@ export function resultAnswer(
   request: HttpRequest,
   bought: BoughtCall,
   waitedSecs: number,
-  { call, result }: { readonly call: CallState; readonly result: JobResult | undefined },
-): HttpResponse {
+  answered: Pick<Parameters<typeof resultResponse>[1], "calls" | "call" | "result">,
+): HttpResponse | StreamingResponse {
   const { callId, receipt, accessToken, path } = bought;
-  return resultResponse(request, call, result, {
+  const headers = {
     location: path,
     ...bought.headers,
     ...preferenceApplied(waitedSecs),
     "x-call-id": String(callId),
     "x-receipt": receipt,
     "x-access-token": accessToken,
-  });
+  };
+  return resultResponse(request, { ...answered, headers });
 }
 
 function preferenceApplied(waitedSecs: number | undefined): Record<string, string> {

@@ -1,7 +1,9 @@
 import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
 import { LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import type { CalledJob } from "../../../src/store/contract/work-queue.ts";
 import { until } from "../../helpers/until.ts";
+import { paidId } from "../../store/store-fixtures.ts";
 import { startDelivery } from "../harness.ts";
 
 const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
@@ -34,6 +36,31 @@ describe("Ack", () => {
         second,
       ),
     ).toEqual([NOT_FOUND, NOT_FOUND, DONE, LEASE_LOST, DONE]);
+  });
+
+  test("A result of several MiB is accepted for a job that allows it, and is there once the Ack is answered", async () => {
+    const maxResultBytes = ({ origin, jobId }: CalledJob) =>
+      origin === "x402" && jobId === 7n ? 3 * MIB : MIB;
+    const { store, connect, accept } = await startDelivery({ maxResultBytes });
+    const callId = await paidId(store, 1);
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const [large, webhook] = [await stream.next(), await stream.next()];
+    const result = { body: Buffer.alloc(3 * MIB, "x"), contentType: "image/png" };
+    const message = (bytes: number, most: number) =>
+      expect.stringContaining(`There are ${bytes} bytes in a result: at most ${most} are taken.`);
+    await expect(runner.ack(large, { ...webhook, result })).rejects.toMatchObject({
+      code: status.INVALID_ARGUMENT,
+      message: message(3 * MIB, MIB),
+    });
+    await expect(runner.ack({ ...large, result: { body: Buffer.alloc(3 * MIB + 1) } })).rejects.toMatchObject(
+      { message: message(3 * MIB + 1, 3 * MIB) },
+    );
+    expect(await runner.ack({ ...large, result })).toEqual([DONE]);
+    expect(await store.findResult(callId)).toMatchObject({ size: 3 * MIB, contentType: "image/png" });
+    expect(await store.readResult(callId, 3 * MIB - 1, 9)).toEqual(new Uint8Array(Buffer.from("x")));
+    expect(await runner.ack({ ...large, result })).toEqual([NOT_FOUND]);
   });
 
   test("Status and headers of an Ack are kept with its result, without those that are not the runner's", async () => {

@@ -164,6 +164,7 @@ on_failure = "ask"
 input = { content_type = "application/json", schema = "schema.json", example = "example.json" }
 output = { content_type = "text/plain" }
 max_run_secs = 90
+max_result_bytes = 2097152
 forward_headers = ["x-own"]
 [[jobs]]
 job_index = 5

@@ -1,4 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { RESULT_CHUNK_BYTES } from "../../../src/core/job-call.ts";
+import type { PruneOutcome } from "../../../src/store/contract/pruning.ts";
+import type { Lease } from "../../../src/store/contract/work-queue.ts";
 import {
   acceptId,
   claimOne,
@@ -110,7 +113,7 @@ export function describeLookups(given: Given): void {
         contentType: "text/plain",
       });
       const result = await given.store.findResult(callId);
-      expect([result?.body.length, result?.contentType]).toEqual([0, "text/plain"]);
+      expect([result?.body?.length, result?.contentType]).toEqual([0, "text/plain"]);
     });
 
     test("A result has its status and headers, also after a restart", async () => {
@@ -121,6 +124,115 @@ export function describeLookups(given: Given): void {
       await given.reopen();
       expect(await given.store.findCall(callId)).toMatchObject({ state: "succeeded", status: 201 });
       expect(await given.store.findResult(callId)).toMatchObject({ status: 201, headers });
+    });
+
+    test("A large result is stored in chunks, and read in pieces; also after a restart", async () => {
+      const [large, other] = [await paidId(given.store, 1), await paidId(given.store, 2)];
+      const { calls } = await given.store.claim(claimRequest());
+      const leaseOf = (callId: number) =>
+        calls.find((call) => call.callId === callId) ?? (calls[0] as (typeof calls)[0]);
+      const bytes = Buffer.from(
+        Array.from({ length: 2 * RESULT_CHUNK_BYTES + 3 }, (_, index) => index % 251),
+      );
+      const chunk = (place: number) =>
+        bytes.subarray(place * RESULT_CHUNK_BYTES, (place + 1) * RESULT_CHUNK_BYTES);
+      const append = (place: number, part = chunk(place)) =>
+        given.store.appendResult(leaseOf(large), place, part);
+      expect(await append(0, Buffer.from("replaced"))).toBe("done");
+      expect(await Promise.all([append(0), append(1), append(2)])).toEqual(["done", "done", "done"]);
+      expect(await given.store.appendResult(leaseOf(other), 0, Buffer.from("never acked"))).toBe("done");
+      expect(await given.store.findResult(large)).toBeUndefined();
+      const result = {
+        body: new Uint8Array(),
+        contentType: "image/png",
+        storedBytes: bytes.length,
+        status: 201,
+      };
+      await given.store.ack(leaseOf(large), result);
+      await given.store.ack(leaseOf(other), { body: Buffer.from("small"), contentType: "text/plain" });
+      await given.reopen();
+      expect(await given.store.findResult(large)).toEqual({
+        size: bytes.length,
+        body: undefined,
+        contentType: "image/png",
+        status: 201,
+        headers: undefined,
+      });
+      const read = async (callId: number, offset: number, length: number) =>
+        Buffer.from(await given.store.readResult(callId, offset, length));
+      for (const place of [0, 1, 2])
+        expect((await read(large, place * RESULT_CHUNK_BYTES, bytes.length)).equals(chunk(place))).toBe(true);
+      const across = RESULT_CHUNK_BYTES - 2;
+      expect(await read(large, across, 10)).toEqual(bytes.subarray(across, RESULT_CHUNK_BYTES));
+      expect(await read(other, 1, 3)).toEqual(Buffer.from("mal"));
+      expect((await given.store.findCallDetails(large))?.resultBytes).toBe(bytes.length);
+    });
+
+    test("A result larger than a chunk is read in pieces, although one write stored it", async () => {
+      const callId = await paidId(given.store, 1);
+      const body = Buffer.alloc(RESULT_CHUNK_BYTES + 1, "x");
+      await given.store.ack(await claimOne(given.store), { body, contentType: "text/plain" });
+      expect(await given.store.findResult(callId)).toMatchObject({ size: body.length, body: undefined });
+      expect(await given.store.readResult(callId, 0, body.length)).toHaveLength(RESULT_CHUNK_BYTES);
+      expect(await given.store.readResult(callId, RESULT_CHUNK_BYTES, 10)).toHaveLength(1);
+      await expect(given.store.readResult(callId + 1, 0, 1)).rejects.toThrow();
+    });
+
+    test("Each delivery has chunks of its own, and a lost lease adds none", async () => {
+      const callId = await paidId(given.store, 1);
+      const lost = await claimOne(given.store);
+      await given.store.appendResult(lost, 0, Buffer.from("of the first"));
+      given.now += LEASE_MS;
+      expect(await given.store.appendResult(lost, 1, Buffer.from("late"))).toBe("lease_lost");
+      const next = await claimOne(given.store);
+      expect(await given.store.appendResult(lost, 1, Buffer.from("late"))).toBe("lease_lost");
+      await given.store.appendResult(next, 0, Buffer.from("second"));
+      await given.store.ack(next, { body: new Uint8Array(), contentType: "text/plain", storedBytes: 6 });
+      expect(Buffer.from(await given.store.readResult(callId, 0, 6)).toString()).toBe("second");
+      expect(await given.store.appendResult(next, 1, Buffer.from("x"))).toBe("not_found");
+    });
+
+    test("Chunks that no ack names are forgotten, those of results and running deliveries are kept", async () => {
+      const [acked, running, again] = [
+        await paidId(given.store, 1),
+        await paidId(given.store, 2),
+        await paidId(given.store, 3),
+      ];
+      const chunk = Buffer.from("chunk");
+      const { calls } = await given.store.claim(claimRequest());
+      for (const lease of calls)
+        for (let place = 0; place < 20; place += 1) await given.store.appendResult(lease, place, chunk);
+      const [first, , last] = calls;
+      if (first === undefined || last === undefined) throw new Error("no JobCalls");
+      await given.store.ack(first, { body: new Uint8Array(), contentType: "text/plain", storedBytes: 100 });
+      await given.store.retry(last, { ...retryNow(), delayMs: 0 });
+      const removed: number[] = [];
+      for (let after: number | undefined = 0; after !== undefined; ) {
+        const outcome: PruneOutcome = await given.store.prune({ kind: "chunks", ageMs: 0, after });
+        removed.push(outcome.removed);
+        after = outcome.next;
+      }
+      expect([first.callId, last.callId]).toEqual([acked, again]);
+      expect(removed).toEqual([16, 4]);
+      expect(Buffer.from(await given.store.readResult(acked, 0, 5)).toString()).toBe("chunk");
+      const lease = calls.find(({ callId }) => callId === running);
+      await given.store.ack(lease as Lease, {
+        body: new Uint8Array(),
+        contentType: "text/plain",
+        storedBytes: 100,
+      });
+      expect(Buffer.from(await given.store.readResult(running, 0, 5)).toString()).toBe("chunk");
+      given.now += 2;
+      while ((await given.store.prune({ kind: "results", ageMs: 1, after: 0 })).removed > 0);
+      expect((await given.store.prune({ kind: "chunks", ageMs: 0, after: 0 })).removed).toBe(16);
+    });
+
+    test("The job of an unfinished JobCall is found", async () => {
+      const [webhook, paid] = [await acceptId(given.store), await paidId(given.store, 1)];
+      const jobs = await given.store.jobsOf([paid, 99, webhook]);
+      expect(jobs).toMatchObject([{ origin: "x402" }, undefined, { origin: "webhook" }]);
+      expect(jobs[0]).toMatchObject({ serviceId: paidCall().serviceId, jobId: paidCall().jobId });
+      expect(await given.store.jobsOf([])).toEqual([]);
     });
 
     test("A status of 400 or above fails a call, which has its result and is no dead letter", async () => {

@@ -14,6 +14,7 @@ export const INTAKE: MakersOf<
   | "findCallDetails"
   | "findCall"
   | "findResult"
+  | "readResult"
   | "listDeadLetterGroups"
   | "findDeadLetter"
 > = {
@@ -45,6 +46,7 @@ export const INTAKE: MakersOf<
   findCallDetails: (world) => [world.call()],
   findCall: (world) => [world.call()],
   findResult: (world) => [world.call()],
+  readResult: (world) => [world.call(), world.choices.below(3), world.choices.one([1, 100])],
   listDeadLetterGroups: ({ choices }) => [choices.one([1, 100])],
   findDeadLetter: (world) => [world.call(world.dead)],
 };

@@ -11,7 +11,16 @@ export type Row = Readonly<Record<string, unknown>>;
 
 /** Tables of both databases. Each has others, which only its own operations read. */
 export const TABLES = [
-  ...["job_calls", "job_bodies", "results", "finished_calls", "payments", "watched_payments", "offers"],
+  ...[
+    "job_calls",
+    "job_bodies",
+    "results",
+    "result_chunks",
+    "finished_calls",
+    "payments",
+    "watched_payments",
+    "offers",
+  ],
   ...["quotes", "caller_nonces", "settler_accounts", "settler_transactions", "refunds", "revenue_hours"],
   ...["movements", "callback_endpoints", "callbacks", "adopted_payments", "refused_payments", "secrets"],
   ...["deliveries", "pruned"],

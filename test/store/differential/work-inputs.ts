@@ -15,6 +15,8 @@ export const WORK: MakersOf<
   | "fail"
   | "extend"
   | "release"
+  | "appendResult"
+  | "jobsOf"
   | "nextDueMs"
   | "ceilings"
   | "retryDeadLetter"
@@ -66,6 +68,12 @@ export const WORK: MakersOf<
       },
     ];
   },
+  appendResult: (world) => [
+    lease(world),
+    world.choices.below(3),
+    Buffer.from(world.choices.one(["", "chunk", "\0\u00ff"])),
+  ],
+  jobsOf: (world) => [[world.call(), world.call(), callRef("0.0")]],
   nextDueMs: () => [],
   ceilings: (world) => [[world.call(), world.call(), callRef("0.0"), world.call()]],
   retryDeadLetter: (world) => [world.call(world.dead)],
@@ -88,10 +96,11 @@ function lease(world: World): unknown {
 
 function result({ choices }: World) {
   const body = Buffer.from(choices.one(["", "result", "\0\u00ff"]));
+  const storedBytes = choices.maybe(20, () => choices.one([5, 10]));
   const contentType = choices.one(["text/plain", "application/json"]);
   const status = choices.maybe(30, () => choices.one([200, 201, 303, 404, 500]));
   const headers = choices.maybe(20, () => [["etag", '"\u00ff"'] as const, ["link", "</a>"] as const]);
-  return { body, contentType, status, headers };
+  return { body, contentType, status, headers, storedBytes };
 }
 
 function charge({ choices }: World) {

@@ -65,6 +65,8 @@ class OneCall implements CallRows {
     return this.row;
   }
 
+  addChunk(): void {}
+
   finish(_row: CallRow, finished: FinishedCall): void {
     this.row = undefined;
     this.finished = finished;

@@ -1,5 +1,6 @@
 import pino from "pino";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { RESULT_CHUNK_BYTES } from "../../../src/core/job-call.ts";
 import type { JobResult } from "../../../src/store/contract/work-queue.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
@@ -127,6 +128,39 @@ describe("A paid call's state and result", () => {
     const again = { ...signed.headers, prefer: "wait=60", "if-none-match": etag };
     const unchanged = await fetch(gateway.jobUrl(), { method: "POST", headers: again, body: "work" });
     expect(unchanged.status).toBe(304);
+  });
+
+  it("A large result, and a range of it, are read from its chunks", async () => {
+    const { call_id, access_token } = await buy();
+    const lease = await claimOf(call_id);
+    const bytes = Buffer.from(Array.from({ length: 5 * RESULT_CHUNK_BYTES + 7 }, (_, index) => index % 251));
+    for (let place = 0; place <= 5; place += 1)
+      await gateway.store.appendResult(
+        lease,
+        place,
+        bytes.subarray(place * RESULT_CHUNK_BYTES, (place + 1) * RESULT_CHUNK_BYTES),
+      );
+    const result = { body: new Uint8Array(), storedBytes: bytes.length, contentType: "application/zip" };
+    await gateway.store.ack(lease, result);
+    const get = async (headers: Record<string, string> = {}) => {
+      const response = await fetch(`${gateway.url}/x402/calls/${call_id}/result`, {
+        headers: { authorization: `Bearer ${access_token}`, ...headers },
+      });
+      return { response, body: Buffer.from(await response.arrayBuffer()) };
+    };
+    const whole = await get();
+    expect([whole.response.status, whole.response.headers.get("content-length")]).toEqual([
+      200,
+      String(bytes.length),
+    ]);
+    expect(whole.body.equals(bytes)).toBe(true);
+    const first = RESULT_CHUNK_BYTES - 3;
+    const part = await get({ range: `bytes=${first}-${first + RESULT_CHUNK_BYTES}` });
+    expect([part.response.status, part.response.headers.get("content-range")]).toEqual([
+      206,
+      `bytes ${first}-${first + RESULT_CHUNK_BYTES}/${bytes.length}`,
+    ]);
+    expect(part.body.equals(bytes.subarray(first, first + RESULT_CHUNK_BYTES + 1))).toBe(true);
   });
 
   it("A call whose result was pruned has expired, and its payment still buys no second job", async () => {

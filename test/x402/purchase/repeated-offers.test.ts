@@ -99,6 +99,7 @@ class Parts {
         maxBodyBytes: 1_000,
       }),
       waits: unused,
+      store: unused,
       tokens: unused,
       receipts: undefined,
       publicUrl,

@@ -35,7 +35,7 @@ const UPDATE_CALLS = statement(
 const ENDED_COLUMNS =
   "call_id, state, attempts, enqueued_at, dead_at, dead_reason, origin, job_id, service_id, subscriber, claimed_at, history";
 // Keeps how they ended, and the results of paid ones: $3 has all bytes, $5 where each begins. Without a result there is no
-// body, which differs from an empty one. $9 has the status and the headers of results that have any, by call ID.
+// body, which differs from an empty one. $9 has status, headers and size in chunks of results that have any, by call ID.
 const FINISH_CALLS = statement(
   "finish_calls",
   `WITH call AS (DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) RETURNING ${ENDED_COLUMNS}),
@@ -51,13 +51,31 @@ const FINISH_CALLS = statement(
            CROSS JOIN LATERAL (SELECT ($9::json #>> ARRAY[call_id::text, 'status'])::int AS status) AS answer
           RETURNING call_id, origin, state, attempts, enqueued_at, finished_at, reason, status)
    INSERT INTO jobgate.results (call_id, state, attempt, enqueued_at, finished_at, reason, body, content_type, charge,
-                                status, headers)
-   SELECT call_id, state, attempts, enqueued_at, finished_at, reason, substring($3::bytea FROM start FOR length),
-          content_type, $8::json ->> call_id::text, status, $9::json #>> ARRAY[call_id::text, 'headers']
+                                status, headers, stored_bytes)
+   SELECT call_id, state, attempts, enqueued_at, finished_at, reason,
+          CASE WHEN $9::json #>> ARRAY[call_id::text, 'storedBytes'] IS NULL THEN substring($3::bytea FROM start FOR length) END,
+          content_type, $8::json ->> call_id::text, status, $9::json #>> ARRAY[call_id::text, 'headers'],
+          ($9::json #>> ARRAY[call_id::text, 'storedBytes'])::bigint
      FROM finished LEFT JOIN unnest($4::bigint[], $5::int[], $6::int[], $7::text[])
                              AS result (call_id, start, length, content_type) USING (call_id)
     WHERE origin = 'x402'`,
 );
+
+const ADD_CHUNKS = statement(
+  "add_chunks",
+  `INSERT INTO jobgate.result_chunks (call_id, attempt, place, bytes)
+   SELECT call_id, attempt, place, substring($1::bytea FROM start FOR length)
+     FROM unnest($2::bigint[], $3::bigint[], $4::int[], $5::int[], $6::int[]) AS chunk (call_id, attempt, place, start, length)
+   ON CONFLICT (call_id, attempt, place) DO UPDATE SET bytes = excluded.bytes`,
+);
+
+/** Chunk of the result of one delivery. */
+interface Chunk {
+  readonly callId: number;
+  readonly attempt: number;
+  readonly place: number;
+  readonly bytes: Uint8Array;
+}
 
 interface FinishedRow extends Omit<FinishedCall, "at"> {
   readonly row: CallRow;
@@ -69,6 +87,8 @@ export class PostgresCallRows implements CallRows {
   readonly #rows = new Map<number, CallRow>();
   #changed = new Map<number, CallRow>();
   #finished: FinishedRow[] = [];
+  /** By call, delivery and place: a statement can write each row once. */
+  #chunks = new Map<string, Chunk>();
 
   /** @param madeReady JobCalls that the batch made ready */
   constructor(madeReady: Set<number>) {
@@ -117,6 +137,10 @@ export class PostgresCallRows implements CallRows {
     this.#finished.push({ row, result, charge });
   }
 
+  addChunk({ call_id: callId, attempts: attempt }: CallRow, place: number, bytes: Uint8Array): void {
+    this.#chunks.set(`${callId} ${attempt} ${place}`, { callId, attempt, place, bytes });
+  }
+
   drop(row: CallRow): void {
     this.#rows.delete(row.call_id);
     this.#finished.push({ row, result: undefined, charge: null });
@@ -128,11 +152,26 @@ export class PostgresCallRows implements CallRows {
     const finished = this.#finished;
     this.#changed = new Map();
     this.#finished = [];
+    const chunks = [...this.#chunks.values()];
+    this.#chunks = new Map();
     await Promise.all([
       changed.length === 0 ? [] : sql.run(UPDATE_CALLS, [toJson(changed)]),
+      chunks.length === 0 ? [] : sql.run(ADD_CHUNKS, adding(chunks)),
       finished.length === 0 ? [] : sql.run(FINISH_CALLS, finishing(finished, now)),
     ]);
   }
+}
+
+function adding(chunks: readonly Chunk[]): unknown[] {
+  const { bytes, starts, lengths } = packed(chunks.map((chunk) => chunk.bytes));
+  const columns = [
+    chunks.map(({ callId }) => callId),
+    chunks.map(({ attempt }) => attempt),
+    chunks.map(({ place }) => place),
+    starts,
+    lengths,
+  ];
+  return [bytes, ...columns.map(numberArray)];
 }
 
 function finishing(finished: readonly FinishedRow[], now: number): unknown[] {
@@ -141,8 +180,10 @@ function finishing(finished: readonly FinishedRow[], now: number): unknown[] {
   );
   const { bytes, starts, lengths } = packed(results.map(({ body }) => body));
   const charges = finished.flatMap(({ row, charge }) => (charge === null ? [] : [[row.call_id, charge]]));
-  const answers = finished.flatMap(({ row, result: { status, headers } = {} }) =>
-    status === undefined && headers === undefined ? [] : [[row.call_id, { status, headers }]],
+  const answers = finished.flatMap(({ row, result: { status, headers, storedBytes } = {} }) =>
+    status === undefined && headers === undefined && storedBytes === undefined
+      ? []
+      : [[row.call_id, { status, headers, storedBytes }]],
   );
   return [
     numberArray(finished.map(({ row }) => row.call_id)),

@@ -6,8 +6,11 @@ import type { PostgresCallRows } from "./call-rows.ts";
 import type { PostgresEffects } from "./effects.ts";
 
 type CallEntry = Entry<
-  "ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter" | "endAuthorization"
+  | ("ack" | "retry" | "fail" | "extend" | "release" | "appendResult")
+  | ("retryDeadLetter" | "dropDeadLetter" | "endAuthorization")
 >;
+
+const CHANGES_NO_END: ReadonlySet<string> = new Set(["extend", "appendResult", "dropDeadLetter"]);
 
 /** Operations on a lease, and those on dead letters that write. */
 export class CallsPart implements BatchPart {
@@ -22,7 +25,7 @@ export class CallsPart implements BatchPart {
 
   async load(sql: Sql, effects: PostgresEffects): Promise<void> {
     if (this.#entries.length === 0) return;
-    const ending = this.#entries.filter(({ name }) => name !== "extend" && name !== "dropDeadLetter");
+    const ending = this.#entries.filter(({ name }) => !CHANGES_NO_END.has(name));
     effects.willNeedPayments(callIdsOf(ending));
     effects.willEnd(
       callIdsOf(ending.filter((entry) => entry.name !== "ack" || hasFailed(entry.input[1]?.status))),

@@ -128,6 +128,7 @@ function partsOf(entries: readonly Entry[], callRows: PostgresCallRows, now: num
       entriesOf(
         entries,
         "ack",
+        "appendResult",
         "retry",
         "fail",
         "extend",

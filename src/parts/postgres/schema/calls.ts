@@ -66,9 +66,21 @@ CREATE TABLE jobgate.results (
   -- HTTP status that the runner named, and a JSON array of the names and values of its headers.
   status       int,
   headers      text,
+  -- Size of a result in chunks, which has no body.
+  stored_bytes bigint,
   body         bytea
 );
 CREATE INDEX results_by_state ON jobgate.results (state);
+
+-- Results that are too large for one write: each delivery has its own chunks, in the order of their places. Those of the
+-- delivery that was acked are the result, whose size results.stored_bytes has.
+CREATE TABLE jobgate.result_chunks (
+  call_id bigint NOT NULL,
+  attempt bigint NOT NULL,
+  place   int NOT NULL,
+  bytes   bytea NOT NULL,
+  PRIMARY KEY (call_id, attempt, place)
+);
 
 -- How every call ended, for the operator's lists.
 CREATE TABLE jobgate.finished_calls (

@@ -33,6 +33,7 @@ export class SqliteCallRows implements CallRows {
   readonly #insertAcked: Statement<unknown>;
   readonly #insertDropped: Statement<unknown>;
   readonly #insertResult: Statement<unknown>;
+  readonly #insertChunk: Statement<unknown>;
   readonly #insertFailure: Statement<unknown>;
   readonly #deleteCalls: Statement<unknown>;
   readonly #deleteBodies: Statement<unknown>;
@@ -89,9 +90,13 @@ export class SqliteCallRows implements CallRows {
          FROM job_calls CROSS JOIN job_bodies USING (call_id) WHERE call_id = ?`,
     );
     this.#insertResult = database.prepare(
-      `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type, charge, status, headers)
-       SELECT call_id, iif(?6 >= 400, 'failed', 'succeeded'), attempts, enqueued_at, ?2, ?3, ?4, ?5, ?6, ?7
+      `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type, charge, status, headers,
+                            stored_bytes)
+       SELECT call_id, iif(?6 >= 400, 'failed', 'succeeded'), attempts, enqueued_at, ?2, ?3, ?4, ?5, ?6, ?7, ?8
          FROM job_calls WHERE call_id = ?1`,
+    );
+    this.#insertChunk = database.prepare(
+      "INSERT OR REPLACE INTO result_chunks (call_id, attempt, place, bytes) VALUES (?, ?, ?, ?)",
     );
     this.#insertFailure = database.prepare(
       `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, reason)
@@ -144,11 +149,16 @@ export class SqliteCallRows implements CallRows {
     for (const { row, how } of finished) {
       if (row.origin !== "x402") continue;
       const { at, result, charge } = how;
-      const { body = null, contentType = null, status = null, headers } = result ?? {};
-      const answer = [status, headers === undefined ? null : JSON.stringify(headers)];
+      const { contentType = null, status = null, headers, storedBytes = null } = result ?? {};
+      const body = storedBytes === null ? (result?.body ?? null) : null;
+      const answer = [status, headers === undefined ? null : JSON.stringify(headers), storedBytes];
       this.#insertResult.run([row.call_id, at, body, contentType, charge, ...answer]);
     }
     this.#delete(finished.map(({ row }) => row.call_id));
+  }
+
+  addChunk({ call_id, attempts }: CallRow, place: number, bytes: Uint8Array): void {
+    this.#insertChunk.run([call_id, attempts, place, bytes]);
   }
 
   change(row: CallRow): void {

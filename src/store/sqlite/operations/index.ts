@@ -46,7 +46,7 @@ export function writeOperations(
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   const operations = {
     ...methodsOf(intakeSteps, "accept"),
-    ...methodsOf(leaseSteps, "retry", "fail", "extend", "release", "endAuthorization"),
+    ...methodsOf(leaseSteps, "retry", "fail", "extend", "release", "endAuthorization", "appendResult"),
     ...methodsOf(leaseSteps, "retryDeadLetter", "dropDeadLetter"),
     ...paymentOperations(database, { capacity, newCalls, undecided, effects }),
     ...claimOperations(database, callRows, leaseSteps, effects, newCalls),

@@ -1,5 +1,13 @@
 import type { PrunedKind } from "../../contract/pruning.ts";
-import { countedKinds, type PruneRow, pruneOutcome, selectForPruning } from "../../prune-queries.ts";
+import {
+  type ChunkRow,
+  chunksToRemove,
+  countedKinds,
+  type PruneRow,
+  pruneOutcome,
+  selectChunks,
+  selectForPruning,
+} from "../../prune-queries.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 
@@ -10,7 +18,8 @@ const KEPT_FREE = 1 / 20;
 
 export function pruneOperations(database: Database): OperationTable<"prune" | "shrink"> {
   const parameters = { schema: "", after: "?1", before: "?2", now: "?3" };
-  const select = (kind: PrunedKind) => database.prepare<PruneRow>(selectForPruning(kind, parameters));
+  const select = (kind: Exclude<PrunedKind, "chunks">) =>
+    database.prepare<PruneRow>(selectForPruning(kind, parameters));
   const selects = { results: select("results"), calls: select("calls"), payments: select("payments") };
   const remove = (table: string) =>
     database.prepare(`DELETE FROM ${table} WHERE call_id IN (SELECT value FROM json_each(?))`);
@@ -30,6 +39,10 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "s
     `DELETE FROM adopted_payments WHERE (payer, nonce, network, asset) IN (
        SELECT payer, nonce, network, asset FROM payments WHERE call_id IN (SELECT value FROM json_each(?)))`,
   );
+  const selectOldChunks = database.prepare<ChunkRow>(selectChunks(parameters));
+  const removeChunk = database.prepare(
+    "DELETE FROM result_chunks WHERE call_id = ? AND attempt = ? AND place = ?",
+  );
   const kinds = countedKinds("");
   const counts = { results: count(kinds.results), payments: count(kinds.payments) };
   const pageCount = database.prepare<{ page_count: number }>("PRAGMA page_count");
@@ -38,6 +51,11 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "s
 
   return {
     prune(now, { kind, ageMs, after }) {
+      if (kind === "chunks") {
+        const { old, outcome } = chunksToRemove(selectOldChunks.all([after]), after);
+        for (const { call_id, attempt, place } of old) removeChunk.run([call_id, attempt, place]);
+        return outcome;
+      }
       const before = now - ageMs;
       const rows = selects[kind].all([after, before, now]);
       const old = rows.flatMap(({ call_id, is_old }) => (is_old === 1 ? call_id : []));

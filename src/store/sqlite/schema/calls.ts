@@ -63,9 +63,21 @@ CREATE TABLE results (
   -- HTTP status that the runner named, and a JSON array of the names and values of its headers.
   status       INTEGER,
   headers      TEXT,
+  -- Size of a result in chunks, which has no body.
+  stored_bytes INTEGER,
   body         BLOB
 ) STRICT;
 CREATE INDEX results_by_state ON results (state);
+
+-- Results that are too large for one write: each delivery has its own chunks, in the order of their places. Those of the
+-- delivery that was acked are the result, whose size results.stored_bytes has.
+CREATE TABLE result_chunks (
+  call_id INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  place   INTEGER NOT NULL,
+  bytes   BLOB NOT NULL,
+  PRIMARY KEY (call_id, attempt, place)
+) STRICT;
 
 -- How every call ended, for the operator's lists.
 CREATE TABLE finished_calls (

@@ -81,7 +81,11 @@ export const CALL_STATEMENTS: Statements = {
     );
     for (const call of calls) {
       const { call_id, origin, enqueued_at, dead_at, dead_reason: reason } = call;
-      const { status = null, headers } = (JSON.parse(String(answers)) as Row)[call_id] ?? {};
+      const {
+        status = null,
+        headers,
+        storedBytes: stored_bytes = null,
+      } = (JSON.parse(String(answers)) as Row)[call_id] ?? {};
       const state = call.state === "dead" || status >= 400 ? "failed" : "succeeded";
       const ended = { call_id, state, enqueued_at, finished_at: dead_at ?? now, reason };
       const body = bodies.find((row) => row.call_id === call_id);
@@ -95,9 +99,17 @@ export const CALL_STATEMENTS: Statements = {
       const answer =
         result === undefined
           ? { body: null, content_type: null }
-          : { body: part(bytes, result), content_type: result.content_type };
-      const sent = { status, headers: headers === undefined ? null : JSON.stringify(headers) };
+          : { body: stored_bytes === null ? part(bytes, result) : null, content_type: result.content_type };
+      const sent = { status, stored_bytes, headers: headers === undefined ? null : JSON.stringify(headers) };
       await tx.insertNew("results", { ...ended, attempt: attempts, charge, ...answer, ...sent });
+    }
+    return [];
+  },
+  add_chunks: async (tx, [bytes, ...columns]) => {
+    const names = ["call_id", "attempt", "place", "start", "length"];
+    for (const { start, length, ...chunk } of zipped(names, columns.map(arrayOf))) {
+      const row = { ...chunk, bytes: part(bytes, { start, length }) };
+      await tx.upsert("result_chunks", row, () => row);
     }
     return [];
   },

@@ -1,6 +1,6 @@
 import type { Row } from "./tables.ts";
 import type { Transaction } from "./transaction.ts";
-import { arrayOf, isIn, isLike, jsonRows, type Statements } from "./values.ts";
+import { arrayOf, isIn, isLike, jsonRows, type Statements, zipped } from "./values.ts";
 
 const SLOTS = 64;
 /** Age of a note that is deleted. */
@@ -67,6 +67,11 @@ export const UPKEEP_STATEMENTS: Statements = {
   prune_calls: async (tx, [callIds]) => [
     { n: (await tx.delete("finished_calls", isIn("call_id", arrayOf(callIds)))).length },
   ],
+  prune_chunks: async (tx, columns) => {
+    const old = zipped(["call_id", "attempt", "place"], columns.map(arrayOf));
+    for (const row of old) await tx.delete("result_chunks", isLike(row, ["call_id", "attempt", "place"]));
+    return [];
+  },
   prune_payments: async (tx, [callIds]) => {
     const gone = await tx.delete("payments", isIn("call_id", arrayOf(callIds)));
     for (const row of gone)
