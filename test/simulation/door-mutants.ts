@@ -14,7 +14,7 @@ export const DOOR_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a challenge is taken for another job",
-    ...{ file: MPP_DOOR, from: "if (text !== method.jobText(job))", to: "if (false)" },
+    ...{ file: MPP_DOOR, from: "if (asked.job !== method.jobText(job))", to: "if (false)" },
   },
   {
     name: "a challenge is taken for another body",
