@@ -9,10 +9,12 @@ const ROWS = `${BATCH}/module-rows.ts`;
 export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
   {
     name: "an unanswered commit counts as made",
+    seed: 11,
     ...{ file: COMMIT, from: "if (!committed) throw attempt.error;", to: "" },
   },
   {
     name: "a batch is not noted",
+    seed: 1,
     ...{ file: COMMIT, from: "sql.run(NOTE_BATCH, [id, isProbe]),", to: "" },
   },
   {

@@ -142,7 +142,7 @@ export class SimulatedPostgres {
   #endPrimary(): void {
     const run = this.#simulation;
     if (this.#isCutOff) return;
-    if (!run.fault("Postgres is cut off from its standby first", 0.5)) {
+    if (!run.fault("Postgres is cut off from its standby first", 0.7)) {
       this.#failOver();
       return;
     }
@@ -155,8 +155,8 @@ export class SimulatedPostgres {
   #toStandby(arrive: () => void, endWait: () => void): void {
     const run = this.#simulation;
     if (this.#isCutOff) {
-      if (run.fault("a COMMIT that waits for the standby is ended", 0.3))
-        run.at(run.delay("waits for the standby", 1, MAX_CUT_OFF_MS), run.world, endWait);
+      if (run.fault("a COMMIT that waits for the standby is ended", 0.7))
+        run.at(run.delay("waits for the standby", 1, MAX_CUT_OFF_MS / 4), run.world, endWait);
       return;
     }
     this.#arrivesAt = Math.max(this.#arrivesAt, run.now + run.delay("to the standby", 0.01, MESSAGE_MS));
