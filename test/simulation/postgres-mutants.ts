@@ -2,6 +2,7 @@ import type { WorldMutant } from "./bundle-gateway.ts";
 
 const BATCH = "parts/postgres/batch";
 const COMMIT = "parts/postgres/commit/commit-batch.ts";
+const OUTCOME = "parts/postgres/commit/outcome.ts";
 const PAYMENTS = `${BATCH}/payments.ts`;
 const ROWS = `${BATCH}/module-rows.ts`;
 
@@ -46,5 +47,14 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
     seed: 16,
     file: `${BATCH}/accepts.ts`,
     ...{ from: "if (written.length !== fresh.length)", to: "if (written.length < 0)" },
+  },
+  {
+    name: "a commit that no standby has is found",
+    seed: 8,
+    file: OUTCOME,
+    ...{
+      from: "UPDATE jobgate.batches SET is_abandoned = is_abandoned WHERE id = $1 RETURNING is_abandoned",
+      to: "SELECT is_abandoned FROM jobgate.batches WHERE id = $1",
+    },
   },
 ];
