@@ -78,6 +78,10 @@ export const jobSchema = z.object({
     })
     .optional(),
   output: z.object({ contentType: mediaType() }).optional(),
+  /** The answer to a paid request: that it is accepted, or its result if that is there in time. */
+  answer: oneOf(["accepted", "result"]).default("accepted"),
+  /** Longest wait for the result. Default: {@link DEFAULT_WAIT_SECS}. */
+  maxWaitSecs: integer(1, 3_600).optional(),
   /** Time that a run may take, for clients. The runner's lease is separate. */
   maxRunSecs: integer(1, 31_536_000).optional(),
   /** Instead of those in `[x402]`. */
@@ -117,6 +121,8 @@ export interface Job
   readonly input?: JobInput;
   /** Absent: the job is sold at its ids. */
   readonly route?: Route;
+  /** Time for which each paid request waits for its result. Absent: it is answered at once, unless it prefers to wait. */
+  readonly waitSecs?: number;
   readonly requirePaymentIdentifier?: true;
   /** Absent: the seller keeps the money. */
   readonly onFailure?: Exclude<OnFailure, "keep">;
@@ -126,6 +132,8 @@ export interface Job
   /** Its own price, or that of the pricing engine. Absent: that of the gateway's price source. */
   readonly price?: Price | "engine";
 }
+
+const DEFAULT_WAIT_SECS = 60;
 
 /** Completes a table without mistakes. */
 export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
@@ -146,6 +154,7 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
     route: table.route === undefined ? undefined : parseRoute(table.route),
     maxResultBytes,
     price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
+    waitSecs: table.answer === "result" ? (table.maxWaitSecs ?? DEFAULT_WAIT_SECS) : undefined,
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
     charge: chargesOf(table).includes("used") ? chargesOf(table) : undefined,
     minCharge: table.minCharge,

@@ -1,4 +1,5 @@
 import type { X402Config } from "../config/config.ts";
+import { jobKeyText } from "../core/job-call.ts";
 import type { PageAccess } from "../http/cors.ts";
 import { accessOfPages } from "./cors.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
@@ -99,6 +100,11 @@ export async function openShop(
     config,
     seller,
     routes,
+    waitSecs: new Map(
+      jobs.flatMap(({ serviceId, jobIndex, waitSecs }) =>
+        waitSecs === undefined ? [] : [[jobKeyText(serviceId, jobIndex), waitSecs]],
+      ),
+    ),
     prices,
     quotePayment,
     listing,

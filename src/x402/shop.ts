@@ -20,6 +20,8 @@ export interface Shop {
   readonly seller: Seller;
   /** The jobs that are sold at routes of their own. */
   readonly routes: JobRoutes;
+  /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
+  readonly waitSecs: ReadonlyMap<string, number>;
   readonly prices: PriceBook;
   /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
   readonly quotePayment: (quote: ReceivedQuote) => Promise<QuotePayment | undefined>;

@@ -62,13 +62,15 @@ export class ResultWaits {
   /**
    * Waits for the result of a paid call, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
    * the call is paid for, and a failed wait must not look like a refusal.
+   * @param isOfJob the job answers each buyer so, and the wait takes none of the buyer's places
    */
   async waitFor(
     { callId, payment }: Pick<CallState, "callId" | "payment">,
     waitSecs: number,
     closed: AbortSignal,
+    isOfJob = false,
   ): Promise<WaitOutcome> {
-    const leave = this.#places.take({ callId, payer: payment.payer });
+    const leave = this.#places.take({ callId, payer: isOfJob ? undefined : payment.payer });
     if (leave === undefined) return { kind: "not_waited" };
     const over = new AbortController();
     const end = () => over.abort();

@@ -25,6 +25,8 @@ interface Parts {
   readonly tokens: AccessTokens;
   readonly receipts: Signer | undefined;
   readonly publicUrl: string;
+  /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
+  readonly waitSecs: ReadonlyMap<string, number>;
   readonly refusals: Pick<Refusals, "count" | "add">;
   readonly logger: Logger;
 }
@@ -101,28 +103,30 @@ export class JobRoute {
     return door.askToPay(request, unpaid);
   }
 
-  /** Answers a payment that bought the job: with its result if the client prefers to wait and it arrives in time. */
+  /** Answers a payment that bought the job: with its result if the client or the job waits and it arrives in time. */
   async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<Answer> {
-    const { door, waits, tokens, receipts, publicUrl } = this.#parts;
+    const { door, waits, waitSecs, tokens, receipts, publicUrl } = this.#parts;
     const bought = {
       ...payment,
       accessToken: tokens.tokenOf(payment.payment),
       path: callPath(publicUrl, payment.callId),
       headers: door.acceptedHeaders(request, payment),
     };
-    const waitSecs = preferredWaitSecs(request);
-    if (waitSecs === undefined) return acceptedAnswer(bought, job);
-    const waited = await waits.waitFor(payment, waitSecs, request.closed);
+    const preferred = preferredWaitSecs(request);
+    const ofJob = waitSecs.get(jobKeyText(job.serviceId, job.jobIndex));
+    const secs = preferred ?? ofJob;
+    if (secs === undefined) return acceptedAnswer(bought, job);
+    const waited = await waits.waitFor(payment, secs, request.closed, ofJob !== undefined);
     switch (waited.kind) {
       case "answered": {
         const headers = { ...bought.headers, ...(await receipts?.headersOf(waited.call)) };
-        return resultAnswer(request, { ...bought, headers }, waitSecs, {
+        return resultAnswer(request, { ...bought, headers }, preferred, {
           ...waited,
           calls: this.#parts.store,
         });
       }
       case "not_in_time":
-        return acceptedAnswer(bought, job, waitSecs);
+        return acceptedAnswer(bought, job, preferred);
       case "not_waited":
         return acceptedAnswer(bought, job);
     }

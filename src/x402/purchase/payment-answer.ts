@@ -22,12 +22,12 @@ interface BoughtCall extends Pick<AcceptedPayment, "callId" | "receipt"> {
 
 /**
  * Returns the 202 of an accepted payment.
- * @param waitedSecs how long the request waited for the job's result; undefined when it did not wait
+ * @param preferredSecs how long the client preferred to wait for the job's result; undefined if it did not wait for that
  */
 export function acceptedAnswer(
   bought: BoughtCall,
   { serviceId, jobIndex }: JobKey,
-  waitedSecs?: number,
+  preferredSecs?: number,
 ): HttpResponse {
   const { callId, receipt, accessToken, path } = bought;
   return jsonResponse(
@@ -41,25 +41,25 @@ export function acceptedAnswer(
       access_token: accessToken,
       links: { self: path, result: `${path}/result`, events: `${path}/events` },
     },
-    { location: path, ...bought.headers, ...preferenceApplied(waitedSecs) },
+    { location: path, ...bought.headers, ...preferenceApplied(preferredSecs) },
   );
 }
 
 /**
- * Returns the answer of a payment whose job was answered while the client waited: the result itself. Headers hold what the
+ * Returns the answer of a payment whose job was answered while its request waited: the result itself. Headers hold what the
  * 202 has in its body. The body is empty if the runner gave no result.
  */
 export function resultAnswer(
   request: HttpRequest,
   bought: BoughtCall,
-  waitedSecs: number,
+  preferredSecs: number | undefined,
   answered: Pick<Parameters<typeof resultResponse>[1], "calls" | "call" | "result">,
 ): HttpResponse | StreamingResponse {
   const { callId, receipt, accessToken, path } = bought;
   const headers = {
     location: path,
     ...bought.headers,
-    ...preferenceApplied(waitedSecs),
+    ...preferenceApplied(preferredSecs),
     "x-call-id": String(callId),
     "x-receipt": receipt,
     "x-access-token": accessToken,
@@ -67,8 +67,8 @@ export function resultAnswer(
   return resultResponse(request, { ...answered, headers });
 }
 
-function preferenceApplied(waitedSecs: number | undefined): Record<string, string> {
-  return waitedSecs === undefined ? {} : { "preference-applied": `wait=${waitedSecs}` };
+function preferenceApplied(secs: number | undefined): Record<string, string> {
+  return secs === undefined ? {} : { "preference-applied": `wait=${secs}` };
 }
 
 /** Answers a refusal that is no 402. */

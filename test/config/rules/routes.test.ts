@@ -74,6 +74,15 @@ job_id = 1
     },
   ]);
 
+  testMistakes([
+    {
+      promise: "Has no max_wait_secs without an answer that is waited for",
+      toml: routes('route = "GET /a"\nmax_wait_secs = 5 #!'),
+      ...place(0, "max_wait_secs"),
+      message: /is set for a job that is not waited for; expected answer = "result"/,
+    },
+  ]);
+
   it("May differ from another in its method, or in a literal", async () => {
     const toml = routes(
       'route = "GET /a/{b}"',

@@ -148,6 +148,7 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
     onFailure: choices.maybe(65, () => choices.one(["refund", "ask"] as const)),
     ceiling: byUse ? amount : undefined,
     minCharge: byUse ? choices.maybe(50, () => choices.one(["0", "10", "999999999"])) : undefined,
+    boundHeaders: choices.maybe(20, () => choices.one(["content-type", "accept,content-type"])),
     callbackUrl: choices.maybe(35, () => choices.one(CALLBACK_URLS)),
   };
 }

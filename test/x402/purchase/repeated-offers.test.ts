@@ -100,6 +100,7 @@ class Parts {
       }),
       waits: unused,
       store: unused,
+      waitSecs: new Map(),
       tokens: unused,
       receipts: undefined,
       publicUrl,

@@ -1,15 +1,20 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { describe, expect, it, test } from "vitest";
-import type { Job } from "../../../src/config/config.ts";
-import { parseRoute, type Route } from "../../../src/core/route.ts";
-import { startPaidParts } from "../../e2e/paid-parts.ts";
-import { accounts } from "../../helpers/accounts.ts";
-import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
-import { soldByBoth } from "../../helpers/door-tables.ts";
-import { readChallenges, signChallenge } from "../../helpers/mpp.ts";
-import { rawRequest } from "../../helpers/raw-request.ts";
-import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { PUBLIC_URL, startAnotherGateway, startTestGateway, type TestGateway } from "../gateway-harness.ts";
+import type { Job } from "../../src/config/config.ts";
+import { parseRoute, type Route } from "../../src/core/route.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { requestOffer, signV1Payment, signV2Payment } from "../helpers/clients.ts";
+import { soldByBoth } from "../helpers/door-tables.ts";
+import { readChallenges, signChallenge } from "../helpers/mpp.ts";
+import { rawRequest } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import {
+  PUBLIC_URL,
+  startAnotherGateway,
+  startTestGateway,
+  type TestGateway,
+} from "../x402/gateway-harness.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
 const job = (jobIndex: number, route: string, more: Partial<Job> = {}): Job => ({
   serviceId: 1n,
