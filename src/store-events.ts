@@ -41,7 +41,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
 
     case "beginPayment":
       // The JobCall of any other payment is queued once that is settled.
-      return outcome.kind === "begun" && input[0].ceiling !== undefined
+      return outcome.kind === "begun" && input[0].charge !== "before"
         ? [queued(outcome.callId, input[0])]
         : [];
     case "settlePayment":

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { type JobKey, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import { defined } from "../core/objects.ts";
-import type { OnFailure } from "../core/payment.ts";
+import type { ChargeKind, OnFailure } from "../core/payment.ts";
 import type { Price, WeiPrice } from "../core/price.ts";
 import { parseRoute, type Route } from "../core/route.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
@@ -30,6 +30,8 @@ export const REFUNDS = "refunds";
 /** Ability that makes prices and quotes. */
 export const PRICING_ENGINE = "pricing engine";
 
+const chargeKind = () => oneOf(["before", "after", "used", "fixed"]);
+
 const inputFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
 
 /** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
@@ -56,12 +58,15 @@ export const jobSchema = z.object({
   priceWei: wei().optional(),
   /** Clients must send an identifier that finds their purchase again, whatever they sign when they try again. */
   requirePaymentIdentifier: trueOrFalse().default(false),
-  /** With "used", the runner says how much of the price is charged, once it is done. */
+  /**
+   * When buyers are charged: the whole price before the job runs, or after it succeeded, or the part of the price that the
+   * runner says, once it is done. "fixed" is an earlier name of "before".
+   */
   charge: z
-    .union([oneOf(["fixed", "used"]), z.array(oneOf(["fixed", "used"])).min(1)])
-    .describe('"fixed", "used", or both in an array')
-    .default("fixed"),
-  /** Least that a job by use is charged that still runs when its payment's time is about to end. */
+    .union([chargeKind(), z.array(chargeKind()).min(1)])
+    .describe('"before", "after" or "used", or one of the first two and "used" in an array')
+    .default("before"),
+  /** Least that a job is charged as used that still runs when its payment's time is about to end. */
   minCharge: minCharge().optional(),
   /** The money for a job that becomes a dead letter: kept, sent back, or left to the operator. */
   onFailure: needs(
@@ -126,8 +131,8 @@ export interface Job
   readonly requirePaymentIdentifier?: true;
   /** Absent: the seller keeps the money. */
   readonly onFailure?: Exclude<OnFailure, "keep">;
-  /** Absent: fixed. */
-  readonly charge?: readonly ("fixed" | "used")[];
+  /** Absent: before. */
+  readonly charge?: readonly ChargeKind[];
   readonly minCharge?: MinCharge;
   /** Its own price, or that of the pricing engine. Absent: that of the gateway's price source. */
   readonly price?: Price | "engine";
@@ -156,7 +161,7 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
     price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
     waitSecs: table.answer === "result" ? (table.maxWaitSecs ?? DEFAULT_WAIT_SECS) : undefined,
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
-    charge: chargesOf(table).includes("used") ? chargesOf(table) : undefined,
+    charge: chargesOf(table).some((kind) => kind !== "before") ? chargesOf(table) : undefined,
     minCharge: table.minCharge,
     requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
     policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),
@@ -180,8 +185,8 @@ function toInput({ contentType, schema, example }: NonNullable<JobOutput["input"
 }
 
 /** Ways in which a job is sold. */
-export function chargesOf({ charge = "fixed" }: Pick<JobTable, "charge">): readonly ("fixed" | "used")[] {
-  return typeof charge === "string" ? [charge] : charge.flatMap((way) => way ?? []);
+export function chargesOf({ charge = "before" }: Pick<JobTable, "charge">): readonly ChargeKind[] {
+  return [charge].flat().flatMap((kind) => (kind === "fixed" ? "before" : (kind ?? [])));
 }
 
 function weiPrice(amount: bigint): WeiPrice {

@@ -81,7 +81,7 @@ export const x402Schema = z.object({
   /** The same for one payer. */
   maxOpenPerPayer: integer(1, 1_000_000_000).default(256),
   /**
-   * Time before the end of a payment by use at which a job that still runs is charged. Facilitators refuse a payment with
+   * Time before the end of a payment at which a job that still runs is charged, or ended. Facilitators refuse a payment with
    * less than 6 s left.
    */
   settleMarginSecs: integer(10, 86_400).default(60),

@@ -25,11 +25,11 @@ export const COUNTERS = {
     labels: ["state", "network", "symbol"],
   },
   jobgate_payments_contradicted_total: {
-    help: "Payments whose record the chain contradicts: paid but recorded as failed or, by use, as released; or unpaid but closed as paid (recorded: settled).",
+    help: "Payments whose record the chain contradicts: paid but recorded as failed or released; or unpaid but closed as paid (recorded: settled).",
     labels: ["recorded", "network", "symbol"],
   },
   jobgate_charges_lost_total: {
-    help: "Jobs paid by use that were done and could not be charged.",
+    help: "Jobs charged after they ran that were done and could not be charged.",
     labels: ["network", "symbol"],
   },
   jobgate_charges_altered_total: {

@@ -23,6 +23,14 @@ export interface PaymentIdentifier {
   readonly id: string;
 }
 
+/**
+ * Time and amount of a payment's charge:
+ * - `before`: the whole amount, before the job runs.
+ * - `after`: the whole amount, once the job has succeeded.
+ * - `used`: the part of the amount that the runner says, once the job has succeeded.
+ */
+export type ChargeKind = "before" | "after" | "used";
+
 /** A payment that passed every check and is about to be settled. Stored before the money moves. */
 export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
@@ -71,14 +79,11 @@ export interface PaymentIntent extends JobKey {
   readonly callerNonce?: CallerNonce | undefined;
   /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
   readonly onFailure?: Exclude<OnFailure, "keep"> | undefined;
-  /**
-   * Most that can be charged, for a payment by use (scheme `upto`): its JobCall runs before any money moves. `amount` is the
-   * same until the charge is known, and the charge from then on. Absent: the whole amount is settled before the job runs.
-   */
-  readonly ceiling?: string | undefined;
+  /** The JobCall of a payment that is not charged `before` runs before any money moves. */
+  readonly charge: ChargeKind;
   /** URL that the buyer wants to be told at how his call ended, as `URL.href`. Part of what the payment pays for. */
   readonly callbackUrl?: string | undefined;
-  /** Least that a running job is charged when the authorization is about to end. Only of a new payment by use. */
+  /** Least that a running job is charged when the authorization is about to end. Only of a new payment that is charged as used. */
   readonly minCharge?: string | undefined;
 }
 
@@ -99,7 +104,8 @@ export interface CallerNonce extends JobKey {
  * - `failed`: not paid. If the chain shows otherwise while the JobCall is still kept, it is settled after all.
  * - `unresolved`: nothing more can be found out automatically; the operator decides.
  *
- * Payments by use begin as `authorized` instead of `intent`, and their JobCall is in the queue from then on:
+ * Payments that are charged `after` or as `used` begin as `authorized` instead of `intent`, and their JobCall is in the
+ * queue from then on:
  * - `authorized`: the job is not finished, and nothing has moved.
  * - `settling`: the charge is known; settlement was or may have been requested.
  * - `released`: nothing is charged. The authorization lapses.
@@ -113,7 +119,7 @@ export type PaymentState =
   | "settling"
   | "released";
 
-/** Money that the authorization of a payment by use moved, though this gateway charged nothing. */
+/** Money that the authorization of a payment moved before its charge, or without one. */
 export interface MovedElsewhere {
   /** Token units, decimal. */
   readonly amount: string;
@@ -122,7 +128,7 @@ export interface MovedElsewhere {
   readonly reason: string;
 }
 
-/** Reads the money that moved elsewhere from the settlement of a payment by use. */
+/** Reads the money that moved elsewhere from the settlement of a payment. */
 export function movedElsewhere(settlement: string | undefined): MovedElsewhere | undefined {
   if (settlement === undefined) return undefined;
   const {
@@ -159,6 +165,11 @@ export function closingText({ as, by, note }: PaymentClosing): string {
 export interface PaymentRecord extends PaymentIntent {
   readonly state: PaymentState;
   readonly callId: number;
+  /**
+   * Most that can be charged; undefined for a payment that is charged `before`. `amount` is the same until the charge is
+   * known, and the charge from then on.
+   */
+  readonly ceiling: string | undefined;
   /** JSON of the settlement response that the client is given. */
   readonly settlement?: string | undefined;
   /** Why it is in this state, for the operator. */

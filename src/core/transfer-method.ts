@@ -1,12 +1,14 @@
+import type { ChargeKind } from "./payment.ts";
+
 /** Facts about a transfer method: how a payment moves its token. */
 export interface TransferMethod {
   /** Name in configurations, offers and stored payments. */
   readonly name: string;
   /** Name for people. */
   readonly title: string;
-  /** Charges of an authorization: the signed value (`fixed`), or the part of it that the job used (`used`). */
-  readonly charges: readonly ("fixed" | "used")[];
+  /** Charges that an authorization can make: `used` is less than the signed value. */
+  readonly charges: readonly ChargeKind[];
 }
 
 /** The transfer method of the core: the token itself moves. Offers of x402 do not name it. */
-export const EIP3009: TransferMethod = { name: "eip3009", title: "EIP-3009", charges: ["fixed"] };
+export const EIP3009: TransferMethod = { name: "eip3009", title: "EIP-3009", charges: ["before", "after"] };

@@ -29,7 +29,7 @@ export interface DeliveryObserver {
   leaseExpired(): void;
 }
 
-/** Returns why a JobCall that is paid by use must not go out: its payer can no longer pay. Undefined: it may. */
+/** Returns why a JobCall that is charged after it ran must not go out: its payer can no longer pay. Undefined: it may. */
 export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
 
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };
@@ -196,7 +196,7 @@ export class Dispatcher {
     return stored === undefined ? { outcome } : this.#workQueue.ack(lease, { ...result, ...stored }, charge);
   }
 
-  /** Most that each JobCall can be charged: null if it is not paid by use, undefined if it is finished. */
+  /** Most that each JobCall can be charged: null if it is not charged as used, undefined if it is finished. */
   ceilings(callIds: readonly number[]): ReturnType<WorkQueue["ceilings"]> {
     return this.#workQueue.ceilings(callIds);
   }

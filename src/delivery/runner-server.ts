@@ -58,7 +58,7 @@ export class RunnerServer implements BackgroundService {
     readonly logger: Logger;
     readonly clock?: Clock;
     readonly observer?: DeliveryObserver;
-    /** Asked before each delivery of a JobCall that is paid by use. Default: all go out. */
+    /** Asked before each delivery of a JobCall that is charged after it ran. Default: all go out. */
     readonly check?: DeliveryCheck | undefined;
     /** Returns the size of the largest result of a job. Default: 1 MiB. */
     readonly maxResultBytes?: (job: CalledJob) => number;

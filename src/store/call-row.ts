@@ -53,7 +53,7 @@ export interface PaidCallRow {
   amount: string;
   symbol: string;
   payment_state: PaymentState;
-  /** Not null: paid by use, and `amount` is its charge once that is known. */
+  /** Not null: charged after the job, and `amount` is its charge once that is known. */
   ceiling: string | null;
   settlement: string | null;
 }
@@ -98,13 +98,23 @@ function chargeOf(row: PaidCallRow): Pick<CallStateAnswer, "charge"> {
   const moved = movedElsewhere(settlement ?? undefined);
   const known = state === "authorized" ? {} : { amount };
   if (moved !== undefined) return { charge: { state, ceiling, ...known, symbol, moved } };
+  const isAwaited = row.state === "succeeded" && (state === "settling" || state === "unresolved");
   const { transaction = "" } = JSON.parse(settlement ?? "{}") as { transaction?: string };
-  return { charge: { state, ceiling, ...known, symbol, ...(transaction === "" ? {} : { transaction }) } };
+  return {
+    charge: {
+      state,
+      ceiling,
+      ...known,
+      symbol,
+      ...(transaction === "" ? {} : { transaction }),
+      ...(isAwaited && { isAwaited }),
+    },
+  };
 }
 
 function stateForClient(row: PaidCallRow, now: number): CallStateAnswer["state"] {
   const state = stateAt(row, now);
-  if (state === "succeeded" && row.ceiling !== null) return stateOfUsed(row.payment_state);
+  if (state === "succeeded" && row.ceiling !== null) return stateOfCharged(row.payment_state);
   switch (state) {
     case "ready":
       return "queued";
@@ -120,8 +130,8 @@ function stateForClient(row: PaidCallRow, now: number): CallStateAnswer["state"]
   }
 }
 
-/** State of a finished call that is paid by use: the result is given out for a certain charge only. */
-function stateOfUsed(payment: PaymentState): CallStateAnswer["state"] {
+/** State of a finished call that is charged after it ran: the result is given out for a certain charge only. */
+function stateOfCharged(payment: PaymentState): CallStateAnswer["state"] {
   if (payment === "failed") return "failed";
   return payment === "settled" || payment === "released" ? "succeeded" : "running";
 }

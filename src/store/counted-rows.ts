@@ -8,7 +8,7 @@ import { type StoreTotals, TOTALS_OF_NO_PART } from "./store.ts";
 /** Counts of rows. A lease that has run out counts as `ready`, as in a lookup. */
 export interface CountedRows {
   readonly payments: readonly { state: PaymentState; n: number }[];
-  /** Those among `payments` that are paid by use. */
+  /** Those among `payments` that are charged after they ran. */
   readonly byUse: readonly { state: UsedState; n: number }[];
   readonly calls: readonly { origin: JobCallOrigin; state: CallState; n: number }[];
   readonly results: readonly { state: "succeeded" | "failed"; n: number }[];

@@ -41,7 +41,7 @@ export const OPERATIONS = {
   accept: { channel: "write", makesWork: true, span: "accept" },
   acceptOnce: { channel: "write", makesWork: true, span: "accept" },
 
-  beginPayment: { channel: "write", makesWork: ({ ceiling }) => ceiling !== undefined, span: "begin" },
+  beginPayment: { channel: "write", makesWork: ({ charge }) => charge !== "before", span: "begin" },
   settlePayment: { channel: "write", makesWork: true, span: "settle" },
   failPayment: { channel: "write", span: "fail" },
   leavePaymentUnresolved: { channel: "write" },
@@ -53,6 +53,7 @@ export const OPERATIONS = {
   findPaymentByFingerprint: { channel: "read" },
   findPaymentByIdentifier: { channel: "read" },
   isCallerNonceUsed: { channel: "read" },
+  hasLoss: { channel: "read" },
   adoptPayment: { channel: "write" },
   findAdoptedPayments: { channel: "read" },
   listUndecided: { channel: "read" },

@@ -1,4 +1,4 @@
-import type { OnFailure, PaymentIntent, PaymentRecord, PaymentState } from "../core/payment.ts";
+import type { ChargeKind, OnFailure, PaymentIntent, PaymentRecord, PaymentState } from "../core/payment.ts";
 
 /** Columns of a row of `payments`. */
 export interface PaymentRow {
@@ -41,6 +41,8 @@ export interface PaymentRow {
   /** JSON of {@link PaymentRecord.closed}. */
   closed: string | null;
   on_failure: OnFailure;
+  charge: ChargeKind;
+  /** Most that can be charged; null for a payment that is charged `before`. */
   ceiling: string | null;
   callback_url: string | null;
   created_at: number;
@@ -86,6 +88,7 @@ export const PAYMENT_COLUMNS = [
   "reason",
   "closed",
   "on_failure",
+  "charge",
   "ceiling",
   "callback_url",
   "created_at",
@@ -114,6 +117,7 @@ export const SOLD_COLUMNS = [
   "payment_id",
   "redeems_quote",
   "valid_before_secs",
+  "charge",
   "ceiling",
   "on_failure",
   "callback_url",
@@ -131,7 +135,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     asset,
     payer,
     nonce,
-    state: intent.ceiling === undefined ? "intent" : "authorized",
+    state: intent.charge === "before" ? "intent" : "authorized",
     call_id: callId,
     service_id: String(intent.serviceId),
     job_index: intent.jobIndex,
@@ -164,7 +168,8 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     reason: null,
     closed: null,
     on_failure: intent.onFailure ?? "keep",
-    ceiling: intent.ceiling ?? null,
+    charge: intent.charge,
+    ceiling: intent.charge === "before" ? null : intent.amount,
     callback_url: intent.callbackUrl ?? null,
     created_at: now,
     updated_at: now,
@@ -203,6 +208,7 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     reason: row.reason ?? undefined,
     closed: row.closed === null ? undefined : JSON.parse(row.closed),
     onFailure: row.on_failure === "keep" ? undefined : row.on_failure,
+    charge: row.charge,
     ceiling: row.ceiling ?? undefined,
     callbackUrl: row.callback_url ?? undefined,
     ...callerNonceOf(row),

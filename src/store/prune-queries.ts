@@ -36,7 +36,7 @@ export function selectForPruning(
     results: {
       table: "results",
       begun: "enqueued_at",
-      // Nobody gets the result of a job by use before its charge is decided.
+      // Nobody gets the result of a job that is charged after it ran before its charge is decided.
       isOld: `finished_at < ${before}${nobodyKeeps("results", schema, "entry")}
         AND NOT (charge IS NOT NULL AND EXISTS (
           SELECT 1 FROM ${schema}payments AS payment WHERE payment.call_id = entry.call_id

@@ -86,12 +86,12 @@ export type BatchListener = (batch: {
 export interface StoreTotals {
   /** Payments by state. */
   readonly payments: Readonly<Record<PaymentState, number>>;
-  /** Payments by use among `payments`. Each has one of `paidCalls`, and an `authorized` one is not finished. */
+  /** Payments among `payments` that are charged after their jobs. Each has one of `paidCalls`, and an `authorized` one is not finished. */
   readonly byUse: Readonly<Record<Exclude<PaymentState, "intent">, number>>;
   /** JobCalls of both gateways by state; `ready` includes those waiting for a retry. */
   readonly calls: Readonly<Record<"held" | "ready" | "leased" | "dead", number>>;
   /**
-   * JobCalls of settled payments and of those by use, so that ready + leased + done + dead is the number of these payments
+   * JobCalls of settled payments and of those in `byUse`, so that ready + leased + done + dead is the number of these payments
    * at any time.
    * `dead` includes dead letters that the operator dropped.
    */
@@ -101,7 +101,7 @@ export interface StoreTotals {
    * time. The money of a declined refund is kept as well, but `refunds` counts that JobCall.
    */
   readonly kept: number;
-  /** Dead ones among `paidCalls` whose payments by use were released. */
+  /** Dead ones among `paidCalls` whose payments were released. */
   readonly uncharged: number;
   /** Refunds by token and state. */
   readonly refunds: readonly RefundSum[];

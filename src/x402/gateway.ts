@@ -40,7 +40,7 @@ export class X402Gateway implements BackgroundService {
     this.#cors = new Cors(accessOfPages(config, []));
   }
 
-  /** Charges of the jobs that are paid by use. */
+  /** Charges of the jobs that are charged after they ran. */
   get charges(): Charges {
     return this.#services.payments.charges;
   }

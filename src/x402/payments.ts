@@ -31,14 +31,14 @@ interface Parts
 type Periods = Omit<X402Periods, "confirmationTimeoutMs"> &
   Partial<Pick<X402Periods, "confirmationTimeoutMs">>;
 
-/** Verifies, settles and reconciles payments, and charges the jobs that are paid by use. */
+/** Verifies, settles and reconciles payments, and charges the jobs that are charged after they ran. */
 export class Payments implements BackgroundService {
   readonly facilitators: Facilitators;
   readonly evidence: ChainEvidence;
   readonly funds: PayerFunds;
   readonly settlement: Settlement;
   readonly inProgress = new PaymentsInProgress();
-  /** Charges of the jobs that are paid by use. */
+  /** Charges of the jobs that are charged after they ran. */
   readonly charges: Charges;
   readonly #reconciler: Reconciler;
 

@@ -37,7 +37,7 @@ export class X402Producer {
 
   jobCall(paid: {
     /** The offer that the payment answers. */
-    readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "byUse"> & {
+    readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "charge"> & {
       readonly token: Pick<Offer["token"], "network" | "symbol">;
     };
     readonly payment: Pick<SignedPayment, "from" | "paymentId">;

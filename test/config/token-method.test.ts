@@ -11,7 +11,7 @@ pay_to = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 `;
 const BY_USE = '[[jobs]]\njob_index = 0\nprice = "$0.01"\ncharge = "used"\n';
 const other: TokenMethod = {
-  ...{ name: "other", title: "Other", charges: ["fixed", "used"], paysAny: true },
+  ...{ name: "other", title: "Other", charges: ["before", "after", "used"], paysAny: true },
   check({ symbol }, { place, namedBy, isSoldByUse }) {
     place.at("transfer_method").warn(`${symbol} ${namedBy} ${isSoldByUse}`);
   },
@@ -52,7 +52,7 @@ test("A token whose entry names no method is paid by one that pays any token, or
 
 test("A job by use needs a token whose method charges what was used", async () => {
   expect(await mistakesOf(`${TOKEN}${BY_USE}`)).toContain(
-    'jobs[0].charge is "used", which no transfer method of this build pays; expected "fixed"',
+    'jobs[0].charge is "used", which no transfer method of this build pays; expected "before" or "after"',
   );
   expect(await mistakesOf(`${TOKEN}${BY_USE}`, [other])).toContain(
     'jobs[0].charge is "used", which only Other pays; expected an accepted token with transfer_method = "other"',

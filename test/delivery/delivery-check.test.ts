@@ -7,7 +7,7 @@ import { startDelivery } from "./harness.ts";
 
 /** Accepts a JobCall that is paid by use. @returns its call ID */
 async function begin(store: Store, number: number): Promise<number> {
-  const begun = await store.beginPayment(paymentIntent(number, { ceiling: "3264000" }), paidCall());
+  const begun = await store.beginPayment(paymentIntent(number, { charge: "used" }), paidCall());
   if (begun.kind !== "begun") throw new Error(begun.kind);
   return begun.callId;
 }

@@ -322,7 +322,7 @@ test("A JobCall whose lease ended while its payer was checked is not sent under 
   const admissions: (() => void)[] = [];
   const check = () => new Promise<undefined>((resolve) => admissions.push(() => resolve(undefined)));
   const { time, store, sent, sink, request, dispatcher } = await startStillDelivery({ check });
-  await store.beginPayment(paymentIntent(1, { ceiling: "3264000" }), paidCall());
+  await store.beginPayment(paymentIntent(1, { charge: "used" }), paidCall());
   dispatcher(store).subscribe(request, sink);
   await until(() => admissions.length === 1);
   time.now += LEASE_MS;

@@ -13,7 +13,7 @@ export async function startPaidByUse(options: DeliveryOptions = {}) {
   const payments = [1, 2].map((number) =>
     paymentIntent(number, {
       amount: CEILING,
-      ceiling: CEILING,
+      charge: "used",
       validBefore: Math.ceil(Date.now() / 1000) + 3_600,
     }),
   );

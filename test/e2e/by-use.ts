@@ -51,7 +51,7 @@ export function startGatewayByUse(
 [[jobs]]
 job_index = 0
 mode = "public_paid"
-charge = ["used", "fixed"]
+charge = ["used", "before"]
 max_run_secs = 120
 `),
   });

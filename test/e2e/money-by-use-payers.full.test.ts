@@ -84,7 +84,7 @@ describe("A payer who can no longer pay", () => {
     expect(await askForCall(gateway, bought)).toMatchObject({
       state: "running",
       charge: { state: "settling", amount: "2" },
-      result: { status: 404 },
+      result: { status: 503 },
     });
     await mend(account);
     expect(await decided(gateway, bought)).toMatchObject({

@@ -44,6 +44,7 @@ export interface Answer {
   readonly status: number;
   readonly code?: string;
   readonly charged?: boolean | "unknown";
+  readonly payment?: "authorized";
   readonly retryable?: boolean;
   readonly call_id?: number;
   readonly receipt?: string;
@@ -304,13 +305,15 @@ export function httpMetadata(call: JobCall | undefined): Record<string, string> 
 }
 
 async function toAnswer(response: Response): Promise<Answer> {
-  const { code, charged, retryable, call_id, receipt, access_token } = (await response.json()) as Answer;
+  const { code, charged, payment, retryable, call_id, receipt, access_token } =
+    (await response.json()) as Answer;
   const retryAfter = response.headers.get("retry-after");
   const settlement = response.headers.get("payment-response");
   const answer: Record<string, unknown> = {
     status: response.status,
     code,
     charged,
+    payment,
     retryable,
     call_id,
     receipt,

@@ -9,7 +9,7 @@ it("The catalogue names x402 once as a protocol of a job that is sold both ways"
   const shop = await startAnotherGateway({
     config: {
       acceptedTokens: [USDC, PERMIT2_USDC],
-      jobs: [{ ...job, jobIndex: 1, charge: ["used", "fixed"] }],
+      jobs: [{ ...job, jobIndex: 1, charge: ["used", "before"] }],
     },
   });
   const { paths } = JSON.parse(await (await fetch(`${shop.url}/openapi.json`)).text());

@@ -34,7 +34,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     name: "the job of a payment that is not settled runs",
     seed: 79,
     file: PAYMENTS,
-    ...{ from: 'intent.ceiling === undefined ? "held" : "ready"', to: '"ready"' },
+    ...{ from: 'intent.charge === "before" ? "held" : "ready"', to: '"ready"' },
   },
   {
     name: "the job of a settled payment stays held",
@@ -54,7 +54,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a settlement before a restart counts as another's",
     seed: 79,
-    ...{ file: SETTLEMENT, from: "const isFirst = this.#unasked.has(callId);", to: "const isFirst = true;" },
+    ...{ file: SETTLEMENT, from: "this.#unasked.has(callId);", to: "true;" },
   },
   {
     name: "a yes that the chain does not show counts",
@@ -152,7 +152,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a charge of less than the ceiling is settled at the ceiling",
     seed: 79,
-    ...{ file: OUTCOME, from: "ceiling === undefined ? required : { ...required, amount }", to: "required" },
+    ...{ file: OUTCOME, from: 'charge === "used" ? { ...required, amount } : required', to: "required" },
   },
   {
     name: "a request has the outcome of another body",
@@ -172,6 +172,19 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
       file: METERED,
       from: 'event: { kind: "release", reason }',
       to: 'event: { kind: "charge", amount: payment.amount }',
+    },
+  },
+  {
+    name: "a job that is charged after it ran goes on once its payment ends",
+    file: CHARGES,
+    ...{ from: 'if (charge !== "used") return undefined;', to: "" },
+  },
+  {
+    name: "a job that is charged after it ran is charged half",
+    file: METERED,
+    ...{
+      from: "event: chargeEvent(charge)",
+      to: 'event: chargeEvent(payment.charge === "after" ? String(BigInt(charge) / 2n) : charge)',
     },
   },
   {

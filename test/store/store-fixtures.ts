@@ -46,6 +46,7 @@ export function paymentIntent(number: number, overrides: Partial<PaymentIntent> 
     facilitator: "facilitator.example.com/x402",
     payTo: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
     amount: "3264000",
+    charge: "before",
     symbol: "USDC",
     price: "1000000000000000",
     rate: "3264",

@@ -94,6 +94,7 @@ export function intentOf(
     jobIndex: 0,
     fingerprint: digest,
     bodyHash: "00".repeat(32),
+    charge: "before",
     x402Version: 2,
     payload: JSON.stringify(payload),
     requirements: JSON.stringify(requirements),

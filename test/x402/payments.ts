@@ -45,7 +45,7 @@ export const OTHER_USDC: AcceptedToken = { ...USDC, transferMethod: "other" };
 /** A transfer method as a part adds it, which can charge less than was signed. */
 export const OTHER_METHOD: Method = {
   ...EIP3009_METHOD,
-  ...{ name: "other", title: "Other", charges: ["fixed", "used"] },
+  ...{ name: "other", title: "Other", charges: ["before", "after", "used"] },
   owns: (payload) => "other" in payload,
 };
 

@@ -1,4 +1,5 @@
 import { jobKeyText } from "../../core/job-call.ts";
+import type { ChargeKind } from "../../core/payment.ts";
 import { serviceIdOf } from "../config.ts";
 import { chargesOf, type JobTable } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
@@ -79,38 +80,63 @@ function checkPriceKeys(
   }
 }
 
-/** Checks that a job by use can be paid, and that its other keys fit. */
-function checkCharge(job: JobTable, place: Place, { x402, methods }: ConfigTables, tokens: Place): void {
+/** Checks that a job that is charged after it ran can be paid so, and that its other keys fit. */
+function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: Place): void {
   const charges = chargesOf(job);
   const { minCharge, onFailure = "keep", price } = job;
-  if (!charges.includes("used")) {
-    if (minCharge !== undefined)
-      place.at("min_charge").report('is set for a job at a fixed price; expected charge = "used" beside it');
-    return;
-  }
-  if (!charges.includes("fixed") && onFailure !== "keep") {
+  if (charges.includes("before") && charges.includes("after"))
+    place.at("charge").report('has "before" and "after"; expected one of them, or one of them and "used"');
+  if (minCharge !== undefined && !charges.includes("used"))
+    place
+      .at("min_charge")
+      .report('is set for a job that is charged its price; expected charge = "used" beside it');
+  if (!charges.includes("before") && onFailure !== "keep") {
     place
       .at("on_failure")
       .report(
-        'is set, and a job by use is not charged when it fails; expected charge = ["used", "fixed"], or no on_failure',
+        'is set, and the job is not charged when it fails; expected "before" in charge, or no on_failure',
       );
   }
   if (minCharge !== undefined && "unit" in minCharge && (price === undefined || price === "engine")) {
     place.at("min_charge").report('is in dollars, and the price is not; expected a part of it such as "10%"');
   }
+  if (charges.includes("used")) checkMethods(place, tables, tokens);
+  warnOfTokens(charges, place, tables, tokens);
+}
+
+/** Checks that a transfer method can charge less than the payer signed. */
+function checkMethods(place: Place, { x402, methods }: ConfigTables, tokens: Place): void {
   // A token with a mistake may be the one.
   const paying = methods.filter(({ charges }) => charges.includes("used"));
   const isPayable = (token: TokenTable | undefined, i: number) =>
     tokens.at(i).hasMistake || paying.some(({ name }) => name === token?.transferMethod);
-  if (x402?.acceptedTokens !== undefined && !x402.acceptedTokens.some(isPayable)) {
-    const titles = paying.map(({ title }) => title).join(" or ");
-    const names = paying.map(({ name }) => JSON.stringify(name)).join(" or ");
+  if (x402?.acceptedTokens === undefined || x402.acceptedTokens.some(isPayable)) return;
+  const titles = paying.map(({ title }) => title).join(" or ");
+  const names = paying.map(({ name }) => JSON.stringify(name)).join(" or ");
+  place
+    .at("charge")
+    .report(
+      paying.length === 0
+        ? 'is "used", which no transfer method of this build pays; expected "before" or "after"'
+        : `is "used", which only ${titles} pays; expected an accepted token with transfer_method = ${names}`,
+    );
+}
+
+/** Warns of tokens whose chain cannot show what became of a charge. */
+function warnOfTokens(
+  charges: readonly ChargeKind[],
+  place: Place,
+  { x402 }: ConfigTables,
+  tokens: Place,
+): void {
+  const kinds = charges.filter((kind) => kind !== "before").map((kind) => JSON.stringify(kind));
+  for (const [i, token] of (x402?.acceptedTokens ?? []).entries()) {
+    const at = tokens.at(i);
+    if (kinds.length === 0 || at.hasMistake || token?.rpcUrl !== undefined) continue;
     place
       .at("charge")
-      .report(
-        paying.length === 0
-          ? 'is "used", which no transfer method of this build pays; expected "fixed"'
-          : `is "used", which only ${titles} pays; expected an accepted token with transfer_method = ${names}`,
+      .warn(
+        `is ${kinds.join(" and ")}, and the job is not offered so in ${at.text}; expected ${at.at("rpc_url").text}`,
       );
   }
 }

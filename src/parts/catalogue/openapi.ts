@@ -149,7 +149,7 @@ function discoveryPrice({ priceWei, currency }: NonNullable<ListedJob["price"]>,
 }
 
 /** Each offer has an amount of null while it is not known. */
-function paymentOffers({ offers, charge = ["fixed"] }: ListedJob, { features }: Seller) {
+function paymentOffers({ offers, charge = ["before"] }: ListedJob, { features }: Seller) {
   if (offers.length === 0)
     return charge.map((kind) => ({
       ...{
@@ -240,10 +240,10 @@ const components = ({ features }: Seller) => ({
   },
   responses: {
     Accepted: {
-      description: "Paid. The job is stored and will run.",
+      description: "Paid, or to be paid once the job is done. The job is stored and will run.",
       headers: {
         ...headersOf(features, "accepted"),
-        "PAYMENT-RESPONSE": header("Settlement, JSON in base64"),
+        "PAYMENT-RESPONSE": header("Settlement, JSON in base64, once there is one"),
         Location: header("State of the call"),
       },
       content: {
@@ -252,6 +252,7 @@ const components = ({ features }: Seller) => ({
             type: "object",
             properties: {
               status: { const: "accepted" },
+              payment: { const: "authorized", description: "Charged once the job is done; else absent" },
               call_id: { $ref: "#/components/schemas/CallId" },
               access_token: { type: "string", description: "Bearer token of the call's routes" },
               links,

@@ -1,17 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { SettleResponse } from "@x402/core/types";
 import { type GatewayError, refusalOf } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { MAX_RESULT_BYTES } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { version } from "../../node/version.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import { hasResult } from "../../x402/calls/call-answer.ts";
+import { hasResult, lateSettlement } from "../../x402/calls/call-answer.ts";
 import { wholeResult } from "../../x402/calls/result-bytes.ts";
 import { tooManyWaits } from "../../x402/calls/wait-places.ts";
 import { isFinished } from "../../x402/calls/watch.ts";
+import { withheldBecause } from "../../x402/calls/withheld.ts";
 import type { MessageError, Meta } from "../../x402/doors/message-door.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
-import type { UnpaidRequest } from "../../x402/purchase/checkout.ts";
+import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { chargedNothing, purchaseRefusalOf } from "../../x402/purchase/payment-answer.ts";
 import type { AcceptedPayment } from "../../x402/purchase/purchase.ts";
 import type { Services } from "../../x402/services.ts";
@@ -174,7 +176,9 @@ export class McpServer {
       return { task: taskOf(taskId, await unlessFailed(calls.findCall(callId))), _meta: meta };
     const leave = places.take({ callId, payer, session: context.session?.id });
     if (leave === undefined) return stillRunning(taskId, meta);
-    const waiting = { ...context, message, meta, maxMs: this.#waits.toolMs };
+    const settledMeta = (settlement: SettleResponse) =>
+      this.#settledMeta({ ...bought, settlement, replayed: true }, payment, message.meta);
+    const waiting = { ...context, message, meta, settledMeta, maxMs: this.#waits.toolMs };
     return (await unlessFailed(this.#wait(callId, waiting).finally(leave))) ?? stillRunning(taskId, meta);
   }
 
@@ -226,13 +230,14 @@ export class McpServer {
     };
   }
 
-  #boughtMeta(bought: AcceptedPayment, { door }: ToolPayment, sent: Meta): Meta {
+  #boughtMeta(bought: AcceptedPayment, payment: ToolPayment, sent: Meta): Meta {
     const { tokens } = this.#services;
     const path = callPath(this.#shop.seller.publicUrl, bought.callId);
     return {
-      ...(door ? door.acceptedMeta(sent, bought) : { "x402/payment-response": bought.settlement }),
+      ...this.#settledMeta(bought, payment, sent),
       "jobgate/call": {
         call_id: bought.callId,
+        ...(bought.settlement === undefined && { payment: "authorized" }),
         receipt: bought.receipt,
         access_token: tokens.tokenOf(bought.payment),
         links: { self: path, result: `${path}/result`, events: `${path}/events` },
@@ -240,10 +245,20 @@ export class McpServer {
     };
   }
 
+  #settledMeta(told: ToldSettlement, { door }: ToolPayment, sent: Meta): Meta {
+    return door ? door.acceptedMeta(sent, told) : x402Meta(told.settlement);
+  }
+
   /** Waits for a paid call to end, and returns its outcome; undefined if it goes on. */
   async #wait(
     callId: number,
-    of: Context & { readonly message: RpcMessage; readonly meta: Meta; readonly maxMs: number },
+    of: Context & {
+      readonly message: RpcMessage;
+      readonly meta: Meta;
+      /** Returns what the answer says of a settlement that came after the job. Default: what x402 says. */
+      readonly settledMeta?: (settlement: SettleResponse) => Meta;
+      readonly maxMs: number;
+    },
   ): Promise<object | undefined> {
     const { watch } = this.#services;
     const { receipts } = this.#shop;
@@ -267,12 +282,14 @@ export class McpServer {
         if (!isFinished(call) && call.state !== "failed") continue;
         if (hasResult(call)) {
           const settled = await receipts?.settlementOf(call);
-          const meta = { ...of.meta, ...(settled && { "x402/payment-response": settled }) };
+          const late = lateSettlement(call);
+          const { settledMeta = x402Meta } = of;
+          const meta = { ...of.meta, ...(late && settledMeta(late)), ...(settled && x402Meta(settled)) };
           const isError = call.state === "failed" ? { isError: true } : {};
           return { ...isError, ...(await this.#content(callId)), _meta: meta };
         }
-        const reason =
-          call.state === "failed" ? `The job failed: ${call.reason ?? "unknown"}` : "The call has expired.";
+        const failed = withheldBecause(call)?.message ?? `The job failed: ${call.reason ?? "unknown"}`;
+        const reason = call.state === "failed" ? failed : "The call has expired.";
         return { isError: true, content: [text(reason)], _meta: of.meta };
       }
     } finally {
@@ -336,4 +353,8 @@ function retryAfter(headers: GatewayError["headers"]): { retry_after_secs?: numb
 
 function rpcErrorOf({ code, message, data }: MessageError): RpcError {
   return new RpcError(code, message, data);
+}
+
+function x402Meta(settlement: SettleResponse | undefined): Meta {
+  return settlement === undefined ? {} : { "x402/payment-response": settlement };
 }

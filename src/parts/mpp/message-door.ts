@@ -66,7 +66,8 @@ export class MessageDoor implements Door {
     const { challenge } = (meta[CREDENTIAL] ?? {}) as { readonly challenge?: { readonly id?: unknown } };
     const challengeId = typeof challenge?.id === "string" ? challenge.id : undefined;
     this.#mpp.countAccepted(told);
-    return { [RECEIPT]: { ...this.#mpp.receiptOf(told), challengeId } };
+    const receipt = this.#mpp.receiptOf(told);
+    return receipt === undefined ? {} : { [RECEIPT]: { ...receipt, challengeId } };
   }
 
   #dataOf(asked: Asked, refusal: GatewayError): object | undefined {

@@ -5,7 +5,7 @@ import { concat, keccak256, stringToBytes } from "viem";
 import * as z from "zod";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
-import { extraOf, type Offer } from "../../x402/wire/offer.ts";
+import { extraOf, type Offer, schemeOf } from "../../x402/wire/offer.ts";
 import { v1NetworkName } from "../../x402/wire/v1-networks.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
@@ -178,6 +178,6 @@ function requirements(asked: {
 }
 
 /** Reports whether the offer is for one exact payment, which is all that the methods can make. */
-function isExact({ byUse }: Offer): boolean {
-  return byUse === undefined;
+function isExact(offer: Offer): boolean {
+  return schemeOf(offer) === "exact";
 }

@@ -12,6 +12,7 @@ import type { AskedPurchase, SignedPayment } from "../../x402/methods/method.ts"
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { chargedNothing } from "../../x402/purchase/payment-answer.ts";
+import { timeoutSecs } from "../../x402/wire/offer.ts";
 import { toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";
@@ -85,22 +86,25 @@ export class MppDoor implements Door {
 
   acceptedHeaders(_request: HttpRequest, told: ToldSettlement): Record<string, string> {
     this.countAccepted(told);
-    const receipt = Buffer.from(JSON.stringify(this.receiptOf(told))).toString("base64url");
-    return { "payment-receipt": receipt, "cache-control": "private, no-store" };
+    const headers = { "cache-control": "private, no-store" };
+    const receipt = this.receiptOf(told);
+    if (receipt === undefined) return headers;
+    return { "payment-receipt": Buffer.from(JSON.stringify(receipt)).toString("base64url"), ...headers };
   }
 
   countAccepted({ replayed }: ToldSettlement): void {
     if (!replayed) this.#parts.count("mpp_accepted");
   }
 
+  /** Returns undefined for a payment that is not settled yet. */
   receiptOf({ settlement, takenAt }: ToldSettlement) {
+    if (settlement === undefined) return undefined;
     const timestamp = new Date(takenAt).toISOString();
     return {
       status: "success",
       method: this.#parts.method.name,
       timestamp,
-      // MPP pays exact offers only, which are settled before they are answered.
-      reference: settlement?.transaction ?? "",
+      reference: settlement.transaction,
     };
   }
 
@@ -121,7 +125,7 @@ export class MppDoor implements Door {
       const { network, asset } = offer.token;
       const token = tokens.find((token) => token.network === network && token.asset === asset);
       const asked = method.ask(offer, { decimals: token?.decimals, requestHash });
-      return challenges.make({ method: method.name, ...asked, digest, maxSecs: offer.ttlSecs });
+      return challenges.make({ method: method.name, ...asked, digest, maxSecs: timeoutSecs(offer) });
     });
     if (made.length > 0) count("mpp_challenge_issued");
     return made;

@@ -66,11 +66,11 @@ async function read({ configuration, loadMethods }: Sources, transaction: string
 type ListedOffer = Awaited<ReturnType<OperatorSources["jobs"]>>[number]["offers"][number];
 
 function isPrice(
-  { token: sold, amount: price, byUse }: ListedOffer,
+  { token: sold, amount: price, charge }: ListedOffer,
   token: ChainPayment["token"],
   amount: string,
 ) {
   const isSameToken =
     sold.network === token.network && sold.asset.toLowerCase() === token.asset.toLowerCase();
-  return isSameToken && price === amount && byUse === undefined;
+  return isSameToken && price === amount && charge?.kind !== "used";
 }

@@ -54,9 +54,9 @@ function toPaidJob({ serviceId, jobIndex, name, title, description = "", price, 
     name: title ?? name ?? "",
     description,
     price: price === undefined ? "" : priceText({ unit, amount: price.priceWei }),
-    amounts: job.offers.map(({ amount, token, decimals, byUse }) => {
+    amounts: job.offers.map(({ amount, token, decimals, charge }) => {
       const text = amountText(amount, token.symbol, decimals);
-      return byUse === undefined ? text : `up to ${text}`;
+      return charge?.kind === "used" ? `up to ${text}` : text;
     }),
     auth: job.authMode ?? "",
   };

@@ -150,7 +150,8 @@ async function deliver(purchase: {
     const headers = { authorization: `Bearer ${accessToken}` };
     if (result === undefined && options.wait)
       result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers });
-    const mayHaveMore = (result?.status ?? 0) >= 400 || chosen?.requirements.scheme === "upto";
+    const isUsed = chosen?.requirements.scheme === "upto";
+    const mayHaveMore = (result?.status ?? 0) >= 400 || transaction === undefined || isUsed;
     if (result !== undefined && mayHaveMore) money = await readMoney(receiptUrl, headers);
   }
   const charged = chargeText(money);

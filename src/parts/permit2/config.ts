@@ -6,7 +6,7 @@ import type { TokenTable } from "../../config/x402.ts";
 export const permit2Tokens: TokenMethod = {
   name: "permit2",
   title: "Permit2",
-  charges: ["fixed", "used"],
+  charges: ["before", "after", "used"],
   paysAny: true,
   check(token, context) {
     const { place, namedBy, isSoldByUse } = context;

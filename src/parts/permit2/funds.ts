@@ -1,5 +1,6 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import type { PayerFundsReader } from "../../x402/methods/method.ts";
+import { isUsed, LOW_BALANCE, readBalance, USED_ELSEWHERE } from "../../x402/methods/payer-balance.ts";
 import type { AuthorizedPayment } from "../../x402/settlement/authorization.ts";
 import { callForWord } from "../../x402/settlement/block-view.ts";
 import { addressWord } from "../../x402/settlement/chain-logs.ts";
@@ -7,8 +8,6 @@ import { Permit2Authorization } from "./authorization.ts";
 import { PERMIT2_CONTRACT } from "./contracts.ts";
 import { approvalOf } from "./sponsored-approval.ts";
 
-/** `balanceOf(address)` */
-const BALANCE_OF = "0x70a08231";
 /** `allowance(address,address)` */
 const ALLOWANCE = "0xdd62ed3e";
 
@@ -25,13 +24,12 @@ export const payerFunds: PayerFundsReader = {
   async findShortfall(rpc, payment) {
     const ceiling = BigInt(payment.amount);
     const authorization = new Permit2Authorization(payment);
-    const [{ balance, allowance }, bitmap] = await Promise.all([
+    const [{ balance, allowance }, wasUsed] = await Promise.all([
       readFunds(rpc, payment),
-      callForWord(rpc, authorization.nonceCall),
+      isUsed(rpc, authorization),
     ]);
-    if (bitmap !== undefined && authorization.isUsed(bitmap))
-      return "the payer's authorization was used elsewhere";
-    if (balance !== undefined && balance < ceiling) return "the payer's balance is less than the ceiling";
+    if (wasUsed) return USED_ELSEWHERE;
+    if (balance !== undefined && balance < ceiling) return LOW_BALANCE;
     if (allowance !== undefined && allowance < ceiling)
       return "the payer's allowance for Permit2 is less than the ceiling";
     return undefined;
@@ -49,7 +47,7 @@ async function readFunds(
   const payer = addressWord(key.payer);
   const approval = approvalOf(payload, key);
   const [balance, allowance, isGood] = await Promise.all([
-    callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${payer}` }),
+    readBalance(rpc, { key }),
     callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2_CONTRACT)}` }),
     approval?.isUnused(rpc),
   ]);

@@ -62,15 +62,15 @@ interface Permit {
 }
 
 /** Any spender but x402's proxy may send the money elsewhere: only the proxy binds it to the signed recipient. */
-export function pays(payment: SignedPayment, { token, amount, byUse }: Offer): boolean {
+export function pays(payment: SignedPayment, { token, amount, charge }: Offer): boolean {
   const { to, value, settler } = payment;
   const { permitted, spender } = permitOf(payment).permit2Authorization;
   return (
     to === token.payTo.toLowerCase() &&
     value === BigInt(amount) &&
     permitted.token.toLowerCase() === token.asset.toLowerCase() &&
-    spender.toLowerCase() === (byUse === undefined ? EXACT_PROXY : UPTO_PROXY) &&
-    settler === byUse?.facilitator.toLowerCase()
+    spender.toLowerCase() === (charge?.kind === "used" ? UPTO_PROXY : EXACT_PROXY) &&
+    settler === charge?.facilitator?.toLowerCase()
   );
 }
 
@@ -79,7 +79,7 @@ export async function recoverSigner(payment: SignedPayment, token: SignedToken):
   // A spread would lose which message belongs to which types.
   return payment.settler === undefined
     ? recoverTypedDataAddress({ ...permitMessage(payment, token), signature })
-    : recoverTypedDataAddress({ ...permitMessageByUse(payment, token), signature });
+    : recoverTypedDataAddress({ ...permitMessageAsUsed(payment, token), signature });
 }
 
 function permitOf({ payload }: SignedPayment): Permit {
@@ -105,8 +105,8 @@ function permitMessage(
   } as const;
 }
 
-/** Typed data of a payment by use, in which the payer also signs the address of the facilitator. */
-function permitMessageByUse(payment: SignedPayment, token: SignedToken) {
+/** Typed data of a payment that is charged as used, in which the payer also signs the address of the facilitator. */
+function permitMessageAsUsed(payment: SignedPayment, token: SignedToken) {
   const { domain, primaryType, message } = permitMessage(payment, token);
   const facilitator = payment.settler as `0x${string}`;
   return {

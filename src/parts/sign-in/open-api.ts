@@ -78,7 +78,7 @@ const SCHEMAS = {
         },
         required: ["network", "asset", "symbol", "amount"],
       },
-      charge: { type: "object", description: "Charge of a call that is paid by use" },
+      charge: { type: "object", description: "Charge of a call that is charged after it ran" },
       refund: { type: "object" },
       access_token: { ...text, description: "Bearer token of the links" },
       links: { $ref: "#/components/schemas/Links" },

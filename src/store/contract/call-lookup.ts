@@ -39,8 +39,10 @@ export interface NonceLedger {
   useCallerNonce(nonce: CallerNonce): Promise<boolean>;
 }
 
-/** Charge for a call that is paid by use. */
+/** Charge for a call that is charged after it ran. */
 interface CallCharge {
+  /** The job has succeeded, and what it is charged is not certain yet. */
+  readonly isAwaited?: true;
   readonly state: Exclude<PaymentState, "intent">;
   /** Token units, decimal, as is `amount`. */
   readonly ceiling: string;
@@ -61,8 +63,8 @@ export interface CallState {
   /** JSON of the settlement response that the client was given, if there was one. */
   readonly settlement?: string;
   /**
-   * `expired`: it was paid for, and how it ended is no longer kept. A call that is paid by use has `succeeded` only once its
-   * charge is certain, and `failed` if that cannot be collected: its client gets the result for the money.
+   * `expired`: it was paid for, and how it ended is no longer kept. A call that is charged after it ran has `succeeded` only once
+   * its charge is certain, and `failed` if that cannot be collected: its client gets the result for the money.
    */
   readonly state: "held" | "queued" | "running" | "succeeded" | "failed" | "expired";
   readonly attempt: number;
@@ -82,7 +84,7 @@ export interface CallState {
     readonly transaction?: string;
     readonly reason?: string;
   };
-  /** Only of a call that is paid by use. */
+  /** Only of a call that is charged after it ran. */
   readonly charge?: CallCharge;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;

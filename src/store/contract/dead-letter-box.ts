@@ -38,7 +38,7 @@ export interface DeadLetterGroups {
   readonly totalDeadLetters: number;
 }
 
-/** `buyer_paid_back`: its buyer is or may be paid back. */
+/** `buyer_paid_back`: its buyer is not charged, or is or may be paid back. */
 export type RetryDeadLetterOutcome = "retried" | "not_found" | "buyer_paid_back";
 
 export interface DeadLetter {

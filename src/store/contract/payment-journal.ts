@@ -21,11 +21,14 @@ export interface PaymentJournal {
   /** Finds the payment that was made under an identifier, unless it failed: then another one may be. */
   findPaymentByIdentifier(identifier: PaymentIdentifier): Promise<PaymentRecord | undefined>;
 
+  /** Checks whether a charge failed, within {@link LOSS_MS}, of a job that this payer was to pay after it ran. */
+  hasLoss(payer: string): Promise<boolean>;
+
   /** Checks whether a payment that was or may have been made used up the nonce, which has not expired since. */
   isCallerNonceUsed(nonce: CallerNonce): Promise<boolean>;
 
   /**
-   * The write before settling: the intent, its JobCall (held back from runners, unless it is paid by use) and the caller's
+   * The write before settling: the intent, its JobCall (held back from runners, if it is charged `before`) and the caller's
    * nonce, all or none. When several begins with one key, one identifier, one nonce or one redeemed quote race, exactly
    * one gets `begun`. An identifier or a quote whose payment failed can be paid again.
    *
@@ -36,7 +39,7 @@ export interface PaymentJournal {
 
   /**
    * The write after settling: the payment is settled and its JobCall is ready, in one. Idempotent: a payment that is
-   * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one that is not by use while it is
+   * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one that is charged `before` while it is
    * watched, which loses its identifier if another payment was begun under it since.
    * @param settlement JSON of the settlement response
    * @param blockNumber block that the settlement is in, for the books
@@ -76,21 +79,21 @@ export interface PaymentJournal {
   contradictPayment(key: PaymentKey, reason: string, settlement?: string): Promise<boolean>;
 
   /**
-   * Ends the watch over payments decided more than {@link WATCHED_MS} ago, and the oldest beyond {@link MAX_WATCHED}, by use
-   * and others apart. JobCalls kept for failed ones are dropped. One call does a bounded part.
+   * Ends the watch over payments decided more than {@link WATCHED_MS} ago, and the oldest beyond {@link MAX_WATCHED} of those that
+   * are charged `before`, and of others. JobCalls kept for failed ones are dropped. One call does a bounded part.
    * @returns true if there may be more to do
    */
   endWatches(): Promise<boolean>;
 
   /**
-   * JobCalls whose authorizations, of payments by use, end before a time and are not charged yet, the first to end first.
+   * JobCalls whose authorizations end before a time and are not charged yet, the first to end first.
    * @param beforeSecs Unix seconds
    */
   listEndingAuthorizations(beforeSecs: number, limit: number): Promise<number[]>;
 
   /**
-   * The last moment to charge a payment by use has come: a job that runs is charged for what its runner last reported, at
-   * least the payment's `minCharge`, and goes on. Any other becomes a dead letter, which releases the payment.
+   * The last moment to charge a payment has come. A job that runs and is charged as used is charged for what its runner last
+   * reported, at least the payment's `minCharge`, and goes on. Any other becomes a dead letter, which releases the payment.
    */
   endAuthorization(callId: number): Promise<EndAuthorizationOutcome>;
 
@@ -107,10 +110,13 @@ export interface PaymentJournal {
 
 export type UndecidedState = "intent" | "settling" | "unresolved" | "watched";
 
+/** Time after a failed charge for which its payer has to pay before a job runs. */
+export const LOSS_MS = 24 * 60 * 60_000;
+
 /** Time after the decision for which a payment is watched. */
 export const WATCHED_MS = 24 * 60 * 60_000;
 /**
- * Most payments watched at a time, by use and others apart, so that jobs that charge nothing cannot end the watch over
+ * Most payments watched at a time, those that are charged `before` and others apart, so that jobs that charge nothing cannot end the watch over
  * failed payments. Each of those keeps its request's body.
  */
 export const MAX_WATCHED = 10_000;
@@ -122,7 +128,7 @@ export const YOUNG_MS = 60_000;
 export interface UndecidedLimits {
   readonly maxUndecided: number;
   readonly maxOpenPerPayer: number;
-  /** Token units that the payer of a payment by use can pay, decimal. Absent when that is not known. */
+  /** Token units that the payer can pay after the job, decimal. Absent when that is not known. */
   readonly funds?: string;
   /** Time since {@link funds} were read. What was settled meanwhile may be in them still. Absent: none. */
   readonly fundsAgeMs?: number;
@@ -141,7 +147,7 @@ export type BeginPaymentOutcome =
   | { kind: "caller_nonce_used" }
   | { kind: "too_many_undecided" }
   | { kind: "too_many_open_payments" }
-  /** The payer cannot pay this ceiling beside the open payments by use in the same token. */
+  /** The payer cannot pay this payment beside the open ones in the same token. */
   | { kind: "insufficient_funds" }
   | { kind: "queue_full" };
 

@@ -20,7 +20,7 @@ export interface WorkQueue {
   /**
    * The runner is done. `result` is kept for the paying client. A result with a status of 400 or above makes the JobCall
    * failed, without a dead letter.
-   * @param charge for a JobCall that is paid by use, as {@link ceilings} allows it; default: its whole ceiling. Nothing is
+   * @param charge for a JobCall that is charged as used, as {@link ceilings} allows it; default: its whole ceiling. Nothing is
    * charged with a status outside 200 to 299.
    */
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<AckedLease>;
@@ -36,7 +36,7 @@ export interface WorkQueue {
   /** Finds the job of each JobCall, undefined for one that is finished. */
   jobsOf(callIds: readonly number[]): Promise<(CalledJob | undefined)[]>;
 
-  /** Finds the ceiling of each JobCall, in token units: null if it is not paid by use, undefined if it is finished. */
+  /** Finds the ceiling of each JobCall, in token units: null if it is not charged as used, undefined if it is finished. */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
 
   /** Not done: due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
@@ -133,18 +133,18 @@ export interface BuriedCall {
   readonly reason: string;
   /** Unix milliseconds, by the store's clock. */
   readonly deadAt: number;
-  /** Present when its payment, by use, was open: nothing is charged. */
+  /** Present when its payment was open: nothing is charged. */
   readonly released?: DecidedCharge;
 }
 
-/** Decision about a payment by use: the charge that is to be settled, or that nothing is charged. */
+/** Decision about a payment that is charged after its job: the charge that is to be settled, or that nothing is charged. */
 export interface DecidedCharge extends PaidAmount {
   readonly state: "settling" | "released";
 }
 
 export interface AckedLease {
   readonly outcome: LeaseOutcome;
-  /** Present when the ack decided a payment by use. */
+  /** Present when the ack decided a payment. */
   readonly charge?: DecidedCharge;
 }
 
@@ -183,7 +183,7 @@ export interface ClaimedCall extends Lease {
   readonly leaseExpiresAt: number;
   /** It was lost with its stream before: it must be the only unfinished JobCall of its stream. */
   readonly suspect: boolean;
-  /** It is paid by use: nothing has moved yet. */
+  /** It is charged after it ran: nothing has moved yet. */
   readonly byUse: boolean;
 }
 
@@ -201,7 +201,7 @@ export interface Progress {
   readonly text: string;
 }
 
-/** Charge for work that is paid by use: token units, decimal, or hundredths of a percent of the ceiling. */
+/** Charge for work that is charged as used: token units, decimal, or hundredths of a percent of the ceiling. */
 export type Charge = { readonly units: string } | { readonly basisPoints: number };
 
 /** Job that a JobCall runs. */

@@ -1,13 +1,13 @@
 import type { JobResult } from "../contract/work-queue.ts";
 import { type CallStep, LEASE_EXPIRED, withStep } from "../rules/call-steps.ts";
-import type { ChargeColumns } from "../rules/charges.ts";
+import { AUTHORIZATION_ENDED, type ChargeColumns } from "../rules/charges.ts";
 import { type AttemptColumns, isUsedUp, type LeaseColumns, usedUpReason } from "../rules/leases.ts";
 import type { EndedCall } from "./announcements.ts";
 import type { DeadCall } from "./changes.ts";
 
 /** Columns of a JobCall on which its ack depends. */
 export interface LeasedRow extends EndedCall, LeaseColumns {
-  /** Token units; null unless the JobCall is paid by use. */
+  /** Token units; null unless the JobCall is charged after it ran. */
   readonly ceiling: string | null;
 }
 
@@ -32,7 +32,7 @@ export const CALL_COLUMNS = [
 export interface FinishedCall {
   readonly at: number;
   readonly result: JobResult | undefined;
-  /** Token units that are charged; null unless the JobCall is paid by use. */
+  /** Token units that are charged; null unless the JobCall is charged after it ran. */
   readonly charge: string | null;
 }
 
@@ -77,10 +77,14 @@ export function whenDue(row: CallRow, now: number, maxAttempts: number): CallRow
   return { ...row, ...NO_LEASE, state: "ready", history: withDelivery(row, LEASE_EXPIRED, now) };
 }
 
-/** @param endedBy why its delivery ended, if it is leased */
+/**
+ * Makes the row of a dead letter. A runner that still works on it hears that its lease is lost.
+ * @param endedBy why its delivery ended, if it is leased
+ */
 export function deadLetter(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): DeadRow {
   const history = withDelivery(row, endedBy, now);
-  return { ...row, ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason, history };
+  const lease_token = endedBy === AUTHORIZATION_ENDED ? row.lease_token : null;
+  return { ...row, ...NO_LEASE, lease_token, state: "dead", dead_at: now, dead_reason: reason, history };
 }
 
 /** Adds the delivery that a JobCall is leased for, if it is, to its history. */

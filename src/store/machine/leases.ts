@@ -91,8 +91,8 @@ export class LeaseSteps
     const row = this.#rows.find(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome, leaseExpiresAt: 0 };
-    const isByUse = row.ceiling !== null && chargeSoFar !== undefined;
-    const charge_so_far = isByUse ? chargedUnits(row.ceiling, chargeSoFar) : row.charge_so_far;
+    const isReported = row.ceiling !== null && chargeSoFar !== undefined;
+    const charge_so_far = isReported ? chargedUnits(row.ceiling, chargeSoFar) : row.charge_so_far;
     const leaseExpiresAt = now + leaseMs;
     this.#rows.extend({ ...row, ...reported(row, progress), charge_so_far, visible_at: leaseExpiresAt });
     return { outcome, leaseExpiresAt };
@@ -101,7 +101,8 @@ export class LeaseSteps
   retryDeadLetter(now: number, callId: number): Outcome<"retryDeadLetter"> {
     const row = this.#rows.find(callId);
     if (row?.state !== "dead") return "not_found";
-    if (!canRetry(callId, this.#effects.rows)) return "buyer_paid_back";
+    const isReleased = this.#effects.payment(callId)?.state === "released";
+    if (isReleased || !canRetry(callId, this.#effects.rows)) return "buyer_paid_back";
     const { attempts: forgiven, dead_at, dead_reason } = row;
     const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
     const history = withStep(row.history, step);
@@ -121,12 +122,16 @@ export class LeaseSteps
 
   endAuthorization(now: number, callId: number): Outcome<"endAuthorization"> {
     const row = this.#rows.find(callId);
-    if (row === undefined) return { kind: "not_open" };
-    const amount = chargeAtEnd(row, now);
     const payment = this.#effects.payment(callId);
+    if (row === undefined || payment === undefined) return { kind: "not_open" };
+    const amount = chargeAtEnd(row, payment.charge, now);
     const charge = decidedCharge(payment, amount ?? "0");
-    if (payment === undefined || charge === undefined) return { kind: "not_open" };
-    if (amount === undefined) return { kind: "buried", buried: this.bury(row, AUTHORIZATION_ENDED, now) };
+    if (charge === undefined) return { kind: "not_open" };
+    if (amount === undefined) {
+      const isRunning = row.state === "leased" && (row.visible_at ?? 0) > now;
+      const endedBy = isRunning ? AUTHORIZATION_ENDED : LEASE_EXPIRED;
+      return { kind: "buried", buried: this.bury(row, AUTHORIZATION_ENDED, now, endedBy) };
+    }
     this.#effects.decide(payment, chargeEvent(amount), now);
     return { kind: "charged", charge };
   }

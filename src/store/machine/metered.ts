@@ -4,7 +4,7 @@ import { chargedState } from "../rules/charges.ts";
 import { paymentOf, type Reactions } from "./changes.ts";
 import { chargeEvent } from "./payments.ts";
 
-/** Payments by use: the end of the JobCall decides what is charged. */
+/** Payments that are charged after the job: the end of the JobCall decides what is charged. */
 export const METERED: Reactions = {
   finished({ call, charge, at }, known) {
     const payment = charge === null ? undefined : paymentOf(call, known);
@@ -21,7 +21,7 @@ export const METERED: Reactions = {
   },
 };
 
-/** Returns what a charge decides. @returns undefined unless the payment is open, by use */
+/** Returns what a charge decides. @returns undefined unless its job has not ended */
 export function decidedCharge(payment: SoldPayment | undefined, amount: string): DecidedCharge | undefined {
   if (payment?.state !== "authorized") return undefined;
   const { network, asset, symbol, payer } = payment;

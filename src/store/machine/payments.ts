@@ -21,9 +21,9 @@ export type PaymentEvent =
   | { readonly kind: "closeAsPaid" | "closeAsNotPaid"; readonly by: string; readonly note: string }
   /** The chain contradicts a decision. `settlement` is undefined for the settlement that the row has. */
   | { readonly kind: "contradict"; readonly reason: string; readonly settlement: string | undefined }
-  /** The runner charges a payment by use more than 0. */
+  /** The job is done, and is charged more than 0. */
   | { readonly kind: "charge"; readonly amount: string }
-  /** A payment by use ends without a charge. */
+  /** The payment ends without a charge. */
   | { readonly kind: "release"; readonly reason: string | undefined };
 
 /** Further write that a decision makes in the same commit. */
@@ -68,8 +68,8 @@ const ifWatched = (state: PaymentState, ...effects: PaymentEffect[]): Transition
  * `docs/job-states.md` shows these tables.
  */
 export const PAYMENT_TRANSITIONS = {
-  /** Payments that are settled before their job runs: the JobCall is held until then. */
-  prepaid: {
+  /** Payments that are charged `before`: the JobCall is held until they are settled. */
+  before: {
     intent: {
       settle: to("settled", "queueCall"),
       fail: to("failed", "keepCall", "freeNonce", "watch"),
@@ -90,11 +90,11 @@ export const PAYMENT_TRANSITIONS = {
     settled: { contradict: ifWatched("settled", "endWatch") },
   },
   /**
-   * Payments by use: the job runs first. A failed payment stays failed, because what its authorization moved may have paid
+   * Payments that are charged `after` or as `used`: the job runs first. A failed payment stays failed, because what its authorization moved may have paid
    * for something else. A facilitator, or another gateway to which the payer showed the authorization, may charge a
    * payment that was released.
    */
-  byUse: {
+  after: {
     authorized: { charge: to("settling"), release: to("released", "watch") },
     settling: {
       settle: to("settled"),
@@ -135,7 +135,7 @@ export function decidePayment<Payment extends SoldPayment>(
   facts: PaymentFacts,
   now: number,
 ): Decision<Payment> | undefined {
-  const transitions: Transitions = PAYMENT_TRANSITIONS[payment.ceiling === null ? "prepaid" : "byUse"];
+  const transitions: Transitions = PAYMENT_TRANSITIONS[payment.charge === "before" ? "before" : "after"];
   const transition = transitions[payment.state]?.[event.kind];
   if (transition === undefined) return undefined;
   if (transition.if === "ended" && !hasEnded(payment, now)) return undefined;
@@ -200,7 +200,7 @@ function closedSettlement({ payer, network }: SoldPayment, isPaid: boolean): str
   );
 }
 
-/** Returns the event by which a payment by use is charged. */
+/** Returns the event of a charge that comes after the job. */
 export function chargeEvent(amount: string): PaymentEvent {
   return chargedState(amount) === "released"
     ? { kind: "release", reason: undefined }

@@ -22,7 +22,10 @@ export const CALLS = {
     *ceilings({ dialect }, callIds): Lookup<(string | null | undefined)[]> {
       if (callIds.length === 0) return [];
       const { values, add } = parameters(dialect);
-      const sql = `SELECT call_id, ceiling FROM ${dialect.schema}job_calls WHERE call_id IN (${callIds.map(add).join()})`;
+      const { schema } = dialect;
+      const sql = `SELECT job_calls.call_id, CASE WHEN charge = 'used' THEN payments.ceiling END AS ceiling
+          FROM ${schema}job_calls LEFT JOIN ${schema}payments ON payments.call_id = job_calls.call_id
+         WHERE job_calls.call_id IN (${callIds.map(add).join()})`;
       const rows = (yield { sql, values }) as { readonly call_id: number; readonly ceiling: string | null }[];
       const known = new Map(rows.map(({ call_id, ceiling }) => [call_id, ceiling]));
       return callIds.map((callId) => known.get(callId));

@@ -1,5 +1,5 @@
 import type { PaymentRecord } from "../../core/payment.ts";
-import type { PaymentJournal } from "../contract/payment-journal.ts";
+import { LOSS_MS, type PaymentJournal } from "../contract/payment-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
@@ -30,6 +30,14 @@ export const PAYMENTS = {
       const sql = `SELECT ${COLUMN_LIST} FROM ${table}
         WHERE payer = ${add(payer.toLowerCase())} AND payment_id = ${add(id)} AND state <> 'failed'`;
       return toRecord(yield { name: "find_payment_by_identifier", sql, values });
+    },
+
+    *hasLoss({ dialect, now }, payer): Lookup<boolean> {
+      const { values, add } = parameters(dialect);
+      const table = `${dialect.schema}payments${dialect.indexedBy("payments_lost")}`;
+      const sql = `SELECT 1 AS found FROM ${table} WHERE state = 'failed' AND charge <> 'before'
+          AND payer = ${add(payer.toLowerCase())} AND updated_at > ${dialect.now(add(now()))} - ${LOSS_MS} LIMIT 1`;
+      return ((yield { name: "has_loss", sql, values }) as unknown[]).length > 0;
     },
 
     *listUndecided(

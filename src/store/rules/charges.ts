@@ -1,9 +1,10 @@
+import type { ChargeKind } from "../../core/payment.ts";
 import type { Charge } from "../contract/work-queue.ts";
 import type { CallState } from "./leases.ts";
 
 const ALL_BASIS_POINTS = 10_000;
 
-/** Columns of a JobCall on which its charge depends. `ceiling` is null for one that is not paid by use. */
+/** Columns of a JobCall on which its charge depends. `ceiling` is null for one that is not charged after it ran. */
 export interface ChargeColumns {
   readonly ceiling: string | null;
   readonly min_charge: string | null;
@@ -12,6 +13,7 @@ export interface ChargeColumns {
 
 /**
  * Checks a charge that a runner asks for.
+ * @param ceiling null unless the JobCall is charged as used
  * @returns what is wrong with it; undefined if it can be charged
  */
 export function chargeProblem(ceiling: string | null, charge: Charge): string | undefined {
@@ -36,22 +38,25 @@ export function chargedUnits(ceiling: string, charge?: Charge): string {
   return String(asked < most ? asked : most);
 }
 
-/** State of a payment by use whose charge is known. */
+/** State of a payment whose charge after the job is known. */
 export function chargedState(amount: string): "settling" | "released" {
   return amount === "0" ? "released" : "settling";
 }
 
 /** Reason of a dead letter whose payment could no longer have been charged. */
-export const AUTHORIZATION_ENDED = "the payment's authorization ends before the job can run";
+export const AUTHORIZATION_ENDED = "the payment's authorization ends before the job is done";
 
 /**
- * Returns what a job is charged when its payment's authorization is about to end.
- * @returns undefined for a job that does not run: its payment is released
+ * Returns what a job is charged when its payment's authorization is about to end. Half a job is worth a part of what it
+ * used, and nothing where the whole amount is charged.
+ * @returns undefined if the job ends, and its payment is released
  */
 export function chargeAtEnd(
   call: ChargeColumns & { readonly state: CallState; readonly visible_at: number | null },
+  charge: ChargeKind,
   now: number,
 ): string | undefined {
+  if (charge !== "used") return undefined;
   const { state, visible_at, ceiling, min_charge, charge_so_far } = call;
   if (ceiling === null || state !== "leased" || (visible_at ?? 0) <= now) return undefined;
   const [reported, least] = [BigInt(charge_so_far ?? 0), BigInt(min_charge ?? 0)];

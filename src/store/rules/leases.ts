@@ -60,7 +60,9 @@ export function leaseOutcome(
   { leaseToken }: Pick<Lease, "leaseToken">,
   now: number,
 ): LeaseOutcome {
-  if (call === undefined || call.state === "held" || call.state === "dead") return "not_found";
+  if (call === undefined || call.state === "held") return "not_found";
+  // A dead letter keeps the lease that it was taken from.
+  if (call.state === "dead" && call.lease_token !== leaseToken) return "not_found";
   const isHeld = call.state === "leased" && call.lease_token === leaseToken && (call.visible_at ?? 0) > now;
   return isHeld ? "done" : "lease_lost";
 }

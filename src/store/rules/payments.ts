@@ -15,7 +15,7 @@ export interface BeginFacts {
   /** Undecided payments that are no longer young, of everyone and of the intent's payer. */
   readonly undecided: { readonly total: number; readonly ofPayer: number };
   /**
-   * Token units of the payer's authorized and unsettled payments by use in the intent's token, and of the payer's payments
+   * Token units of the payer's authorized and unsettled payments in the intent's token, and of the payer's payments
    * in it that were settled since the funds were read.
    */
   readonly openUnits: bigint;
@@ -43,7 +43,7 @@ export function beginDecision(
 }
 
 /**
- * Checks what holds at any time: each payment that is settled or by use has exactly one JobCall, and the money for each
+ * Checks what holds at any time: each payment that is settled or charged after its job has exactly one JobCall, and the money for each
  * dead one is kept, refunded, owed, or was never charged.
  */
 export function isBalanced({

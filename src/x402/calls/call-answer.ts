@@ -1,3 +1,5 @@
+import { encodePaymentResponseHeader } from "@x402/core/http";
+import type { SettleResponse } from "@x402/core/types";
 import { hasFailed } from "../../core/result-answer.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 
@@ -42,6 +44,17 @@ function describeRefund(
     ...(transaction === undefined ? {} : { transaction }),
     ...(state === "refund_failed" && reason !== undefined ? { reason } : {}),
   };
+}
+
+/** Returns the settlement of a call that was charged after it ran: its 202 had none. */
+export function lateSettlement({ charge, settlement }: CallState): SettleResponse | undefined {
+  return charge?.state === "settled" && settlement !== undefined ? JSON.parse(settlement) : undefined;
+}
+
+/** Headers with the settlement of a call that was charged after it ran. */
+export function settlementHeaders(call: CallState): Record<string, string> {
+  const settlement = lateSettlement(call);
+  return settlement === undefined ? {} : { "payment-response": encodePaymentResponseHeader(settlement) };
 }
 
 /** Returns true once a call has a result, which may be empty. */

@@ -7,10 +7,11 @@ import type { ClientLimits } from "../purchase/client-limits.ts";
 import type { CallPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
 import type { AccessTokens } from "./access-tokens.ts";
-import { describeCall, hasResult } from "./call-answer.ts";
+import { describeCall, hasResult, settlementHeaders } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
 import type { PayerProof } from "./payer-proof.ts";
 import { resultResponse } from "./result-response.ts";
+import { withheldBecause } from "./withheld.ts";
 
 interface Parts {
   readonly calls: CallLookup;
@@ -82,23 +83,20 @@ export class CallRoute {
   }
 
   async #showResult(request: HttpRequest, call: CallState): Promise<HttpResponse | StreamingResponse> {
-    const { callId, state, reason, charge } = call;
+    const { callId, state, reason } = call;
     const { calls, receipts } = this.#parts;
-    if (charge?.state === "failed") {
-      throw new GatewayError(
-        "settlement_failed",
-        charge.moved === undefined
-          ? "The job was done, but it could not be charged, so there is no result. This job was not charged."
-          : `The job was done, but it could not be charged, so there is no result: ${charge.moved.reason}.`,
-        { details: { retryable: false, state, ...(charge.moved && { moved: charge.moved }) } },
-      );
-    }
+    const withheld = withheldBecause(call);
+    if (withheld !== undefined) throw withheld;
     if (hasResult(call))
       return resultResponse(request, {
         calls,
         call,
         result: await calls.findResult(callId),
-        headers: { "x-call-id": String(callId), ...(await receipts?.headersOf(call)) },
+        headers: {
+          "x-call-id": String(callId),
+          ...settlementHeaders(call),
+          ...(await receipts?.headersOf(call)),
+        },
       });
     if (state === "failed") {
       throw new GatewayError("call_failed", "The job failed, and has no result.", {

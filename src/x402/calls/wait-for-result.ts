@@ -35,8 +35,8 @@ export function preferredWaitSecs(request: HttpRequest): number | undefined {
 type WaitOutcome =
   /** `result` is undefined when the runner gave none. */
   | { readonly kind: "answered"; readonly call: CallState; readonly result: StoredResult | undefined }
-  /** The job failed, did not finish in time, or the client hung up. */
-  | { readonly kind: "not_in_time" }
+  /** The job failed, did not finish in time, or the client hung up. `call` is undefined if it could not be read. */
+  | { readonly kind: "not_in_time"; readonly call: CallState | undefined }
   /** No place was free. */
   | { readonly kind: "not_waited" };
 
@@ -77,17 +77,19 @@ export class ResultWaits {
     const timer = setTimeout(end, waitSecs * 1_000);
     if (closed.aborted) end();
     closed.addEventListener("abort", end);
+    let last: CallState | undefined;
     try {
       for await (const call of this.#watch.states(callId, over.signal)) {
+        last = call;
         if (hasResult(call)) return { kind: "answered", call, result: await this.#calls.findResult(callId) };
         // Its refund may take longer.
         if (call.state === "failed") break;
       }
-      return { kind: "not_in_time" };
+      return { kind: "not_in_time", call: last };
     } catch (error) {
       if (!(error instanceof GatewayError))
         this.#logger.error({ err: error, callId }, "could not wait for a result");
-      return { kind: "not_in_time" };
+      return { kind: "not_in_time", call: last };
     } finally {
       clearTimeout(timer);
       closed.removeEventListener("abort", end);

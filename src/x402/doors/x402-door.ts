@@ -90,7 +90,7 @@ function settlementHeaders(
 ): Record<string, string> {
   const extensions: Record<string, string> =
     extensionResponses === undefined ? {} : { "extension-responses": extensionResponses };
-  // Nothing has moved yet for a job that is paid by use.
+  // Nothing has moved yet for a job that is charged after it ran.
   if (settlement === undefined) return extensions;
   if (x402Version === 2)
     return { "payment-response": encodePaymentResponseHeader(settlement), ...extensions };

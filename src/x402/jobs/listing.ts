@@ -5,11 +5,11 @@ import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { defined } from "../../core/objects.ts";
 import type { Methods } from "../methods/methods.ts";
+import type { JobChargeTerms } from "../prices/charge-terms.ts";
 import type { JobPolicies } from "../prices/job-policies.ts";
 import type { PayableTokens } from "../prices/payable-tokens.ts";
 import type { JobPrice, PriceSource } from "../prices/price-source.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
-import type { JobUseTerms } from "../prices/use-terms.ts";
 import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";
 import { JobUrls } from "./job-urls.ts";
 
@@ -40,7 +40,7 @@ interface Parts {
   /** Returns true if the price of a job is in the configuration. Others are asked for, one by one. */
   readonly isConfigured: (job: Job) => boolean;
   readonly tokens: PayableTokens;
-  readonly useTerms: Pick<JobUseTerms, "of">;
+  readonly chargeTerms: Pick<JobChargeTerms, "of">;
   readonly methods: Methods;
   readonly rates: Pick<TokenRates, "rateOf">;
   readonly clock: Clock;
@@ -160,9 +160,9 @@ export class Listing {
   }
 
   #offers({ serviceId, jobIndex }: Job, price: JobPrice): ListedOffer[] {
-    const { tokens, useTerms, methods, rates, config } = this.#parts;
+    const { tokens, chargeTerms, methods, rates, config } = this.#parts;
     const job = { serviceId, jobIndex };
-    const terms = { job, ...pick(price), byUse: useTerms.of(job), ttlSecs: config.quoteTtlSecs };
+    const terms = { job, ...pick(price), charge: chargeTerms.of(job), ttlSecs: config.quoteTtlSecs };
     return tokens.for(price).flatMap((token) => {
       const offers = makeOffers({ ...terms, tokens: [token] }, rates);
       const method = methods.get(token.transferMethod).title;

@@ -56,8 +56,8 @@ export function listedPriceText({ priceWei, currency }: NonNullable<ListedJob["p
 }
 
 /** Returns a way to pay for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
-export function optionText({ amount, decimals, token, byUse, method }: ListedOffer): string {
-  const ceiling = byUse === undefined ? "" : "up to ";
+export function optionText({ amount, decimals, token, charge, method }: ListedOffer): string {
+  const ceiling = charge?.kind === "used" ? "up to " : "";
   const by = token.transferMethod === EIP3009.name ? "" : ` by ${method}`;
   return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${by}`;
 }

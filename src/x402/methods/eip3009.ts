@@ -5,6 +5,7 @@ import { chainIdOf } from "../../chain/chain-client.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import { Eip3009Authorization, paymentsIn } from "../settlement/eip3009.ts";
 import type { Method, SettlablePayload, SignedFields, SignedPayment, SignedToken } from "./method.ts";
+import { EIP3009_FUNDS } from "./payer-balance.ts";
 import { address, fingerprintOf, loose, lowerCase, signature, uint } from "./payload-values.ts";
 
 const payload = z
@@ -61,6 +62,7 @@ export const EIP3009_METHOD: Method = {
   recoverSigner,
   authorizationOf: (payment) => new Eip3009Authorization(payment),
   paymentsIn,
+  funds: EIP3009_FUNDS,
   readSettlable,
 };
 

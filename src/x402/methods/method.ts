@@ -89,15 +89,15 @@ export interface Method extends TransferMethod {
   authorizationOf(payment: AuthorizedPayment): Authorization;
   /** Reads the payments in a token to its `pay_to` that a mined transaction made, and that are exact. */
   paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] | Promise<ChainPayment[]>;
-  /** Reports whether the logs are of a transaction that charged a payment by use. */
+  /** Reports whether the logs are of a transaction that charged a payment as used. */
   isChargeByUse?(logs: readonly RawLog[]): boolean;
   /** Returns why tokens of a chain cannot be paid in a scheme: `…, but the chain does not have …`. */
   findChainProblem?(
     rpc: Rpc,
     of: { readonly network: string; readonly scheme: ReturnType<typeof schemeOf> },
   ): Promise<string | undefined>;
-  /** Reads what a payer can pay. Only a method that charges `used` has it, because that money moves late. */
-  readonly funds?: PayerFundsReader;
+  /** Reads what a payer can pay, for a charge that comes after the job. */
+  readonly funds: PayerFundsReader;
 
   /** Reads a payload that any seller may have sent to a facilitator in this process. @returns undefined for another shape */
   readSettlable(payload: object, scheme: string): SettlablePayload | undefined;

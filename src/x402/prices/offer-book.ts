@@ -167,17 +167,17 @@ function equalTerms(left: OfferTerms, right: OfferTerms): boolean {
     left.confidentiality === right.confidentiality &&
     left.onFailure === right.onFailure &&
     left.tokens === right.tokens &&
-    left.byUse === right.byUse
+    left.charge === right.charge
   );
 }
 
 /** Everything that makes two offers the same. */
 function offerId(offer: Offer): string {
-  const { job, token, amount, ttlSecs, quoteDigest: digest, onFailure, byUse } = offer;
+  const { job, token, amount, ttlSecs, quoteDigest: digest, onFailure, charge } = offer;
   const { network, asset, payTo, transferMethod, eip3009 } = token;
   const key = jobKeyText(job.serviceId, job.jobIndex);
   // The remaining lifetime of a quote's offer changes all the time; its digest does not.
   const lifetime = digest ?? ttlSecs;
-  const terms = [amount, lifetime, onFailure, byUse];
+  const terms = [amount, lifetime, onFailure, charge];
   return JSON.stringify([key, network, asset, payTo, transferMethod, eip3009, ...terms]);
 }

@@ -5,12 +5,12 @@ import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, quoteTerms } from "../wire/offer.ts";
+import type { JobChargeTerms } from "./charge-terms.ts";
 import type { JobPolicies, SoldPolicy } from "./job-policies.ts";
 import type { OfferBook } from "./offer-book.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
 import { type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { QuoteBook } from "./quote-book.ts";
-import type { JobUseTerms } from "./use-terms.ts";
 
 const QUOTE_HEADER = "x-x402-quote-digest";
 
@@ -47,8 +47,8 @@ interface CurrentPrices {
   readonly prices: PriceSource;
   readonly offers: OfferBook;
   readonly tokens: PayableTokens;
-  /** Absent: every job is sold at its fixed price. */
-  readonly useTerms?: JobUseTerms;
+  /** Absent: every job is charged before it runs. */
+  readonly chargeTerms?: JobChargeTerms;
   /** Buyers may be promised their money back. */
   readonly refunds: boolean;
   readonly quoteTtlSecs: number;
@@ -108,7 +108,7 @@ class CurrentPrice implements Price {
 
   async offers(): Promise<readonly Offer[]> {
     if (this.#unavailable !== undefined) throw this.#unavailable;
-    const { prices, offers, tokens, useTerms, quoteTtlSecs, clock } = this.#sources;
+    const { prices, offers, tokens, chargeTerms, quoteTtlSecs, clock } = this.#sources;
     const job = { serviceId: this.policy.serviceId, jobIndex: this.policy.jobIndex };
     const price = await prices.priceOf(job);
     const made =
@@ -119,7 +119,7 @@ class CurrentPrice implements Price {
         currency: price.currency,
         tokens: tokens.for(price),
         onFailure: this.policy.onFailure,
-        byUse: useTerms?.of(job),
+        charge: chargeTerms?.of(job),
         ttlSecs: quoteTtlSecs,
         ...(price.quote && quoteTerms(price.quote, { nowMs: clock(), maxTtlSecs: quoteTtlSecs })),
       }));
@@ -136,7 +136,7 @@ class CurrentPrice implements Price {
     const current = await this.offers().catch(noneWhileUnavailable);
     const matching = matchOffer(payment, current, clock());
     const matched = await matching.catch(() => undefined);
-    if (matched !== undefined && (!refunds || matched.onFailure === "refund")) return matched;
+    if (matched !== undefined && (!refunds || worth(matched) >= REFUND)) return matched;
     const open = await offers.findOpen(this.policy);
     const earlier = matched === undefined ? open : open.filter((offer) => worth(offer) > worth(matched));
     if (earlier.length === 0) return matching;
@@ -193,9 +193,11 @@ class QuotedPrice implements Price {
 
 /** Promises, the one that is worth most to a buyer last. */
 const PROMISES: readonly Offer["onFailure"][] = [undefined, "ask", "refund"];
+const REFUND = PROMISES.indexOf("refund");
 
-function worth({ onFailure }: Offer): number {
-  return PROMISES.indexOf(onFailure);
+/** Returns what an offer is worth to the buyer of a job that fails: not to be charged is better than a refund. */
+function worth({ onFailure, charge }: Offer): number {
+  return charge === undefined ? PROMISES.indexOf(onFailure) : REFUND + 1;
 }
 
 /** Turns an unavailable price into no offers: offers made earlier stay payable without it. */

@@ -7,6 +7,7 @@ import type { X402GatewayOptions } from "../gateway-options.ts";
 import { JobUrls } from "../jobs/job-urls.ts";
 import { Listing } from "../jobs/listing.ts";
 import type { Methods } from "../methods/methods.ts";
+import { JobChargeTerms } from "./charge-terms.ts";
 import { JobPolicies } from "./job-policies.ts";
 import { OfferBook } from "./offer-book.ts";
 import { PayableTokens } from "./payable-tokens.ts";
@@ -16,7 +17,6 @@ import { createJobPrices, createPriceMap } from "./price-source.ts";
 import { QuoteBook } from "./quote-book.ts";
 import type { QuotePayment, ReceivedQuote } from "./quotes.ts";
 import { TokenRates } from "./token-rates.ts";
-import { JobUseTerms } from "./use-terms.ts";
 
 interface Parts extends Pick<X402GatewayOptions, "prices" | "redeemsQuotes" | "rates"> {
   readonly store: Store;
@@ -58,7 +58,7 @@ export class Prices {
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */
     const ofEngine = config.priceSource === "engine" ? prices : undefined;
-    const useTerms = new JobUseTerms({ config, facilitators, methods });
+    const chargeTerms = new JobChargeTerms({ config, facilitators, methods });
     const tokens = new PayableTokens(acceptedTokens);
     const source = this.#checks.payablePrices(
       createJobPrices({ jobs, engine: prices, otherwise: ofEngine ?? createPriceMap(config.jobPricing) }),
@@ -71,7 +71,7 @@ export class Prices {
       offers: this.#offers,
       quotes: redeemsQuotes ? this.#quotes : undefined,
       tokens,
-      useTerms,
+      chargeTerms,
       refunds: config.paysBack === true,
       quoteTtlSecs,
       clock,
@@ -82,7 +82,7 @@ export class Prices {
       prices: source,
       isConfigured: ({ price }) => price !== "engine" && !(price === undefined && ofEngine),
       tokens,
-      useTerms,
+      chargeTerms,
       methods,
       rates: this.rates,
       clock,
@@ -90,7 +90,7 @@ export class Prices {
     const atThisConfig = {
       policies,
       tokens: tokens.forWei,
-      useTerms,
+      chargeTerms,
       quoteTtlSecs,
       urls: new JobUrls(config),
     };

@@ -13,11 +13,11 @@ import {
   quoteTerms,
   schemeOf,
 } from "../wire/offer.ts";
+import type { JobChargeTerms } from "./charge-terms.ts";
 import type { JobPolicies } from "./job-policies.ts";
 import type { PriceChecks } from "./price-checks.ts";
 import type { JobQuote, QuotePayment, ReceivedQuote } from "./quotes.ts";
 import type { TokenRates } from "./token-rates.ts";
-import type { JobUseTerms } from "./use-terms.ts";
 
 /** A quote as the store keeps it. */
 interface SavedQuote {
@@ -57,15 +57,15 @@ export class QuoteBook {
     at: {
       readonly policies: JobPolicies;
       readonly tokens: readonly AcceptedToken[];
-      readonly useTerms: JobUseTerms;
+      readonly chargeTerms: JobChargeTerms;
       readonly quoteTtlSecs: number;
       readonly urls: JobUrls;
     },
   ): Promise<QuotePayment | undefined> {
-    const { policies, tokens, useTerms, quoteTtlSecs, urls } = at;
+    const { policies, tokens, chargeTerms, quoteTtlSecs, urls } = at;
     const { job, priceWei } = received;
     const { invocationMode, onFailure } = policies.policyOf(job);
-    const promised = { onFailure, byUse: useTerms.of(job) };
+    const promised = { onFailure, charge: chargeTerms.of(job) };
     let offers: readonly Offer[];
     if (received.verified) {
       const terms = quoteTerms(received.quote, { nowMs: this.#parts.clock(), maxTtlSecs: quoteTtlSecs });

@@ -2,7 +2,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { AdoptedPayment, AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { Price } from "../prices/price-book.ts";
-import type { Offer } from "../wire/offer.ts";
+import { type Offer, schemeOf } from "../wire/offer.ts";
 import { isSignedByPayer } from "../wire/payer-signature.ts";
 import type { Verification, VerifiedPayment } from "./verification.ts";
 
@@ -42,7 +42,7 @@ export class AdoptedPayments {
     const offers = answered === undefined ? await price.offers(body) : [answered];
     for (const { key, payTo, amount, transferMethod, transaction, blockNumber } of adopted) {
       for (const offer of offers) {
-        const { token, byUse } = offer;
+        const { token } = offer;
         const isPaid =
           token.network === key.network &&
           token.asset.toLowerCase() === key.asset &&
@@ -50,7 +50,7 @@ export class AdoptedPayments {
           token.transferMethod === transferMethod &&
           offer.amount === amount &&
           payment.value === BigInt(amount) &&
-          byUse === undefined;
+          schemeOf(offer) === "exact";
         if (!isPaid || !(await isSignedByPayer(payment, [token]))) continue;
         const requirements = this.#verification.requirementsOf(payment, offer);
         const fromBlock = BigInt(blockNumber);

@@ -3,9 +3,13 @@ import { GatewayError } from "../../core/errors.ts";
 import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { SignedPayment, SignedToken } from "../methods/method.ts";
+import type { Offer } from "../wire/offer.ts";
 import { isSignedByPayer } from "../wire/payer-signature.ts";
 
-type Journal = Pick<PaymentJournal, "findPayment" | "findPaymentByFingerprint" | "findPaymentByIdentifier">;
+type Journal = Pick<
+  PaymentJournal,
+  "findPayment" | "findPaymentByFingerprint" | "findPaymentByIdentifier" | "hasLoss"
+>;
 
 /** Journalled payments whose outcome a request may ask for again. */
 export class EarlierPayments {
@@ -57,6 +61,18 @@ export class EarlierPayments {
     // The first payment's token may have left the configuration since.
     const before = { network, asset, payTo, transferMethod, eip3009 } as SignedToken;
     return isSignedByPayer(payment, [...this.#tokens, before]);
+  }
+
+  /**
+   * Refuses a payer who owes a job: of the last day, a charge after a job has failed.
+   * @throws GatewayError `payment_invalid` for an offer that is charged after the job
+   */
+  async requireNoLoss({ from: payer }: SignedPayment, { charge }: Pick<Offer, "charge">): Promise<void> {
+    if (charge === undefined || !(await this.#journal.hasLoss(payer))) return;
+    throw new GatewayError(
+      "payment_invalid",
+      "An earlier job of this payer was done and could not be charged, so for a day the payer can buy only what is charged before it runs. Nothing was charged.",
+    );
   }
 
   /** Checks that the payer signed the payment, in a token that is taken now. */

@@ -6,7 +6,9 @@ import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
+import { lateSettlement } from "../calls/call-answer.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
+import { withheldBecause } from "../calls/withheld.ts";
 import type { Door } from "../doors/door.ts";
 import { callPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
@@ -103,32 +105,40 @@ export class JobRoute {
     return door.askToPay(request, unpaid);
   }
 
-  /** Answers a payment that bought the job: with its result if the client or the job waits and it arrives in time. */
+  /**
+   * Answers a payment that bought the job: with its result if the client or the job waits and it arrives in time.
+   * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain
+   */
   async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<Answer> {
     const { door, waits, waitSecs, tokens, receipts, publicUrl } = this.#parts;
-    const bought = {
+    const bought = (settlement = payment.settlement) => ({
       ...payment,
+      settlement,
       accessToken: tokens.tokenOf(payment.payment),
       path: callPath(publicUrl, payment.callId),
-      headers: door.acceptedHeaders(request, payment),
-    };
+      headers: door.acceptedHeaders(request, { ...payment, settlement }),
+    });
     const preferred = preferredWaitSecs(request);
     const ofJob = waitSecs.get(jobKeyText(job.serviceId, job.jobIndex));
     const secs = preferred ?? ofJob;
-    if (secs === undefined) return acceptedAnswer(bought, job);
+    if (secs === undefined) return acceptedAnswer(bought(), job);
     const waited = await waits.waitFor(payment, secs, request.closed, ofJob !== undefined);
     switch (waited.kind) {
       case "answered": {
-        const headers = { ...bought.headers, ...(await receipts?.headersOf(waited.call)) };
-        return resultAnswer(request, { ...bought, headers }, preferred, {
+        const settled = bought(payment.settlement ?? lateSettlement(waited.call));
+        const headers = { ...settled.headers, ...(await receipts?.headersOf(waited.call)) };
+        return resultAnswer(request, { ...settled, headers }, preferred, {
           ...waited,
           calls: this.#parts.store,
         });
       }
-      case "not_in_time":
-        return acceptedAnswer(bought, job, preferred);
+      case "not_in_time": {
+        const withheld = waited.call && withheldBecause(waited.call);
+        if (withheld !== undefined) throw withheld;
+        return acceptedAnswer(bought(), job, preferred);
+      }
       case "not_waited":
-        return acceptedAnswer(bought, job);
+        return acceptedAnswer(bought(), job);
     }
   }
 

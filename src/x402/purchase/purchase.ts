@@ -169,6 +169,8 @@ export class Purchase {
         .authorize(price.policy, restriction, { request, body, requestHash, payer: payment.from })
         .catch(findMade));
     if (caller !== undefined && "state" in caller) return first(caller);
+    // payment_invalid
+    await earlier.requireNoLoss(payment, offer);
     // headers_too_large
     const requestMetadata = [...producer.readHeaders(request, identity), ...routes.metadataOf(request)];
     // store_unavailable, queue_full
@@ -276,11 +278,11 @@ export async function withOffers(
 
 function toIntent(
   { payment, identity }: PaidRequest,
-  { offer, requirements, fromBlock, facilitator }: VerifiedPayment,
+  { offer, requirements, fromBlock, facilitator, paidIn }: VerifiedPayment,
   { quoteDigest, redeemsQuote }: ConfirmedPrice,
   caller: AuthorizedCaller | undefined,
 ): PaymentIntent {
-  const { token, amount, rate, priceWei, currency } = offer;
+  const { token, amount, rate, priceWei, currency, charge } = offer;
   return {
     ...identity,
     key: paymentKey(payment, offer),
@@ -301,7 +303,8 @@ function toIntent(
     fromBlock: fromBlock?.toString(),
     callerNonce: caller?.nonce,
     onFailure: offer.onFailure,
-    ceiling: offer.byUse && amount,
-    minCharge: offer.byUse?.minCharge,
+    // An adopted payment has moved its money.
+    charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",
+    minCharge: charge?.minCharge,
   };
 }

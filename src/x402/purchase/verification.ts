@@ -20,7 +20,7 @@ export interface VerifiedPayment {
   readonly requirements: FacilitatorRequest["requirements"];
   /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
   readonly fromBlock: bigint | undefined;
-  /** Token units that the payer of a payment by use can pay; undefined when that is not known. */
+  /** Token units that the payer of a payment that is charged after its job can pay; undefined when that is not known. */
   readonly funds: bigint | undefined;
   /** Monotonic time at which reading the funds began. */
   readonly fundsReadAt: number;
@@ -101,9 +101,9 @@ export class Verification {
     );
   }
 
-  /** A facilitator compares the payer's balance with one ceiling, but the payer may have more of them open. */
+  /** A facilitator compares the payer's balance with one payment, but the payer may have more of them open. */
   async #findFunds(payment: SignedPayment, offer: Offer): Promise<bigint | undefined> {
-    if (offer.byUse === undefined) return undefined;
+    if (offer.charge === undefined) return undefined;
     const { transferMethod } = offer.token;
     const payload = JSON.stringify(payment.payload);
     return this.#parts.funds.find({ key: paymentKey(payment, offer), transferMethod, payload });

@@ -14,7 +14,7 @@ import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal & Locks & Pick<CallLookup, "findCall">;
-  readonly settlement: Pick<Settlement, "charge" | "noteCharge">;
+  readonly settlement: Pick<Settlement, "charge" | "noteCharge" | "mayHaveMoved">;
   readonly funds: Pick<PayerFunds, "findShortfall">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
@@ -41,7 +41,7 @@ const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
 
 /**
- * Collects the charges of jobs that are paid by use: those that runners acked, and those of jobs whose payment is about to
+ * Collects the charges that come after jobs: those that runners acked, and those of jobs whose payment is about to
  * end. Tries again until a charge is settled or can never be.
  */
 export class Charges implements BackgroundService {
@@ -109,11 +109,14 @@ export class Charges implements BackgroundService {
    * @returns why its payer can no longer pay; undefined when he can, it is not known, or nothing is left to charge
    */
   async findShortfall(callId: number): Promise<string | undefined> {
-    const { journal, funds } = this.#parts;
+    const { journal, funds, settlement } = this.#parts;
     const call = await journal.findCall(callId);
     if (call?.charge?.state !== "authorized") return undefined;
     const payment = await journal.findPayment(call.payment);
-    return payment && funds.findShortfall(payment);
+    const shortfall = payment && (await funds.findShortfall(payment));
+    if (shortfall === undefined || payment?.charge !== "after") return shortfall;
+    // The payer may have paid this very amount already, because others can use the authorization too.
+    return (await settlement.mayHaveMoved(payment)) ? undefined : shortfall;
   }
 
   /** @returns time until the next step */

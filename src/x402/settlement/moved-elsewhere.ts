@@ -3,7 +3,7 @@ import type { MovedElsewhere, PaymentRecord } from "../../core/payment.ts";
 import type { PaidEvidence } from "./payment-decision.ts";
 
 /**
- * What is known of money that moved under the authorization of a payment by use without a charge of this gateway. Another
+ * What is known of money that moved under the authorization of a payment without a charge of this gateway. Another
  * gateway to which the payer showed it, and a facilitator that settled before the job was done, look alike on the chain.
  */
 export const MOVED = {

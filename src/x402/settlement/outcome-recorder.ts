@@ -86,7 +86,7 @@ export class OutcomeRecorder {
         const fields = { ...logFields(intent), symbol, amount: amount ?? charge, transaction };
         // Unchanged: another replica settled and logged it.
         if (settled.changed) {
-          if (intent.ceiling === undefined) this.#parts.onAccepted?.();
+          if (intent.charge === "before") this.#parts.onAccepted?.();
           if (amount !== undefined) this.#noteOtherAmount({ ...fields, charge }, intent);
           const { reason } = settled.record;
           if (reason === undefined) logger.info(fields, "payment settled");
@@ -139,7 +139,7 @@ export class OutcomeRecorder {
     } catch (error) {
       return this.#notRecorded(intent, error);
     }
-    if (intent.ceiling === undefined) logger.info(logFields(intent), `payment failed: ${reason}`);
+    if (intent.charge === "before") logger.info(logFields(intent), `payment failed: ${reason}`);
     else this.#noteLoss(intent, reason);
     return { kind: "failed", settlement };
   }
@@ -162,7 +162,7 @@ export class OutcomeRecorder {
   }
 
   /**
-   * Records that the authorization of a payment by use moved money although the payment was released or failed. One process
+   * Records that the authorization of a payment moved money although the payment was released or failed. One process
    * records it, once.
    */
   async noteMoved(record: PaymentRecord, moved: MovedElsewhere): Promise<void> {
@@ -174,7 +174,7 @@ export class OutcomeRecorder {
     const { amount, transaction } = moved;
     logger.error(
       { ...logFields(record), state, symbol, amount, transaction, reason: before },
-      "an authorization by use moved money without a charge of this gateway",
+      "an authorization moved money without a charge of this gateway",
     );
   }
 

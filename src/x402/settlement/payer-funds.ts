@@ -4,7 +4,7 @@ import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Methods } from "../methods/methods.ts";
 
-type Config = Pick<X402Config, "acceptedTokens" | "facilitators">;
+type Config = Pick<X402Config, "acceptedTokens">;
 
 interface Parts {
   readonly methods: Methods;
@@ -14,10 +14,7 @@ interface Parts {
   readonly telemetry: Telemetry;
 }
 
-/**
- * Funds of the payers of payments by use, which nothing but the chain knows before the charge. A token without an `rpc_url`
- * is read with the RPC of the facilitator in this process, where it settles on that network.
- */
+/** Funds of the payers whose payments are charged after their jobs. Nothing but the chain knows them before the charge. */
 export class PayerFunds {
   readonly #methods: Methods;
   readonly #rpcTimeoutMs: number;
@@ -33,12 +30,8 @@ export class PayerFunds {
   }
 
   /** Adds a reloaded configuration's tokens. Removed tokens stay: payments in them may be open. */
-  watch({ acceptedTokens, facilitators }: Config): void {
-    const chains = facilitators.flatMap((facilitator) =>
-      facilitator.kind === "in_process" ? facilitator.chains : [],
-    );
-    for (const { network, asset, rpcUrl: own } of acceptedTokens) {
-      const rpcUrl = own ?? chains.find((chain) => chain.network === network)?.rpcUrl;
+  watch({ acceptedTokens }: Config): void {
+    for (const { network, asset, rpcUrl } of acceptedTokens) {
       if (rpcUrl === undefined) continue;
       const client = new ChainClient({
         rpcUrl,
@@ -51,7 +44,7 @@ export class PayerFunds {
   }
 
   /**
-   * Reads what the payer of a payment by use could pay now. Never throws.
+   * Reads what the payer of a payment could pay now. Never throws.
    * @returns token units; undefined when the chain cannot be read
    */
   async find(
@@ -59,20 +52,20 @@ export class PayerFunds {
   ): Promise<bigint | undefined> {
     try {
       const rpc = await this.#clients.get(clientKey(payment.key))?.connect();
-      return rpc && (await this.#methods.find(payment.transferMethod)?.funds?.read(rpc, payment));
+      return rpc && (await this.#methods.find(payment.transferMethod)?.funds.read(rpc, payment));
     } catch {
       return undefined;
     }
   }
 
   /**
-   * Checks whether a payment by use could be charged its ceiling now. Never throws.
+   * Checks whether a payment could be charged its whole amount now. Never throws.
    * @returns why not; undefined when it could, or the chain cannot be read
    */
   async findShortfall(payment: PaymentIntent): Promise<string | undefined> {
     try {
       const rpc = await this.#clients.get(clientKey(payment.key))?.connect();
-      return rpc && (await this.#methods.find(payment.transferMethod)?.funds?.findShortfall(rpc, payment));
+      return rpc && (await this.#methods.find(payment.transferMethod)?.funds.findShortfall(rpc, payment));
     } catch {
       return undefined;
     }

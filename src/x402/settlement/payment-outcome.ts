@@ -12,8 +12,8 @@ export type PaymentOutcome = (
       readonly callId: number;
       readonly payment: PaymentKey;
       readonly receipt: string;
-      /** Absent while a payment by use is not settled. */
-      readonly settlement?: SettleResponse;
+      /** Absent while a payment that is charged after its job is not settled. */
+      readonly settlement?: SettleResponse | undefined;
       /** Unix milliseconds at which the payment was taken. */
       readonly takenAt: number;
     }
@@ -41,12 +41,12 @@ export interface PurchaseIdentity
  */
 export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): PaymentOutcome {
   requireSamePurchase(record, asked);
-  const { state, callId, key, receipt, settlement, ceiling, createdAt: takenAt } = record;
+  const { state, callId, key, receipt, settlement, charge, createdAt: takenAt } = record;
   const accepted = { kind: "accepted", callId, payment: key, receipt, takenAt } as const;
   if (state === "settled" && settlement !== undefined)
     return { ...accepted, settlement: JSON.parse(settlement) };
   // Its job runs before it is settled.
-  if (ceiling !== undefined && state !== "failed") return accepted;
+  if (charge !== "before" && state !== "failed") return accepted;
   if (state === "failed" && settlement !== undefined) {
     return { kind: "failed", settlement: JSON.parse(settlement) };
   }
@@ -109,12 +109,12 @@ export function facilitatorRequest({
   payload,
   requirements,
   amount,
-  ceiling,
+  charge,
 }: PaymentIntent): FacilitatorRequest {
   const required = JSON.parse(requirements) as PaymentRequirements;
   return {
     payload: JSON.parse(payload) as PaymentPayload | PaymentPayloadV1,
-    requirements: ceiling === undefined ? required : { ...required, amount },
+    requirements: charge === "used" ? { ...required, amount } : required,
   };
 }
 
@@ -130,19 +130,16 @@ export function believableSuccess(
   const { network, payer } = intent.key;
   const onNetwork = answer.network === network || answer.network === v1NetworkName(network);
   const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === payer;
-  if (intent.ceiling !== undefined && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
+  if (intent.charge === "used" && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
   if (!onNetwork || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction)) return undefined;
   return successResponse(intent, answer.transaction);
 }
 
 /** The answer for a payment that was settled with this transaction. */
-export function successResponse(
-  { key, amount, ceiling }: PaymentIntent,
-  transaction: string,
-): SettleResponse {
+export function successResponse({ key, amount, charge }: PaymentIntent, transaction: string): SettleResponse {
   const network = key.network as SettleResponse["network"];
-  const charged = ceiling === undefined ? {} : { amount };
-  return { success: true, payer: key.payer, transaction, network, ...charged };
+  const settled = { success: true, payer: key.payer, transaction, network };
+  return charge === "used" ? { ...settled, amount } : settled;
 }
 
 /**

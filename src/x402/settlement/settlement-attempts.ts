@@ -136,15 +136,15 @@ export class SettlementAttempts {
   }
 
   /**
-   * Decides from the facilitator's answer and, where it can be read, the chain. The facilitator alone chooses the amount of
-   * a payment by use, up to what the payer signed, so the chain is read for that amount even where the facilitator's word
+   * Decides from the facilitator's answer and, where it can be read, the chain. The facilitator alone chooses the amount
+   * of a payment that is charged as used, up to what the payer signed, so the chain is read for that amount even where the facilitator's word
    * is enough.
    */
   async #conclude(payment: JournalledPayment, answer: SettlementAnswer): Promise<Evidence> {
     const { evidence, logger } = this.#parts;
     const success = believableSuccess(payment, answer);
     const word = this.#wordOf(payment, answer, success);
-    const mayDifferInAmount = payment.ceiling !== undefined && evidence.covers(payment.key);
+    const mayDifferInAmount = payment.charge === "used" && evidence.covers(payment.key);
     if (word !== undefined && !mayDifferInAmount) return word;
     logger.debug({ ...logFields(payment), answer }, "the chain decides");
     if (!evidence.covers(payment.key)) return { kind: "open", reason: answer.kind };

@@ -101,7 +101,7 @@ export class Settlement {
       case "begun": {
         faultPoint("after-journal");
         const { callId } = begun;
-        if (intent.ceiling !== undefined) {
+        if (intent.charge !== "before") {
           const { key, receipt } = intent;
           this.#parts.onAccepted?.();
           return { kind: "accepted", callId, payment: key, receipt, takenAt: this.#parts.clock() };
@@ -177,7 +177,7 @@ export class Settlement {
 
   /** Tries to decide an undecided payment for a client that sends it again. */
   async retry(record: PaymentRecord): Promise<PaymentOutcome> {
-    const isUndecided = record.state === "intent" && record.ceiling === undefined;
+    const isUndecided = record.state === "intent";
     if (!isUndecided || !this.#parts.evidence.covers(record.key) || !this.#askTimes.mayAskAgain(record)) {
       return outcomeOfKnown(record, record);
     }
@@ -200,10 +200,11 @@ export class Settlement {
   async charge(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;
     const { isShared } = this.#parts.journal;
-    const { validBefore, key, callId } = record;
+    const { validBefore, key, callId, charge } = record;
     const recorded = await this.#recorder.recordAgain(record);
     if (recorded !== undefined) return recorded;
-    const isFirst = this.#unasked.has(callId);
+    // An exact payment to this seller pays for this job alone, whoever has requested it.
+    const isFirst = charge === "used" && this.#unasked.has(callId);
     if (evidence.covers(key)) {
       const found = await evidence.look(record);
       // This process knows that it has not requested this charge: another gateway or an eager facilitator moved the money.
@@ -223,16 +224,22 @@ export class Settlement {
     return this.#recorder.decide(record, found);
   }
 
+  /** Checks whether the authorization of a payment that is charged `after` its job has been used to pay, as the chain shows it. */
+  async mayHaveMoved(record: PaymentRecord): Promise<boolean> {
+    const found = await this.#parts.evidence.look(record);
+    return found.kind !== "not_paid" && !isUnused(found);
+  }
+
   /**
    * Looks again at a payment that was decided: the chain may have shown another view, and an operator may have erred.
-   * One that turns out paid is settled after all. For one by use it is not known what the money was paid for, so that it
-   * stays as it is.
+   * A payment that turns out paid is settled after all. If its charge was to come after its job, it is not known what the
+   * money was paid for, so that the payment stays as it is.
    */
   async recheckDecided(record: PaymentRecord): Promise<void> {
     const { evidence, journal, logger } = this.#parts;
     if (!evidence.covers(record.key)) return;
     const found = await evidence.look(record);
-    if (found.kind === "paid" && record.ceiling !== undefined && record.state !== "settled") {
+    if (found.kind === "paid" && record.charge !== "before" && record.state !== "settled") {
       if (movedElsewhere(record.settlement) !== undefined) return;
       const how = record.state === "released" ? "released" : "failed";
       await this.#recorder.noteMoved(record, movedBy(record, found, how));

@@ -3,7 +3,7 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import { type Offer, timeoutSecs, toRequirements } from "./offer.ts";
+import { type Offer, schemeOf, timeoutSecs, toRequirements } from "./offer.ts";
 import { isSignedByPayer } from "./payer-signature.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
@@ -41,7 +41,7 @@ export async function matchOffer(
       `The signed authorization does not pay the offer: its ${method.compared} or its exact amount differs.`,
     );
   }
-  const minSecs = Math.min(...paid.map(({ byUse }) => byUse?.runSecs ?? MIN_SECONDS_LEFT));
+  const minSecs = Math.min(...paid.map(({ charge }) => charge?.runSecs ?? MIN_SECONDS_LEFT));
   checkTimeWindow(payment, { minSecs, maxTimeoutSecs: Math.max(...paid.map(timeoutSecs)) }, nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
 }
@@ -49,7 +49,7 @@ export async function matchOffer(
 /** Reports whether the unsigned part of the payment names this offer. */
 function namesOffer(payment: SignedPayment, offer: Offer): boolean {
   if (payment.accepted === undefined) {
-    if (payment.scheme !== "exact" || offer.byUse !== undefined) return false;
+    if (payment.scheme !== "exact" || schemeOf(offer) !== "exact") return false;
     return (
       payment.network === v1NetworkName(offer.token.network) && offer.token.transferMethod === EIP3009.name
     );

@@ -8,7 +8,7 @@ import type {
 import type { AcceptedToken, MinCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { PaymentIntent } from "../../core/payment.ts";
+import type { ChargeKind, PaymentIntent } from "../../core/payment.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import type { JobQuote } from "../prices/quotes.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
@@ -38,27 +38,28 @@ export interface Offer {
   readonly amount: string;
   /** Whole tokens for one unit of the price's currency. */
   readonly rate: string;
-  /** Lifetime of the offer, and the longest lifetime of a signed payment, but for {@link byUse}. */
+  /** Lifetime of the offer, and the longest lifetime of a signed payment, but for {@link charge}. */
   readonly ttlSecs: number;
-  /** Makes `amount` a ceiling, of which the runner says how much is charged. */
-  readonly byUse?:
-    | {
-        /** Address that settles. */
-        readonly facilitator: string;
-        /** Time that the run and the settlement may take, by which a signed payment outlives the offer. */
-        readonly runSecs: number;
-        /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
-        readonly minCharge?: string | undefined;
-      }
-    | undefined;
+  /** Charge that comes after the job ran. Absent: the whole amount is charged before. */
+  readonly charge?: LateCharge | undefined;
 }
 
-/** Terms of a job that is paid by use. */
-export interface UseTerms {
+/** Charge that comes after a job ran. With `used`, `amount` is a ceiling, of which the runner says how much is charged. */
+interface LateCharge {
+  readonly kind: "after" | "used";
+  /** Time that the run and the settlement may take, by which a signed payment outlives the offer. */
+  readonly runSecs: number;
+  /** Only address that can settle what was used. */
+  readonly facilitator?: string | undefined;
+  /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
+  readonly minCharge?: string | undefined;
+}
+
+/** Terms of a job that is charged after it ran. */
+export interface ChargeTerms {
+  readonly kinds: readonly ChargeKind[];
   /** Names of the transfer methods that can charge less than the payer signed. */
   readonly methods: ReadonlySet<string>;
-  /** Offered at the fixed price, too. */
-  readonly isFixedToo: boolean;
   readonly runSecs: number;
   readonly minCharge?: MinCharge | undefined;
   /** Addresses that settle, by network. */
@@ -74,10 +75,10 @@ export interface JobDescription {
   readonly outputSchema: Record<string, unknown>;
 }
 
-export interface OfferTerms extends Omit<Offer, "token" | "amount" | "rate" | "byUse"> {
+export interface OfferTerms extends Omit<Offer, "token" | "amount" | "rate" | "charge"> {
   readonly tokens: readonly AcceptedToken[];
-  /** Absent: the job is sold at its fixed price only. */
-  readonly byUse?: UseTerms | undefined;
+  /** Absent: the job is charged before it runs. */
+  readonly charge?: ChargeTerms | undefined;
 }
 
 /** `confidentiality` of a quote that requires a trusted execution environment. */
@@ -137,7 +138,7 @@ export function isPayable(amount: bigint): boolean {
  * amount cannot be paid.
  */
 export function makeOffers(
-  { tokens, byUse, ...terms }: OfferTerms,
+  { tokens, charge, ...terms }: OfferTerms,
   rates: Pick<TokenRates, "rateOf">,
 ): Offer[] {
   return tokens.flatMap((token) => {
@@ -145,26 +146,38 @@ export function makeOffers(
     const amount = amountIn(token, terms.priceWei, rates);
     const rate = rates.rateOf(token)?.ratePerNativeUnit;
     if (amount === undefined || rate === undefined || !isPayable(amount)) return [];
-    const fixed = {
+    const exact = {
       ...terms,
       amount: amount.toString(),
       rate,
       token: { network, asset, symbol, decimals, payTo, transferMethod, ...(eip3009 && { eip3009 }) },
     };
-    const used = byUse && toOfferByUse(fixed, byUse);
-    return [...(used ? [used] : []), ...(byUse === undefined || byUse.isFixedToo ? [fixed] : [])];
+    if (charge === undefined) return [exact];
+    const before = charge.kinds.includes("before") ? [exact] : [];
+    // Nothing but the chain shows what the payer can still pay, and what became of a charge.
+    return token.rpcUrl === undefined ? before : [...lateOffers(exact, charge), ...before];
   });
 }
 
-/** Returns undefined for a token, or on a network, that nobody settles by use. */
-function toOfferByUse(
-  { onFailure: _, ...fixed }: Offer,
-  { methods, runSecs, minCharge, facilitators }: UseTerms,
+/** A job that fails is not charged, so there is nothing to promise. */
+function lateOffers({ onFailure: _, ...exact }: Offer, terms: ChargeTerms): Offer[] {
+  const { kinds, runSecs } = terms;
+  const used = kinds.includes("used") ? chargedAsUsed(exact, terms) : undefined;
+  const after = kinds.includes("after")
+    ? { ...exact, charge: { kind: "after", runSecs } as const }
+    : undefined;
+  return [used ?? [], after ?? []].flat();
+}
+
+/** Returns undefined for a token, or on a network, in which nobody settles what was used. */
+function chargedAsUsed(
+  exact: Offer,
+  { methods, runSecs, minCharge, facilitators }: ChargeTerms,
 ): Offer | undefined {
-  const facilitator = facilitators.get(fixed.token.network);
-  if (facilitator === undefined || !methods.has(fixed.token.transferMethod)) return undefined;
-  const least = minCharge && minUnits(minCharge, fixed);
-  return { ...fixed, byUse: { facilitator, runSecs, minCharge: least } };
+  const facilitator = facilitators.get(exact.token.network);
+  if (facilitator === undefined || !methods.has(exact.token.transferMethod)) return undefined;
+  const least = minCharge && minUnits(minCharge, exact);
+  return { ...exact, charge: { kind: "used", facilitator, runSecs, minCharge: least } };
 }
 
 /** Rounds up, and never above the amount. */
@@ -176,8 +189,8 @@ function minUnits(least: MinCharge, { amount, priceWei }: Offer): string {
 }
 
 /** Longest lifetime of a payment that is signed for the offer. */
-export function timeoutSecs({ ttlSecs, byUse }: Offer): number {
-  return ttlSecs + (byUse?.runSecs ?? 0);
+export function timeoutSecs({ ttlSecs, charge }: Offer): number {
+  return ttlSecs + (charge?.runSecs ?? 0);
 }
 
 /** Returns the offer with the lifetime that its quote leaves it; undefined once the quote has ended. */
@@ -208,13 +221,14 @@ export function parseOffer(text: string): Offer {
 }
 
 /** Returns the offer's scheme of x402: `upto` is charged by what was used. */
-export function schemeOf({ byUse }: Pick<Offer, "byUse">): "exact" | "upto" {
-  return byUse === undefined ? "exact" : "upto";
+export function schemeOf({ charge }: Pick<Offer, "charge">): "exact" | "upto" {
+  return charge?.kind === "used" ? "upto" : "exact";
 }
 
 /** Returns the offer as a v2 client finds it in a 402 and as the facilitator gets it with the payment. */
 export function toRequirements(offer: Offer): PaymentRequirements {
-  const { token, amount, byUse } = offer;
+  const { token, amount, charge } = offer;
+  const facilitatorAddress = charge?.facilitator;
   return {
     scheme: schemeOf(offer),
     network: token.network,
@@ -222,7 +236,7 @@ export function toRequirements(offer: Offer): PaymentRequirements {
     asset: token.asset,
     payTo: token.payTo,
     maxTimeoutSeconds: timeoutSecs(offer),
-    extra: { ...extraOf(token), ...(byUse && { facilitatorAddress: byUse.facilitator }) },
+    extra: { ...extraOf(token), ...(facilitatorAddress && { facilitatorAddress }) },
   };
 }
 

@@ -22,7 +22,7 @@ auth_mode = "payer_is_caller"
 chain_rpc_url = "http://127.0.0.1:8545"
 chain_contract = "0x0165878A594ca255338adfa4d48449f69242Eb8F"
 price = "$0.01"
-charge = "fixed"
+charge = "before"
 on_failure = "keep"
 output = { content_type = "text/plain; charset=utf-8" }
 max_run_secs = 120
@@ -211,7 +211,14 @@ testMistakes([
     promise: "A charge is one that jobgate knows",
     toml: `${GATEWAY}${job('charge = "metered" #!')}`,
     keyPath: "jobs[0].charge",
-    message: /is "metered"; expected "fixed", "used", or both in an array/,
+    message:
+      /is "metered"; expected "before", "after" or "used", or one of the first two and "used" in an array/,
+  },
+  {
+    promise: "A job is charged before or after it runs",
+    toml: `${GATEWAY}${job('charge = ["before", "after"] #!')}`,
+    keyPath: "jobs[0].charge",
+    message: /has "before" and "after"; expected one of them/,
   },
   {
     promise: "A least charge is a part of the price, or dollars",

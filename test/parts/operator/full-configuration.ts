@@ -158,7 +158,7 @@ description = "Summarises."
 tags = ["text"]
 price = "$0.01"
 require_payment_identifier = true
-charge = ["fixed", "used"]
+charge = ["before", "used"]
 min_charge = "10.5%"
 on_failure = "ask"
 input = { content_type = "application/json", schema = "schema.json", example = "example.json" }

@@ -94,7 +94,7 @@ test("A tail shows each decision about a payment once, and then the paid JobCall
 test("A tail shows what payments by use are charged, and which are released", async () => {
   const { store } = await start();
   const tail = await openTail(jobgate as OperatorUnderTest);
-  const byUse = (number: number) => paymentIntent(number, { amount: "1001", ceiling: "1001" });
+  const byUse = (number: number) => paymentIntent(number, { amount: "1001", charge: "used" });
   const begin = async (number: number) => {
     const begun = await store.beginPayment(byUse(number), paidCall());
     if (begun.kind !== "begun") throw new Error("expected begun");

@@ -386,7 +386,7 @@ test("Of ceilings that one payer opens at two replicas at once, those begin that
   const limits = { maxUndecided: 100, maxOpenPerPayer: 100, funds: "5500" };
   const begun = await Promise.all(
     Array.from({ length: 40 }, (_, index) => {
-      const intent = paymentIntent(index + 1, { amount: "1000", ceiling: "1000" });
+      const intent = paymentIntent(index + 1, { amount: "1000", charge: "used" });
       return (index % 2 === 0 ? one : other).beginPayment(intent, paidCall(), limits);
     }),
   );

@@ -21,10 +21,10 @@ testMistakes([
     message: /expected the table with the account that refunds are sent from/,
   },
   {
-    promise: "A job by use alone has nothing to refund",
+    promise: "A job that is charged after it ran has nothing to refund",
     toml: `${BY_USE}${job('on_failure = "refund" #!\ncharge = "used"')}[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}" }`,
     keyPath: "jobs[0].on_failure",
-    message: /expected charge = \["used", "fixed"\], or no on_failure/,
+    message: /expected "before" in charge, or no on_failure/,
   },
   {
     promise: "A refund needs the RPC of every token that it may be paid back in",

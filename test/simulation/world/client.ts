@@ -1,4 +1,5 @@
 import type { PaymentRequirements } from "@x402/core/types";
+import type { ChargeKind } from "../../../src/core/payment.ts";
 import { callbackUrlOf } from "./callback-hosts.ts";
 import { shortNonce, UNCHECKED_ASSET } from "./laws.ts";
 import type { Customer, Shop, Surroundings } from "./part.ts";
@@ -9,10 +10,10 @@ import type { Simulation } from "./simulation.ts";
 
 /** Work that no runner can do. */
 export const IMPOSSIBLE = "impossible work";
-/** Jobs at a fixed price, and by use. */
-const PATHS = { fixed: "/x402/jobs/1/0", byUse: "/x402/jobs/1/1" } as const;
-/** Shortest payment by use that is taken: the job's longest run and the margin before the end. */
-const BY_USE_SECS = 35;
+/** Jobs that are charged before they run, and as used. */
+const PATHS = { before: "/x402/jobs/1/0", used: "/x402/jobs/1/1" } as const;
+/** Shortest payment after a job that is taken: the job's longest run and the margin before the end. */
+const AFTER_SECS = 35;
 /** Times that a client sends a payment again, and that it signs another one. */
 export const MAX_SENDS = 6;
 const MAX_SIGNED = 3;
@@ -26,7 +27,8 @@ export interface Order {
   readonly path: string;
   /** Begins with the name of the one who is to have paid for it. */
   readonly body: string;
-  readonly isByUse?: boolean;
+  /** Default: before. */
+  readonly charge?: ChargeKind;
   /** Longest time, beyond the shortest, that its payments last. */
   readonly longestSecs?: number;
   /** Default: one of its own. */
@@ -51,11 +53,11 @@ export function plainOrder(
 ): Order {
   const name = `client ${number}`;
   const isPossible = simulation.random(`${name} asks`) >= 0.05;
-  const isByUse = simulation.random(`${name} buys by use`) < 0.3;
-  const path = isByUse ? PATHS.byUse : PATHS.fixed;
+  const charge = simulation.random(`${name} buys by use`) < 0.3 ? "used" : "before";
+  const path = PATHS[charge];
   const url = callsBack ? callbackUrlOf(simulation, name) : undefined;
   return {
-    ...{ name, number, path, body: `${name}: ${isPossible ? "work" : IMPOSSIBLE}`, isByUse },
+    ...{ name, number, path, body: `${name}: ${isPossible ? "work" : IMPOSSIBLE}`, charge },
     ...(url && { headers: () => ({ "callback-url": url }) }),
   };
 }
@@ -105,8 +107,8 @@ export class Client implements Customer {
 
   #sign(demands: readonly Demand[]): void {
     const { simulation, laws } = this.#surroundings;
-    const { name, number, isByUse = false, longestSecs = 50, once, takes = isChecked } = this.#order;
-    const scheme = isByUse ? "upto" : "exact";
+    const { name, number, charge = "before", longestSecs = 50, once, takes = isChecked } = this.#order;
+    const scheme = charge === "used" ? "upto" : "exact";
     const offered = demands.filter(({ accepted }) => accepted.scheme === scheme && takes(accepted));
     const demand = simulation.pick(`${name} takes an offer`, offered);
     // Nobody who settles by use is known yet.
@@ -116,13 +118,13 @@ export class Client implements Customer {
     }
     this.#signed++;
     const { payer = `0x${number.toString(16).padStart(40, "a")}` } = this.#order;
-    const shortestSecs = isByUse ? BY_USE_SECS : 8;
+    const shortestSecs = charge === "before" ? 8 : AFTER_SECS;
     const secs = shortestSecs + Math.floor(simulation.random(`${name} signs for seconds`) * longestSecs);
     // The client's own idea of the price.
     const signsLess = simulation.fault(`${name} signs less than the price`, 0.03);
     const { accepted, resource, nonce } = demand;
     const paid = signPayment({
-      ...{ resource, accepted, payer, once, nonce, word: this.#signed * 4096 + number },
+      ...{ resource, accepted, charge, payer, once, nonce, word: this.#signed * 4096 + number },
       amount: signsLess ? String(BigInt(accepted.amount) - 1n) : accepted.amount,
       ends: Math.floor(simulation.wallMs / 1000) + secs,
       client: this.#order.body.split(":", 1)[0] ?? name,

@@ -1,3 +1,4 @@
+import type { ChargeKind } from "../../../src/core/payment.ts";
 import { decodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { OperationOutcome } from "../../../src/store/group-commit.ts";
 import type { Committed } from "../../../src/store/operations.ts";
@@ -32,8 +33,7 @@ export interface SignedPayment {
   readonly nonce: string;
   /** Client that signed it. Its requests begin with this name. */
   readonly client: string;
-  /** Charged by what its job uses, once that is done. */
-  readonly isByUse: boolean;
+  readonly charge: ChargeKind;
   /** Lower case. */
   readonly asset: string;
   /** Token units. */
@@ -68,7 +68,8 @@ export class Laws {
   readonly #asked = new Map<string, Set<bigint>>();
   readonly leases: LeaseLaws;
   readonly #listeners: ((committed: Committed) => void)[] = [];
-  /** A facilitator is asked to settle a payment by use. */
+  readonly #onSettle: ((payment: SignedPayment) => void)[] = [];
+  /** A facilitator is asked to settle a payment that is charged as used. */
   onCharge: () => void = () => undefined;
   /** Newest block at the last check; undefined once a client has heard something since. */
   #checkedAt: string | undefined;
@@ -125,16 +126,16 @@ export class Laws {
       return;
     }
     if (code === "settlement_failed") {
-      if (bought !== undefined && !payment.isByUse)
+      if (bought !== undefined && payment.charge === "before")
         this.#simulation.break(`${name(payment)} bought a job, and then failed`);
       payment.hasFailed = true;
     }
     if (charged === false) {
       payment.mayBeCharged--;
-      // A gateway whose clock is wrong refuses what another one takes at the same time; a charge by use can fail at the end.
+      // A gateway whose clock is wrong refuses what another one takes at the same time; a charge can fail after the job.
       const isExcused =
         (code === "payment_mismatch" && !this.areClocksRight) ||
-        (code === "settlement_failed" && payment.isByUse);
+        (code === "settlement_failed" && payment.charge !== "before");
       if (bought?.body === body && status < 500 && !isExcused)
         this.#simulation.break(`${name(payment)} bought a job, and then nothing: ${code}`);
     }
@@ -146,7 +147,10 @@ export class Laws {
     word.asked.add(facilitator);
     word.askedAtMs = this.#simulation.wallMs;
     this.#words.set(nonce, word);
-    if (this.payments.some((payment) => payment.nonce === nonce && payment.isByUse)) this.onCharge();
+    const payment = this.payments.find((one) => one.nonce === nonce);
+    if (payment === undefined) return;
+    if (payment.charge === "used") this.onCharge();
+    for (const listener of this.#onSettle) listener(payment);
   }
 
   /** A facilitator says that it has settled a payment. */
@@ -234,10 +238,10 @@ export class Laws {
       if (once !== undefined) moved.add(once);
       if (payment.hasFailed) this.#simulation.break(`${name(payment)} was charged after a no`);
       const { amount = 0n } = this.#chain.useOf(payment) ?? {};
-      if (payment.isByUse && amount === 0n)
-        this.#simulation.break(`${name(payment)} was settled for nothing`);
+      const isUsed = payment.charge === "used";
+      if (isUsed && amount === 0n) this.#simulation.break(`${name(payment)} was settled for nothing`);
       const isLeast = amount === LEAST_CHARGE && this.#running.has(payment.client);
-      if (payment.isByUse && !isLeast && !this.#asked.get(payment.client)?.has(amount))
+      if (isUsed && !isLeast && !this.#asked.get(payment.client)?.has(amount))
         this.#simulation.break(`${name(payment)} was charged ${amount}, which no runner asked for`);
       if (payment.mayBeCharged <= 0)
         this.#simulation.break(`${name(payment)} was charged, and every request with it was refused`);
@@ -282,7 +286,7 @@ export class Laws {
       }
       if (hasMoved && (state !== "settled" || calls !== 1))
         this.#simulation.break(`${name(payment)} was paid: it is ${state} (${reason}) and has ${calls} jobs`);
-      if (!hasMoved && (state === "settled" || (payment.bought !== undefined && !payment.isByUse)))
+      if (!hasMoved && (state === "settled" || (payment.bought !== undefined && payment.charge === "before")))
         this.#simulation.break(`${name(payment)} was not paid, and bought a job: it is ${state}`);
     }
     this.books.checkEnd(this.payments);
@@ -303,6 +307,19 @@ export class Laws {
   stateOf({ nonce }: SignedPayment): string | undefined {
     const select = this.#database.prepare<{ state: string }>("SELECT state FROM payments WHERE nonce = ?");
     return select.get([nonce])?.state;
+  }
+
+  /** Returns how the job of a payment ended; undefined if it did not end, or is dead. */
+  endOf({ nonce }: SignedPayment): string | undefined {
+    const select = this.#database.prepare<{ state: string }>(
+      "SELECT finished_calls.state FROM payments JOIN finished_calls USING (call_id) WHERE nonce = ?",
+    );
+    return select.get([nonce])?.state;
+  }
+
+  /** Watches the questions to facilitators to settle. */
+  onSettle(listener: (payment: SignedPayment) => void): void {
+    this.#onSettle.push(listener);
   }
 
   /** Returns the number of traces that the store has of a JobCall: one of every call. */
@@ -326,7 +343,7 @@ export class Laws {
   /** There is as much proof that it was paid as there can be before its job runs. */
   #isPaid(payment: SignedPayment): boolean {
     const isBelieved = payment.asset === UNCHECKED_ASSET && this.wordOn(payment.nonce).saidYes;
-    return payment.isByUse || isBelieved || this.hasMoved(payment);
+    return payment.charge !== "before" || isBelieved || this.hasMoved(payment);
   }
 
   /** The chain shows the payment as deep as the gateway asks for. */

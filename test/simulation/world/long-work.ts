@@ -7,7 +7,7 @@ const NUMBERS = [2, 6] as const;
 /** First of the numbers that these clients have. */
 const FIRST = 1_700;
 /** End of the body of work that outlasts its payment. */
-const LONG = "long work";
+export const LONG = "long work";
 const WORK_MS = 120_000;
 const REPORT_MS = 1_500;
 /** Above the least charge. */
@@ -36,7 +36,7 @@ export class LongWork implements Part {
       const name = `patient ${i}`;
       const body = `${name}: ${LONG}`;
       return new Client(surroundings, {
-        ...{ name, number: FIRST + i, path: "/x402/jobs/1/1", body, isByUse: true },
+        ...{ name, number: FIRST + i, path: "/x402/jobs/1/1", body, charge: "used" },
       });
     });
   }
@@ -74,10 +74,10 @@ export function workLong(
 
 function checkEnd({ simulation, laws }: Surroundings): void {
   for (const payment of laws.payments) {
-    const { isByUse, ends, client } = payment;
+    const { charge, ends, client } = payment;
     const wasInTime = ends * 1000 - CHARGED_MS > simulation.healedAtMs;
     // A gateway whose clock was ahead has given it up.
-    if (isByUse && wasInTime && laws.areClocksRight && laws.stateOf(payment) === "failed")
+    if (charge === "used" && wasInTime && laws.areClocksRight && laws.stateOf(payment) === "failed")
       simulation.break(`a job of ${client} ran, and its charge came too late`);
   }
 }

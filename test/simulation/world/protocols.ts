@@ -2,6 +2,7 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import { concat, keccak256, stringToBytes } from "viem";
 import { ERROR_KINDS, type ErrorCode } from "../../../src/core/errors.ts";
+import type { ChargeKind } from "../../../src/core/payment.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import { mppTable } from "../../../src/parts/mpp/config.ts";
 import { type MppChallenge, readChallenges } from "../../helpers/mpp.ts";
@@ -118,10 +119,10 @@ const MCP_BY_MPP: Protocol = {
 /** Decides over which protocol a client buys. */
 export function protocolOf(
   { simulation, shop }: Surroundings,
-  { name, isByUse }: { readonly name: string; readonly isByUse?: boolean },
+  { name, charge }: { readonly name: string; readonly charge?: ChargeKind },
 ): Protocol {
   if (mppTable.in(shop.x402) === undefined) return X402;
-  const protocols = isByUse ? [X402, MCP] : [X402, MPP, BLUEPRINT, MCP, MCP_BY_MPP];
+  const protocols = charge === "used" ? [X402, MCP] : [X402, MPP, BLUEPRINT, MCP, MCP_BY_MPP];
   return simulation.pick(`${name} buys over`, protocols);
 }
 

@@ -96,17 +96,18 @@ export class Runner {
   }
 
   #workLong(call: JobCall, body: string): void {
+    const isUsed = this.#unitsOf(call) !== undefined;
     workLong(this.#parts, body, {
       report: (units, onAnswer) =>
         this.#extend(
           call,
-          units,
+          isUsed ? units : undefined,
           (isHeld) => onAnswer(isHeld),
           () => onAnswer(true),
         ),
       finish: (units) => {
         this.#link?.finished(call.callId);
-        this.#ack(call, MAX_ASKS, units);
+        this.#ack(call, MAX_ASKS, isUsed ? units : undefined);
       },
     });
   }

@@ -1,6 +1,7 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { authorizationTypes } from "@x402/evm";
 import { hashTypedData } from "viem";
+import type { ChargeKind } from "../../../src/core/payment.ts";
 import { EXACT_PROXY, UPTO_PROXY } from "../../../src/parts/permit2/contracts.ts";
 import { permit2Nonce } from "./chain-node.ts";
 import type { SignedPayment } from "./laws.ts";
@@ -19,6 +20,8 @@ export interface Signed {
 export interface Terms {
   readonly resource: unknown;
   readonly accepted: PaymentRequirements;
+  /** Default: before. */
+  readonly charge?: ChargeKind;
   /** Token units. */
   readonly amount: string;
   readonly payer: string;
@@ -91,14 +94,14 @@ type Authorized =
   | { readonly permit2Authorization: { readonly nonce: string } };
 
 function payWith(terms: Terms, signature: string, signed: Authorized): Signed {
-  const { resource, accepted, client, once, extensions, ends } = terms;
+  const { resource, accepted, charge = "before", client, once, extensions, ends } = terms;
   const { nonce } = "authorization" in signed ? signed.authorization : signed.permit2Authorization;
   const payload = {
     ...{ x402Version: 2, resource, accepted, payload: { signature, ...signed } },
     ...(extensions && { extensions }),
   };
   const payment: SignedPayment = {
-    ...{ payer: terms.payer.toLowerCase(), nonce, client, once, isByUse: accepted.scheme === "upto", ends },
+    ...{ payer: terms.payer.toLowerCase(), nonce, client, once, charge, ends },
     ...{ asset: accepted.asset.toLowerCase(), amount: BigInt(terms.amount) },
     ...{ mayBeCharged: 0, hasFailed: false },
   };

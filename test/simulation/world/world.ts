@@ -20,6 +20,7 @@ import { MORE_DOORS } from "./more-doors.ts";
 import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
 import { Operator } from "./operator.ts";
+import { PaidAfter } from "./paid-after.ts";
 import type { Customer, Part, Shop } from "./part.ts";
 import { usePeers } from "./peers.ts";
 import { SimulatedPostgres } from "./postgres.ts";
@@ -313,6 +314,7 @@ function drawParts(simulation: Simulation): readonly Part[] {
     ...(has("a token without a chain") ? [new TrustingClients(simulation)] : []),
     ...(has("push targets", 0.3) ? [PUSH] : []),
     ...(has("callbacks", 0.3) ? [CALLBACKS] : []),
+    ...(has("jobs that are charged after", 0.3) ? [new PaidAfter(simulation)] : []),
     ...(has("more doors") ? [MORE_DOORS] : []),
   ];
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
+import { LOSS_MS } from "../../../src/store/contract/payment-journal.ts";
 import type { Charge } from "../../../src/store/contract/work-queue.ts";
 import { AUTHORIZATION_ENDED } from "../../../src/store/rules/charges.ts";
 import {
@@ -150,7 +151,7 @@ export function describePaymentsByUse(given: Given): void {
       },
     );
 
-    test("A dead letter charges nothing, and its retry is free", async () => {
+    test("A dead letter charges nothing, and is not retried", async () => {
       const callId = await begin(given, 1);
       const failed = await given.store.fail(await claimOne(given.store), "no ink");
       expect(failed.buried).toMatchObject({ callId, released: decided("released", "0") });
@@ -160,12 +161,9 @@ export function describePaymentsByUse(given: Given): void {
       });
       expect(await given.store.totals()).toMatchObject({ uncharged: 1, kept: 0, byUse: { released: 1 } });
       await expectBalance(given.store);
-      expect(await given.store.retryDeadLetter(callId)).toBe("retried");
-      expect(await given.store.ack(await claimOne(given.store), RESULT, { units: "9" })).toEqual({
-        outcome: "done",
-      });
+      expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
-      expect(await given.store.totals()).toMatchObject({ uncharged: 0 });
+      expect(await given.store.totals()).toMatchObject({ uncharged: 1 });
       await expectBalance(given.store);
     });
 
@@ -243,6 +241,55 @@ export function describePaymentsByUse(given: Given): void {
       await expectBalance(given.store);
     });
 
+    test("A job that is charged after it ran is charged its whole price once it succeeded, and no runner names a charge", async () => {
+      const callId = await begin(given, 1, { charge: "after", transferMethod: "eip3009" });
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+        state: "authorized",
+        charge: "after",
+      });
+      expect(await given.store.ceilings([callId])).toEqual([null]);
+      expect(await given.store.ack(await claimOne(given.store), RESULT)).toEqual({
+        outcome: "done",
+        charge: decided("settling", CEILING),
+      });
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "running",
+        charge: { state: "settling", isAwaited: true },
+      });
+      await given.store.settlePayment(byUse(1).key, "{}");
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "succeeded",
+        charge: { amount: CEILING },
+      });
+      await expectBalance(given.store);
+    });
+
+    test("A job that is charged after it ran, and still runs when its authorization ends, is lost to its runner", async () => {
+      const callId = await begin(given, 1, { charge: "after" });
+      const lease = await claimOne(given.store);
+      const released = decided("released", "0");
+      const buried = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now, released };
+      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "buried", buried });
+      expect(await given.store.ack(lease, RESULT)).toEqual({ outcome: "lease_lost" });
+      expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      await expectBalance(given.store);
+    });
+
+    test("A payer has a loss for a day once a charge after a job failed", async () => {
+      const { payer } = byUse(1).key;
+      await begin(given, 1, { charge: "after" });
+      await begin(given, 2, { charge: "before" });
+      await given.store.failPayment(byUse(2).key, "{}", "reverted");
+      await given.store.ack(await claimOne(given.store), RESULT);
+      expect(await given.store.hasLoss(payer)).toBe(false);
+      await given.store.failPayment(byUse(1).key, "{}", "drained");
+      expect(await given.store.hasLoss(payer.toUpperCase().replace("0X", "0x"))).toBe(true);
+      expect(await given.store.hasLoss(`0x${"9".repeat(40)}`)).toBe(false);
+      given.now += LOSS_MS;
+      expect(await given.store.hasLoss(payer)).toBe(false);
+    });
+
     test("A job that does not run when its authorization ends becomes a dead letter, and is not charged", async () => {
       const callId = await begin(given, 1, { minCharge: "10" });
       const released = decided("released", "0");
@@ -262,12 +309,6 @@ export function describePaymentsByUse(given: Given): void {
       expect(expired).toHaveLength(2);
       expect(expired).toMatchObject([{ callId: used, released }, { callId: exact }]);
       expect(expired[1]).not.toHaveProperty("released");
-
-      given.now += 1;
-      await given.store.retryDeadLetter(used);
-      expect((await given.store.fail(await claimOne(given.store), "again")).buried).not.toHaveProperty(
-        "released",
-      );
 
       const next = await begin(given, 3);
       const retry = { backoff: { baseMs: 1, maxMs: 1 }, delayMs: 0, maxAttempts: 9, reason: "" };
@@ -397,7 +438,7 @@ function decided(state: "settling" | "released", amount: string) {
 function byUse(number: number, overrides: Partial<PaymentIntent> = {}): PaymentIntent {
   return paymentIntent(number, {
     amount: CEILING,
-    ceiling: CEILING,
+    charge: "used",
     transferMethod: "permit2",
     ...overrides,
   });

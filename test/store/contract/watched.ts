@@ -107,7 +107,7 @@ export function describeWatched(given: Given): void {
   });
 
   describe("payments by use whose authorization turns out to have moved money", () => {
-    const byUse = (number: number) => paymentIntent(number, { amount: "1001", ceiling: "1001" });
+    const byUse = (number: number) => paymentIntent(number, { amount: "1001", charge: "used" });
     const moved = (number: number) =>
       JSON.stringify({ success: false, transaction: `0x${number}`, amount: "7", errorMessage: "it paid 7" });
 

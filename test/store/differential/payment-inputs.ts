@@ -22,6 +22,7 @@ export const PAYMENTS: MakersOf<
   | "findPaymentByFingerprint"
   | "findPaymentByIdentifier"
   | "isCallerNonceUsed"
+  | "hasLoss"
   | "listUndecided"
   | "listPayments"
   | "adoptPayment"
@@ -68,6 +69,7 @@ export const PAYMENTS: MakersOf<
     { payer: choices.one(PAYERS), id: identifier(choices.below(5)) },
   ],
   isCallerNonceUsed: (world) => [nonceOf(world)],
+  hasLoss: ({ choices }) => [choices.one(PAYERS)],
   listUndecided: (world) => [
     {
       state: world.choices.one(["intent", "settling", "unresolved", "watched"]),
@@ -127,7 +129,7 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
   const number = choices.percent(88) ? world.nextNumber() : numberOf(world);
   const other = choices.percent(3) ? numberOf(world) : number;
   const amount = choices.one(AMOUNTS);
-  const byUse = choices.percent(40);
+  const charge = choices.percent(40) ? choices.one(["after", "used", "used"] as const) : "before";
   const key = keyOf(world, number);
   return {
     ...paymentIntent(other),
@@ -146,8 +148,8 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
     fromBlock: choices.maybe(80, () => "12345678901234567890"),
     callerNonce: choices.maybe(25, () => nonceOf(world)),
     onFailure: choices.maybe(65, () => choices.one(["refund", "ask"] as const)),
-    ceiling: byUse ? amount : undefined,
-    minCharge: byUse ? choices.maybe(50, () => choices.one(["0", "10", "999999999"])) : undefined,
+    charge,
+    minCharge: charge === "used" ? choices.maybe(50, () => choices.one(["0", "10", "999999999"])) : undefined,
     boundHeaders: choices.maybe(20, () => choices.one(["content-type", "accept,content-type"])),
     callbackUrl: choices.maybe(35, () => choices.one(CALLBACK_URLS)),
   };

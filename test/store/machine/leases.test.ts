@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { ChargeKind } from "../../../src/core/payment.ts";
 import {
   type CallRow,
   type CallRows,
@@ -9,6 +10,7 @@ import { LeaseSteps } from "../../../src/store/machine/leases.ts";
 import { Capacity } from "../../../src/store/new-call.ts";
 import { toPaymentRow } from "../../../src/store/payment-row.ts";
 import type { CallStep } from "../../../src/store/rules/call-steps.ts";
+import { AUTHORIZATION_ENDED } from "../../../src/store/rules/charges.ts";
 import { paymentIntent, START_MS } from "../store-fixtures.ts";
 import { MemoryEffects } from "./memory-effects.ts";
 
@@ -51,9 +53,9 @@ class OneCall implements CallRows {
   readonly effects = new MemoryEffects();
   readonly steps = new LeaseSteps(this, this.capacity, this.effects);
 
-  constructor(row: Partial<CallRow> = {}) {
+  constructor(row: Partial<CallRow> = {}, charge: ChargeKind = "used") {
     this.row = { ...LEASED, ...row };
-    const payment = toPaymentRow(paymentIntent(1, { ceiling: "1001" }), 1, START_MS);
+    const payment = toPaymentRow(paymentIntent(1, { amount: "1001", charge }), 1, START_MS);
     this.effects.paymentRows.rows.set(1, payment);
   }
 
@@ -189,12 +191,19 @@ test("A retried JobCall keeps its place and the delivery that ended", () => {
   expect(call.steps.fail(NOW, LEASE, "again")).toEqual({ outcome: "lease_lost" });
 });
 
-test("A dead letter leaves its place, releases its payment, and takes a place again when it is retried", () => {
+test("A dead letter leaves its place and releases its payment, after which it cannot be retried", () => {
   const call = new OneCall();
   const { buried } = call.steps.fail(NOW, LEASE, "no ink");
   expect(buried).toMatchObject({ callId: 1, reason: "no ink", deadAt: NOW, released: { amount: "0" } });
   expect(call.effects.payment(1)?.state).toBe("released");
   expect([call.row?.state, call.capacity.pending]).toEqual(["dead", 0]);
+  expect(call.steps.retryDeadLetter(NOW + 1, 1)).toBe("buyer_paid_back");
+  expect([call.row?.state, call.capacity.pending]).toEqual(["dead", 0]);
+});
+
+test("A dead letter whose payment was charged before takes a place again when it is retried", () => {
+  const call = new OneCall({ ceiling: null }, "before");
+  call.steps.fail(NOW, LEASE, "no ink");
   expect(call.steps.retryDeadLetter(NOW + 1, 1)).toBe("retried");
   expect(call.row).toMatchObject({ state: "ready", forgiven: 2, dead_reason: null });
   expect(call.row?.history).toHaveLength(2);
@@ -214,4 +223,10 @@ test("An authorization that ends charges a running job what it reported, and any
   expect(lost.steps.endAuthorization(NOW, 1)).toMatchObject({ kind: "buried" });
   expect(lost.row?.history).toMatchObject([{ reason: "lease expired", to: NOW - 1 }]);
   expect(lost.effects.payment(1)?.state).toBe("released");
+
+  const whole = new OneCall({}, "after");
+  expect(whole.steps.endAuthorization(NOW, 1)).toMatchObject({ kind: "buried" });
+  expect(whole.row?.history).toMatchObject([{ reason: AUTHORIZATION_ENDED, to: NOW }]);
+  expect(whole.effects.payment(1)?.state).toBe("released");
+  expect(whole.steps.ack(NOW, LEASE)).toEqual({ outcome: "lease_lost" });
 });

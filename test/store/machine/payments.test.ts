@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { PaymentState } from "../../../src/core/payment.ts";
+import type { ChargeKind, PaymentState } from "../../../src/core/payment.ts";
 import { YOUNG_MS } from "../../../src/store/contract/payment-journal.ts";
 import { decidePayment, type PaymentEvent } from "../../../src/store/machine/payments.ts";
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
@@ -29,23 +29,22 @@ const LATE = paymentIntent(1).validBefore * 1000;
 
 const CONTRADICT = EVENTS[5] as PaymentEvent;
 
-function payment(state: PaymentState, ceiling: string | null, more: Partial<PaymentRow> = {}): PaymentRow {
-  const intent = paymentIntent(1, { paymentId: "order 1", redeemsQuote: true });
-  return { ...toPaymentRow(intent, 1, START_MS), state, ceiling, reason: "reverted", ...more };
+function payment(state: PaymentState, charge: ChargeKind, more: Partial<PaymentRow> = {}): PaymentRow {
+  const intent = paymentIntent(1, { paymentId: "order 1", redeemsQuote: true, charge });
+  return { ...toPaymentRow(intent, 1, START_MS), state, reason: "reverted", ...more };
 }
 
 describe("A payment's states", () => {
-  test.each(["prepaid", "byUse"] as const)("are documented as they are decided: %s", (kind) => {
+  test.each(["before", "after"] as const)("are documented as they are decided: %s", (kind) => {
     expect(DOC).toContain(printDiagram(kind));
     expect(DOC).toContain(printTable(kind));
   });
 
-  test.each(["prepaid", "byUse"] as const)("are decided by the table alone, for each event: %s", (kind) => {
-    const ceiling = kind === "byUse" ? "1001" : null;
+  test.each(["before", "after"] as const)("are decided by the table alone, for each event: %s", (kind) => {
     for (const state of STATES) {
       for (const event of EVENTS) {
         const row = tableOf(kind).find(({ from, event: name }) => from === state && name === event.kind);
-        const decision = decidePayment(payment(state, ceiling), event, WATCHED, LATE);
+        const decision = decidePayment(payment(state, kind), event, WATCHED, LATE);
         expect(decision?.payment.state, `${state}, ${event.kind}`).toBe(row?.to);
         expect(decision?.effects).toEqual(row?.effects);
       }
@@ -54,17 +53,17 @@ describe("A payment's states", () => {
 });
 
 describe("A payment that is charged before its job runs", () => {
-  const intent = payment("intent", null);
+  const intent = payment("intent", "before");
   const [settle, fail] = EVENTS as readonly [PaymentEvent, PaymentEvent];
 
   test("is never settled twice, and never fails once it is settled", () => {
     for (const event of EVENTS)
-      expect(decidePayment(payment("settled", null), event, NOTHING, LATE)).toBeUndefined();
+      expect(decidePayment(payment("settled", "before"), event, NOTHING, LATE)).toBeUndefined();
     expect(decidePayment(intent, settle, NOTHING, START_MS)?.effects).toEqual(["queueCall"]);
   });
 
   test("has its JobCall in the queue exactly while it is settled", () => {
-    for (const { from, to, effects } of tableOf("prepaid")) {
+    for (const { from, to, effects } of tableOf("before")) {
       const isQueued = effects.includes("queueCall") || effects.includes("requeueCall");
       expect(isQueued, `${from} to ${to}`).toBe(to === "settled" && from !== "settled");
       expect(effects.includes("keepCall"), `${from} to ${to}`).toBe(to === "failed" && from !== "failed");
@@ -72,7 +71,7 @@ describe("A payment that is charged before its job runs", () => {
   });
 
   test("is settled after it failed only while its JobCall is kept, without what others have taken since", () => {
-    const failed = payment("failed", null);
+    const failed = payment("failed", "before");
     expect(decidePayment(failed, settle, NOTHING, LATE)).toBeUndefined();
     const settled = decidePayment(failed, settle, WATCHED, LATE)?.payment;
     expect(settled).toMatchObject({ payment_id: "order 1", redeems_quote: 0, block_number: "12" });
@@ -85,7 +84,7 @@ describe("A payment that is charged before its job runs", () => {
     const [, , , close] = EVENTS as readonly PaymentEvent[];
     const decided = (at: number, row = intent) => decidePayment(row, close as PaymentEvent, NOTHING, at);
     expect(decided(LATE - 1)).toBeUndefined();
-    const lateIntent = payment("intent", null, { created_at: LATE - YOUNG_MS + 1 });
+    const lateIntent = payment("intent", "before", { created_at: LATE - YOUNG_MS + 1 });
     expect(decided(LATE, lateIntent)).toBeUndefined();
     expect(decided(LATE + 1, lateIntent)?.payment).toMatchObject({
       state: "settled",
@@ -102,7 +101,7 @@ describe("A payment that is charged before its job runs", () => {
 });
 
 test("A contradiction keeps the time and the settlement of a payment", () => {
-  const before = payment("failed", "1001", { ...UNSETTLED, updated_at: LATE });
+  const before = payment("failed", "used", { ...UNSETTLED, updated_at: LATE });
   const contradicted = decidePayment(before, CONTRADICT, WATCHED, LATE + 5)?.payment;
   expect(contradicted).toMatchObject({ state: "failed", reason: "it paid 7", updated_at: LATE });
   expect(contradicted?.settlement).toBe(UNSETTLED.settlement);

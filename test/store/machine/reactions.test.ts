@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { PaymentState } from "../../../src/core/payment.ts";
+import type { ChargeKind, PaymentState } from "../../../src/core/payment.ts";
 import type { EndedCall } from "../../../src/store/machine/announcements.ts";
 
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
@@ -10,10 +10,10 @@ const NOW = START_MS + 1_000;
 const CALL: EndedCall = { call_id: 1, origin: "x402", job_id: "7", service_id: "9", attempts: 1 };
 const REFUNDED = { amount: "1001", onFailure: "refund", callbackUrl: "https://buyer.test/x" } as const;
 
-/** Effects beside one payment of call 1, by use unless `ceiling` is null. */
-function beside(state: PaymentState, ceiling: string | null = "1001"): MemoryEffects {
+/** Effects beside one payment of call 1. */
+function beside(state: PaymentState, charge: ChargeKind = "used"): MemoryEffects {
   const effects = new MemoryEffects();
-  const row = { ...toPaymentRow(paymentIntent(1, REFUNDED), CALL.call_id, START_MS), state, ceiling };
+  const row = { ...toPaymentRow(paymentIntent(1, { ...REFUNDED, charge }), CALL.call_id, START_MS), state };
   effects.paymentRows.rows.set(CALL.call_id, row);
   return effects;
 }
@@ -60,7 +60,7 @@ describe("a payment by use", () => {
 
 describe("the buyer of a job", () => {
   test("is called back once the job ran, if its payment was settled before", () => {
-    expect(beside("settled", null).finish(CALL, null, NOW)).toEqual(["call.finished"]);
+    expect(beside("settled", "before").finish(CALL, null, NOW)).toEqual(["call.finished"]);
   });
 
   test("is called back about a job by use only once its charge is certain", () => {

@@ -37,7 +37,7 @@ test.each([
   ["nothing, without either", { ...RUNNING, charge_so_far: null }, "0"],
   ["never more than the ceiling", { ...RUNNING, charge_so_far: null, min_charge: "101" }, "100"],
 ] as const)("A job that runs when its authorization ends is charged %s", (_, call, charged) => {
-  expect(chargeAtEnd(call, NOW)).toBe(charged);
+  expect(chargeAtEnd(call, "used", NOW)).toBe(charged);
 });
 
 test.each([
@@ -45,5 +45,9 @@ test.each([
   ["was lost with its lease", { ...RUNNING, visible_at: NOW }],
   ["is not paid by use", { ...RUNNING, ceiling: null }],
 ] as const)("A job that %s is not charged when its authorization ends", (_, call) => {
-  expect(chargeAtEnd({ ...call, charge_so_far: "40" }, NOW)).toBeUndefined();
+  expect(chargeAtEnd({ ...call, charge_so_far: "40" }, "used", NOW)).toBeUndefined();
+});
+
+test("A job that is charged its whole amount after it ran is charged nothing when its authorization ends before", () => {
+  expect(chargeAtEnd({ ...RUNNING, charge_so_far: null }, "after", NOW)).toBeUndefined();
 });

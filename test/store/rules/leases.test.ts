@@ -22,7 +22,9 @@ test("An unfinished JobCall that is not leased has lost its lease; any other is 
   expect(leaseOutcome({ ...leased, state: "ready" }, lease, 0)).toBe("lease_lost");
   expect(leaseOutcome({ ...leased, state: "delayed" }, lease, 0)).toBe("lease_lost");
   expect(leaseOutcome({ ...leased, state: "held" }, lease, 0)).toBe("not_found");
-  expect(leaseOutcome({ ...leased, state: "dead" }, lease, 0)).toBe("not_found");
+  expect(leaseOutcome({ ...leased, state: "dead", lease_token: null }, lease, 0)).toBe("not_found");
+  // It was taken from a runner.
+  expect(leaseOutcome({ ...leased, state: "dead" }, lease, 0)).toBe("lease_lost");
   expect(leaseOutcome(undefined, lease, 0)).toBe("not_found");
 });
 

@@ -21,7 +21,14 @@ test("A new payment begins, unless the quote that it redeems was paid", () => {
 });
 
 test("A known payment is reported before anything else", () => {
-  const known = { ...intent, state: "intent" as const, callId: 1, createdAt: 0, updatedAt: 0 };
+  const known = {
+    ...intent,
+    ceiling: undefined,
+    state: "intent" as const,
+    callId: 1,
+    createdAt: 0,
+    updatedAt: 0,
+  };
   const decision = beginDecision({ ...facts, known, isNonceUsed: true, isQuotePaid: true, hasRoom: false });
   expect(decision).toEqual({ kind: "payment_known", record: known });
 });

@@ -3,10 +3,10 @@ import type { Job, JobPolicy } from "../../../src/config/config.ts";
 import { jobKeyText } from "../../../src/core/job-call.ts";
 import { Listing } from "../../../src/x402/jobs/listing.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
+import { JobChargeTerms } from "../../../src/x402/prices/charge-terms.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { type PriceSource, priceUnavailable } from "../../../src/x402/prices/price-source.ts";
-import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
 import { schemeOf } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
 import { OTHER_METHOD, OTHER_USDC, PRICE_WEI, USDC } from "../payments.ts";
@@ -50,7 +50,7 @@ class World {
       prices,
       isConfigured: ({ price }) => price !== "engine",
       tokens: new PayableTokens(this.tokens),
-      useTerms: new JobUseTerms({
+      chargeTerms: new JobChargeTerms({
         config: { jobs, acceptedTokens: this.tokens, settleMarginSecs: 60 },
         facilitators: { settlesByUse: () => this.facilitator },
         methods,
@@ -100,9 +100,9 @@ describe("The listing", () => {
 
   it("Offers a job by use as its 402 does, once its facilitator is known", async () => {
     const world = new World();
-    world.tokens = [USDC, OTHER_USDC];
+    world.tokens = [USDC, { ...OTHER_USDC, rpcUrl: "http://node" }];
     const listing = world.listing({
-      jobs: [job(0), job(1, { charge: ["used"] }), job(2, { charge: ["used", "fixed"] })],
+      jobs: [job(0), job(1, { charge: ["used"] }), job(2, { charge: ["used", "before"] })],
     });
     const schemes = async () =>
       (await listing.jobs()).map(({ offers }) =>

@@ -74,7 +74,11 @@ test("An offer by use is shown as scheme upto, with its ceiling", () => {
       decimals: 6,
       method: "Other",
     },
-    ...{ amount: "640000", rate: "640000", byUse: { facilitator: USDC.payTo, runSecs: 60 } },
+    ...{
+      amount: "640000",
+      rate: "640000",
+      charge: { kind: "used" as const, facilitator: USDC.payTo, runSecs: 60 },
+    },
   };
   expect(settlementOption(offer, new JobUrls({ publicUrl: PUBLIC_URL }))).toMatchObject({
     scheme: "upto",

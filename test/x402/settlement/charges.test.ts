@@ -14,10 +14,11 @@ const MARGIN_SECS = 60;
 const ENDS_AT = paymentIntent(1).validBefore * 1_000;
 const UNDECIDED: PaymentOutcome = { kind: "undecided" };
 
-const byUse = (number: number) => paymentIntent(number, { amount: "1001", ceiling: "1001", minCharge: "10" });
+const byUse = (number: number) => paymentIntent(number, { amount: "1001", charge: "used", minCharge: "10" });
 
 /** Charges that are begun, in order, and what the next ones come to. */
 interface Settling {
+  hasMoved: boolean;
   readonly asked: string[];
   charge(record: PaymentRecord): Promise<PaymentOutcome>;
 }
@@ -41,7 +42,7 @@ async function harness() {
     { level: "debug" },
     { write: (line: string) => void messages.push((JSON.parse(line) as { msg: string }).msg) },
   );
-  const settling: Settling = { asked: [], charge: async () => UNDECIDED };
+  const settling: Settling = { asked: [], hasMoved: false, charge: async () => UNDECIDED };
   const times = { elapsedMs: 0, now: START_MS, rounds: 0 };
   const events = new EventHub();
   const settle = async (record: PaymentRecord): Promise<PaymentOutcome> => {
@@ -70,6 +71,7 @@ async function harness() {
           return settling.charge(record);
         },
         noteCharge: () => undefined,
+        mayHaveMoved: async () => settling.hasMoved,
       },
       funds: { findShortfall: async ({ fingerprint }) => `${fingerprint} is short` },
       events,
@@ -357,6 +359,17 @@ it("Does nothing after it has stopped", async () => {
   await othersGoOn();
   expect(times.rounds).toBe(rounds);
   expect(settling.asked).toEqual([]);
+});
+
+it("Lets a job run whose payment was settled before it, if its whole price is charged", async () => {
+  const { store, settling, start } = await harness();
+  const started = await start({ roundMs: 3_600_000 });
+  const [used, after] = [byUse(1), { ...byUse(2), charge: "after" as const }];
+  for (const payment of [used, after]) await store.beginPayment(payment, paidCall());
+  const shortfalls = () => Promise.all([1, 2].map((callId) => started.findShortfall(callId)));
+  expect(await shortfalls()).toEqual(["fingerprint-1 is short", "fingerprint-2 is short"]);
+  settling.hasMoved = true;
+  expect(await shortfalls()).toEqual(["fingerprint-1 is short", undefined]);
 });
 
 it("Looks for a shortfall only of a payment by use that is not charged yet", async () => {

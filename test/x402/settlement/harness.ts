@@ -151,6 +151,7 @@ function failingJournal(store: Store): FailingJournal {
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
     findPaymentByIdentifier: (identifier) => store.findPaymentByIdentifier(identifier),
+    hasLoss: (payer) => store.hasLoss(payer),
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
     listUndecided: (filter) => store.listUndecided(filter),
     async beginPayment(intent, call, ...limits) {

@@ -63,7 +63,7 @@ const byUse = {
   ...payment,
   key: { network: "eip155:8453", payer: "0x1" },
   amount: "6",
-  ceiling: "10",
+  charge: "used",
 } as JournalledPayment;
 const claimed = { kind: "success", transaction, network: "eip155:8453" } as SettlementAnswer;
 

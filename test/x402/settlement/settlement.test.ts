@@ -36,7 +36,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
   /** Charges a job in a process that ends before it can write that down. */
   async function charged(): Promise<PaymentRecord> {
     const { intent } = await newPayment();
-    await harness.withRpc.settle({ ...intent, ceiling: intent.amount }, jobCall);
+    await harness.withRpc.settle({ ...intent, charge: "used" }, jobCall);
     await harness.store.ack(await claimOne(harness.store));
     harness.journal.fails = true;
     const record = await recordOf(intent);
@@ -78,9 +78,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
     const settlement = harness.patient(1);
     for (let look = 0; look < 2; look++) await settlement.recheckDecided(await recordOf(record));
     expect(harness.contradicted.slice(before)).toEqual(["failed"]);
-    expect(harness.messages).toContain(
-      "an authorization by use moved money without a charge of this gateway",
-    );
+    expect(harness.messages).toContain("an authorization moved money without a charge of this gateway");
     const { state, reason, settlement: told } = await recordOf(record);
     expect(state).toBe("failed");
     expect(reason).toMatch(/^the authorization paid 3.264 USDC in transaction 0x/);

@@ -71,8 +71,9 @@ describe("An offer by use", () => {
   const least = (minCharge?: MinCharge) => {
     const facilitators = new Map([[network, USDC.payTo]]);
     const methods = new Set([OTHER_USDC.transferMethod]);
-    const byUse = { methods, isFixedToo: false, runSecs: 180, facilitators, ...(minCharge && { minCharge }) };
-    return offersOf({ tokens: [OTHER_USDC], byUse })[0]?.byUse?.minCharge;
+    const kinds = ["used"] as const;
+    const charge = { kinds, methods, runSecs: 180, facilitators, ...(minCharge && { minCharge }) };
+    return offersOf({ tokens: [{ ...OTHER_USDC, rpcUrl: "http://node" }], charge })[0]?.charge?.minCharge;
   };
 
   it.each<[string, MinCharge | undefined, string | undefined]>([

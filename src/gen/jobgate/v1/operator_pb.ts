@@ -4324,7 +4324,7 @@ export const DeadLetterStatus = {
   NOT_FOUND: 2,
 
   /**
-   * Not retried: its buyer is or may be paid back. A refund that failed can be declined first.
+   * Not retried: its buyer was not charged, or is or may be paid back. A refund that failed can be declined first.
    *
    * @generated from enum value: DEAD_LETTER_STATUS_REFUND_BEGUN = 3;
    */

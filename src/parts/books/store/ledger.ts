@@ -21,7 +21,7 @@ export interface MovementPlace {
 
 /**
  * - `payment`: received for a job at a fixed price.
- * - `charge`: received for a job that is paid by use.
+ * - `charge`: received for a job that is charged after it ran.
  * - `refund`: given back for a failed job.
  * - `network_fee`: gas of a transaction that jobgate sent, also of one that reverted.
  * - `correction`: takes back a payment that the operator closed as paid, and the chain shows as not paid.

@@ -46,7 +46,7 @@ const REACTIONS: Reactions = {
     return [
       ...(state === "settled" ? event("payment.settled", { transaction: transactionOf(settlement) }) : []),
       ...(state === "unresolved" ? event("payment.unresolved", { reason }) : []),
-      // A call that is paid by use ends for its client once it ran and its charge is certain.
+      // A call that is charged after it ran ends for its client once it ran and its charge is certain.
       ...(payment.ceiling !== null && isCertain(payment) && known.hasSucceeded(payment.call_id)
         ? called(callEnded(callOf(payment), statusOf(payment), at, payment.callback_url), known)
         : []),
@@ -235,7 +235,7 @@ function isCertain({ state }: SoldPayment): boolean {
   return state === "settled" || state === "failed" || state === "released";
 }
 
-/** Status that the buyer of a JobCall by use is told once its charge is decided. If the charge failed, the JobCall failed. */
+/** Status that the buyer of a JobCall that is charged after it ran is told once its charge is decided. If the charge failed, the JobCall failed. */
 function statusOf({ state }: SoldPayment): "failed" | "succeeded" {
   return state === "failed" ? "failed" : "succeeded";
 }

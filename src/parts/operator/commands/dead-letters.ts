@@ -201,7 +201,7 @@ async function changeEach(change: Change, callIds: bigint[], options: ChangeOpti
   if (missing.length === 0) return;
   const whyNot = (callId: bigint) =>
     statuses[callIds.indexOf(callId)] === DeadLetterStatus.REFUND_BEGUN
-      ? `${callId} is not retried: its buyer is or may be paid back (jobgate refunds list)`
+      ? `${callId} is not retried: its buyer was not charged, or is or may be paid back (jobgate refunds list)`
       : `${callId} is not a dead letter`;
   throw new Refusal(missing.map(whyNot));
 }

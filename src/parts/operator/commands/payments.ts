@@ -261,7 +261,7 @@ function totalsText(totals: GetTotalsResponse): string {
   const sum = counts(paidCalls, ["ready", "leased", "done", "dead"], " + ");
   return fields([
     ["payments", counts(payments, PAYMENT_COUNTS, ", ")],
-    ["paid by use", counts(byUse, USE_COUNTS, ", ")],
+    ["charged after the job", counts(byUse, USE_COUNTS, ", ")],
     ["unfinished JobCalls", counts(calls, ["held", "ready", "leased", "dead"], ", ")],
     ["journal", `sold ${sold} ${balanced ? "=" : "≠"} ${sum}`],
     [

@@ -202,7 +202,7 @@ async function actOn(kind: "retry" | "drop", target: Target): Promise<number> {
     if (statuses[0] === DeadLetterStatus.DONE) return 1;
     throw new Error(
       statuses[0] === DeadLetterStatus.REFUND_BEGUN
-        ? "It is not retried: its buyer is or may be paid back. A refund that failed can be declined first."
+        ? "It is not retried: its buyer was not charged, or is or may be paid back. A refund that failed can be declined first."
         : "This dead letter had been dealt with already.",
     );
   }

@@ -91,7 +91,7 @@ export interface FlowingCall extends EventText {
   readonly at: Event["at"];
   /** True once an event later than payment and acceptance was seen. */
   readonly isDealt: boolean;
-  /** True once a charge was decided: it is paid by use, after the work. */
+  /** True once a charge was decided: it is charged after the work. */
   readonly isCharged: boolean;
 }
 

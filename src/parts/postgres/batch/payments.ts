@@ -170,7 +170,7 @@ export class PaymentsPart implements BatchPart {
     capacity.adjust(1);
     if (callerNonce !== undefined) nonces.use(callerNonce, callId);
     this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
-    if (intent.ceiling !== undefined) {
+    if (intent.charge !== "before") {
       context.madeReady.add(callId);
       this.#undecided.add(normalKey(intent.key), intent.amount);
     }

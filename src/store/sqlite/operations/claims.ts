@@ -76,7 +76,7 @@ export function claimOperations(
       }
       const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
       const fresh = newCalls.lease(jobIds, limit - found.length, lease).map(
-        ({ callId, leaseToken, call: { encoded }, enqueuedAt, byUse }): ClaimedCall => ({
+        ({ callId, leaseToken, call: { encoded }, enqueuedAt, ceiling }): ClaimedCall => ({
           callId,
           leaseToken,
           encoded,
@@ -84,7 +84,7 @@ export function claimOperations(
           attempt: 1,
           leaseExpiresAt: lease.expiresAt,
           suspect: false,
-          byUse: byUse.ceiling !== undefined,
+          byUse: ceiling !== null,
         }),
       );
       return { calls: [...leaseAll(), ...fresh], buried, suspectsLeft };

@@ -15,7 +15,9 @@ interface UnwrittenCall {
   readonly call: NewCall;
   readonly state: "held" | "ready";
   readonly enqueuedAt: number;
-  readonly byUse: Pick<PaymentIntent, "ceiling" | "minCharge">;
+  /** Null unless it is charged after it ran. */
+  readonly ceiling: string | null;
+  readonly minCharge: string | undefined;
   leaseToken?: string;
   lease?: ClaimLease;
 }
@@ -73,19 +75,20 @@ export class NewCalls {
   }
 
   /**
-   * @param byUse ceiling and least charge of a JobCall that is paid by use
+   * @param payment payment of a JobCall that is paid for
    * @returns the call ID
    */
   add(
     call: NewCall,
     state: "held" | "ready",
     enqueuedAt: number,
-    byUse: UnwrittenCall["byUse"] = {},
+    payment?: Pick<PaymentIntent, "charge" | "amount" | "minCharge">,
   ): number {
     // IDs count up, and nobody else writes meanwhile.
     this.#lastId += 1;
     const callId = this.#lastId;
-    this.#unwritten.push({ callId, call, state, enqueuedAt, byUse });
+    const ceiling = payment === undefined || payment.charge === "before" ? null : payment.amount;
+    this.#unwritten.push({ callId, call, state, enqueuedAt, ceiling, minCharge: payment?.minCharge });
     return callId;
   }
 
@@ -130,8 +133,8 @@ export class NewCalls {
     const { expiresAt = null, subscriber = null, claimedAt = null } = lease ?? {};
     const state = lease === undefined ? first.state : "leased";
     const rows = JSON.stringify(
-      group.map(({ enqueuedAt, leaseToken, byUse: { ceiling, minCharge } }) =>
-        ceiling === undefined ? [enqueuedAt, leaseToken] : [enqueuedAt, leaseToken, ceiling, minCharge],
+      group.map(({ enqueuedAt, leaseToken, ceiling, minCharge }) =>
+        ceiling === null ? [enqueuedAt, leaseToken] : [enqueuedAt, leaseToken, ceiling, minCharge],
       ),
     );
     const columns = [origin, jobId, serviceId, state, expiresAt, subscriber, claimedAt];

@@ -79,7 +79,7 @@ export function paymentOperations(
       });
       if (decision.kind !== "begin") return decision;
       capacity.adjust(1);
-      const callId = newCalls.add(call, intent.ceiling === undefined ? "held" : "ready", now, intent);
+      const callId = newCalls.add(call, intent.charge === "before" ? "held" : "ready", now, intent);
       insertPayment(toPaymentRow(intent, callId, now));
       if (callerNonce !== undefined) useNonce(effects.rows, callerNonce, { callId, now });
       return { kind: "begun", callId };

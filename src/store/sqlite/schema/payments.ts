@@ -24,7 +24,9 @@ CREATE TABLE payments (
   pay_to                  TEXT NOT NULL,
   -- With a ceiling: the ceiling until the charge is known, and then the charge.
   amount                  TEXT NOT NULL,
-  -- Most that can be charged for a job that is paid by use.
+  -- Whether the whole amount is charged before the job runs, or after, or as much as the job used.
+  charge                  TEXT NOT NULL CHECK (charge IN ('before', 'after', 'used')),
+  -- Most that can be charged after the job; NULL for a payment that is charged before.
   ceiling                 TEXT,
   symbol                  TEXT NOT NULL,
   -- The token's decimals, and whole tokens for one unit of the price's currency, when the buyer paid.

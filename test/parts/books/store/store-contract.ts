@@ -75,7 +75,7 @@ export function describeBooks(given: Given): void {
     });
 
     test("A charge is a movement of what was charged, and what moves nothing is none", async () => {
-      await begin(1, { ceiling: "1001", amount: "1001" });
+      await begin(1, { charge: "used", amount: "1001" });
       await given.store.ack(
         await claimOne(given.store),
         { body: Buffer.from("1"), contentType: "a/b" },
@@ -84,7 +84,7 @@ export function describeBooks(given: Given): void {
       expect(await movements()).toEqual([]);
       await given.store.settlePayment(paymentIntent(1).key, SETTLEMENT);
       expect(await movements()).toMatchObject([{ kind: "charge", amount: "7" }]);
-      await begin(2, { ceiling: "1001", amount: "1001" });
+      await begin(2, { charge: "used", amount: "1001" });
       await given.store.fail(await claimOne(given.store), "no");
       await begin(3);
       await given.store.failPayment(paymentIntent(3).key, "{}", "not paid");

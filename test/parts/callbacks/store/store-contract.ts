@@ -186,7 +186,7 @@ export function describeCallbacks(given: Given): void {
     test("A call that failed with an HTTP status tells of its end with that status, once, however it is paid", async () => {
       await want(["call.finished", "dead_letter"]);
       await buy(1, { callbackUrl: BUYER });
-      await begin(2, { ceiling: "1000000" });
+      await begin(2, { charge: "used" });
       const [prepaid, byUse] = await claimCalls(given.store);
       if (prepaid === undefined || byUse === undefined) throw new Error("no JobCalls");
       await given.store.ack(prepaid, { ...RESULT, status: 404 });
@@ -265,8 +265,7 @@ export function describeCallbacks(given: Given): void {
 
     test("A call that is paid by use ends once its charge is certain", async () => {
       await want(["call.finished"]);
-      const byUse = (number: number) =>
-        begin(number, { ceiling: "1000", amount: "1000", callbackUrl: BUYER });
+      const byUse = (number: number) => begin(number, { charge: "used", amount: "1000", callbackUrl: BUYER });
       const both = (status: string) => [`*call.finished ${status}`, `call.finished ${status}`];
       const last = async () => (await told()).slice(-2).toSorted();
 
@@ -293,7 +292,7 @@ export function describeCallbacks(given: Given): void {
       expect(await last()).toEqual(both("failed"));
 
       // The authorization ends while the job runs: it is charged before it has finished.
-      const early = await begin(5, { ceiling: "1000", amount: "1000", minCharge: "7", callbackUrl: BUYER });
+      const early = await begin(5, { charge: "used", amount: "1000", minCharge: "7", callbackUrl: BUYER });
       const lease = await claimOne(given.store);
       await given.store.endAuthorization(early.callId);
       await given.store.settlePayment(early.key, "{}");

@@ -2,18 +2,18 @@ import type { X402Config } from "../../config/config.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { Methods } from "../methods/methods.ts";
-import type { UseTerms } from "../wire/offer.ts";
+import type { ChargeTerms } from "../wire/offer.ts";
 
 /** Longest run of a job whose `max_run_secs` is not configured. */
 const DEFAULT_RUN_SECS = 300;
 
-/** Terms of the jobs that are paid by use, at one configuration. */
-export class JobUseTerms {
-  readonly #jobs: ReadonlyMap<string, Omit<UseTerms, "facilitators">>;
+/** Terms of the jobs that are charged after they ran, at one configuration. */
+export class JobChargeTerms {
+  readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "facilitators">>;
   readonly #networks: readonly string[];
   readonly #facilitators: Pick<Facilitators, "settlesByUse">;
   /** Those returned last, by job. */
-  readonly #last = new Map<string, UseTerms>();
+  readonly #last = new Map<string, ChargeTerms>();
 
   constructor(parts: {
     readonly config: Pick<X402Config, "jobs" | "acceptedTokens" | "settleMarginSecs">;
@@ -28,11 +28,10 @@ export class JobUseTerms {
     );
     this.#jobs = new Map(
       jobs.flatMap(({ serviceId, jobIndex, charge, minCharge, maxRunSecs = DEFAULT_RUN_SECS }) => {
-        if (charge?.includes("used") !== true) return [];
-        const isFixedToo = charge.includes("fixed");
+        if (charge === undefined) return [];
         const terms = {
+          kinds: charge,
           methods,
-          isFixedToo,
           runSecs: maxRunSecs + settleMarginSecs,
           minCharge,
         };
@@ -41,8 +40,8 @@ export class JobUseTerms {
     );
   }
 
-  /** Returns the terms of a job, the same object as long as they are the same; undefined if it is not paid by use. */
-  of({ serviceId, jobIndex }: JobKey): UseTerms | undefined {
+  /** Returns the terms of a job, the same object as long as they are the same; undefined if it is only charged before it runs. */
+  of({ serviceId, jobIndex }: JobKey): ChargeTerms | undefined {
     const key = jobKeyText(serviceId, jobIndex);
     const terms = this.#jobs.get(key);
     if (terms === undefined) return undefined;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { X402Config } from "../../../src/config/config.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
-import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
+import { JobChargeTerms } from "../../../src/x402/prices/charge-terms.ts";
 import { OTHER_METHOD, USDC } from "../payments.ts";
 
 const ADDRESS = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
@@ -9,9 +9,9 @@ const ADDRESS = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
 function termsOf(
   job: Partial<NonNullable<X402Config["jobs"]>[number]>,
   facilitatorOf: (network: string) => string | undefined = () => ADDRESS,
-): JobUseTerms {
+): JobChargeTerms {
   const jobs = [{ serviceId: 1n, jobIndex: 0, ...job }] as NonNullable<X402Config["jobs"]>;
-  return new JobUseTerms({
+  return new JobChargeTerms({
     config: { jobs, acceptedTokens: [USDC], settleMarginSecs: 60 },
     facilitators: { settlesByUse: facilitatorOf },
     methods: new Methods([OTHER_METHOD]),
@@ -19,19 +19,20 @@ function termsOf(
 }
 const JOB = { serviceId: 1n, jobIndex: 0 };
 
-test("A job by use may run for max_run_secs, and its payment outlives that by the margin", () => {
+test("A job that is charged as used may run for max_run_secs, and its payment outlives that by the margin", () => {
   expect(termsOf({ charge: ["used"], maxRunSecs: 120 }).of(JOB)).toEqual({
     methods: new Set(["other"]),
-    isFixedToo: false,
+    kinds: ["used"],
     runSecs: 180,
     facilitators: new Map([[USDC.network, ADDRESS]]),
   });
-  expect(termsOf({ charge: ["used", "fixed"] }).of(JOB)).toMatchObject({ isFixedToo: true, runSecs: 360 });
+  const kinds = ["used", "before"] as const;
+  expect(termsOf({ charge: kinds }).of(JOB)).toMatchObject({ kinds, runSecs: 360 });
+  expect(termsOf({ charge: ["after"] }).of(JOB)).toMatchObject({ kinds: ["after"], runSecs: 360 });
 });
 
-test("Jobs at a fixed price, and those that are not configured, have no terms", () => {
+test("Jobs that are charged before they run, and those that are not configured, have no terms", () => {
   expect(termsOf({}).of(JOB)).toBeUndefined();
-  expect(termsOf({ charge: ["fixed"] }).of(JOB)).toBeUndefined();
   expect(termsOf({ charge: ["used"] }).of({ ...JOB, jobIndex: 1 })).toBeUndefined();
 });
 

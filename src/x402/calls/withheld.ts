@@ -1,0 +1,28 @@
+import { GatewayError } from "../../core/errors.ts";
+import type { CallState } from "../../store/contract/call-lookup.ts";
+
+/**
+ * Returns why the client of a job that was done does not get its result: no result is handed out before its charge is
+ * certain. Returns undefined for any other call.
+ */
+export function withheldBecause({
+  state,
+  charge,
+}: Pick<CallState, "state" | "charge">): GatewayError | undefined {
+  if (charge?.state === "failed") {
+    const { moved } = charge;
+    return new GatewayError(
+      "settlement_failed",
+      moved === undefined
+        ? "The job was done, but it could not be charged, so there is no result. This job was not charged."
+        : `The job was done, but it could not be charged, so there is no result: ${moved.reason}.`,
+      { details: { retryable: false, state, ...(moved && { charged: "unknown", moved }) } },
+    );
+  }
+  if (!charge?.isAwaited) return undefined;
+  return new GatewayError(
+    "settlement_unknown",
+    "The job was done, and its result waits until the charge is certain. Send the very same request again.",
+    { details: { charged: "unknown", retryable: true, state }, headers: { "retry-after": "2" } },
+  );
+}

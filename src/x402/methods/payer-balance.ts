@@ -1,0 +1,35 @@
+import type { Rpc } from "../../chain/rpc.ts";
+import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
+import { callForWord } from "../settlement/block-view.ts";
+import { addressWord } from "../settlement/chain-logs.ts";
+import { Eip3009Authorization } from "../settlement/eip3009.ts";
+import type { PayerFundsReader } from "./method.ts";
+
+/** `balanceOf(address)` */
+const BALANCE_OF = "0x70a08231";
+
+/** Reads a payer's balance of a token. @returns undefined when the token does not answer */
+export function readBalance(rpc: Rpc, { key }: Pick<AuthorizedPayment, "key">): Promise<bigint | undefined> {
+  return callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${addressWord(key.payer)}` });
+}
+
+/** Checks whether an authorization is used. @returns false when its contract does not answer */
+export async function isUsed(rpc: Rpc, authorization: Authorization): Promise<boolean> {
+  const answer = await callForWord(rpc, authorization.nonceCall);
+  return answer !== undefined && authorization.isUsed(answer) === true;
+}
+
+export const USED_ELSEWHERE = "the payer's authorization was used elsewhere";
+export const LOW_BALANCE = "the payer's balance is less than the ceiling";
+
+/** Reads the limit of a payer by EIP-3009: the balance of the token. */
+export const EIP3009_FUNDS: PayerFundsReader = {
+  read: readBalance,
+
+  async findShortfall(rpc, payment) {
+    const authorization = new Eip3009Authorization(payment);
+    const [balance, wasUsed] = await Promise.all([readBalance(rpc, payment), isUsed(rpc, authorization)]);
+    if (wasUsed) return USED_ELSEWHERE;
+    return balance !== undefined && balance < BigInt(payment.amount) ? LOW_BALANCE : undefined;
+  },
+};
