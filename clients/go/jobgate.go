@@ -10,12 +10,10 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/signal"
 	"regexp"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,14 +77,7 @@ func (job *Job) setCharge(charge *pb.Charge) {
 }
 
 // Result is the output of a job, at most 1 MiB. Without a content type it is application/octet-stream.
-type Result struct {
-	Body        []byte
-	ContentType string
-	// Status and Header are what the paying client gets with the body. Default: 200. From 400 on the job has failed, and
-	// is not run again.
-	Status int
-	Header http.Header
-}
+type Result = pb.JobResult
 
 // ErrLeaseLost is the [context.Cause] in a handler once another runner may have its job.
 var ErrLeaseLost = errors.New("lease lost: another runner may have the job")
@@ -354,48 +345,16 @@ func (r *runner) call(job *Job) (outcome *pb.RunnerMessage) {
 // mediaType is the gateway's rule for content types.
 var mediaType = regexp.MustCompile(`^([\w!#$&^.+-]+/[\w!#$&^.+-]+(;[\x20-\x7e]*)?)?$`)
 
-// Rules of the gateway for headers.
-var (
-	headerName  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
-	headerValue = regexp.MustCompile(`^[\t\x20-\x7e\x{80}-\x{ff}]*$`)
-)
-
-func headersOf(header http.Header) (headers []*pb.Header, err error) {
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		for _, value := range header[name] {
-			if !headerName.MatchString(name) || !headerValue.MatchString(value) {
-				return nil, fmt.Errorf("%.100q: %.100q is not a header", name, value)
-			}
-			headers = append(headers, &pb.Header{Name: name, Value: value})
-		}
-	}
-	return headers, nil
-}
-
 // outcomeOf returns a message with one ack or nack, which the gateway finds valid.
 func (job *Job) outcomeOf(result *Result, err error) *pb.RunnerMessage {
-	ack := &pb.AckRequest_Ack{CallId: job.CallId, LeaseToken: job.LeaseToken, Charge: job.charge.Load()}
-	if result == nil {
-		result = &Result{}
-	} else {
-		ack.Result = &pb.JobResult{Body: result.Body, ContentType: result.ContentType}
-	}
-	headers, badHeader := headersOf(result.Header)
-	switch kind := result.ContentType; {
+	switch kind := result.GetContentType(); {
 	case err != nil:
-	case badHeader != nil:
-		err = Fail(badHeader)
-	case result.Status != 0 && (result.Status < 200 || result.Status > 599):
-		err = Fail(fmt.Errorf("the result's status is %d: expected 200 to 599", result.Status))
-	case len(result.Body) > 1<<20:
+	case len(result.GetBody()) > 1<<20:
 		err = Fail(fmt.Errorf("the result has %d bytes: at most 1 MiB is allowed", len(result.Body)))
 	case len(kind) > 255 || !mediaType.MatchString(kind):
 		err = Fail(fmt.Errorf("the result's content type %.100q is not a media type such as text/plain", kind))
 	default:
-		ack.Headers = headers
-		if result.Status != 0 {
-			ack.Status = proto.Uint32(uint32(result.Status))
-		}
+		ack := &pb.AckRequest_Ack{CallId: job.CallId, LeaseToken: job.LeaseToken, Result: result, Charge: job.charge.Load()}
 		return &pb.RunnerMessage{Acks: []*pb.AckRequest_Ack{ack}}
 	}
 	nack := &pb.NackRequest_Nack{CallId: job.CallId, LeaseToken: job.LeaseToken}

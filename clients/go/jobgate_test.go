@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -86,17 +85,6 @@ func TestEachOutcome(t *testing.T) {
 			return &jobgate.Result{Body: []byte("[1]"), ContentType: "application/json"}, nil
 		},
 			ack(&pb.JobResult{Body: []byte("[1]"), ContentType: "application/json"})},
-		"status and headers": {func() (*jobgate.Result, error) {
-			return &jobgate.Result{Status: 404, Header: http.Header{"Etag": {`"1"`}, "Link": {"</a>", "</b>"}}}, nil
-		},
-			&pb.AckRequest_Ack{CallId: 1, LeaseToken: "token-a", Result: &pb.JobResult{}, Status: proto.Uint32(404),
-				Headers: []*pb.Header{{Name: "Etag", Value: `"1"`}, {Name: "Link", Value: "</a>"}, {Name: "Link", Value: "</b>"}}}},
-		"bad status": {func() (*jobgate.Result, error) { return &jobgate.Result{Status: 101}, nil },
-			fail("the result's status is 101: expected 200 to 599")},
-		"bad header": {func() (*jobgate.Result, error) {
-			return &jobgate.Result{Header: http.Header{"X": {"a\r\nb"}}}, nil
-		},
-			fail(`"X": "a\r\nb" is not a header`)},
 		"no result": {func() (*jobgate.Result, error) { return nil, nil }, ack(nil)},
 		"largest result": {func() (*jobgate.Result, error) { return &jobgate.Result{Body: []byte(long)}, nil },
 			ack(&pb.JobResult{Body: []byte(long)})},

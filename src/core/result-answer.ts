@@ -3,6 +3,8 @@
  * the result's bytes.
  */
 
+import { isMediaType, MAX_RESULT_BYTES } from "./job-call.ts";
+
 /** Name in lower case, and value. */
 export type ResultHeader = readonly [name: string, value: string];
 
@@ -94,4 +96,32 @@ export function headersByName(headers: readonly ResultHeader[]): Record<string, 
     else values.push(value);
   }
   return byName;
+}
+
+/** Status and headers that a runner gives a result. */
+export interface ResultAnswer {
+  /** HTTP status that the paying client gets, 200 to 599. From 400 on the job has failed, and is not tried again. Default: 200. */
+  readonly status?: number;
+  /** HTTP headers that the paying client gets. */
+  readonly headers?: readonly ResultHeader[];
+}
+
+/** @returns what is wrong with a result, as a sentence for the runner's author; undefined if nothing is */
+export function resultProblem({
+  body,
+  contentType,
+  status = MIN_STATUS,
+  headers = [],
+}: ResultAnswer & { readonly body: Uint8Array; readonly contentType: string }): string | undefined {
+  if (body.length > MAX_RESULT_BYTES)
+    return `The result has ${body.length} bytes: at most ${MAX_RESULT_BYTES} are allowed.`;
+  if (!isMediaType(contentType)) return `The content type is not a media type: ${contentType}`;
+  const problem = statusProblem(status) ?? headersProblem(headers);
+  return problem && `The result cannot be sent: ${problem}.`;
+}
+
+/** Returns the fields of an ack. */
+export function answerFields({ status, headers = [] }: ResultAnswer) {
+  const pairs = headers.map(([name, value]) => ({ name, value }));
+  return { ...(status === undefined ? {} : { status }), headers: pairs };
 }

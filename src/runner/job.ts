@@ -1,6 +1,5 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { isMediaType, MAX_RESULT_BYTES } from "../core/job-call.ts";
-import { headersProblem, type ResultHeader, statusProblem } from "../core/result-answer.ts";
+import { answerFields, type ResultAnswer, resultProblem } from "../core/result-answer.ts";
 
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000;
 
@@ -28,15 +27,11 @@ export interface Job {
 }
 
 /** Result of a job. */
-export interface Result {
+export interface Result extends ResultAnswer {
   /** At most 1 MiB. */
   readonly body: string | Uint8Array;
   /** Default: `text/plain; charset=utf-8` for text, `application/octet-stream` for bytes. */
   readonly contentType?: string;
-  /** HTTP status that the paying client gets, 200 to 599. From 400 on the job has failed, and is not tried again. Default: 200. */
-  readonly status?: number;
-  /** HTTP headers that the paying client gets. */
-  readonly headers?: Readonly<Record<string, string>> | readonly ResultHeader[];
 }
 
 /** Does one job. An error retries it, and {@link Fail} makes a dead letter. */
@@ -88,23 +83,9 @@ export function ackFields(returned: Returned) {
   const body = typeof result.body === "string" ? Buffer.from(result.body) : result.body;
   if (!(body instanceof Uint8Array))
     throw new Fail("The handler did not return text, bytes, json(value) or nothing.");
-  if (body.length > MAX_RESULT_BYTES)
-    throw new Fail(`The result has ${body.length} bytes: at most ${MAX_RESULT_BYTES} are allowed.`);
-  if (!isMediaType(contentType)) throw new Fail(`The content type is not a media type: ${contentType}`);
-  const { status } = result;
-  const given = result.headers ?? [];
-  const headers: readonly ResultHeader[] = isList(given) ? given : Object.entries(given);
-  const problem = (status === undefined ? undefined : statusProblem(status)) ?? headersProblem(headers);
-  if (problem !== undefined) throw new Fail(`The result cannot be sent: ${problem}.`);
-  return {
-    result: { body, contentType },
-    ...(status === undefined ? {} : { status }),
-    ...(headers.length === 0 ? {} : { headers: headers.map(([name, value]) => ({ name, value })) }),
-  };
-}
-
-function isList(headers: NonNullable<Result["headers"]>): headers is readonly ResultHeader[] {
-  return Array.isArray(headers);
+  const problem = resultProblem({ ...result, body, contentType });
+  if (problem !== undefined) throw new Fail(problem);
+  return { result: { body, contentType }, ...answerFields(result) };
 }
 
 /** Returns the nack of a handler that threw. */

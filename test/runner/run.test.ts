@@ -36,7 +36,14 @@ test("A handler returns text, bytes, JSON or nothing", async () => {
     html: { body: "<p>", contentType: "text/html" },
     full: Buffer.alloc(MIB),
     nothing: undefined,
-    status: { body: "", status: 404, headers: { ETag: '"1"', "Set-Cookie": "a=b" } },
+    status: {
+      body: "",
+      status: 404,
+      headers: [
+        ["ETag", '"1"'],
+        ["Set-Cookie", "a=b"],
+      ],
+    },
   };
   const bodies = Object.keys(returned);
   const ids = await script(...bodies);
@@ -92,7 +99,7 @@ test("A result that jobgate would refuse makes a dead letter that says why, and 
     object: { done: true },
     type: { body: "x", contentType: "a text" },
     status: { body: "x", status: 101 },
-    header: { body: "x", headers: { "a b": "c" } },
+    header: { body: "x", headers: [["a b", "c"]] },
   };
   await script(...Object.keys(returned));
   startRun(({ body }) => returned[body.toString()] as string, { address });

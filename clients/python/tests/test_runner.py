@@ -64,10 +64,6 @@ class Outcomes(RunnerTest):
         for ack, (_, body, content_type) in zip(acks, outputs.values()):
             self.assertEqual((ack.result.body, ack.result.content_type), (body, content_type))
 
-    async def test_a_result_has_its_status_and_headers(self):
-        [ack] = await self.outcomes_of(lambda job: Result("", "a/b", 404, {"ETag": '"1"'}), b"")
-        self.assertEqual((ack.status, ack.headers[0].name, ack.headers[0].value), (404, "ETag", '"1"'))
-
     async def test_no_output_is_an_ack_without_a_result(self):
         [ack] = await self.outcomes_of(lambda job: None, b"")
         self.assertFalse(ack.HasField("result"))
@@ -76,11 +72,6 @@ class Outcomes(RunnerTest):
         outputs = {
             b"large": (bytes(MIB + 1), "The result has 1048577 bytes: at most 1048576 are allowed"),
             b"type": (Result("", "text"), "The result's content type is not a media type: text"),
-            b"status": (Result("", "a/b", 101), "The handler returned Result, which cannot be sent: status 101 is not one from 200 to 599"),
-            b"header": (
-                Result("", "a/b", headers={"a b": "c"}),
-                "The handler returned Result, which cannot be sent: 'a b': 'c' is not an HTTP header",
-            ),
             b"line": (Result("", "a/b\n"), "The result's content type is not a media type: a/b\n"),
             b"number": (7, "The handler returned int, which cannot be sent: "),
             b"object": (

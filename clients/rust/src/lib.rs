@@ -13,7 +13,8 @@ use tonic::{Code, Request, Status, transport::Channel, transport::Endpoint};
 use tracing::{info, warn};
 
 pub use JobError::{Fail, Retry};
-use proto::{Charge, Header, LeaseStatus, RunnerMessage, SubscribeRequest, runner_service_client::RunnerServiceClient};
+pub use proto::JobResult;
+use proto::{Charge, LeaseStatus, RunnerMessage, SubscribeRequest, runner_service_client::RunnerServiceClient};
 use proto::{ack_request::Ack, charge::Amount, extend_request::Lease, extend_request::Progress};
 use proto::{nack_request, nack_request::Nack, nack_request::nack::Outcome};
 
@@ -31,12 +32,6 @@ const RENEWAL: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 static MEDIA_TYPE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^([\w!#$&^.+-]+/[\w!#$&^.+-]+(;[\x20-\x7e]*)?)?$").expect("is a pattern"));
 
-/// Rules of jobgate for the name and the value of a header.
-static HEADER: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
-    let name = Regex::new(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$").expect("is a pattern");
-    (name, Regex::new(r"^[\t\x20-\x7e\u{80}-\u{ff}]*$").expect("is a pattern"))
-});
-
 /// Sentence that says why a runner ended without being stopped, and what to do.
 pub type Error = Box<dyn error::Error + Send + Sync>;
 
@@ -53,19 +48,6 @@ impl<E: Into<Error>> From<E> for JobError {
     fn from(error: E) -> Self {
         Retry(error.into().to_string(), None)
     }
-}
-
-/// Output of a job, at most 1 MiB.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobResult {
-    /// Bytes for the paying client.
-    pub body: Vec<u8>,
-    /// Media type of the body; empty means application/octet-stream.
-    pub content_type: String,
-    /// HTTP status that the paying client gets, 200 to 599. From 400 on the job has failed, and is not tried again.
-    pub status: Option<u16>,
-    /// Names and values of HTTP headers that the paying client gets.
-    pub headers: Vec<(String, String)>,
 }
 
 impl From<Vec<u8>> for JobResult {
@@ -374,10 +356,6 @@ impl Workplace {
     }
 }
 
-fn is_header((name, value): &(String, String)) -> bool {
-    HEADER.0.is_match(name) && HEADER.1.is_match(value)
-}
-
 /// Returns a message with one ack or nack, which jobgate finds valid.
 fn outcome(result: HandlerResult, report: &watch::Receiver<Lease>) -> RunnerMessage {
     let Lease { call_id, lease_token, charge_so_far: charge, .. } = report.borrow().clone();
@@ -390,18 +368,8 @@ fn outcome(result: HandlerResult, report: &watch::Receiver<Lease>) -> RunnerMess
         Ok(Some(JobResult { content_type: kind, .. })) if kind.len() > 255 || !MEDIA_TYPE.is_match(&kind) => {
             fail(format!("{kind:?} is not a media type such as application/json"))
         }
-        Ok(Some(JobResult { status: Some(status), .. })) if !(200..600).contains(&status) => {
-            fail(format!("The status of the result is {status}: expected 200 to 599"))
-        }
-        Ok(Some(JobResult { headers, .. })) if !headers.iter().all(is_header) => {
-            fail(format!("{headers:?} are not HTTP headers"))
-        }
         Ok(result) => {
-            let has_result = result.is_some();
-            let JobResult { body, content_type, status, headers } = result.unwrap_or_default();
-            let headers = headers.into_iter().map(|(name, value)| Header { name, value }).collect();
-            let result = has_result.then_some(proto::JobResult { body, content_type });
-            let ack = Ack { call_id, lease_token, result, charge, status: status.map(u32::from), headers };
+            let ack = Ack { call_id, lease_token, result, charge, ..Default::default() };
             return RunnerMessage { acks: vec![ack], ..Default::default() };
         }
         Err(Fail(reason)) => fail(reason),

@@ -106,32 +106,11 @@ async fn a_handler_gets_the_job_and_its_result_is_acked() {
 
 #[tokio::test]
 async fn a_result_has_its_content_type() {
-    let mut test = Test::start(async |_| {
-        Ok(Some(JobResult { content_type: "application/json".into(), ..JobResult::from(vec![0]) }))
-    })
-    .await;
+    let mut test =
+        Test::start(async |_| Ok(Some(JobResult { body: "{}".into(), content_type: "application/json".into() }))).await;
     test.stream.deliver([1], LONG);
     let message = test.stream.receive().await.unwrap();
     assert_eq!(message.acks[0].result.as_ref().unwrap().content_type, "application/json");
-    assert_eq!((message.acks[0].status, message.acks[0].headers.len()), (None, 0));
-    test.stream.answer(&message, LeaseStatus::Done);
-    test.stop().await;
-}
-
-#[tokio::test]
-async fn a_result_has_its_status_and_headers() {
-    let headers = vec![("ETag".to_string(), "\"1\"".to_string())];
-    let result = JobResult { status: Some(404), headers, ..Default::default() };
-    let mut test = Test::start(move |_| {
-        let result = result.clone();
-        async move { Ok(Some(result)) }
-    })
-    .await;
-    test.stream.deliver([1], LONG);
-    let message = test.stream.receive().await.unwrap();
-    assert_eq!(message.acks[0].status, Some(404));
-    let header = &message.acks[0].headers[0];
-    assert_eq!((&*header.name, &*header.value), ("ETag", "\"1\""));
     test.stream.answer(&message, LeaseStatus::Done);
     test.stop().await;
 }
@@ -217,15 +196,11 @@ async fn a_result_that_jobgate_would_refuse_becomes_a_dead_letter() {
         Ok(Some(match job.call_id {
             1 => JobResult::from(vec![0; (1 << 20) + 1]),
             2 => JobResult { content_type: "json".into(), ..Default::default() },
-            3 => JobResult { content_type: "text/plain\r\nset-cookie: a=b".into(), ..Default::default() },
-            4 => JobResult { status: Some(101), ..Default::default() },
-            _ => JobResult { headers: vec![("a b".into(), "c".into())], ..Default::default() },
+            _ => JobResult { content_type: "text/plain\r\nset-cookie: a=b".into(), ..Default::default() },
         }))
     })
     .await;
-    for (call_id, expected) in
-        [(1, "1048577 bytes"), (2, "\"json\""), (3, "media type"), (4, "status"), (5, "HTTP headers")]
-    {
+    for (call_id, expected) in [(1, "1048577 bytes"), (2, "\"json\""), (3, "media type")] {
         test.stream.deliver([call_id], LONG);
         let message = test.stream.receive().await.unwrap();
         let Some(Outcome::Fail(fail)) = &message.nacks[0].outcome else { panic!() };

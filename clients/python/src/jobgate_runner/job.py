@@ -14,8 +14,6 @@ from .protocol import Ack, Nack
 
 MAX_RESULT_BYTES = 1024 * 1024
 MAX_DELAY_SECS = 24 * 60 * 60
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 MEDIA_TYPE = re.compile(r"(?=.{1,255}$)[\w!#$&^.+-]+/[\w!#$&^.+-]+(;[ -~]*)?", re.ASCII)
 
 
@@ -35,15 +33,10 @@ class Retry(Exception):
 
 @dataclass
 class Result:
-    """Output of a job with its media type; at most 1 MiB.
-
-    The client who paid gets it with `status`, 200 to 599, and `headers`. From 400 on the job has failed, and is not tried again.
-    """
+    """Output of a job with its media type; at most 1 MiB."""
 
     body: bytes | str
     content_type: str
-    status: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Output = bytes | str | dict[str, Any] | list[Any] | Result | None
@@ -87,11 +80,9 @@ def to_ack(lease: dict[str, Any], output: Any, charge: dict[str, Any] | None = N
     if output is None:
         return Ack(**lease, charge=charge)
     body, content_type = output, "application/octet-stream"
-    answer: dict[str, Any] = {}
     try:
         if isinstance(output, Result):
             body, content_type = output.body, output.content_type
-            answer = answer_of(output)
         elif isinstance(output, (dict, list)):
             body, content_type = json.dumps(output), "application/json"
         elif isinstance(output, str):
@@ -103,18 +94,7 @@ def to_ack(lease: dict[str, Any], output: Any, charge: dict[str, Any] | None = N
         raise Fail(f"The result has {len(body)} bytes: at most {MAX_RESULT_BYTES} are allowed")
     if not MEDIA_TYPE.fullmatch(content_type):
         raise Fail(f"The result's content type is not a media type: {content_type}")
-    return Ack(**lease, result={"body": body, "content_type": content_type}, charge=charge, **answer)
-
-
-def answer_of(result: Result) -> dict[str, Any]:
-    """Returns the status and the headers of an Ack. Raises ValueError if they cannot be sent."""
-    if result.status is not None and not 200 <= result.status <= 599:
-        raise ValueError(f"status {result.status} is not one from 200 to 599")
-    for name, value in result.headers.items():
-        if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
-            raise ValueError(f"{name!r}: {value!r} is not an HTTP header")
-    headers = [{"name": name, "value": value} for name, value in result.headers.items()]
-    return {"status": result.status, "headers": headers}
+    return Ack(**lease, result={"body": body, "content_type": content_type}, charge=charge)
 
 
 def to_nack(lease: dict[str, Any], error: BaseException) -> Any:
