@@ -11,7 +11,15 @@ import { expectRefusal, UNRELEASED_VERSIONS } from "../../unreleased-store.ts";
 const TABLES = [
   ...["adopted_payments", "callback_endpoints", "callbacks", "caller_nonces", "deliveries", "finished_calls"],
   ...["job_bodies", "job_calls", "movements", "offers", "payments", "probe", "pruned", "quotes"],
-  ...["refunds", "refused_payments", "results", "revenue_hours", "secrets", "settler_accounts"],
+  ...[
+    "refunds",
+    "refused_payments",
+    "result_chunks",
+    "results",
+    "revenue_hours",
+    "secrets",
+    "settler_accounts",
+  ],
   ...["settler_transactions", "watched_payments"],
 ];
 
