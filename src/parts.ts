@@ -1,5 +1,6 @@
 // The parts of this build. To delete a part, delete its line here and its folder.
 // Every command that reads a configuration loads these faces, so they are small.
+export { part as apis } from "./parts/apis/part.ts";
 export { part as books } from "./parts/books/part.ts";
 export { part as callbacks } from "./parts/callbacks/part.ts";
 export { part as catalogue } from "./parts/catalogue/part.ts";

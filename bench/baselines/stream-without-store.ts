@@ -19,8 +19,10 @@ let callId = 0;
 const written = () => undefined;
 const [, , url = ""] = process.argv;
 const client = new HttpClient({ url, concurrency: 64, timeoutMs: 60_000 });
-const push = (call: ClaimedCall) =>
-  void client.post({ ...toCloudEvent(call, 60_000), bodyLimit: () => 65_536 }, written);
+const push = (call: ClaimedCall) => {
+  const { headers, body } = toCloudEvent(call, 60_000);
+  client.send({ method: "POST", headers, body, bodyLimit: () => 65_536 }, written);
+};
 const { method } = RunnerService;
 const failed = () => ({ code: status.UNKNOWN, details: "" });
 const notServed: CallHandler = (_, call) => call.end({ code: status.UNIMPLEMENTED, details: "" });

@@ -24,8 +24,15 @@ export interface InProcessFacilitatorConfig {
   readonly chains: readonly { readonly network: string; readonly rpcUrl: string }[];
 }
 
+/** A runner in this process, which a part makes. */
+export interface JobRunner {
+  /** Name of the kind. */
+  readonly kind: string;
+}
+
 /** Claims by the list of the entries, or by the table in each entry. */
 interface ClaimByList {
+  readonly jobs: EntryClaim<JobRunner>;
   readonly "x402.acceptedTokens": EntryClaim<LiveRateSource>;
   readonly "x402.facilitators": FacilitatorClaim;
   readonly "x402.facilitators.auth": EntryClaim<RequestAuth>;
@@ -42,9 +49,10 @@ export interface EntryKeys<List extends EntryList = EntryList> {
   /**
    * Claims an entry that has the keys, or reports them where the entry must not have them.
    * @param entry all keys of the entry
+   * @param tables all tables of the file
    * @returns undefined if the entry is not the part's
    */
-  claim(entry: object, place: Place): ClaimByList[List] | undefined;
+  claim(entry: object, place: Place, tables: object): ClaimByList[List] | undefined;
 }
 
 /** An entry that a part claims: rules of the core about what its keys stand for do not apply. */
@@ -91,7 +99,7 @@ export class EntryClaims {
     const claims: Claimed[] = [];
     for (const by of keys) {
       for (const [entry, place] of tablesAt(tables, by.list.split("."), mistakes.at())) {
-        const claim = by.claim({ ...entry }, place);
+        const claim = by.claim({ ...entry }, place, tables);
         if (claim === undefined) continue;
         claims.push({ by, place, claim });
         Object.assign(entry, claim.keys);

@@ -5,6 +5,7 @@ import type { ChargeKind, OnFailure } from "../core/payment.ts";
 import type { Price, WeiPrice } from "../core/price.ts";
 import { parseRoute, type Route } from "../core/route.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
+import type { JobRunner } from "./entry-keys.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import {
   dollarsOrEngine,
@@ -65,7 +66,7 @@ export const jobSchema = z.object({
   charge: z
     .union([chargeKind(), z.array(chargeKind()).min(1)])
     .describe('"before", "after" or "used", or one of the first two and "used" in an array')
-    .default("before"),
+    .optional(),
   /** Least that a job is charged as used that still runs when its payment's time is about to end. */
   minCharge: minCharge().optional(),
   /** The money for a job that becomes a dead letter: kept, sent back, or left to the operator. */
@@ -84,7 +85,7 @@ export const jobSchema = z.object({
     .optional(),
   output: z.object({ contentType: mediaType() }).optional(),
   /** The answer to a paid request: that it is accepted, or its result if that is there in time. */
-  answer: oneOf(["accepted", "result"]).default("accepted"),
+  answer: oneOf(["accepted", "result"]).optional(),
   /** Longest wait for the result. Default: {@link DEFAULT_WAIT_SECS}. */
   maxWaitSecs: integer(1, 3_600).optional(),
   /** Time that a run may take, for clients. The runner's lease is separate. */
@@ -134,6 +135,8 @@ export interface Job
   /** Absent: before. */
   readonly charge?: readonly ChargeKind[];
   readonly minCharge?: MinCharge;
+  /** The part that does the job. Absent: runners that subscribe, or get it pushed. */
+  readonly runner?: JobRunner;
   /** Its own price, or that of the pricing engine. Absent: that of the gateway's price source. */
   readonly price?: Price | "engine";
 }
@@ -141,7 +144,7 @@ export interface Job
 const DEFAULT_WAIT_SECS = 60;
 
 /** Completes a table without mistakes. */
-export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
+export function toJob(table: JobOutput & Pick<JobKey, "serviceId">, runner: JobRunner | undefined): Job {
   const { serviceId, mode } = table;
   const jobIndex = required(table.jobIndex);
   const { name, title, description, tags, output, maxRunSecs, forwardHeaders, maxResultBytes } = table;
@@ -158,6 +161,7 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">): Job {
     forwardHeaders,
     route: table.route === undefined ? undefined : parseRoute(table.route),
     maxResultBytes,
+    runner,
     price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
     waitSecs: table.answer === "result" ? (table.maxWaitSecs ?? DEFAULT_WAIT_SECS) : undefined,
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
@@ -184,8 +188,11 @@ function toInput({ contentType, schema, example }: NonNullable<JobOutput["input"
   });
 }
 
+/** Defaults of keys for which a part may have others. */
+export const JOB_DEFAULTS = { charge: "before", answer: "accepted" } as const;
+
 /** Ways in which a job is sold. */
-export function chargesOf({ charge = "before" }: Pick<JobTable, "charge">): readonly ChargeKind[] {
+export function chargesOf({ charge = JOB_DEFAULTS.charge }: Pick<JobTable, "charge">): readonly ChargeKind[] {
   return [charge].flat().flatMap((kind) => (kind === "fixed" ? "before" : (kind ?? [])));
 }
 

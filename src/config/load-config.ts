@@ -15,7 +15,7 @@ import { checkJobInputs } from "./rules/job-inputs.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
-import { checkRoutes, fillJobIndexes } from "./rules/routes.ts";
+import { checkRoutes, fillJobs } from "./rules/routes.ts";
 import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
@@ -91,7 +91,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     claims,
     methods: [EIP3009, ...parts.methods],
   };
-  const tables = shaped && fillJobIndexes(fillTokens(shaped, mistakes), mistakes);
+  const tables = shaped && fillJobs(fillTokens(shaped, mistakes), mistakes);
   const settlers = new Set<PrivateKey>();
   await claims.check({ settlers });
   if (tables === undefined) return { ok: false, mistakes: mistakes.mistakes() };

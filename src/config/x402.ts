@@ -179,7 +179,7 @@ export function toX402Config(
     readonly parts: PartTables;
   },
 ) {
-  const jobs = of.jobs.map(toJob);
+  const jobs = of.jobs.map((job, i) => toJob(job, of.claims.of("jobs", i)?.complete()));
   return defined({
     ...x402,
     /** Ordered as they are asked; at least one. */

@@ -13,6 +13,9 @@ export function hasFailed(status: number | undefined): status is number {
   return status !== undefined && status >= 400;
 }
 
+/** Status of a result that is charged only if its ack asks for the whole: the client has the answer already. */
+export const NOT_MODIFIED = 304;
+
 /** Returns true if a job that is paid by use may be charged. @param status undefined means 200 */
 export function canCharge(status: number | undefined): boolean {
   return status === undefined || (status >= 200 && status < 300);

@@ -11,6 +11,8 @@ export interface ClaimTerms {
   readonly maxAttempts: number;
   /** Monotonic. */
   readonly clock: Clock;
+  /** Returns the jobs that only streams which name them get. */
+  readonly reserved: () => readonly bigint[];
 }
 
 /** JobCalls that a claim brought. */
@@ -46,14 +48,14 @@ export class Claimer {
   }
 
   accepts(jobId: bigint): boolean {
-    return this.jobIds.length === 0 || this.jobIds.includes(jobId);
+    return this.jobIds.length === 0 ? !this.#terms.reserved().includes(jobId) : this.jobIds.includes(jobId);
   }
 
   /** Returns true if a job can go to streams of both. */
   sharesJobsWith(other: Claimer): boolean {
-    return (
-      this.jobIds.length === 0 || other.jobIds.length === 0 || this.jobIds.some((id) => other.accepts(id))
-    );
+    if (this.jobIds.length === 0)
+      return other.jobIds.length === 0 || other.jobIds.some((id) => this.accepts(id));
+    return this.jobIds.some((id) => other.accepts(id));
   }
 
   /** Returns how many JobCalls its streams can take now. */
@@ -100,7 +102,7 @@ export class Claimer {
   }
 
   async #claim(limit: number, takers: ReadonlySet<Subscription>, forSuspects: number): Promise<BroughtCalls> {
-    const { workQueue, leaseMs, maxAttempts, clock } = this.#terms;
+    const { workQueue, leaseMs, maxAttempts, clock, reserved } = this.#terms;
     const asksForSuspects = this.#mayHaveSuspects;
     // Work announced from here on may be too late for this claim; `mayHaveWork` sets the flag again.
     this.#mayHaveWork = false;
@@ -111,6 +113,7 @@ export class Claimer {
       const { calls, suspectsLeft = false } = await workQueue.claim({
         limit,
         jobIds: this.jobIds,
+        exceptJobIds: reserved(),
         leaseMs,
         maxAttempts,
         subscriber: this.subscriber,

@@ -10,6 +10,8 @@ export interface SubscribeRequest {
   readonly jobIds: readonly bigint[];
   /** Finishes a JobCall once it is written, instead of when it is acked. */
   readonly ackOnSend: boolean;
+  /** Streams that do not name these jobs get none of them. */
+  readonly reserves?: boolean;
 }
 
 /** The way to one runner that a subscription writes to. */

@@ -19,8 +19,8 @@ export class RateLimit {
     this.#windowMs = windowSecs * 1_000;
   }
 
-  /** Counts one use. @returns undefined within the limit; otherwise the milliseconds until the window ends */
-  exceeded(key: string, limit: number): number | undefined {
+  /** Counts uses. @returns undefined within the limit; otherwise the milliseconds until the window ends */
+  exceeded(key: string, limit: number, uses = 1): number | undefined {
     const now = performance.now();
     for (const [ended, { endsAt }] of this.#windows) {
       if (endsAt > now) break;
@@ -28,7 +28,7 @@ export class RateLimit {
     }
     const window = this.#windows.get(key) ?? { endsAt: now + this.#windowMs, uses: 0 };
     this.#windows.set(key, window);
-    window.uses += 1;
+    window.uses += uses;
     return window.uses > limit ? window.endsAt - now : undefined;
   }
 

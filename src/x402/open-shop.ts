@@ -78,7 +78,11 @@ export async function openShop(
   if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
   const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
   const protocols = additions.flatMap(({ doors = {} }) => Object.keys(doors));
-  const routes = new JobRoutes(config, ["x402", ...protocols]);
+  const routes = new JobRoutes(
+    config,
+    ["x402", ...protocols],
+    additions.flatMap(({ freeRoutes = [] }) => freeRoutes),
+  );
   const purchase = new Purchase({
     callerAuth,
     store,
@@ -93,6 +97,8 @@ export async function openShop(
     stats,
     echoes,
     undecidedLimits: config,
+    gates: additions.flatMap(({ gate }) => gate ?? []),
+    limits,
   });
   const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;
   const checkout = new Checkout({ routes, prices, inputs, callbacks, purchase, limits, maxBodyBytes });

@@ -6,8 +6,10 @@ import type { Door } from "./doors/door.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
 import type { Pages } from "./doors/pages.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
+import type { FreeRoute } from "./jobs/job-routes.ts";
 import type { Feature } from "./jobs/seller.ts";
 import type { CallbackUrls } from "./purchase/checkout.ts";
+import type { SaleGate } from "./purchase/sale-gate.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { Signer } from "./wire/signer.ts";
@@ -48,6 +50,10 @@ export interface ShopAddition {
   readonly callbackUrls?: CallbackUrls | undefined;
   /** Headers of the part's requests and answers, for web pages. */
   readonly pageHeaders?: PageHeaders;
+  /** Refuses paid requests for its jobs before their payments are verified. */
+  readonly gate?: SaleGate;
+  /** Answers that are not for sale, at paths that are matched with those of the jobs. */
+  readonly freeRoutes?: readonly FreeRoute[];
   /** Routes of the part. The gateway refuses to start if another part has one of them. */
   routes?(shop: Shop): Routes;
 }

@@ -74,10 +74,11 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     if (found === undefined || first === undefined) return undefined;
     const buys = [...found.keys()].filter((method) => method !== "HEAD").join(", ");
     const handlers: Record<string, RouteHandler> = {};
-    for (const [method, { entry: job }] of found)
+    for (const [method, { entry }] of found)
       handlers[method] = (request) => {
         if (isUpgrade(request)) throw refusalAt(sold, "upgrade_not_supported", NO_UPGRADE);
-        return method === "HEAD" ? shared.show(request, job, buys) : shared.answer(request, job);
+        if ("answer" in entry) return entry.answer(request);
+        return method === "HEAD" ? shared.show(request, entry.job, buys) : shared.answer(request, entry.job);
       };
     const sold: MethodHandlers = {
       ...handlers,

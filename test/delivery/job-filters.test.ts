@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import type { Subscription } from "../../src/delivery/subscription.ts";
+import type { ClaimedCall } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
 import { until } from "../helpers/until.ts";
 import { openStoreForTest, startDelivery } from "./harness.ts";
@@ -72,4 +74,25 @@ test("A stream without job_ids keeps the room that its own claim fills, so that 
   await Promise.all([JOB, JOB, JOB, OTHER, OTHER, OTHER, OTHER, OTHER].map((jobId) => accept({ jobId })));
   await until(() => all.calls.length === 4 && some.calls.length === 3);
   expect(givenBack).toBe(0);
+});
+
+test("Reserved jobs go only to streams that name them, and to all once the reservation has ended", async () => {
+  const { accept, connect, server } = await startDelivery();
+  const all = await connect().subscribe({ maxInFlight: 10 });
+  const taken: number[] = [];
+  const sink = {
+    write(call: ClaimedCall, onWritten: () => void) {
+      taken.push(call.callId);
+      onWritten();
+      return true;
+    },
+    endForShutdown: () => undefined,
+  };
+  const request = { subscriber: "part", maxInFlight: 1, jobIds: [JOB], ackOnSend: false, reserves: true };
+  const reserving = server.dispatcher.subscribe(request, sink) as Subscription;
+  const ids = [await accept({ jobId: JOB }), await accept({ jobId: JOB }), await accept({ jobId: OTHER })];
+  await until(() => taken.length === 1 && all.calls.length === 1);
+  expect([taken, all.calls.map(({ callId }) => Number(callId))]).toEqual([[ids[0]], [ids[2]]]);
+  server.dispatcher.unsubscribe(reserving, { excused: true });
+  await until(() => all.calls.length === 3);
 });

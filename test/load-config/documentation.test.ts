@@ -27,6 +27,7 @@ const EXAMPLE_ENV = {
 /** Documented names of keys that operators choose. */
 const RECORD_KEYS: Record<string, string> = {
   job_pricing: "SERVICE_ID.JOB_INDEX",
+  "apis.headers": "NAME",
   "x402.facilitators.auth.headers": "NAME",
   "x402.facilitators.rpc_urls": "NETWORK",
 };

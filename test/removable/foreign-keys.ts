@@ -19,10 +19,12 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
   return [
     ...(paths.length === 0 ? [] : [keysAt(paths, (path) => `[${path}]`, "table")]),
     ...entries.map(({ list, keys }) => {
-      const [table = "", array = "", ...rest] = list.split(".").map(fileKey);
+      const names = list.split(".").map(fileKey);
+      const [array, rest] = list.startsWith("x402.") ? [names.slice(0, 2), names.slice(2)] : [names, []];
+      const path = array.join(".");
       const entry = Object.keys(keys).map((key) => [...rest, fileKey(key)].join("."));
-      const { toml, refusals } = keysAt(entry, (path) => `${path} = 1`, "key", `${table}.${array}[0].`);
-      return { toml: `[[${table}.${array}]]\n${toml}`, refusals };
+      const { toml, refusals } = keysAt(entry, (key) => `${key} = 1`, "key", `${path}[0].`);
+      return { toml: `[[${path}]]\n${toml}`, refusals };
     }),
     ...methods.map((method) => ({
       toml: `[[x402.accepted_tokens]]\ntransfer_method = "${method.name}"\n`,

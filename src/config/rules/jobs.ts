@@ -28,7 +28,7 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     checkRefunds(job, place, tables, mistakes);
     if (!place.at("charge").hasMistake)
       checkCharge(job, place, tables, mistakes.at("x402", "accepted_tokens"));
-    if (job.maxWaitSecs !== undefined && job.answer === "accepted" && !place.at("answer").isReported)
+    if (job.maxWaitSecs !== undefined && job.answer !== "result" && !place.at("answer").isReported)
       place.at("max_wait_secs").report('is set for a job that is not waited for; expected answer = "result"');
     checkForwardedHeaders(job.forwardHeaders, place.at("forward_headers"));
     if (name !== undefined) requireUnique(`name ${name}`, place.at("name"), "a name of its own");

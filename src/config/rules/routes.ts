@@ -1,12 +1,18 @@
 import { isSameAddress } from "../../core/network-address.ts";
 import { parseRoute, type Route, routeJobIndex, routeShape } from "../../core/route.ts";
+import { JOB_DEFAULTS } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 
-/** Gives each job that has a route and no index the index of its route. Reports jobs that have neither. */
-export function fillJobIndexes(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
+/** Fills the defaults of jobs, of which the index follows from a route. Reports jobs that have neither. */
+export function fillJobs(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
   if (tables.jobs === undefined) return tables;
-  const jobs = tables.jobs.map((job, i) => {
+  const jobs = tables.jobs.map((given, i) => {
+    const job = given && {
+      ...given,
+      charge: given.charge ?? JOB_DEFAULTS.charge,
+      answer: given.answer ?? JOB_DEFAULTS.answer,
+    };
     if (job === undefined || job.jobIndex !== undefined) return job;
     const place = mistakes.at("jobs", i);
     const route = job.route === undefined ? undefined : parseRoute(job.route);

@@ -278,7 +278,8 @@ export class CallbackSender implements BackgroundService {
     message: CallbackMessage,
   ): Promise<HttpOutcome | undefined> {
     const headers = callbackHeaders(message, keys, this.#clock());
-    const request = client.post({ headers, body: message.body, bodyLimit: () => ANSWER_BYTES });
+    const bodyLimit = () => ANSWER_BYTES;
+    const request = client.send({ method: "POST", headers, body: message.body, bodyLimit });
     this.#requests.add(request);
     const outcome = await request.outcome;
     this.#requests.delete(request);

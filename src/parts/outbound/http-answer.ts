@@ -18,7 +18,12 @@ export type HttpOutcome =
   /** The request was sent, and no whole answer came in time. */
   | { readonly kind: "timed_out"; readonly reason: string }
   /** The connection broke after the request was sent: the server may have got it, and may have ended because of it. */
-  | { readonly kind: "lost"; readonly reason: string }
+  | {
+      readonly kind: "lost";
+      readonly reason: string;
+      /** A part of an answer had come. */
+      readonly hasBegun: boolean;
+    }
   /** No connection: the server has not seen the request. */
   | { readonly kind: "unreached"; readonly reason: string }
   /** The request has a header that HTTP does not allow. */

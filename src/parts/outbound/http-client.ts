@@ -1,6 +1,8 @@
 import type { LookupFunction } from "node:net";
+import type { Readable } from "node:stream";
 import { type Dispatcher, Pool } from "undici";
 import { splitCredentials } from "../../chain/basic-auth.ts";
+import type { ResultHeader } from "../../core/result-answer.ts";
 import { version } from "../../node/version.ts";
 import type { HttpOutcome } from "./http-answer.ts";
 
@@ -12,6 +14,39 @@ const MAX_CONNECT_MS = 10_000;
 const KEPT_MS = 1_000;
 const MAX_ANSWER_HEADER_BYTES = 16_384;
 
+/** A server, and how it is asked. */
+export interface HttpServer {
+  readonly url: string;
+  /** Most requests in progress. */
+  readonly concurrency: number;
+  /** Time for one request, its whole answer included. */
+  readonly timeoutMs: number;
+  /** True: `timeoutMs` is for the first byte of the answer, and for each silence after it. */
+  readonly timesSilence?: true;
+  /** Path of a Unix socket to connect to. */
+  readonly socketPath?: string | undefined;
+  /** Resolves the name of the host, once for each connection. Default: the system's. */
+  readonly lookup?: LookupFunction | undefined;
+}
+
+/** One request, whose path follows that of the client's URL. */
+export interface HttpMessage {
+  readonly method: string;
+  /** Path and query that follow the path of the URL, byte for byte; undefined for the URL as it is. */
+  readonly target?: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | undefined;
+  /** Returns how many bytes of an answer's body are read. */
+  readonly bodyLimit: (status: number) => number;
+}
+
+/** An answer whose body comes over time. */
+export interface StreamedAnswer {
+  readonly status: number;
+  readonly headers: readonly ResultHeader[];
+  readonly body: Readable;
+}
+
 /** One request in progress. */
 export interface HttpExchange {
   /** Never rejects. Undefined after `abort`. */
@@ -20,68 +55,79 @@ export interface HttpExchange {
   abort(): void;
 }
 
-/** Sends requests to one URL over kept connections. Follows no redirect, and sends nothing twice. */
+/** Sends requests to one server over kept connections. Follows no redirect, and sends nothing twice. */
 export class HttpClient {
   readonly #pool: Pool;
-  readonly #path: string;
+  readonly #pathname: string;
+  readonly #search: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #timeoutMs: number;
+  readonly #timesSilence: boolean;
 
-  constructor(target: {
-    readonly url: string;
-    readonly concurrency: number;
-    /** Time for one request, its whole answer included. */
-    readonly timeoutMs: number;
-    /** Resolves the name of the host, once for each connection. Default: the system's. */
-    readonly lookup?: LookupFunction | undefined;
-  }) {
-    const { url, headers } = splitCredentials(target.url);
+  constructor(server: HttpServer) {
+    const { url, headers } = splitCredentials(server.url);
     const { origin, pathname, search } = new URL(url);
-    this.#path = `${pathname}${search}`;
+    this.#pathname = pathname;
+    this.#search = search;
     this.#headers = {
       ...headers,
       "user-agent": `jobgate/${version}`,
       accept: "*/*",
       "accept-encoding": "identity",
     };
-    this.#timeoutMs = target.timeoutMs;
+    this.#timeoutMs = server.timeoutMs;
+    this.#timesSilence = server.timesSilence === true;
     this.#pool = new Pool(origin, {
-      connections: target.concurrency,
+      connections: server.concurrency,
       keepAliveTimeout: KEPT_MS,
       maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
       // One timer bounds the whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
       connect: {
-        timeout: Math.min(MAX_CONNECT_MS, target.timeoutMs),
-        ...(target.lookup && { lookup: target.lookup }),
+        timeout: Math.min(MAX_CONNECT_MS, server.timeoutMs),
+        ...(server.lookup && { lookup: server.lookup }),
+        ...(server.socketPath === undefined ? {} : { socketPath: server.socketPath }),
       },
     });
   }
 
   /** @param onSent called once the request has a connection; never, if there is none */
-  post(
-    {
-      headers,
-      body,
-      bodyLimit,
-    }: {
-      readonly headers: Readonly<Record<string, string>>;
-      readonly body: Uint8Array;
-      /** Returns how many bytes of an answer's body are read. */
-      readonly bodyLimit: (status: number) => number;
-    },
-    onSent: () => void = () => {},
-  ): HttpExchange {
-    const exchange = new Exchange({ timeoutMs: this.#timeoutMs, bodyLimit, onSent });
+  send(message: HttpMessage, onSent: () => void = () => {}): HttpExchange {
+    const { method, target, headers, body, bodyLimit } = message;
+    const timing = { timeoutMs: this.#timeoutMs, timesSilence: this.#timesSilence };
+    const exchange = new Exchange({ ...timing, bodyLimit, onSent });
     const options = {
-      method: "POST",
-      path: this.#path,
+      method: method as Dispatcher.HttpMethod,
+      path: this.#pathOf(target),
       headers: { ...this.#headers, ...headers },
-      body,
-    } as const;
+      body: body ?? null,
+    };
     this.#pool.dispatch(options, exchange);
     return exchange;
+  }
+
+  /**
+   * Sends a request whose bodies are streamed both ways, with the time to the first byte and for each silence.
+   * @throws Error when there is no answer
+   */
+  async stream(
+    { method, target, headers }: Omit<HttpMessage, "body" | "bodyLimit">,
+    body: Readable | undefined,
+    signal: AbortSignal,
+  ): Promise<StreamedAnswer> {
+    const [headersTimeout, bodyTimeout] = [this.#timeoutMs, this.#timeoutMs];
+    const answer = await this.#pool.request({
+      ...{ method: method as Dispatcher.HttpMethod, path: this.#pathOf(target), body: body ?? null, signal },
+      ...{ headers: { ...this.#headers, ...headers }, headersTimeout, bodyTimeout },
+    });
+    return { status: answer.statusCode, headers: headerList(answer.headers), body: answer.body };
+  }
+
+  #pathOf(target: string | undefined): string {
+    return target === undefined
+      ? `${this.#pathname}${this.#search}`
+      : `${this.#pathname.replace(/\/$/, "")}${target}`;
   }
 
   /** Closes the connections. Requests in progress must have ended. */
@@ -96,6 +142,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   readonly #bodyLimit: (status: number) => number;
   readonly #onSent: () => void;
   readonly #timer: NodeJS.Timeout;
+  readonly #timesSilence: boolean;
   #resolve: (outcome: HttpOutcome | undefined) => void = () => undefined;
   /** Set once the request has a connection. */
   #controller: Dispatcher.DispatchController | undefined;
@@ -107,17 +154,21 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
 
   constructor(options: {
     readonly timeoutMs: number;
+    readonly timesSilence: boolean;
     readonly bodyLimit: (status: number) => number;
     readonly onSent: () => void;
   }) {
-    const { timeoutMs } = options;
+    const { timeoutMs, timesSilence } = options;
     this.#bodyLimit = options.bodyLimit;
+    this.#timesSilence = timesSilence;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
     this.#onSent = options.onSent;
     this.#timer = setTimeout(() => {
-      const reason = `no whole answer within ${timeoutMs / 1000} s`;
+      const reason = timesSilence
+        ? `nothing for ${timeoutMs / 1000} s`
+        : `no whole answer within ${timeoutMs / 1000} s`;
       this.#cut({ kind: this.#controller === undefined ? "unreached" : "timed_out", reason });
     }, timeoutMs);
   }
@@ -140,9 +191,11 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     // 1xx come before the answer.
     this.#status = status;
     this.#headers = headers;
+    if (this.#timesSilence) this.#timer.refresh();
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#timesSilence) this.#timer.refresh();
     const room = this.#bodyLimit(this.#status) - this.#size;
     this.#size += chunk.byteLength;
     this.#chunks.push(chunk.byteLength > room ? chunk.subarray(0, room) : chunk);
@@ -157,7 +210,8 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     const { code } = error as NodeJS.ErrnoException;
     const reason = code ?? error.name;
     if (code === "UND_ERR_INVALID_ARG") this.#end({ kind: "invalid", reason: error.message });
-    else this.#end({ kind: this.#controller === undefined ? "unreached" : "lost", reason });
+    else if (this.#controller === undefined) this.#end({ kind: "unreached", reason });
+    else this.#end({ kind: "lost", reason, hasBegun: this.#status > 0 });
   }
 
   #read(): HttpOutcome {
@@ -166,9 +220,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
       contentType: single(this.#headers["content-type"]),
       contentEncoding: single(this.#headers["content-encoding"]),
       retryAfter: single(this.#headers["retry-after"]),
-      headers: Object.entries(this.#headers).flatMap(([name, values = []]) =>
-        [values].flat().map((value) => [name, value] as const),
-      ),
+      headers: headerList(this.#headers),
       body: Buffer.concat(this.#chunks),
       isCut: this.#size > this.#bodyLimit(this.#status),
     };
@@ -192,4 +244,10 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
 /** Returns the first of several headers with one name. */
 function single(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
+}
+
+function headerList(headers: Readonly<Record<string, string | string[] | undefined>>): ResultHeader[] {
+  return Object.entries(headers).flatMap(([name, values = []]) =>
+    [values].flat().map((value): ResultHeader => [name, value]),
+  );
 }

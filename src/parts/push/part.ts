@@ -4,18 +4,25 @@ import { pushTable } from "./config.ts";
 /** Sends JobCalls to runners by HTTP. */
 export const part: Part = {
   table: pushTable,
-  async load() {
-    // Loaded without a target, because a reload may add one.
-    const { PushRunners } = await import("./push-runners.ts");
-    return ({ dispatcher, config, logger }) => {
-      const runners = new PushRunners({ dispatcher, config: config.runner, logger });
+  async load(config) {
+    // Only those who push need the HTTP client.
+    const load = () => import("./push-target.ts");
+    if (pushTable.in(config)?.length) await load();
+    return (host) => {
+      let runners: ReturnType<Awaited<ReturnType<typeof load>>["pushRunners"]> | undefined;
+      const use = async (next: typeof config) => {
+        const targets = pushTable.in(next) ?? [];
+        if (runners === undefined && targets.length === 0) return;
+        runners ??= (await load()).pushRunners(host);
+        runners.use(targets);
+      };
       return {
         async prepare(next) {
-          if (pushTable.in(next)?.length) await import("./push-target.ts");
+          if (pushTable.in(next)?.length) await load();
         },
-        start: () => runners.use(pushTable.in(config) ?? []),
-        reload: (next) => runners.use(pushTable.in(next) ?? []),
-        stop: () => runners.stop(),
+        start: () => use(config),
+        reload: use,
+        stop: async () => runners?.stop(),
       };
     };
   },

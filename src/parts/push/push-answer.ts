@@ -1,27 +1,8 @@
 import { isMediaType } from "../../core/job-call.ts";
 import { headersProblem, keptHeaders, statusProblem } from "../../core/result-answer.ts";
 import { RUNNER_LIMITS } from "../../delivery/runner-requests.ts";
-import type { JobResult } from "../../store/contract/work-queue.ts";
 import { type HttpAnswer, type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-answer.ts";
-
-/** How one request to a target ended. */
-export type PushOutcome =
-  | { readonly kind: "done"; readonly result: JobResult | undefined }
-  | { readonly kind: "failed"; readonly reason: string; readonly blame: Blame }
-  | {
-      readonly kind: "retry";
-      readonly reason: string;
-      /** Default: the backoff. */
-      readonly delayMs?: number | undefined;
-      readonly blame: Blame;
-    }
-  /** The connection broke after the request was sent: the target may have got it, and may have ended because of it. */
-  | { readonly kind: "lost"; readonly reason: string }
-  /** No connection: the target has not seen the JobCall. */
-  | { readonly kind: "unreached"; readonly reason: string };
-
-/** The part that a failure says something about: this JobCall, or the target as a whole. */
-type Blame = "call" | "target";
+import type { Blame, RunOutcome } from "../outbound/http-runner.ts";
 
 /** Only the first line of a refusal's body is read. */
 const REFUSAL_BYTES = 4_096;
@@ -36,7 +17,7 @@ export function bodyLimit(status: number, maxResultBytes: number): number {
 }
 
 /** Decides a JobCall's fate. @param now Unix milliseconds */
-export function readOutcome(outcome: HttpOutcome, now: number): PushOutcome {
+export function readOutcome(outcome: HttpOutcome, now: number): RunOutcome {
   switch (outcome.kind) {
     case "answered":
       return readAnswer(outcome.answer, now);
@@ -50,7 +31,7 @@ export function readOutcome(outcome: HttpOutcome, now: number): PushOutcome {
   }
 }
 
-function readAnswer(answer: HttpAnswer, now: number): PushOutcome {
+function readAnswer(answer: HttpAnswer, now: number): RunOutcome {
   const { status } = answer;
   if (isSuccess(status)) return readResult(answer);
   const reason = refusalReason(answer);
@@ -69,18 +50,18 @@ function blameOf(status: number): Blame {
 /** Header by which a target names the status that the client gets. Any other status than 2xx is a refusal of the JobCall. */
 const STATUS_HEADER = "x-jobgate-status";
 
-function readResult(answer: HttpAnswer): PushOutcome {
+function readResult(answer: HttpAnswer): RunOutcome {
   const { body, contentType = "", contentEncoding = "identity", isCut } = answer;
   const named = answer.headers.find(([name]) => name === STATUS_HEADER)?.[1];
   const status = named === undefined ? answer.status : Number(named);
-  const failed = (reason: string): PushOutcome => ({ kind: "failed", reason, blame: "call" });
+  const failed = (reason: string): RunOutcome => ({ kind: "failed", reason, blame: "call" });
   if (isCut) return failed(`its result is larger than ${body.byteLength} bytes`);
   if (contentEncoding.toLowerCase() !== "identity")
     return failed("its result is compressed, although the request asked for identity");
   const problem = statusProblem(status) ?? headersProblem(answer.headers);
   if (problem !== undefined) return failed(`its result cannot be sent: ${problem}`);
   if (contentType === "" && body.byteLength === 0 && named === undefined)
-    return { kind: "done", result: undefined };
+    return { kind: "done", result: undefined, charge: undefined };
   if (contentType !== "" && !isMediaType(contentType))
     return failed(
       `the content type of its result is not a media type of up to ${RUNNER_LIMITS.contentTypeLength} characters`,
@@ -92,7 +73,7 @@ function readResult(answer: HttpAnswer): PushOutcome {
     status: status === 200 ? undefined : status,
     headers: kept.length === 0 ? undefined : kept,
   };
-  return { kind: "done", result };
+  return { kind: "done", result, charge: undefined };
 }
 
 function refusalReason({ status, body }: HttpAnswer): string {

@@ -106,8 +106,10 @@ export type LeaseStanding =
 
 export interface ClaimRequest {
   readonly limit: number;
-  /** Only these jobs; empty means all. */
+  /** Only these jobs; empty means all but {@link exceptJobIds}. */
   readonly jobIds: readonly bigint[];
+  /** Jobs that a claim of all jobs leaves out. Default: none. */
+  readonly exceptJobIds?: readonly bigint[];
   readonly leaseMs: number;
   readonly maxAttempts: number;
   /** Kept with the lease, for the operator. */

@@ -1,4 +1,4 @@
-import { canCharge } from "../../core/result-answer.ts";
+import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type {
   AckedLease,
   BuriedCall,
@@ -15,7 +15,7 @@ import { canRetry } from "../modules/modules.ts";
 import type { Capacity } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
 import { LEASE_EXPIRED, STREAM_ENDED, withStep } from "../rules/call-steps.ts";
-import { AUTHORIZATION_ENDED, chargeAtEnd, chargedUnits } from "../rules/charges.ts";
+import { AUTHORIZATION_ENDED, chargeAtEnd, chargedUnits, isWhole } from "../rules/charges.ts";
 import { afterRelease, afterRetry, type GivenBack, leaseOutcome } from "../rules/leases.ts";
 import {
   type CallRow,
@@ -60,7 +60,8 @@ export class LeaseSteps
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
     const status = result?.status;
-    const charge = row.ceiling === null ? null : canCharge(status) ? chargedUnits(row.ceiling, asked) : "0";
+    const isCharged = canCharge(status) || (status === NOT_MODIFIED && isWhole(asked));
+    const charge = row.ceiling === null ? null : isCharged ? chargedUnits(row.ceiling, asked) : "0";
     this.#rows.finish(row, { at: now, result, charge });
     this.#capacity.adjust(-1);
     return this.#effects.finished(row, { charge, status, at: now });

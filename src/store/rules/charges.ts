@@ -38,6 +38,11 @@ export function chargedUnits(ceiling: string, charge?: Charge): string {
   return String(asked < most ? asked : most);
 }
 
+/** Returns true for a charge of the whole ceiling that is asked for in so many words. */
+export function isWhole(charge: Charge | undefined): boolean {
+  return charge !== undefined && "basisPoints" in charge && charge.basisPoints === ALL_BASIS_POINTS;
+}
+
 /** State of a payment whose charge after the job is known. */
 export function chargedState(amount: string): "settling" | "released" {
   return amount === "0" ? "released" : "settling";

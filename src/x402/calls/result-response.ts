@@ -11,7 +11,7 @@ const EMPTY: StoredResult = { body: new Uint8Array(), size: 0, contentType: "app
 /** What makes the answer with a call's result. */
 interface ResultParts {
   readonly calls: Pick<CallLookup, "readResult">;
-  readonly call: Pick<CallState, "callId" | "finishedAt">;
+  readonly call: Pick<CallState, "callId" | "finishedAt" | "charge">;
   /** Undefined if the runner gave none: the answer has no body. */
   readonly result: StoredResult | undefined;
   /** Replace headers of the runner, but its Location. */
@@ -34,6 +34,7 @@ export function resultResponse(
     "cache-control": "private, no-store",
     // The runner's output is untrusted on the operator's origin, so a browser must not run it.
     "content-security-policy": "sandbox",
+    ...(call.charge?.state === "released" && { "x-charged": "false" }),
     ...headers,
     ...(byName.location === undefined ? {} : { location: byName.location[0] }),
   };

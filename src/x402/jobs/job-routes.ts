@@ -4,11 +4,21 @@ import { equalJobs, type JobCall, type JobKey, jobKeyText } from "../../core/job
 import { type Route, routeText } from "../../core/route.ts";
 import { requireForwardable } from "../../http/forwarded-headers.ts";
 import type { JobRequest } from "../../http/request.ts";
+import type { RouteHandler } from "../../http/routes.ts";
 import { forwardedHeadersOf } from "../producer.ts";
 import { parseJobPath } from "../wire/paths.ts";
 import { canonicalPath, type Found, RouteTree } from "./route-tree.ts";
 
 type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;
+
+/** A route that a part answers without payment. */
+export interface FreeRoute {
+  readonly route: Route;
+  readonly answer: RouteHandler;
+}
+
+/** A job that is sold at a path, or what answers there without payment. */
+export type RouteEntry = { readonly job: Job } | FreeRoute;
 
 /**
  * The jobs that are sold at routes of their own, at one configuration. A request is for a job by the ids in its path, or
@@ -16,26 +26,31 @@ type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;
  */
 export class JobRoutes {
   readonly #protocols: ReadonlySet<string>;
-  readonly #tree = new RouteTree<Job>();
+  readonly #tree = new RouteTree<RouteEntry>();
   readonly #routes = new Map<string, Route>();
   readonly #headersOf: ReturnType<typeof forwardedHeadersOf>;
 
   /** @param protocols first segments of the paths with ids */
-  constructor(config: Pick<X402Config, "jobs" | "forwardHeaders">, protocols: Iterable<string>) {
+  constructor(
+    config: Pick<X402Config, "jobs" | "forwardHeaders">,
+    protocols: Iterable<string>,
+    free: readonly FreeRoute[] = [],
+  ) {
     this.#protocols = new Set(protocols);
     this.#headersOf = forwardedHeadersOf(config);
     for (const job of config.jobs ?? []) {
       if (job.route === undefined) continue;
-      this.#tree.add(job.route, job);
+      this.#tree.add(job.route, { job });
       this.#routes.set(jobKeyText(job.serviceId, job.jobIndex), job.route);
     }
+    for (const entry of free) this.#tree.add(entry.route, entry);
   }
 
   /**
-   * Finds the jobs that are sold at a raw path, by method; the first one is also under HEAD.
+   * Finds what is at a raw path, by method; the first one is also under HEAD.
    * @returns undefined if there is none
    */
-  find(path: string): ReadonlyMap<string, Found<Job>> | undefined {
+  find(path: string): ReadonlyMap<string, Found<RouteEntry>> | undefined {
     const found = this.#tree.find(path);
     const [first] = found;
     if (first === undefined) return undefined;
@@ -57,7 +72,7 @@ export class JobRoutes {
   requireSold(request: JobRequest, job: JobKey): void {
     if (!this.#hasIds(request)) {
       const found = this.find(request.path)?.get(request.method);
-      if (found !== undefined && equalJobs(found.entry, job)) return;
+      if (found !== undefined && "job" in found.entry && equalJobs(found.entry.job, job)) return;
       throw new GatewayError("not_found", "No job is sold at this method and path. Nothing was charged.");
     }
     const route = this.routeOf(job);

@@ -21,8 +21,10 @@ import type { X402Stats } from "../stats.ts";
 import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { AdoptedPayments } from "./adopted-payments.ts";
+import type { ClientLimits } from "./client-limits.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
 import type { ExtensionEchoes } from "./extension-echoes.ts";
+import { passGates, type SaleGate } from "./sale-gate.ts";
 import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
 
 interface Parts {
@@ -39,6 +41,8 @@ interface Parts {
   readonly stats: X402Stats;
   readonly echoes: ExtensionEchoes;
   readonly undecidedLimits: UndecidedLimits;
+  readonly gates: readonly SaleGate[];
+  readonly limits: Pick<ClientLimits, "clientOf">;
 }
 
 /** A payment that bought a run of a job, now or in an earlier request. */
@@ -175,38 +179,42 @@ export class Purchase {
     const requestMetadata = [...producer.readHeaders(request, identity), ...routes.metadataOf(request)];
     // store_unavailable, queue_full
     this.#checkRoom();
-    // rate_limited, authorization_used, payment_replay, payment_invalid, facilitator_unavailable, settler_unfunded
-    const verified =
-      "paidIn" in matched
-        ? matched
-        : await verification
-            .verify(payment, offer, request)
-            .catch(findMade)
-            .catch((error: unknown) => adopted.find(error, payment, { price, body, offer }));
-    if ("state" in verified) return first(verified);
-    // quote_not_found, if the quote has expired since
-    const confirmed = await price.confirm(offer);
-    const call = producer.jobCall({
-      offer,
-      payment,
-      body,
-      requestMetadata,
-      quoteDigest: confirmed.quoteDigest,
-      caller: caller?.caller,
-    });
-    const { funds, fundsReadAt } = verified;
-    const { maxUndecided, maxOpenPerPayer } = this.#parts.undecidedLimits;
-    // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, payment_invalid, queue_full, store_unavailable
-    return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
-      requestId: request.id,
-      limits: {
-        maxUndecided,
-        maxOpenPerPayer,
-        ...(funds === undefined
-          ? {}
-          : { funds: funds.toString(), fundsAgeMs: Math.ceil(performance.now() - fundsReadAt) }),
-      },
-      paidIn: verified.paidIn,
+    const entering = { job: identity, client: this.#parts.limits.clientOf(request), payer: payment.from };
+    // rate_limited, api_busy, api_unreachable
+    return passGates(this.#parts.gates, entering, async (metadata) => {
+      // rate_limited, authorization_used, payment_replay, payment_invalid, facilitator_unavailable, settler_unfunded
+      const verified =
+        "paidIn" in matched
+          ? matched
+          : await verification
+              .verify(payment, offer, request)
+              .catch(findMade)
+              .catch((error: unknown) => adopted.find(error, payment, { price, body, offer }));
+      if ("state" in verified) return first(verified);
+      // quote_not_found, if the quote has expired since
+      const confirmed = await price.confirm(offer);
+      const call = producer.jobCall({
+        offer,
+        payment,
+        body,
+        requestMetadata: [...requestMetadata, ...metadata],
+        quoteDigest: confirmed.quoteDigest,
+        caller: caller?.caller,
+      });
+      const { funds, fundsReadAt } = verified;
+      const { maxUndecided, maxOpenPerPayer } = this.#parts.undecidedLimits;
+      // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, payment_invalid, queue_full, store_unavailable
+      return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
+        requestId: request.id,
+        limits: {
+          maxUndecided,
+          maxOpenPerPayer,
+          ...(funds === undefined
+            ? {}
+            : { funds: funds.toString(), fundsAgeMs: Math.ceil(performance.now() - fundsReadAt) }),
+        },
+        paidIn: verified.paidIn,
+      });
     });
   }
 

@@ -106,6 +106,7 @@ test.each([
 
 test("Every key of the core and of the parts is shown, but for these secrets", () => {
   expect(pathsOf(shownSample(z.ZodObject), (text) => text === "set").sort()).toEqual([
+    "apis.headers.a",
     "callbacks.secret",
     "operator.token",
     "push.secret",

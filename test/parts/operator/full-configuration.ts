@@ -58,6 +58,12 @@ client_ca = "$DIR/authority.pem"
 bind_address = "[::1]:8405"
 token = ["env:OPERATOR_TOKEN", "${secret()}"]
 
+[[apis]]
+name = "weather"
+url = "http://127.0.0.1:8000/v1"
+headers = { X-Api-Key = "env:CALLBACK_SECRET" }
+free = ["GET /docs/{path...}"]
+health = "GET /health"
 [[push]]
 url = "${secretUrl()}"
 job_ids = [3]

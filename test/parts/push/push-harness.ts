@@ -3,8 +3,9 @@ import { buffer } from "node:stream/consumers";
 import pino from "pino";
 import { onTestFinished, vi } from "vitest";
 import type { RunnerConfig } from "../../../src/config/config.ts";
+import type { HttpRunners } from "../../../src/parts/outbound/http-runners.ts";
 import type { PushTargetConfig } from "../../../src/parts/push/config.ts";
-import { PushRunners } from "../../../src/parts/push/push-runners.ts";
+import { pushRunners } from "../../../src/parts/push/push-target.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { type Delivery, startDelivery } from "../../delivery/harness.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
@@ -68,7 +69,7 @@ export function answer(
 }
 
 export interface Pushing extends Delivery {
-  readonly push: PushRunners;
+  readonly push: HttpRunners<PushTargetConfig>;
   /** Resolves when no JobCall waits or is out. */
   readonly empty: () => Promise<boolean>;
 }
@@ -92,12 +93,12 @@ export async function startPush(
   const runner = { ...RUNNER, ...config };
   const delivery = await startDelivery({ ...runner, ...(given && { store: given }) });
   const { store, server } = delivery;
-  const push = new PushRunners({
+  const push = pushRunners({
     dispatcher: server.dispatcher,
-    config: runner,
+    config: { runner },
     logger: pino({ level: "silent" }),
   });
-  await push.use(targets.map(pushTarget));
+  push.use(targets.map(pushTarget));
   onTestFinished(async () => {
     await server.stop();
     await push.stop();

@@ -207,7 +207,7 @@ test("A changed target gets the JobCalls from then on, and the old one finishes 
   const first = await accept();
   const second = await accept();
   await until(() => before.requests.length === 1);
-  await push.use([pushTarget({ url: after.url })]);
+  push.use([pushTarget({ url: after.url })]);
   await until(() => after.requests.length === 1);
   answer(before.requests[0] as Pushed);
   await until(empty);

@@ -7,7 +7,7 @@ import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { buyersTable } from "../../../src/parts/callbacks/config.ts";
 import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
-import { PushRunners } from "../../../src/parts/push/push-runners.ts";
+import { pushRunners } from "../../../src/parts/push/push-target.ts";
 import { workStream } from "../../../src/parts/work-stream/work-stream.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { X402Gateway } from "../../../src/x402/gateway.ts";
@@ -55,7 +55,7 @@ export async function startDelivery(
   });
   await server.start();
   const { dispatcher } = server;
-  if (pushes) await new PushRunners({ dispatcher, config: CONFIG, logger }).use([PUSH_TARGET]);
+  if (pushes) pushRunners({ dispatcher, config: { runner: CONFIG }, logger }).use([PUSH_TARGET]);
   if (!callsBack) return;
   const callbacks = new CallbackSender({
     ...{

@@ -37,6 +37,27 @@ export function describeLeases(given: Given): void {
       expect(idsOf(await claimCalls(given.store))).toEqual([ids[1], ids[3]]);
     });
 
+    test("A claim of all jobs leaves out those that are excepted, also as suspects", async () => {
+      const ids: number[] = [];
+      for (const jobId of [1n, 2n, 1n]) ids.push(await acceptId(given.store, { jobId }));
+      const except = { exceptJobIds: [1n, 2n ** 64n - 1n] };
+      expect(idsOf(await claimCalls(given.store, except))).toEqual([ids[1]]);
+      for (const call of await claimCalls(given.store, { jobIds: [1n], ...except }))
+        await given.store.release(call, LOST);
+      given.now += 1_000;
+      const suspects = (overrides: Partial<ClaimRequest>) =>
+        given.store.claim(claimRequest({ suspects: 9, limit: 9, ...overrides }));
+      expect(await suspects(except)).toMatchObject({ calls: [], suspectsLeft: false });
+      expect((await suspects({ jobIds: [1n] })).calls).toHaveLength(2);
+    });
+
+    test("A call that is accepted and claimed at once is left out as well", async () => {
+      const accepted = [acceptId(given.store, { jobId: 1n }), acceptId(given.store, { jobId: 2n })];
+      const claimed = claimCalls(given.store, { limit: 9, exceptJobIds: [1n] });
+      const [, second] = await Promise.all(accepted);
+      expect(idsOf(await claimed)).toEqual([second]);
+    });
+
     test("A call with an expired lease goes to the next subscriber, with a higher attempt and in its old place", async () => {
       const first = await acceptId(given.store);
       const lost = await claimOne(given.store);

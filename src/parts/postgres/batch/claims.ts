@@ -43,7 +43,7 @@ const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
   `WITH found AS MATERIALIZED (
      SELECT call_id, ${ROW_IF_USED_UP} FROM jobgate.job_calls
-      WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
+      WHERE state = 'ready' AND NOT job_id = ANY ($6::text[]) ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
    ${TAKE} ORDER BY call_id`,
 );
 
@@ -72,7 +72,7 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
   `WITH candidates AS MATERIALIZED (
      SELECT call_id FROM jobgate.job_calls
       WHERE state = 'delayed' AND visible_at <= $2 AND subscriber IS NOT NULL AND attempts - forgiven < $4::bigint
-        AND (cardinality($6::text[]) = 0 OR job_id = ANY ($6))
+        AND (cardinality($6::text[]) = 0 OR job_id = ANY ($6)) AND NOT job_id = ANY ($7::text[])
       ORDER BY visible_at LIMIT $1::bigint + 1),
    found AS MATERIALIZED (
      SELECT call_id, NULL::json AS used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
@@ -143,10 +143,11 @@ export class Claims {
     const dead: DeadRow[] = [];
     // A job named twice must not be claimed twice.
     const jobIds = [...new Set(request.jobIds.map(String))];
+    const except = jobIds.length === 0 ? (request.exceptJobIds ?? []).map(String) : [];
     let suspectsLeft = false;
     if (request.suspects !== undefined) {
       const wanted = Math.min(request.suspects, limit);
-      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds];
+      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds, except];
       const rows = await sql.run(CLAIM_SUSPECTS, values);
       suspectsLeft = rows.some(({ fate }) => fate === "more");
       for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, true));
@@ -157,7 +158,7 @@ export class Claims {
     while (goesOn) {
       const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
       const rows = await (jobIds.length === 0
-        ? sql.run(CLAIM_ANY, values)
+        ? sql.run(CLAIM_ANY, [...values, except])
         : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
       for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
       const usedUp = rows.flatMap((row) => (row.fate === "used_up" ? row.used_up : []));

@@ -20,6 +20,7 @@ export function claimOperations(
     `SELECT ${READY_COLUMNS.join()} FROM job_calls INDEXED BY job_calls_waiting
       WHERE state IN ('leased', 'delayed') AND visible_at <= ?1 AND state = 'delayed' AND subscriber IS NOT NULL
         AND (?2 = '[]' OR job_id IN (SELECT value FROM json_each(?2)))
+        AND (?4 = '[]' OR job_id NOT IN (SELECT value FROM json_each(?4)))
       ORDER BY visible_at LIMIT ?3`,
   );
   const lease = database.prepare(
@@ -49,7 +50,9 @@ export function claimOperations(
 
   return {
     expireLeases,
-    claim(now, { limit, jobIds, leaseMs, maxAttempts, subscriber, suspects }) {
+    claim(now, { limit, jobIds, exceptJobIds, leaseMs, maxAttempts, subscriber, suspects }) {
+      const except = jobIds.length === 0 ? (exceptJobIds ?? []) : [];
+      const excepted = JSON.stringify(except.map(String));
       const buried = expireLeases(now, maxAttempts);
       const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
       const leaseAll = () => leased(found, { now, leaseMs, subscriber, buried });
@@ -57,7 +60,7 @@ export function claimOperations(
       let suspectsLeft = false;
       if (suspects !== undefined) {
         const wanted = Math.min(suspects, limit);
-        const rows = selectSuspects.all([now, JSON.stringify(jobIds.map(String)), wanted + 1]);
+        const rows = selectSuspects.all([now, JSON.stringify(jobIds.map(String)), wanted + 1, excepted]);
         suspectsLeft = rows.length > wanted;
         for (const row of rows.slice(0, wanted)) found.push({ row, suspect: true });
         if (found.length > 0) return { calls: leaseAll(), buried, suspectsLeft };
@@ -65,7 +68,7 @@ export function claimOperations(
       // Dead letters take the place of others that are ready.
       let after = 0;
       while (found.length < limit) {
-        const rows = ready.next(jobIds, { after, limit: limit - found.length });
+        const rows = ready.next(jobIds, { after, limit: limit - found.length, excepted });
         if (rows.length === 0) break;
         for (const row of rows) {
           after = row.call_id;
@@ -75,7 +78,7 @@ export function claimOperations(
         }
       }
       const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
-      const fresh = newCalls.lease(jobIds, limit - found.length, lease).map(
+      const fresh = newCalls.lease({ jobIds, except }, limit - found.length, lease).map(
         ({ callId, leaseToken, call: { encoded }, enqueuedAt, ceiling }): ClaimedCall => ({
           callId,
           leaseToken,
@@ -158,7 +161,9 @@ class ReadyCalls {
       database,
       READY_COLUMNS,
       `FROM job_calls INDEXED BY job_calls_ready
-        WHERE state = 'ready' AND call_id > ? ORDER BY call_id LIMIT ?`,
+        WHERE state = 'ready' AND call_id > ?1
+          AND (?3 = '[]' OR job_id NOT IN (SELECT value FROM json_each(?3)))
+        ORDER BY call_id LIMIT ?2`,
     );
     this.#ofJob = prepareRows<ReadyRow>(
       database,
@@ -170,13 +175,13 @@ class ReadyCalls {
 
   /**
    * @param jobIds empty means all jobs
-   * @param options `after` is the last call ID that is left out
+   * @param options `after` is the last call ID that is left out; `excepted` the jobs that all jobs are without, as JSON
    */
   next(
     jobIds: readonly bigint[],
-    { after, limit }: { readonly after: number; readonly limit: number },
+    { after, limit, excepted }: { readonly after: number; readonly limit: number; readonly excepted: string },
   ): ReadyRow[] {
-    if (jobIds.length === 0) return this.#ofAnyJob([after, limit]);
+    if (jobIds.length === 0) return this.#ofAnyJob([after, limit, excepted]);
     // A job named twice must not be claimed twice.
     const distinct = [...new Set(jobIds.map(String))];
     return distinct

@@ -94,15 +94,16 @@ export class NewCalls {
 
   /**
    * Leases the oldest ready JobCalls.
-   * @param jobIds empty means all jobs
+   * @param jobs no `jobIds` means all jobs but those of `except`
    */
   lease(
-    jobIds: readonly bigint[],
+    { jobIds, except }: { readonly jobIds: readonly bigint[]; readonly except: readonly bigint[] },
     limit: number,
     { nextToken, ...lease }: ClaimLease & { nextToken(): string },
   ): (UnwrittenCall & { readonly leaseToken: string })[] {
     const wanted = new Set(jobIds.map(String));
-    const isWanted = ({ jobId }: NewCall) => wanted.size === 0 || wanted.has(jobId);
+    const excepted = new Set(except.map(String));
+    const isWanted = ({ jobId }: NewCall) => (wanted.size === 0 ? !excepted.has(jobId) : wanted.has(jobId));
     return this.#unwritten
       .filter((entry) => entry.state === "ready" && entry.lease === undefined && isWanted(entry.call))
       .slice(0, limit)

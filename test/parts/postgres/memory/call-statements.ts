@@ -132,7 +132,9 @@ export const CALL_STATEMENTS: Statements = {
   claim_any: async (tx, values, text) => {
     const limit = Number(values[0]);
     const options = { by: "call_id", limit, text };
-    return take(tx, await tx.lock("job_calls", isIn("state", ["ready"]), options), values);
+    const except = values[5] as string[];
+    const fits = ({ state, job_id }: Row) => state === "ready" && !except.includes(job_id);
+    return take(tx, await tx.lock("job_calls", fits, options), values);
   },
   claim_of_jobs: async (tx, values, text) => {
     const [limit, width, jobIds] = [Number(values[0]), Number(values[6]), values[5] as string[]];
@@ -148,12 +150,13 @@ export const CALL_STATEMENTS: Statements = {
     return found.length < limit && near.length === width ? [...rows, MORE] : rows;
   },
   claim_suspects: async (tx, values, text) => {
-    const [limit, now, , maxAttempts, , jobIds] = values as [
+    const [limit, now, , maxAttempts, , jobIds, except] = values as [
       number,
       number,
       number,
       number,
       string,
+      string[],
       string[],
     ];
     const fits = (row: Row) =>
@@ -161,7 +164,8 @@ export const CALL_STATEMENTS: Statements = {
       row.visible_at <= now &&
       row.subscriber !== null &&
       row.attempts - row.forgiven < maxAttempts &&
-      (jobIds.length === 0 || jobIds.includes(row.job_id));
+      (jobIds.length === 0 || jobIds.includes(row.job_id)) &&
+      !except.includes(row.job_id);
     const count = tx.rows("job_calls").filter(fits).length;
     const rows = await take(tx, await tx.lock("job_calls", fits, { by: "visible_at", limit, text }), values);
     return count > limit ? [...rows, MORE] : rows;

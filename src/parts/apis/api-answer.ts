@@ -1,0 +1,85 @@
+import { ERROR_KINDS, type ErrorCode } from "../../core/errors.ts";
+import { isMediaType } from "../../core/job-call.ts";
+import { headersProblem, keptHeaders, type ResultHeader, statusProblem } from "../../core/result-answer.ts";
+import type { JobResult } from "../../store/contract/work-queue.ts";
+import type { HttpAnswer, HttpOutcome } from "../outbound/http-answer.ts";
+import type { RunOutcome } from "../outbound/http-runner.ts";
+
+/** What the outcome of a call depends on, beside the answer. */
+interface Asked {
+  readonly maxResultBytes: number;
+  /** The call may be made once more: its outcome is unknown otherwise. */
+  readonly mayRepeat: boolean;
+  /** URL of the API, whose redirects lead to {@link publicUrl}. */
+  readonly url: string;
+  readonly publicUrl: string;
+}
+
+/** Statuses by which an API says that it does not know jobgate: its client cannot do anything about them. */
+export const REFUSALS: ReadonlySet<number> = new Set([401, 402, 407]);
+
+/** Decides a call by its answer. An answer of any status is final; a connection that breaks may be tried again. */
+export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
+  switch (outcome.kind) {
+    case "answered":
+      return done(readAnswer(outcome.answer, asked));
+    case "timed_out":
+      return done(errorResult("api_timeout", `The API sent ${outcome.reason}.`));
+    case "invalid":
+      return done(errorResult("api_refused", "The request cannot be sent to the API."));
+    case "unreached":
+      return done(errorResult("api_unreachable", "The API cannot be reached.", 502));
+    case "lost":
+      if (asked.mayRepeat)
+        return {
+          kind: "retry",
+          reason: `the connection broke: ${outcome.reason}`,
+          delayMs: 0,
+          blame: "call",
+        };
+      return done(outcome.hasBegun ? BROKE_OFF : OUTCOME_UNKNOWN);
+  }
+}
+
+const BROKE_OFF = errorResult("api_broke_off", "The API broke its answer off.");
+
+/** Result of a call that may have been made before, and must not be made again. */
+export const OUTCOME_UNKNOWN = errorResult(
+  "outcome_unknown",
+  "The connection to the API broke before an answer, and this call cannot be made twice.",
+);
+
+function done(result: JobResult): RunOutcome {
+  return { kind: "done", result, charge: undefined };
+}
+
+function readAnswer(answer: HttpAnswer, { maxResultBytes, url, publicUrl }: Asked): JobResult {
+  const { status, headers, body, contentType = "", isCut } = answer;
+  if (isCut)
+    return errorResult("result_too_large", `The answer of the API is larger than ${maxResultBytes} bytes.`);
+  if (REFUSALS.has(status))
+    return errorResult("api_refused", `The API answered ${status}: it does not accept this gateway.`);
+  const kept = keptHeaders(headers).map(([name, value]): ResultHeader => {
+    const isOwn = name === "location" && value.startsWith(`${url}/`);
+    return [name, isOwn ? `${publicUrl}${value.slice(url.length)}` : value];
+  });
+  const problem = statusProblem(status) ?? headersProblem(kept);
+  if (problem !== undefined)
+    return errorResult("api_broke_off", `The answer of the API is not valid: ${problem}.`);
+  return {
+    body,
+    contentType: isMediaType(contentType) ? contentType : "application/octet-stream",
+    status: status === 200 ? undefined : status,
+    headers: kept.length === 0 ? undefined : kept,
+  };
+}
+
+/** Makes the result of a call that has no answer of the API. */
+export function errorResult(
+  code: ErrorCode,
+  error: string,
+  status: number = ERROR_KINDS[code].status,
+): JobResult {
+  const body = Buffer.from(JSON.stringify({ error, code, retryable: false }));
+  return { body, contentType: "application/json", status, headers: undefined };
+}

@@ -1,0 +1,72 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { Entered, Entering, SaleGate } from "../../x402/purchase/sale-gate.ts";
+import { CLIENT_METADATA } from "./api-request.ts";
+import type { ApiConfig } from "./config.ts";
+import type { UnchargedCalls } from "./uncharged-calls.ts";
+
+/** Longest time that a paid request waits for a free place at an API. */
+const MAX_WAIT_MS = 2_000;
+const LOOK_MS = 20;
+
+/** An API that does a job. */
+interface SoldApi {
+  readonly api: ApiConfig;
+  readonly isUp: boolean;
+}
+
+/** Keeps paid requests from an API that has no room for them, before their payments are verified. */
+export class ApiGate implements SaleGate {
+  readonly #find: (job: JobKey) => SoldApi | undefined;
+  readonly #inFlight: (api: string) => number;
+  readonly #uncharged: UnchargedCalls;
+  /** Requests that have a place, by API, until their JobCalls are queued. */
+  readonly #entered = new Map<string, number>();
+
+  constructor(parts: {
+    /** Finds the API that does a job. */
+    readonly find: (job: JobKey) => SoldApi | undefined;
+    /** Returns the calls that an API works on. */
+    readonly inFlight: (api: string) => number;
+    readonly uncharged: UnchargedCalls;
+  }) {
+    this.#find = parts.find;
+    this.#inFlight = parts.inFlight;
+    this.#uncharged = parts.uncharged;
+  }
+
+  /** @throws GatewayError `api_unreachable`, `rate_limited`, `api_busy` */
+  async enter({ job, client, payer }: Entering): Promise<Entered | undefined> {
+    const found = this.#find(job);
+    if (found === undefined) return undefined;
+    const { api, isUp } = found;
+    if (!isUp)
+      throw new GatewayError(
+        "api_unreachable",
+        "The API does not work now. Nothing was charged: try again.",
+        {
+          headers: { "retry-after": "5" },
+        },
+      );
+    this.#uncharged.check(api.unchargedPerMinute, payer.toLowerCase(), client);
+    const { name, concurrency } = api;
+    for (let waitedMs = 0; !this.#hasRoom(name, concurrency); waitedMs += LOOK_MS) {
+      if (waitedMs >= MAX_WAIT_MS)
+        throw new GatewayError("api_busy", "The API has too many requests. Nothing was charged: try again.", {
+          headers: { "retry-after": "2" },
+        });
+      await sleep(LOOK_MS);
+    }
+    this.#add(name, 1);
+    return { metadata: [[CLIENT_METADATA, client]], leave: () => this.#add(name, -1) };
+  }
+
+  #hasRoom(name: string, concurrency: number): boolean {
+    return this.#inFlight(name) + (this.#entered.get(name) ?? 0) < concurrency;
+  }
+
+  #add(name: string, count: number): void {
+    this.#entered.set(name, (this.#entered.get(name) ?? 0) + count);
+  }
+}

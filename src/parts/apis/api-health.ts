@@ -1,0 +1,55 @@
+import type { Logger } from "pino";
+import { HttpClient } from "../outbound/http-client.ts";
+import { type ApiConfig, serverOf } from "./config.ts";
+
+const PERIOD_MS = 2_000;
+
+/** Asks an API from time to time whether it works. One that has no health route counts as working. */
+export class ApiHealth {
+  readonly #client: HttpClient | undefined;
+  readonly #target: string | undefined;
+  readonly #name: string;
+  readonly #logger: Logger;
+  #timer: NodeJS.Timeout | undefined;
+  #isUp = true;
+
+  constructor(api: ApiConfig, logger: Logger) {
+    this.#name = api.name;
+    this.#target = api.health?.split(" ")[1];
+    this.#client =
+      this.#target === undefined ? undefined : new HttpClient({ ...serverOf(api), concurrency: 1 });
+    this.#logger = logger;
+  }
+
+  get isUp(): boolean {
+    return this.#isUp;
+  }
+
+  /** Resolves once the API was asked for the first time. */
+  async start(): Promise<void> {
+    if (this.#client === undefined) return;
+    await this.#ask(this.#client);
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    await this.#client?.close();
+  }
+
+  async #ask(client: HttpClient): Promise<void> {
+    const request = client.send({
+      ...{ method: "GET", target: this.#target, headers: {}, body: undefined },
+      bodyLimit: () => 65_536,
+    });
+    const outcome = await request.outcome;
+    const isUp = outcome?.kind === "answered" && outcome.answer.status < 400;
+    if (isUp !== this.#isUp)
+      this.#logger.warn(
+        { api: this.#name, outcome: outcome?.kind === "answered" ? outcome.answer.status : outcome?.kind },
+        isUp ? "an API works again" : "an API does not work: its routes are not sold",
+      );
+    this.#isUp = isUp;
+    this.#timer = setTimeout(() => void this.#ask(client), PERIOD_MS).unref();
+  }
+}

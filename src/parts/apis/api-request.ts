@@ -1,0 +1,62 @@
+import type { HttpMessage } from "../outbound/http-client.ts";
+
+/** Metadata of a JobCall that a request at a job's route made, as the API gets it. */
+export interface ApiCall {
+  readonly callId: number;
+  readonly attempt: number;
+  readonly body: Uint8Array;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Metadata with the address of the client. */
+export const CLIENT_METADATA = "X-FORWARDED-FOR";
+
+const PREFIX = "X-HTTP-";
+/** Metadata with this prefix that is no header of the request. */
+const NO_HEADER = /^X-HTTP-(METHOD|PATH|QUERY|PARAM-.*)$/;
+/** Names that every server reads alike. */
+export const NAME = /^[A-Za-z0-9-]+$/;
+/** Methods that have a body only if there are bytes. */
+const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE"]);
+
+/** Makes the request of a JobCall to its API: what the client sent and was matched, and who sends it. */
+export function requestOf(
+  { callId, attempt, body, metadata }: ApiCall,
+  api: { readonly headers: Readonly<Record<string, string>>; readonly publicUrl: string },
+): Omit<HttpMessage, "bodyLimit"> {
+  const method = metadata["X-HTTP-METHOD"] ?? "POST";
+  const query = metadata["X-HTTP-QUERY"] ?? "";
+  const forwarded = Object.entries(metadata).flatMap(([name, value]) => {
+    const header = name.startsWith(PREFIX) && !NO_HEADER.test(name) ? name.slice(PREFIX.length) : "";
+    return NAME.test(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
+  });
+  return {
+    method,
+    target: `${metadata["X-HTTP-PATH"] ?? "/"}${query === "" ? "" : `?${query}`}`,
+    headers: {
+      ...Object.fromEntries(forwarded),
+      ...api.headers,
+      ...commonHeaders(api.publicUrl, metadata[CLIENT_METADATA]),
+      "idempotency-key": String(callId),
+      "x-jobgate-call-id": String(callId),
+      "x-jobgate-attempt": String(attempt),
+      "x-jobgate-payer": metadata["X-X402-PAYER"] ?? "",
+    },
+    body: body.byteLength === 0 && BODILESS.has(method) ? undefined : body,
+  };
+}
+
+/** Returns a value with one character for each byte of its UTF-8, as Node writes headers. */
+function headerBytes(value: string): string {
+  return /^[\x20-\x7e]*$/.test(value) ? value : Buffer.from(value).toString("latin1");
+}
+
+/** Headers that say where a request came from. */
+export function commonHeaders(publicUrl: string, client: string | undefined): Record<string, string> {
+  const { protocol, host } = new URL(publicUrl);
+  return {
+    ...(client === undefined ? {} : { "x-forwarded-for": client }),
+    "x-forwarded-proto": protocol.slice(0, -1),
+    "x-forwarded-host": host,
+  };
+}

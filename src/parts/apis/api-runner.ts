@@ -1,0 +1,132 @@
+import type { Logger } from "pino";
+import type { Job } from "../../config/config.ts";
+import { systemClock } from "../../core/clock.ts";
+import { jobKeyText } from "../../core/job-call.ts";
+import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
+import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import { decodeJobCall } from "../../delivery/job-call-codec.ts";
+import type { Host } from "../../part.ts";
+import type { Charge, ClaimedCall, JobResult } from "../../store/contract/work-queue.ts";
+import type { HttpOutcome } from "../outbound/http-answer.ts";
+import {
+  type Asked,
+  type HttpProtocol,
+  HttpRunner,
+  leaseTermsOf,
+  type RunOutcome,
+} from "../outbound/http-runner.ts";
+import { errorResult, OUTCOME_UNKNOWN, readApiOutcome } from "./api-answer.ts";
+import { CLIENT_METADATA, requestOf } from "./api-request.ts";
+import { readCharge } from "./charge.ts";
+import { type ApiConfig, type SoldJob, serverOf } from "./config.ts";
+import type { UnchargedCalls } from "./uncharged-calls.ts";
+
+/** An API at one configuration. */
+export interface ApiSale {
+  readonly api: ApiConfig;
+  readonly jobs: readonly SoldJob[];
+  readonly publicUrl: string;
+}
+
+/** Makes the runner that gives an API the calls of its jobs. */
+export function apiRunner(
+  sale: ApiSale,
+  { dispatcher, config, logger }: Pick<Host, "dispatcher" | "config" | "logger">,
+  uncharged: UnchargedCalls,
+): HttpRunner {
+  const { name } = sale.api;
+  return new HttpRunner({
+    subscriber: `API ${name}`,
+    server: serverOf(sale.api),
+    jobIds: sale.jobs.map(({ jobIndex }) => BigInt(jobIndex)),
+    reserves: true,
+    protocol: new ApiProtocol({ sale, dispatcher, uncharged, logger }),
+    ...{ dispatcher, terms: leaseTermsOf(config.runner), clock: systemClock, logger },
+  });
+}
+
+/** Attempts of a call that may be made again. */
+const MAX_ATTEMPTS = 2;
+const REPEATABLE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+/** Metadata of headers to which 304 is an answer. */
+const CONDITIONS = ["X-HTTP-IF-NONE-MATCH", "X-HTTP-IF-MODIFIED-SINCE"];
+const WHOLE: Charge = { basisPoints: 10_000 };
+
+type Metadata = Readonly<Record<string, string>>;
+
+/** Gives an API the requests that were paid for, and takes its answers as results. */
+class ApiProtocol implements HttpProtocol {
+  readonly #sale: ApiSale;
+  readonly #jobs: ReadonlyMap<string, SoldJob>;
+  readonly #dispatcher: Pick<Dispatcher, "maxResultBytes">;
+  readonly #uncharged: UnchargedCalls;
+  readonly #logger: Logger;
+
+  constructor(parts: {
+    readonly sale: ApiSale;
+    readonly dispatcher: Pick<Dispatcher, "maxResultBytes">;
+    readonly uncharged: UnchargedCalls;
+    readonly logger: Logger;
+  }) {
+    const { sale, dispatcher, uncharged, logger } = parts;
+    this.#sale = sale;
+    this.#dispatcher = dispatcher;
+    this.#jobs = new Map(sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
+    this.#uncharged = uncharged;
+    this.#logger = logger;
+  }
+
+  ask({ callId, attempt, encoded }: ClaimedCall): Asked {
+    const { api, publicUrl } = this.#sale;
+    const { body, metadata, serviceId, jobId } = decodeJobCall(encoded);
+    const job = this.#jobs.get(jobKeyText(serviceId, Number(jobId)));
+    const isRepeatable =
+      job?.runner.isIdempotent === true || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
+    if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
+      return { kind: "decided", outcome: this.#counted(done(OUTCOME_UNKNOWN), metadata) };
+    const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
+    const sent = {
+      ...{ maxResultBytes, url: api.url, publicUrl },
+      mayRepeat: isRepeatable && attempt < MAX_ATTEMPTS,
+    };
+    const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
+    return {
+      kind: "request",
+      message: { ...message, bodyLimit: () => maxResultBytes },
+      read: (outcome) => {
+        const run = readApiOutcome(outcome, sent);
+        return this.#counted(this.#charged(run, outcome, metadata, job), metadata);
+      },
+    };
+  }
+
+  /** Adds the charge of an answer that names one, or says that the client has the answer already. */
+  #charged(run: RunOutcome, outcome: HttpOutcome, metadata: Metadata, job: Job | undefined): RunOutcome {
+    if (run.kind !== "done" || outcome.kind !== "answered") return run;
+    const status = run.result?.status;
+    if (metadata["X-X402-PAYMENT-SCHEME"] !== "upto") {
+      const isAsked = status === NOT_MODIFIED && CONDITIONS.some((name) => metadata[name] !== undefined);
+      return isAsked ? { ...run, charge: WHOLE } : run;
+    }
+    if (!canCharge(status)) return run;
+    const ceiling = metadata["X-X402-PAYMENT-AMOUNT"] ?? "0";
+    const reading = readCharge(outcome.answer.headers, { ceiling, price: job?.price });
+    if ("charge" in reading) return { ...run, charge: reading.charge };
+    this.#logger.error(
+      { api: this.#sale.api.name, problem: reading.problem },
+      "an API named a charge that cannot be made: nothing is charged",
+    );
+    return done(errorResult("invalid_charge", "The API named a charge that cannot be made."));
+  }
+
+  #counted(run: RunOutcome, metadata: Metadata): RunOutcome {
+    if (run.kind === "done" && run.charge === undefined && !canCharge(run.result?.status))
+      this.#uncharged.count(metadata["X-X402-PAYER"], metadata[CLIENT_METADATA]);
+    return run;
+  }
+}
+
+function done(result: JobResult): RunOutcome {
+  return { kind: "done", result, charge: undefined };
+}

@@ -1,0 +1,88 @@
+import type { Config, X402Config } from "../../config/config.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Host, Running } from "../../part.ts";
+import type { X402Part } from "../../x402/part.ts";
+import { HttpRunners } from "../outbound/http-runners.ts";
+import { ApiGate } from "./api-gate.ts";
+import { ApiHealth } from "./api-health.ts";
+import { type ApiSale, apiRunner } from "./api-runner.ts";
+import { apisTable, jobsOf } from "./config.ts";
+import { FreeRoutes } from "./free-routes.ts";
+import { UnchargedCalls } from "./uncharged-calls.ts";
+
+/** What an API has at one configuration beside its runner. */
+interface OpenApi {
+  readonly sale: ApiSale;
+  readonly health: ApiHealth;
+  readonly free: FreeRoutes;
+}
+
+/** The APIs whose routes are sold. */
+export class Apis implements Running {
+  readonly #host: Host;
+  readonly #uncharged = new UnchargedCalls();
+  readonly #runners: HttpRunners<ApiSale>;
+  #open: readonly OpenApi[] = [];
+
+  constructor(host: Host) {
+    this.#host = host;
+    this.#runners = new HttpRunners((sale) => apiRunner(sale, host, this.#uncharged));
+  }
+
+  readonly x402: X402Part = {
+    open: async (config) => {
+      const { logger } = this.#host;
+      const open = salesOf(config).map((sale) => ({
+        sale,
+        health: new ApiHealth(sale.api, logger),
+        free: new FreeRoutes(sale.api, config, logger),
+      }));
+      await Promise.all(open.map(({ health }) => health.start()));
+      const byJob = new Map(
+        open.flatMap((one) =>
+          one.sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), one] as const),
+        ),
+      );
+      return {
+        apply: () => this.#use(open),
+        freeRoutes: open.flatMap(({ free }) => free.routes),
+        gate: new ApiGate({
+          find: ({ serviceId, jobIndex }: JobKey) => {
+            const found = byJob.get(jobKeyText(serviceId, jobIndex));
+            return found && { api: found.sale.api, isUp: found.health.isUp };
+          },
+          inFlight: (name) => this.#runners.find(({ api }) => api.name === name)?.inFlight ?? 0,
+          uncharged: this.#uncharged,
+        }),
+      };
+    },
+  };
+
+  async start(): Promise<void> {
+    this.reload(this.#host.config);
+  }
+
+  reload({ x402 }: Pick<Config, "x402">): void {
+    const sales = x402 === undefined ? [] : salesOf(x402);
+    // A runner without jobs would take all.
+    this.#runners.use(sales.filter(({ jobs }) => jobs.length > 0));
+  }
+
+  async stop(): Promise<void> {
+    await this.#runners.stop();
+    this.#use([]);
+  }
+
+  #use(open: readonly OpenApi[]): void {
+    for (const { health, free } of this.#open) {
+      void health.stop();
+      void free.close();
+    }
+    this.#open = open;
+  }
+}
+
+function salesOf({ parts, jobs, publicUrl }: Pick<X402Config, "parts" | "jobs" | "publicUrl">): ApiSale[] {
+  const apis = apisTable.in({ parts }) ?? [];
+  return apis.map((api) => ({ api, jobs: jobsOf(api.name, jobs), publicUrl }));
+}

@@ -1,0 +1,67 @@
+import type { Price } from "../../core/price.ts";
+import { parseDollars } from "../../core/price.ts";
+import type { ResultHeader } from "../../core/result-answer.ts";
+import type { Charge } from "../../store/contract/work-queue.ts";
+
+const PERCENT = /^(\d{1,3})(?:\.(\d{1,2}))?%$/;
+const UNITS = /^(?:0|[1-9]\d{0,77})$/;
+
+/** What an answer says about its charge. */
+export type ChargeReading = { readonly charge: Charge | undefined } | { readonly problem: string };
+
+/** Headers by which an answer says its charge, most specific first. */
+const X_CHARGE = "x-charge";
+const OVERRIDES = "settlement-overrides";
+
+/**
+ * Reads the charge of an answer: token units, `25%` of the ceiling, or `$0.004`.
+ * @param sold ceiling in token units, and the price that it stands for
+ * @returns an undefined charge if the answer names none: then the whole ceiling is charged
+ */
+export function readCharge(
+  headers: readonly ResultHeader[],
+  sold: { readonly ceiling: string; readonly price: Price | "engine" | undefined },
+): ChargeReading {
+  const named = headerOf(headers, X_CHARGE) ?? overrideOf(headerOf(headers, OVERRIDES));
+  if (named === undefined) return { charge: undefined };
+  const text = named.trim();
+  const charge = chargeOf(text, sold);
+  if (charge === undefined)
+    return {
+      problem: `the API charged "${text.slice(0, 100)}"; expected token units, a percentage or dollars`,
+    };
+  const isAbove =
+    "units" in charge ? BigInt(charge.units) > BigInt(sold.ceiling) : charge.basisPoints > 10_000;
+  return isAbove
+    ? { problem: `the API charged ${text}, more than the ceiling of ${sold.ceiling} units` }
+    : { charge };
+}
+
+function chargeOf(
+  text: string,
+  { ceiling, price }: { readonly ceiling: string; readonly price: Price | "engine" | undefined },
+): Charge | undefined {
+  if (UNITS.test(text)) return { units: text };
+  const [, whole, part = ""] = PERCENT.exec(text) ?? [];
+  if (whole !== undefined) return { basisPoints: Number(whole) * 100 + Number(part.padEnd(2, "0")) };
+  const dollars = parseDollars(text);
+  if (dollars === undefined || price === undefined || price === "engine" || price.unit !== "usd")
+    return undefined;
+  const units = BigInt(ceiling) * dollars.amount;
+  return { units: String((units + price.amount - 1n) / price.amount) };
+}
+
+/** Returns the amount in `Settlement-Overrides: {"amount": "50%"}`, and the text itself if it is nothing like that. */
+function overrideOf(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const { amount } = JSON.parse(text) as { readonly amount?: unknown };
+    return amount === undefined ? undefined : String(amount);
+  } catch {
+    return text;
+  }
+}
+
+function headerOf(headers: readonly ResultHeader[], name: string): string | undefined {
+  return headers.find(([given]) => given.toLowerCase() === name)?.[1];
+}

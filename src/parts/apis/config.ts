@@ -1,0 +1,181 @@
+import * as z from "zod";
+import type { Checked, Complete } from "../../config/check-shape.ts";
+import type { Job } from "../../config/config.ts";
+import { ConfigTable, type TableContext } from "../../config/config-table.ts";
+import type { EntryKeys, JobRunner } from "../../config/entry-keys.ts";
+import { chargesOf, type JobTable } from "../../config/jobs.ts";
+import { earlierPlace, type Place } from "../../config/mistakes.ts";
+import { checkForwardedHeaders } from "../../config/rules/forwarded-headers.ts";
+import { headerValue, integer, jobName, parsedText, seconds, trueOrFalse } from "../../config/value-types.ts";
+import { headerName, headerNames, parseHttpUrl, route, shownUrl } from "../../config/web-types.ts";
+import { isLoopbackHost, parseBindAddress } from "../../core/network-address.ts";
+import type { HttpServer } from "../outbound/http-client.ts";
+
+/** URL that the paths of requests are appended to, or a Unix socket. */
+const apiUrl = () =>
+  parsedText(
+    "an absolute http:// or https:// URL without query and fragment, or unix:PATH",
+    (value) => {
+      const address = value.startsWith("unix:") ? parseBindAddress(value) : undefined;
+      if (address?.kind === "unix") return value;
+      const url = parseHttpUrl(value);
+      return url === undefined || /[?#]/.test(value) ? undefined : url.href.replace(/\/+$/, "");
+    },
+    { view: shownUrl, shown: shownUrl },
+  );
+
+const api = z.object({
+  /** Unique. Jobs name it. */
+  name: jobName(),
+  url: apiUrl(),
+  /** Set on each request, in place of what the client sends. */
+  headers: z.record(headerName(), headerValue()).describe('a table of header = "value"').default({}),
+  /** Headers of the client's request that the API gets. */
+  forwardHeaders: headerNames().default(["accept", "accept-language", "content-type"]),
+  /** Time to the first byte of an answer, and for each silence after it. */
+  timeoutMs: seconds(0.001).default(30_000),
+  /** Most requests in progress. */
+  concurrency: integer(1, 10_000).default(64),
+  /** Routes that are passed through unpaid. */
+  free: z.array(route()).describe("an array of routes").default([]),
+  /** Requests of one client for these in a second. */
+  freeRate: integer(1, 1_000_000).default(10),
+  /** Route that answers below 400 while the API works. Default: it is not asked. */
+  health: route().optional(),
+  /** Calls of one payer, and of one client, that may end without a charge in a minute. */
+  unchargedPerMinute: integer(1, 1_000_000).default(30),
+});
+
+type ApiTable = Checked<z.output<typeof api>>;
+export type ApiConfig = Complete<z.output<typeof api>>;
+
+/** `[[apis]]` */
+export const apisTable = ConfigTable.of({
+  keys: { apis: z.array(api).describe("an array of tables, one for each API").default([]) },
+  check({ apis = [] }, context) {
+    const names = new Map<string, Place>();
+    for (const [i, table] of apis.entries())
+      if (table !== undefined) checkApi(table, context.place.at("apis", i), names, context);
+  },
+  complete: ({ apis }): readonly ApiConfig[] => apis,
+  summary: ({ length }) => (length > 0 ? `APIs: ${length}` : undefined),
+});
+
+function checkApi(
+  { name, url, headers = {}, forwardHeaders, free = [], health }: ApiTable,
+  place: Place,
+  names: Map<string, Place>,
+  { tables }: TableContext,
+): void {
+  const first = name === undefined ? undefined : earlierPlace(names, name, place.at("name"));
+  if (first !== undefined)
+    place.at("name").report(`is the same as in ${first.text}; expected a name of its own`);
+  checkForwardedHeaders(forwardHeaders, place.at("forward_headers"));
+  for (const [i, text] of free.entries())
+    if (text !== undefined && /^[A-Z|]+ \/\{[^}]*\.\.\.\}$/.test(text))
+      place.at("free", i).warn(`is "${text}": everything that is not sold is free`);
+  if (health !== undefined && !/^GET \/[^{]*$/.test(health))
+    place.at("health").report(`is "${health}"; expected GET and a path without parameters`);
+  if (url === undefined || url.startsWith("unix:")) return;
+  const { protocol, hostname, host } = new URL(url);
+  const own = [tables.x402?.bindAddress, tables.webhooks?.bindAddress, tables.operator?.bindAddress];
+  const isOwn = own.some(
+    (address) =>
+      address?.kind === "tcp" &&
+      address.port !== 0 &&
+      (isLoopbackHost(hostname)
+        ? [`${hostname}:${address.port}`]
+        : [`${address.host}:${address.port}`]
+      ).includes(host),
+  );
+  if (isOwn)
+    place.at("url").report(`is "${url}", a listener of this jobgate; expected the address of the API`);
+  if (protocol === "http:" && !isLoopbackHost(hostname) && Object.keys(headers).length > 0)
+    place.at("headers").warn(`are sent in the clear to ${hostname}`);
+}
+
+/** A job that an API does. */
+export interface ApiJob {
+  readonly kind: "api";
+  /** Name of the API. */
+  readonly api: string;
+  /** A call whose outcome is unknown may be made again. */
+  readonly isIdempotent: boolean;
+}
+
+interface ApiJobTable extends JobTable {
+  readonly api?: string;
+  readonly idempotent?: boolean;
+}
+
+/** `api` and `idempotent` of `[[jobs]]` */
+export const apiJobKeys: EntryKeys<"jobs"> = {
+  list: "jobs",
+  keys: { api: jobName().optional(), idempotent: trueOrFalse().optional() },
+  alternative: "an api",
+  claim(job: ApiJobTable, place, tables: { readonly apis?: readonly (ApiTable | undefined)[] }) {
+    const { api: name, idempotent = false } = job;
+    if (name === undefined) {
+      if (job.idempotent !== undefined)
+        place.at("idempotent").report("is set without api; expected both, or neither");
+      return undefined;
+    }
+    const found = tables.apis?.find((table) => table?.name === name);
+    return {
+      keys: {
+        charge: job.charge ?? "after",
+        answer: job.answer ?? "result",
+        maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
+        maxRunSecs: job.maxRunSecs ?? secsOf(found),
+        maxWaitSecs: job.maxWaitSecs ?? secsOf(found, EXTRA_WAIT_SECS),
+        forwardHeaders: job.forwardHeaders ?? found?.forwardHeaders,
+      },
+      check() {
+        if (tables.apis?.every((table) => table?.name !== name) ?? true)
+          place.at("api").report(`is "${name}", which no entry of [[apis]] has; expected the name of an API`);
+        if (job.route === undefined && !place.at("route").isReported)
+          place
+            .at("route")
+            .reportMissing("is missing; expected the methods and path of the API, since it has an api");
+        const charges = chargesOf(job);
+        if (charges.includes("before") && (job.onFailure ?? "keep") === "keep")
+          place
+            .at("charge")
+            .warn('is "before", and on_failure is "keep": buyers pay for answers that are errors of the API');
+      },
+      complete: (): ApiJob => ({ kind: "api", api: name, isIdempotent: idempotent }),
+    };
+  },
+};
+
+function isOf(api: string, runner: JobRunner | undefined): runner is ApiJob {
+  return runner?.kind === "api" && (runner as ApiJob).api === api;
+}
+
+/** Returns the jobs that an API does. */
+export function jobsOf(api: string, jobs: readonly Job[] = []): SoldJob[] {
+  return jobs.flatMap((job) => (isOf(api, job.runner) ? { ...job, runner: job.runner } : []));
+}
+
+/** A job that an API does, as it is sold. */
+export type SoldJob = Job & { readonly runner: ApiJob };
+
+const MAX_API_RESULT_BYTES = 10_485_760;
+/** Time that a buyer waits longer than the API may be silent. */
+const EXTRA_WAIT_SECS = 15;
+const MAX_WAIT_SECS = 3_600;
+
+function secsOf(table: ApiTable | undefined, more = 0): number | undefined {
+  if (table?.timeoutMs === undefined) return undefined;
+  return Math.min(MAX_WAIT_SECS, Math.ceil(table.timeoutMs / 1_000) + more);
+}
+
+/** Returns the server of an API. */
+export function serverOf({ url, concurrency, timeoutMs }: ApiConfig): HttpServer {
+  const isSocket = url.startsWith("unix:");
+  return {
+    url: isSocket ? "http://localhost" : url,
+    socketPath: isSocket ? url.slice("unix:".length) : undefined,
+    ...{ concurrency, timeoutMs, timesSilence: true },
+  };
+}

@@ -1,0 +1,117 @@
+import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Logger } from "pino";
+import type { X402Config } from "../../config/config.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { headersByName, keptHeaders } from "../../core/result-answer.ts";
+import { parseRoute } from "../../core/route.ts";
+import { createAddressFinder } from "../../http/client-address.ts";
+import { RateLimit } from "../../http/rate-limit.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import type { RouteAnswer } from "../../http/routes.ts";
+import type { FreeRoute } from "../../x402/jobs/job-routes.ts";
+import { canonicalPath } from "../../x402/jobs/route-tree.ts";
+import { HttpClient, type StreamedAnswer } from "../outbound/http-client.ts";
+import { REFUSALS } from "./api-answer.ts";
+import { commonHeaders, NAME } from "./api-request.ts";
+import { type ApiConfig, serverOf } from "./config.ts";
+
+type FreeConfig = Pick<X402Config, "publicUrl" | "maxBodyBytes" | "trustedProxies">;
+
+/** Passes the free routes of an API through, as streams, without a store write. */
+export class FreeRoutes {
+  readonly #api: ApiConfig;
+  readonly #config: FreeConfig;
+  readonly #client: HttpClient;
+  readonly #addressOf: ReturnType<typeof createAddressFinder>;
+  readonly #rate = new RateLimit();
+  readonly #logger: Logger;
+  #inProgress = 0;
+
+  constructor(api: ApiConfig, config: FreeConfig, logger: Logger) {
+    this.#api = api;
+    this.#config = config;
+    this.#client = new HttpClient(serverOf(api));
+    this.#addressOf = createAddressFinder(config.trustedProxies ?? []);
+    this.#logger = logger;
+  }
+
+  get routes(): FreeRoute[] {
+    return this.#api.free.flatMap((text) => {
+      const route = parseRoute(text);
+      return route === undefined ? [] : { route, answer: (request) => this.#answer(request) };
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  /** @throws GatewayError `rate_limited`, `api_busy`, `api_unreachable`, `api_refused` */
+  async #answer(request: HttpRequest): Promise<RouteAnswer> {
+    const { concurrency, freeRate, name } = this.#api;
+    const client = this.#addressOf(request) ?? request.remoteAddress;
+    this.#rate.count(client, freeRate, "Too many free requests");
+    if (this.#inProgress >= Math.max(1, concurrency / 2))
+      throw new GatewayError("api_busy", "The API has too many free requests: try again.", {
+        headers: { "retry-after": "2" },
+      });
+    this.#inProgress++;
+    try {
+      const body = await this.#bodyOf(request);
+      const answer = await this.#client.stream(
+        { method: request.method, target: targetOf(request), headers: this.#headersOf(request, client) },
+        body.byteLength === 0 ? undefined : Readable.from([body]),
+        request.closed,
+      );
+      if (REFUSALS.has(answer.status)) {
+        answer.body.destroy();
+        throw new GatewayError("api_refused", `The API answered ${answer.status}.`);
+      }
+      return (_incoming, outgoing) => void this.#send(answer, outgoing);
+    } catch (error) {
+      this.#inProgress--;
+      if (error instanceof GatewayError) throw error;
+      this.#logger.warn({ err: error, api: name }, "an API did not answer a free request");
+      throw new GatewayError("api_unreachable", "The API cannot be reached: try again.");
+    }
+  }
+
+  #bodyOf(request: HttpRequest): Promise<Uint8Array> {
+    return request.readBody(this.#config.maxBodyBytes);
+  }
+
+  #headersOf(request: HttpRequest, client: string): Record<string, string> {
+    const forwarded = this.#api.forwardHeaders.flatMap((name) => {
+      const values = NAME.test(name) ? request.headerValues(name) : [];
+      return values.length === 0 ? [] : [[name, values.join(", ")] as const];
+    });
+    return {
+      ...Object.fromEntries(forwarded),
+      ...this.#api.headers,
+      ...commonHeaders(this.#config.publicUrl, client),
+    };
+  }
+
+  /** Sends the answer as it comes. A break cuts the connection, so that the client does not take a part for the whole. */
+  async #send({ status, headers, body }: StreamedAnswer, outgoing: ServerResponse): Promise<void> {
+    try {
+      const type = headers.filter(([name]) => name === "content-type");
+      outgoing.writeHead(status, {
+        ...headersByName([...keptHeaders(headers), ...type]),
+        "cache-control": "private, no-store",
+        "content-security-policy": "sandbox",
+      });
+      await pipeline(body, outgoing);
+    } catch {
+      outgoing.destroy();
+    } finally {
+      this.#inProgress--;
+    }
+  }
+}
+
+function targetOf({ path, query }: HttpRequest): string {
+  return `${canonicalPath(path)}${query === "" ? "" : `?${query}`}`;
+}

@@ -1,0 +1,267 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { RunnerConfig } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import type { CallSink, Subscription } from "../../delivery/subscription.ts";
+import type {
+  Charge,
+  ClaimedCall,
+  JobResult,
+  Lease,
+  LeaseOutcome,
+  RetryBackoff,
+} from "../../store/contract/work-queue.ts";
+import type { HttpOutcome } from "./http-answer.ts";
+import { HttpClient, type HttpExchange, type HttpMessage, type HttpServer } from "./http-client.ts";
+import { Pace } from "./pace.ts";
+
+/** Part of a lease after which it is extended, so that one extension may fail. */
+const EXTENSIONS_PER_LEASE = 3;
+/** Wait before an outcome is reported again to a store that did not answer. */
+const MIN_REPORT_WAIT_MS = 100;
+const MAX_REPORT_WAIT_MS = 2_000;
+
+/** Codes of errors by which the other side closed the connection. */
+const CLOSED_CODES: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
+
+interface LeaseTerms {
+  readonly leaseMs: number;
+  readonly maxAttempts: number;
+  readonly backoff: RetryBackoff;
+}
+
+export function leaseTermsOf({ leaseMs, maxAttempts, retryBaseMs, retryMaxMs }: RunnerConfig): LeaseTerms {
+  return { leaseMs, maxAttempts, backoff: { baseMs: retryBaseMs, maxMs: retryMaxMs } };
+}
+
+/** The fate of a JobCall, as its request to a server decides it. */
+export type RunOutcome =
+  | { readonly kind: "done"; readonly result: JobResult | undefined; readonly charge: Charge | undefined }
+  | { readonly kind: "failed"; readonly reason: string; readonly blame: Blame }
+  | {
+      readonly kind: "retry";
+      readonly reason: string;
+      /** Default: the backoff. */
+      readonly delayMs?: number | undefined;
+      readonly blame: Blame;
+    }
+  /** The connection broke after the request was sent: the server may have got it, and may have ended because of it. */
+  | { readonly kind: "lost"; readonly reason: string }
+  /** No connection: the server has not seen the JobCall. */
+  | { readonly kind: "unreached"; readonly reason: string };
+
+/** The part that a failure says something about: this JobCall, or the server as a whole. */
+export type Blame = "call" | "target";
+
+/** Language in which a server is given JobCalls. */
+export interface HttpProtocol {
+  ask(call: ClaimedCall): Asked;
+}
+
+/** What a JobCall asks of its server. */
+export type Asked =
+  | {
+      readonly kind: "request";
+      readonly message: HttpMessage;
+      /** @param now Unix milliseconds */
+      readonly read: (outcome: HttpOutcome, now: number) => RunOutcome;
+    }
+  /** Nothing: its fate is known. */
+  | { readonly kind: "decided"; readonly outcome: RunOutcome };
+
+/** A server that runs jobs: it gets each JobCall as a request, and its answer is the result. */
+export class HttpRunner implements CallSink {
+  readonly carriesOutcomes = true;
+  /** `host:port`, as an operator knows the server. */
+  readonly #host: string;
+  readonly #dispatcher: Dispatcher;
+  readonly #terms: LeaseTerms;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #client: HttpClient;
+  readonly #protocol: HttpProtocol;
+  readonly #pace: Pace;
+  readonly #subscription: Subscription | undefined;
+  /** Requests until their outcomes are stored. */
+  readonly #requests = new Map<Pick<HttpExchange, "abort">, Promise<void>>();
+  readonly #stopping = new AbortController();
+
+  constructor(options: {
+    /** Name of the stream, for operators. */
+    readonly subscriber: string;
+    readonly server: HttpServer;
+    /** Only these jobs; empty means all. */
+    readonly jobIds: readonly bigint[];
+    /** No runner that takes all jobs gets these. */
+    readonly reserves?: true;
+    readonly protocol: HttpProtocol;
+    readonly dispatcher: Dispatcher;
+    readonly terms: LeaseTerms;
+    /** Wall clock. */
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
+    const { subscriber, server, jobIds, dispatcher, logger } = options;
+    const { concurrency } = server;
+    this.#host = new URL(server.url).host;
+    this.#protocol = options.protocol;
+    this.#dispatcher = dispatcher;
+    this.#terms = options.terms;
+    this.#clock = options.clock;
+    this.#logger = logger.child({ subscriber });
+    this.#client = new HttpClient(server);
+    this.#pace = new Pace({
+      concurrency,
+      onChange: (capacity) => this.#subscription?.setMaxInFlight(capacity),
+    });
+    const { reserves = false } = options;
+    const request = { subscriber, maxInFlight: concurrency, jobIds, ackOnSend: false, reserves };
+    this.#subscription = dispatcher.subscribe(request, this);
+  }
+
+  /** JobCalls that are out. */
+  get inFlight(): number {
+    return this.#subscription?.inFlight ?? 0;
+  }
+
+  write(call: ClaimedCall, onWritten: () => void): boolean {
+    const { callId, leaseToken } = call;
+    const lease: Lease = { callId, leaseToken };
+    const asked = this.#protocol.ask(call);
+    if (asked.kind === "decided") {
+      onWritten();
+      this.#track({ abort: () => undefined }, this.#report(asked.outcome, lease));
+      return true;
+    }
+    const request = this.#client.send(asked.message, onWritten);
+    this.#track(request, this.#finish(request, lease, asked.read));
+    return true;
+  }
+
+  #track(request: Pick<HttpExchange, "abort">, work: Promise<void>): void {
+    this.#requests.set(
+      request,
+      work.finally(() => this.#requests.delete(request)),
+    );
+  }
+
+  endForShutdown(): void {
+    this.#pace.stop();
+  }
+
+  /** Takes no more JobCalls, and resolves once those in progress are finished. */
+  async retire(): Promise<void> {
+    this.#pace.stop();
+    if (this.#subscription === undefined) return this.stop();
+    this.#subscription.setMaxInFlight(0);
+    await Promise.all(this.#requests.values());
+    this.#dispatcher.unsubscribe(this.#subscription);
+    await this.stop();
+  }
+
+  /** Ends the requests in progress, whose leases are given back already. */
+  async stop(): Promise<void> {
+    this.#pace.stop();
+    this.#stopping.abort();
+    for (const request of this.#requests.keys()) request.abort();
+    await Promise.all(this.#requests.values());
+    await this.#client.close();
+  }
+
+  /** Keeps the lease until the request has ended and the store has its outcome. Never rejects. */
+  async #finish(
+    request: HttpExchange,
+    lease: Lease,
+    read: Extract<Asked, { kind: "request" }>["read"],
+  ): Promise<void> {
+    const { callId } = lease;
+    const { leaseMs } = this.#terms;
+    const timer = setInterval(() => {
+      this.#dispatcher.extend(lease, leaseMs).then(
+        (held) => {
+          if (held === "done") return;
+          request.abort();
+          this.#logger.warn({ callId }, "Lost the lease of a JobCall: its request is aborted");
+        },
+        (error: unknown) => {
+          this.#logger.warn({ err: error, callId }, "Could not extend the lease of a JobCall");
+        },
+      );
+    }, leaseMs / EXTENSIONS_PER_LEASE);
+    try {
+      const ended = await request.outcome;
+      if (ended === undefined) return;
+      const outcome = read(ended, this.#clock());
+      this.#setPace(outcome);
+      await this.#report(outcome, lease);
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  #setPace(outcome: RunOutcome): void {
+    const wasDown = this.#pace.isDown;
+    const speaksForTarget = outcome.kind === "done" || ("blame" in outcome && outcome.blame === "call");
+    if (speaksForTarget) this.#pace.succeeded();
+    else this.#pace.failed({ reached: outcome.kind !== "unreached" });
+    if (wasDown && !this.#pace.isDown) this.#logger.info("Server answers again");
+    if (!wasDown && this.#pace.isDown)
+      this.#logger.warn({ outcome: summary(outcome) }, "Server is down: trying one JobCall at a time");
+  }
+
+  async #report(outcome: RunOutcome, lease: Lease): Promise<void> {
+    const dispatcher = this.#dispatcher;
+    switch (outcome.kind) {
+      case "done":
+        return this.#untilStored(lease, () => dispatcher.ack(lease, outcome.result, outcome.charge));
+      case "failed":
+        return this.#untilStored(lease, () => dispatcher.fail(lease, outcome.reason));
+      case "retry": {
+        const { delayMs, reason } = outcome;
+        const { maxAttempts, backoff } = this.#terms;
+        const retry = { delayMs, maxAttempts, backoff, reason };
+        return this.#untilStored(lease, () => dispatcher.retry(lease, retry));
+      }
+      case "lost":
+        return dispatcher.giveBack(lease, {
+          excused: false,
+          wasAlone: true,
+          reason: CLOSED_CODES.has(outcome.reason)
+            ? `connection closed by ${this.#host} before a whole answer`
+            : `connection to ${this.#host} failed before a whole answer: ${outcome.reason}`,
+        });
+      case "unreached":
+        return dispatcher.giveBack(lease, {
+          excused: true,
+          reason: `no connection to ${this.#host}: ${outcome.reason}`,
+        });
+    }
+  }
+
+  /** Repeats a request that the store could not answer. The lease is extended meanwhile. */
+  async #untilStored(lease: Lease, ask: () => Promise<LeaseOutcome>): Promise<void> {
+    const { signal } = this.#stopping;
+    for (
+      let waitMs = MIN_REPORT_WAIT_MS;
+      !signal.aborted;
+      waitMs = Math.min(waitMs * 2, MAX_REPORT_WAIT_MS)
+    ) {
+      try {
+        const outcome = await ask();
+        if (outcome !== "done")
+          this.#logger.warn({ callId: lease.callId, outcome }, "Outcome of a JobCall came too late");
+        return;
+      } catch (error) {
+        this.#logger.warn({ err: error, callId: lease.callId }, "Could not store the outcome of a JobCall");
+        await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+}
+
+/** Describes an outcome for the log, without anything from the server's answer but its status. */
+function summary(outcome: RunOutcome): string {
+  const reason = "reason" in outcome ? outcome.reason : outcome.kind;
+  return reason.split(":", 1)[0] ?? "";
+}

@@ -1,0 +1,241 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import { buffer } from "node:stream/consumers";
+import { decodePaymentRequiredHeader } from "@x402/core/http";
+import { beforeEach, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { signV2Payment } from "../helpers/clients.ts";
+import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
+
+interface Seen {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+const seen: Seen[] = [];
+let isWell = true;
+/** Answer that is stored in chunks. */
+const BIG = randomBytes(1_500_000);
+
+/** An API that knows nothing of payments. */
+const api = startBeforeAll(
+  (): Promise<HttpListener> =>
+    listenHttp({
+      handler: (request, response) => {
+        const { method = "", url = "", headers } = request;
+        void buffer(request).then((bytes) => {
+          const body = bytes.toString();
+          if (url !== "/health") seen.push({ method, url, headers, body });
+          answer(url.split("?")[0] ?? "", body, response);
+        });
+      },
+    }),
+);
+
+function answer(path: string, body: string, response: ServerResponse): unknown {
+  const json = (status: number, value: unknown, more = {}) =>
+    void response
+      .writeHead(status, { "content-type": "application/json", ...more })
+      .end(JSON.stringify(value));
+  switch (path) {
+    case "/health":
+      return response.writeHead(isWell ? 200 : 500).end("ok");
+    case "/docs/a%20b":
+      return json(200, { docs: true }, { "set-cookie": "a=b", etag: '"1"' });
+    case "/weather/Paris":
+      return json(200, { city: "Paris" }, { etag: '"w1"', "payment-response": "forged" });
+    case "/weather/Atlantis":
+      return json(404, { error: "no such city" });
+    case "/weather/secret":
+      return json(401, { error: "wrong key" });
+    case "/weather/large":
+      return response.writeHead(200).end(Buffer.alloc(1_500_001));
+    case "/weather/big":
+      return response.writeHead(200, { "content-type": "application/pdf" }).end(BIG);
+    case "/weather/slow":
+      return undefined;
+    case "/weather/broken":
+      response.writeHead(200, { "content-length": "100" });
+      return response.write("part", () => response.destroy());
+    case "/items":
+      return body.includes("bad")
+        ? json(422, { error: "bad" })
+        : json(201, { id: 1 }, { location: `${api.url}/items/1` });
+    default:
+      return json(200, { path });
+  }
+}
+
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() =>
+  startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    edit: (config) => `${config}
+[[apis]]
+name = "weather"
+url = "${api.url}"
+headers = { X-Api-Key = "the key" }
+forward_headers = ["accept", "content-type"]
+timeout_secs = 1
+free = ["GET /docs/{path...}"]
+health = "GET /health"
+[[jobs]]
+route = "GET /weather/{city}"
+api = "weather"
+price_wei = "1000000000000000"
+max_result_bytes = 1_500_000
+[[jobs]]
+route = "POST /items"
+api = "weather"
+price_wei = "1000000000000000"
+`,
+  }),
+);
+
+const received = () => parts.usdc.balanceOf(accounts.payTo.address);
+
+async function sign(target: string, init: RequestInit = {}) {
+  const asked = await fetch(`${gateway.jobgate.x402Url}${target}`, init);
+  expect(asked.status).toBe(402);
+  const offer = decodePaymentRequiredHeader(asked.headers.get("payment-required") ?? "");
+  const lifetime = offer.accepts[0]?.maxTimeoutSeconds ?? Number.NaN;
+  const chainTime = await parts.chainTimeSecs();
+  const validBefore = String(Math.max(chainTime, Math.floor(Date.now() / 1000)) + lifetime);
+  return signV2Payment({ account: accounts.payer, authorization: { validBefore }, offer, option: 0 });
+}
+
+async function buy(target: string, init: RequestInit = {}) {
+  const { headers } = await sign(target, init);
+  const send = () =>
+    fetch(`${gateway.jobgate.x402Url}${target}`, { ...init, headers: { ...init.headers, ...headers } });
+  return { answer: await send(), again: send };
+}
+
+beforeEach(() => {
+  seen.length = 0;
+});
+
+describe("A route of an API", () => {
+  it("is bought with the API's own answer, which a resend gets without another call", async () => {
+    const before = await received();
+    const { answer, again } = await buy("/weather/Paris?units=%4Detric", {
+      headers: { accept: "application/json" },
+    });
+    expect(answer.status).toBe(200);
+    expect(await answer.json()).toEqual({ city: "Paris" });
+    expect(answer.headers.get("etag")).toBe('"w1"');
+    expect(answer.headers.get("payment-response")).toMatch(/^[A-Za-z0-9+/=]{40,}$/);
+    expect(await received()).toBe(before + AMOUNT);
+    expect(seen).toMatchObject([{ method: "GET", url: "/weather/Paris?units=%4Detric", body: "" }]);
+    const [call] = seen;
+    expect(call?.headers).toMatchObject({
+      accept: "application/json",
+      host: new URL(api.url).host,
+      "x-api-key": "the key",
+      "x-forwarded-for": "127.0.0.1",
+      "x-jobgate-payer": accounts.payer.address.toLowerCase(),
+      "idempotency-key": answer.headers.get("x-call-id"),
+    });
+    const names = Object.keys(call?.headers ?? {});
+    expect(names.filter((name) => /payment|cookie|authorization/.test(name))).toEqual([]);
+    const resent = await again();
+    expect([resent.status, await resent.json()]).toEqual([200, { city: "Paris" }]);
+    expect(seen).toHaveLength(1);
+    expect(await received()).toBe(before + AMOUNT);
+  });
+
+  it("is bought with a body, and a Location within the API leads to the gateway", async () => {
+    const init = { method: "POST", body: '{"name":"a"}', headers: { "content-type": "application/json" } };
+    const { answer } = await buy("/items", init);
+    expect([answer.status, answer.headers.get("location")]).toEqual([201, "http://127.0.0.1:8402/items/1"]);
+    expect(seen).toMatchObject([
+      { method: "POST", body: init.body, headers: { "content-type": "application/json" } },
+    ]);
+  });
+
+  it.each([
+    ["/weather/Atlantis", {}, 404, undefined],
+    ["/items", { method: "POST", body: "bad" }, 422, undefined],
+    ["/weather/secret", {}, 502, "api_refused"],
+    ["/weather/large", {}, 502, "result_too_large"],
+    ["/weather/slow", {}, 504, "api_timeout"],
+    ["/weather/broken", {}, 502, "api_broke_off"],
+  ])("charges nothing for %s %j: %i %s", async (target, init, status, code) => {
+    const before = await received();
+    const { answer, again } = await buy(target, init);
+    expect(answer.status).toBe(status);
+    const body = await answer.json();
+    if (code !== undefined) expect(body).toMatchObject({ code });
+    expect(answer.headers.get("x-charged")).toBe("false");
+    expect(answer.headers.get("payment-response")).toBeNull();
+    const calls = seen.length;
+    const resent = await again();
+    expect([resent.status, await resent.json()]).toEqual([status, body]);
+    expect(seen).toHaveLength(calls);
+    expect(await received()).toBe(before);
+  });
+
+  it("may have more than 1 MiB", async () => {
+    const { answer, again } = await buy("/weather/big");
+    expect(answer.headers.get("content-type")).toBe("application/pdf");
+    expect(Buffer.from(await answer.arrayBuffer()).equals(BIG)).toBe(true);
+    expect(Buffer.from(await (await again()).arrayBuffer()).equals(BIG)).toBe(true);
+    expect(seen).toHaveLength(1);
+  });
+
+  it("makes a GET again once whose answer broke off", async () => {
+    await buy("/weather/broken");
+    expect(seen.map(({ headers }) => headers["x-jobgate-attempt"])).toEqual(["1", "2"]);
+  });
+
+  it("is not given to a runner that takes all jobs", async () => {
+    await buy("/weather/Paris");
+    expect(gateway.delivered).toEqual([]);
+  });
+
+  it("is off sale while its health check fails", async () => {
+    const payment = await sign("/weather/Paris");
+    const isNoted = () => gateway.jobgate.logs.some((line) => line.includes("its routes are not sold"));
+    isWell = false;
+    try {
+      await expect.poll(isNoted, { timeout: 10_000 }).toBe(true);
+      const { headers } = payment;
+      const answer = await fetch(`${gateway.jobgate.x402Url}/weather/Paris`, { headers });
+      expect([answer.status, await answer.json()]).toMatchObject([
+        503,
+        { code: "api_unreachable", charged: false },
+      ]);
+      expect(seen).toEqual([]);
+    } finally {
+      isWell = true;
+    }
+  });
+});
+
+describe("A path that is not sold", () => {
+  it("is passed through unpaid if it is free, without the API's cookies", async () => {
+    const answer = await fetch(`${gateway.jobgate.x402Url}/docs/a%20b`);
+    expect([answer.status, await answer.json()]).toEqual([200, { docs: true }]);
+    expect([answer.headers.get("set-cookie"), answer.headers.get("etag")]).toEqual([null, '"1"']);
+    expect(seen).toMatchObject([{ url: "/docs/a%20b", headers: { "x-api-key": "the key" } }]);
+  });
+
+  it.each([
+    "/admin",
+    "/weather",
+    "/weather/a/b",
+    "/docs/..%2fadmin",
+    "/docs/%2e%2e/admin",
+    "/weather//Paris",
+  ])("reaches nothing: %s", async (path) => {
+    const answer = await fetch(`${gateway.jobgate.x402Url}${path}`);
+    expect(answer.status).toBe(404);
+    expect(seen).toEqual([]);
+  });
+});

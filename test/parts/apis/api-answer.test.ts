@@ -1,0 +1,91 @@
+import { expect, test } from "vitest";
+import { readApiOutcome } from "../../../src/parts/apis/api-answer.ts";
+import type { HttpAnswer } from "../../../src/parts/outbound/http-answer.ts";
+
+const ASKED = {
+  maxResultBytes: 10,
+  mayRepeat: false,
+  url: "http://127.0.0.1:8000/v1",
+  publicUrl: "https://shop.example",
+};
+
+function answered(answer: Partial<HttpAnswer>, asked = ASKED) {
+  const whole: HttpAnswer = {
+    status: 200,
+    contentType: "application/json",
+    contentEncoding: undefined,
+    retryAfter: undefined,
+    headers: [],
+    body: Buffer.from("{}"),
+    isCut: false,
+    ...answer,
+  };
+  return readApiOutcome({ kind: "answered", answer: whole }, asked);
+}
+
+/** Status and code of a result that jobgate made. */
+function errorOf(outcome: ReturnType<typeof readApiOutcome>) {
+  if (outcome.kind !== "done" || outcome.result === undefined) return outcome.kind;
+  const { status, body } = outcome.result;
+  return [status, JSON.parse(Buffer.from(body).toString()).code];
+}
+
+test("An answer is the result, with its status and end-to-end headers", () => {
+  expect(
+    answered({
+      status: 201,
+      headers: [
+        ["etag", '"1"'],
+        ["set-cookie", "a=b"],
+        ["payment-response", "forged"],
+      ],
+    }),
+  ).toMatchObject({ kind: "done", result: { status: 201, headers: [["etag", '"1"']] } });
+});
+
+test("A Location within the API leads to the gateway, and any other stays", () => {
+  const locationOf = (value: string) => {
+    const outcome = answered({ status: 201, headers: [["location", value]] });
+    return outcome.kind === "done" ? outcome.result?.headers : undefined;
+  };
+  expect(locationOf("http://127.0.0.1:8000/v1/items/1")).toEqual([
+    ["location", "https://shop.example/items/1"],
+  ]);
+  expect(locationOf("http://127.0.0.1:8000/v1evil/1")).toEqual([
+    ["location", "http://127.0.0.1:8000/v1evil/1"],
+  ]);
+  expect(locationOf("/items/1")).toEqual([["location", "/items/1"]]);
+});
+
+test.each([401, 402, 407])("A status of %i is 502 api_refused", (status) => {
+  expect(errorOf(answered({ status }))).toEqual([502, "api_refused"]);
+});
+
+test("An answer that is too large is 502 result_too_large", () => {
+  expect(errorOf(answered({ isCut: true }))).toEqual([502, "result_too_large"]);
+});
+
+test("Silence is 504 api_timeout, and no connection 502 api_unreachable", () => {
+  expect(errorOf(readApiOutcome({ kind: "timed_out", reason: "nothing for 1 s" }, ASKED))).toEqual([
+    504,
+    "api_timeout",
+  ]);
+  expect(errorOf(readApiOutcome({ kind: "unreached", reason: "ECONNREFUSED" }, ASKED))).toEqual([
+    502,
+    "api_unreachable",
+  ]);
+});
+
+test("A connection that breaks in mid-answer is api_broke_off, and before it outcome_unknown", () => {
+  const lost = (hasBegun: boolean) => readApiOutcome({ kind: "lost", reason: "ECONNRESET", hasBegun }, ASKED);
+  expect(errorOf(lost(true))).toEqual([502, "api_broke_off"]);
+  expect(errorOf(lost(false))).toEqual([502, "outcome_unknown"]);
+});
+
+test("A call that may be made again is made again after a broken connection", () => {
+  const outcome = readApiOutcome(
+    { kind: "lost", reason: "ECONNRESET", hasBegun: true },
+    { ...ASKED, mayRepeat: true },
+  );
+  expect(outcome).toMatchObject({ kind: "retry", delayMs: 0 });
+});
