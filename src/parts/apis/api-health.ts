@@ -12,6 +12,7 @@ export class ApiHealth {
   readonly #logger: Logger;
   #timer: NodeJS.Timeout | undefined;
   #isUp = true;
+  #isStopped = false;
 
   constructor(api: ApiConfig, logger: Logger) {
     this.#name = api.name;
@@ -25,15 +26,14 @@ export class ApiHealth {
     return this.#isUp;
   }
 
-  /** Resolves once the API was asked for the first time. */
-  async start(): Promise<void> {
-    if (this.#client === undefined) return;
-    await this.#ask(this.#client);
+  /** Asks for the first time. Until the API has answered, it counts as working. */
+  start(): void {
+    if (this.#client !== undefined) void this.#ask(this.#client);
   }
 
   async stop(): Promise<void> {
+    this.#isStopped = true;
     clearTimeout(this.#timer);
-    this.#timer = undefined;
     await this.#client?.close();
   }
 
@@ -43,6 +43,7 @@ export class ApiHealth {
       bodyLimit: () => 65_536,
     });
     const outcome = await request.outcome;
+    if (this.#isStopped) return;
     const isUp = outcome?.kind === "answered" && outcome.answer.status < 400;
     if (isUp !== this.#isUp)
       this.#logger.warn(

@@ -1,7 +1,8 @@
+import type { Logger } from "pino";
 import type { Config, X402Config } from "../../config/config.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import type { Host, Running } from "../../part.ts";
-import type { X402Part } from "../../x402/part.ts";
+import type { Host } from "../../part.ts";
+import type { ShopAddition } from "../../x402/part.ts";
 import { HttpRunners } from "../outbound/http-runners.ts";
 import { ApiGate } from "./api-gate.ts";
 import { ApiHealth } from "./api-health.ts";
@@ -18,51 +19,45 @@ interface OpenApi {
 }
 
 /** The APIs whose routes are sold. */
-export class Apis implements Running {
-  readonly #host: Host;
+export class Apis {
+  readonly #logger: Logger;
   readonly #uncharged = new UnchargedCalls();
   readonly #runners: HttpRunners<ApiSale>;
   #open: readonly OpenApi[] = [];
 
   constructor(host: Host) {
-    this.#host = host;
+    this.#logger = host.logger;
     this.#runners = new HttpRunners((sale) => apiRunner(sale, host, this.#uncharged));
   }
 
-  readonly x402: X402Part = {
-    open: async (config) => {
-      const { logger } = this.#host;
-      const open = salesOf(config).map((sale) => ({
-        sale,
-        health: new ApiHealth(sale.api, logger),
-        free: new FreeRoutes(sale.api, config, logger),
-      }));
-      await Promise.all(open.map(({ health }) => health.start()));
-      const byJob = new Map(
-        open.flatMap((one) =>
-          one.sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), one] as const),
-        ),
-      );
-      return {
-        apply: () => this.#use(open),
-        freeRoutes: open.flatMap(({ free }) => free.routes),
-        gate: new ApiGate({
-          find: ({ serviceId, jobIndex }: JobKey) => {
-            const found = byJob.get(jobKeyText(serviceId, jobIndex));
-            return found && { api: found.sale.api, isUp: found.health.isUp };
-          },
-          inFlight: (name) => this.#runners.find(({ api }) => api.name === name)?.inFlight ?? 0,
-          uncharged: this.#uncharged,
-        }),
-      };
-    },
-  };
-
-  async start(): Promise<void> {
-    this.reload(this.#host.config);
+  /** Makes what the APIs add to the shop of one configuration. Nothing is asked before it is applied. */
+  open(config: X402Config): ShopAddition {
+    const open = salesOf(config).map((sale) => ({
+      sale,
+      health: new ApiHealth(sale.api, this.#logger),
+      free: new FreeRoutes(sale.api, config, this.#logger),
+    }));
+    const byJob = new Map(
+      open.flatMap((one) =>
+        one.sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), one] as const),
+      ),
+    );
+    return {
+      apply: () => this.#replace(open),
+      freeRoutes: open.flatMap(({ free }) => free.routes),
+      gate: new ApiGate({
+        find: ({ serviceId, jobIndex }: JobKey) => {
+          const found = byJob.get(jobKeyText(serviceId, jobIndex));
+          return found && { api: found.sale.api, isUp: found.health.isUp };
+        },
+        inFlight: (name) => this.#runners.find(({ api }) => api.name === name)?.inFlight ?? 0,
+        uncharged: this.#uncharged,
+      }),
+    };
   }
 
-  reload({ x402 }: Pick<Config, "x402">): void {
+  /** Gives JobCalls to the APIs of a configuration from now on. */
+  use({ x402 }: Pick<Config, "x402">): void {
     const sales = x402 === undefined ? [] : salesOf(x402);
     // A runner without jobs would take all.
     this.#runners.use(sales.filter(({ jobs }) => jobs.length > 0));
@@ -70,15 +65,16 @@ export class Apis implements Running {
 
   async stop(): Promise<void> {
     await this.#runners.stop();
-    this.#use([]);
+    this.#replace([]);
   }
 
-  #use(open: readonly OpenApi[]): void {
+  #replace(open: readonly OpenApi[]): void {
     for (const { health, free } of this.#open) {
       void health.stop();
       void free.close();
     }
     this.#open = open;
+    for (const { health } of open) health.start();
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { Part } from "../../part.ts";
+import type { Apis } from "./apis.ts";
 import { apiJobKeys, apisTable } from "./config.ts";
 
 /** Sells the routes of HTTP APIs: jobgate is the runner of their jobs. */
@@ -7,9 +8,23 @@ export const part: Part = {
   table: apisTable,
   entries: apiJobKeys,
   async load(config) {
-    const hasApis = ({ parts }: Pick<Config, "parts">) => (apisTable.in({ parts }) ?? []).length > 0;
-    if (!hasApis(config)) return undefined;
-    const { Apis } = await import("./apis.ts");
-    return (host) => new Apis(host);
+    // Only those who have an API need the HTTP client; a reload may add the first one.
+    const load = () => import("./apis.ts");
+    const hasApis = (next: Pick<Config, "parts">) => (apisTable.in(next) ?? []).length > 0;
+    if (hasApis(config)) await load();
+    return (host) => {
+      let apis: Apis | undefined;
+      const at = async (next: Pick<Config, "parts">) => {
+        if (apis === undefined && hasApis(next)) apis = new (await load()).Apis(host);
+        return apis;
+      };
+      const use = async (next: Config) => (await at(next))?.use(next);
+      return {
+        x402: { open: async (x402) => (await at(x402))?.open(x402) },
+        start: () => use(config),
+        reload: use,
+        stop: async () => apis?.stop(),
+      };
+    };
   },
 };
