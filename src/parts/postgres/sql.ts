@@ -27,8 +27,12 @@ export interface Sql {
   run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
 }
 
+/** SQLSTATE of statements that come after one that failed, in the same transaction. */
+const TRANSACTION_ABORTED = "25P02";
+
 export function sqlOf(client: ClientBase): Sql {
   const { stream } = (client as Client).connection;
+  let failure: unknown;
   return {
     async run<Row>({ name, text }: Statement<Row>, values: readonly unknown[] = []) {
       // One write for all statements of a turn: each of its own would wake the server.
@@ -36,8 +40,15 @@ export function sqlOf(client: ClientBase): Sql {
         stream.cork();
         process.nextTick(() => stream.uncork());
       }
-      const { rows } = await client.query({ name, text, values: [...values] });
-      return rows as Row[];
+      try {
+        const { rows } = await client.query({ name, text, values: [...values] });
+        return rows as Row[];
+      } catch (error) {
+        // Whoever hears first of a failed transaction hears why it failed, and whether it may be repeated.
+        if ((error as { readonly code?: unknown }).code === TRANSACTION_ABORTED) throw failure ?? error;
+        failure = error;
+        throw error;
+      }
     },
   };
 }
