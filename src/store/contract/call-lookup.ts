@@ -12,8 +12,11 @@ import type { JobResult, Progress } from "./work-queue.ts";
 export interface CallLookup {
   findCall(callId: number): Promise<CallState | undefined>;
   findResult(callId: number): Promise<StoredResult | undefined>;
-  /** Reads bytes of a result from an offset on: at most `length`, and no more than to the end of a chunk. */
-  readResult(callId: number, offset: number, length: number): Promise<Uint8Array>;
+  /**
+   * Reads bytes of a result from an offset on: at most `length`, and no more than to the end of a chunk.
+   * @returns undefined for a result that is no longer kept
+   */
+  readResult(callId: number, offset: number, length: number): Promise<Uint8Array | undefined>;
 }
 
 /** Result as the store has it. */

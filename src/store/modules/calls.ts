@@ -107,7 +107,7 @@ export const CALLS = {
       };
     },
 
-    *readResult({ dialect }, callId, offset, length): Lookup<Uint8Array> {
+    *readResult({ dialect }, callId, offset, length): Lookup<Uint8Array | undefined> {
       const { values, add } = parameters(dialect);
       const { schema } = dialect;
       const [id, within] = [add(callId), offset % RESULT_CHUNK_BYTES];
@@ -119,8 +119,7 @@ export const CALLS = {
          UNION ALL
         SELECT substr(body, ${offset + 1}, ${size}) FROM ${schema}results WHERE call_id = ${id} AND body IS NOT NULL`;
       const [row] = (yield { sql, values }) as { readonly bytes: Uint8Array }[];
-      if (row === undefined) throw new Error(`the result of JobCall ${callId} has no byte ${offset}`);
-      return row.bytes;
+      return row?.bytes;
     },
 
     *findDeadLetter(

@@ -11,7 +11,8 @@ export async function* readResultBytes(
 ): AsyncGenerator<Uint8Array> {
   for (let at = first; at <= last; ) {
     const bytes = await calls.readResult(callId, at, Math.min(RESULT_CHUNK_BYTES, last + 1 - at));
-    if (bytes.byteLength === 0) throw new Error(`the result of JobCall ${callId} ends at byte ${at}`);
+    if (bytes === undefined || bytes.byteLength === 0)
+      throw new Error(`the result of JobCall ${callId} ends at byte ${at}`);
     yield bytes;
     at += bytes.byteLength;
   }

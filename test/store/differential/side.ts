@@ -93,9 +93,7 @@ export class Side {
     const resolved = await Promise.all(asked.map(({ input }) => this.#resolve(input)));
     const store = operationsOf(this.#opened.store);
     const ask = (input: readonly unknown[]) =>
-      (store[name]?.(...input) ?? Promise.reject(new Error(`there is no ${name}`))).catch((error: unknown) =>
-        name === "readResult" ? NO_BYTES : rejection(error),
-      );
+      (store[name]?.(...input) ?? Promise.reject(new Error(`there is no ${name}`))).catch(rejection);
     this.#committed.length = 0;
     const outcomes: unknown[] = [];
     if (this.#atOnce) outcomes.push(...(await Promise.all(resolved.map((input) => ask(input as unknown[])))));
@@ -196,9 +194,6 @@ function sortedCallbacks(callbacks: readonly Callback[]): Callback[] {
   const keyOf = ({ at, event, url, isBuyers }: Callback) => `${at} ${event} ${url} ${isBuyers}`;
   return callbacks.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
 }
-
-/** Outcome of a look for bytes that a result does not have. */
-const NO_BYTES = { rejected: "no bytes" };
 
 function rejection(error: unknown): unknown {
   if (error instanceof GatewayError) return { rejected: error.code };
