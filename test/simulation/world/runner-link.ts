@@ -173,7 +173,9 @@ export class RunnerLink {
     const { now, wallMs } = simulation;
     const { seconds = 0n, nanos = 0 } = call.leaseExpiresAt ?? {};
     this.#open.set(call.callId, now + Number(seconds) * 1000 + nanos / 1e6 - wallMs);
-    const held = [...this.#open.values()].filter((endsAt) => endsAt - LATENCY_MS > now);
+    // A charge may end a job before its lease: its place is free at once, and its runner hears of it later.
+    const isHeld = (callId: bigint) => laws.leases.isHeld(Number(callId), wallMs);
+    const held = [...this.#open].filter(([callId, endsAt]) => endsAt - LATENCY_MS > now && isHeld(callId));
     if (laws.areClocksRight && held.length > CREDIT)
       simulation.break(`${name} got ${held.length} JobCalls, and asked for ${CREDIT}`);
     onCall(call);

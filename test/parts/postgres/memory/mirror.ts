@@ -122,18 +122,21 @@ export class Mirror {
   /** Sums are in two parts, and by hour alone. */
   #writeRevenue(cells: readonly Cell[]): void {
     const hours = cells.filter(({ table }) => table.shape.name === "revenue_hours");
-    const changed = new Set(hours.map(({ committed }) => hourOf(committed ?? {})));
-    for (const hour of changed) {
-      const rows = [...(hours[0]?.table.cells.values() ?? [])].flatMap(({ committed }) =>
-        committed !== undefined && hourOf(committed) === hour ? [committed] : [],
+    for (const hour of new Set(hours.map(hourOf))) {
+      const rows = [...(hours[0]?.table.cells.values() ?? [])].flatMap((cell) =>
+        cell.committed !== undefined && hourOf(cell) === hour ? [cell.committed] : [],
       );
+      const place = JSON.parse(hour) as SqlValue[];
+      this.#run(
+        "DELETE FROM revenue_hours WHERE hour = ? AND network = ? AND asset = ? AND symbol = ?",
+        place,
+      );
+      // A fail-over has lost the commits that the sums were of.
+      if (rows.length === 0) continue;
       const sum = (column: string) => rows.reduce((total, row) => total + BigInt(row[column]), 0n);
       const amount = sum("amount");
       const parts = [Number(amount / 10n ** 9n), Number(amount % 10n ** 9n), Number(sum("payments"))];
-      this.#run("INSERT OR REPLACE INTO revenue_hours VALUES (?, ?, ?, ?, ?, ?, ?)", [
-        ...(JSON.parse(hour) as SqlValue[]),
-        ...parts,
-      ]);
+      this.#run("INSERT INTO revenue_hours VALUES (?, ?, ?, ?, ?, ?, ?)", [...place, ...parts]);
     }
   }
 
@@ -152,8 +155,9 @@ export class Mirror {
   }
 }
 
-function hourOf({ hour, network, asset, symbol }: Row): string {
-  return JSON.stringify([hour, network, asset, symbol]);
+/** Returns hour, network, asset and symbol of sums as JSON: their key without the slot. */
+function hourOf({ key }: Pick<Cell, "key">): string {
+  return JSON.stringify((JSON.parse(key) as unknown[]).slice(0, 4));
 }
 
 function groupOf({ origin, service_id, job_id, dead_reason }: Row): string | null {

@@ -21,7 +21,16 @@ const TABLES = [
     "pending",
     "pruned",
   ],
-  ...["quotes", "refunds", "refused_payments", "results", "revenue_hours", "schema_version", "secrets"],
+  ...[
+    "quotes",
+    "refunds",
+    "refused_payments",
+    "result_chunks",
+    "results",
+    "revenue_hours",
+    "schema_version",
+    "secrets",
+  ],
   ...["settler_accounts", "settler_transactions", "watched_payments"],
 ];
 
