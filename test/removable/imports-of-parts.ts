@@ -9,7 +9,8 @@ const NEEDED: readonly string[] = [
   "books needs refunds",
   "callbacks needs refunds",
   "operator needs callbacks",
-  // The chain of its tests gets the contracts that dev ships.
+  // The chain of their tests gets the contracts that dev ships.
+  "pay needs dev",
   "permit2 needs dev",
   // The runner library, which these tests run, receives with Work.
   "postgres needs work-stream",
