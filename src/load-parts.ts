@@ -23,6 +23,7 @@ export function partKeys(parts: readonly Part[] = PARTS): PartKeys {
     entries: parts.flatMap(({ entries }) => entries ?? []),
     abilities: new Set([...parts.flatMap(({ ability }) => ability ?? []), ...stores]),
     methods: parts.flatMap(({ tokenMethod }) => tokenMethod ?? []),
+    paths: parts.flatMap(({ paths }) => paths ?? []),
   };
 }
 

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Config, PeerFindings, StorePlace } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { EntryKeys } from "./config/entry-keys.ts";
+import type { OwnPaths } from "./config/rules/routes.ts";
 import type { TokenMethod } from "./config/token-method.ts";
 import type { EventHub } from "./core/events.ts";
 import type { GaugeSample } from "./core/instruments.ts";
@@ -32,6 +33,8 @@ export interface Part {
   readonly table?: ConfigTable | readonly ConfigTable[];
   /** Keys that the part reads in each entry of a list of the core. */
   readonly entries?: EntryKeys;
+  /** Paths that the part answers, at which no job can be sold. */
+  readonly paths?: OwnPaths;
   /** Ability of the part that keys of the core need, if it needs no table. A build without it refuses them. */
   readonly ability?: string;
   /** Opens stores of more kinds than the core. */

@@ -15,7 +15,7 @@ import { checkJobInputs } from "./rules/job-inputs.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
-import { checkRoutes, fillJobs } from "./rules/routes.ts";
+import { checkRoutes, fillJobs, type OwnPaths } from "./rules/routes.ts";
 import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
@@ -60,6 +60,7 @@ export interface PartKeys extends BuildAbilities {
   readonly tables: readonly ConfigTable[];
   readonly entries: readonly EntryKeys[];
   readonly methods: readonly TokenMethod[];
+  readonly paths: readonly OwnPaths[];
 }
 
 /** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
@@ -90,6 +91,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     abilities: new Abilities(parts, checked),
     claims,
     methods: [EIP3009, ...parts.methods],
+    paths: parts.paths,
   };
   const tables = shaped && fillJobs(fillTokens(shaped, mistakes), mistakes);
   const settlers = new Set<PrivateKey>();

@@ -4,6 +4,7 @@ import type { Checked, Complete } from "./check-shape.ts";
 import type { EntryClaims } from "./entry-keys.ts";
 import { jobSchema } from "./jobs.ts";
 import { changesIf, fixed, fixedPresence, neverRemoved } from "./reload.ts";
+import type { OwnPaths } from "./rules/routes.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { bearerTokens, integer, pemFile, seconds, u64 } from "./value-types.ts";
 import { bindAddress, SQLITE_URL, storeAbility, storeUrl } from "./web-types.ts";
@@ -80,6 +81,8 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
+  /** Paths of the parts of this build. */
+  readonly paths: readonly OwnPaths[];
 };
 
 export type ConfigSchema = typeof configSchema;

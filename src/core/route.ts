@@ -13,7 +13,7 @@ export type RouteSegment =
 
 /** Methods and path at which a job is sold: `GET|POST /weather/{city}`. */
 export interface Route {
-  /** In the order of the configuration, each once. */
+  /** Each once, ordered as in the configuration. */
   readonly methods: readonly RouteMethod[];
   /** Path as the configuration has it, with its parameters in braces. */
   readonly path: string;
@@ -24,7 +24,7 @@ export const ROUTE_FORM =
   "METHOD[|METHOD] /path with GET, POST, PUT, PATCH or DELETE, where {name} is one segment and {name...}, at the end, all that are left";
 
 const PARAMETER = /^\{([A-Za-z_][A-Za-z0-9_]{0,63})(\.\.\.)?\}$/;
-/** What a URL can have in a segment unencoded, but the semicolon. */
+/** Characters that a segment of a URL has unencoded, but the semicolon. */
 const LITERAL = /^[A-Za-z0-9\-._~!$&'()*+,=:@]+$/;
 
 /** Parses a route of the configuration. @returns undefined for any other text */

@@ -3,7 +3,7 @@ import { Backoff } from "../core/backoff.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 import { type BroughtCalls, Claimer, type ClaimTerms } from "./claimer.ts";
 import { decodeJobId } from "./job-call-codec.ts";
-import type { Subscription } from "./subscription.ts";
+import type { SubscribeRequest, Subscription } from "./subscription.ts";
 
 const CLAIM_BACKOFF = { firstMs: 100, longestMs: 2_000 };
 /** Longest subscriber text that is kept with a lease. */
@@ -12,6 +12,8 @@ const MAX_SUBSCRIBER_LENGTH = 200;
 interface Member {
   readonly stream: Subscription;
   readonly claimer: Claimer;
+  /** Jobs that streams which do not name them do not get while this stream is open. */
+  readonly reserved: readonly bigint[];
 }
 
 /**
@@ -28,33 +30,37 @@ export class ClaimRounds {
   readonly #claimers = new Map<string, Claimer>();
   /** Every stream, the one whose last JobCall is the longest ago first. */
   readonly #inTurn: Member[] = [];
+  #reserved: readonly bigint[] = [];
   #round: Promise<void> | undefined;
   readonly #backoff = new Backoff(CLAIM_BACKOFF);
   #backoffTimer: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(options: {
-    readonly terms: ClaimTerms;
+    readonly terms: Omit<ClaimTerms, "reserved">;
     readonly logger: Logger;
     /** @param expiresAt end of the lease by the clock of the terms */
     readonly deliver: (call: ClaimedCall, expiresAt: number, stream: Subscription) => void;
     /** Receives claimed JobCalls that no stream can take any more. */
     readonly giveBack: (call: ClaimedCall) => void;
   }) {
-    this.#terms = options.terms;
+    this.#terms = { ...options.terms, reserved: () => this.#reserved };
     this.#logger = options.logger;
     this.#deliver = options.deliver;
     this.#giveBack = options.giveBack;
   }
 
-  /** @param jobIds job filter; empty means all jobs */
-  add(stream: Subscription, jobIds: readonly bigint[]): void {
+  /** @param request has the job filter; an empty one means all jobs */
+  add(
+    stream: Subscription,
+    { jobIds, reserves = false }: Pick<SubscribeRequest, "jobIds" | "reserves">,
+  ): void {
     const sorted = [...new Set(jobIds)].sort((left, right) => (left < right ? -1 : 1));
     const claimer = this.#claimers.get(sorted.join()) ?? new Claimer(sorted, this.#terms);
     this.#claimers.set(sorted.join(), claimer);
     claimer.streams.add(stream);
-    this.#inTurn.push({ stream, claimer });
-    this.#nameSubscribers();
+    this.#inTurn.push({ stream, claimer, reserved: reserves ? sorted : [] });
+    this.#membersChanged();
     claimer.mayHaveWork({ suspects: false });
     this.roomFreed();
   }
@@ -66,7 +72,7 @@ export class ClaimRounds {
     const { claimer } = removed;
     claimer.streams.delete(stream);
     if (claimer.streams.size === 0) this.#claimers.delete(claimer.jobIds.join());
-    this.#nameSubscribers();
+    this.#membersChanged();
   }
 
   /** Notes that there might be work, and claims it in the same turn of the event loop if a stream has room. */
@@ -184,7 +190,8 @@ export class ClaimRounds {
     return taker;
   }
 
-  #nameSubscribers(): void {
+  #membersChanged(): void {
+    this.#reserved = this.#inTurn.flatMap(({ reserved }) => reserved);
     for (const claimer of this.#claimers.values()) {
       const names = this.#inTurn.flatMap((member) =>
         claimer.sharesJobsWith(member.claimer) ? member.stream.subscriber : [],

@@ -58,9 +58,6 @@ export class Dispatcher {
   readonly #dueWatcher: DueWatcher;
   readonly #stopListening: () => void;
   readonly #rounds: ClaimRounds;
-  /** Jobs that only streams which name them get, by the stream that reserved them. */
-  readonly #reservations = new Map<Subscription, readonly bigint[]>();
-  #reserved: readonly bigint[] = [];
   /** Open streams, the longest connected first. */
   readonly #streams = new Set<Subscription>();
   readonly #background: BackgroundRequests;
@@ -120,10 +117,7 @@ export class Dispatcher {
       onDelayed: () => this.#dueWatcher.expect(clock() + BACKOFF_LOOK_MS),
     });
     this.#rounds = new ClaimRounds({
-      terms: {
-        ...{ workQueue, leaseMs: this.leaseMs, maxAttempts: options.maxAttempts, clock },
-        reserved: () => this.#reserved,
-      },
+      terms: { workQueue, leaseMs: this.leaseMs, maxAttempts: options.maxAttempts, clock },
       logger,
       deliver: (...claimed) => this.#deliver(...claimed),
       // No runner has seen it.
@@ -152,11 +146,7 @@ export class Dispatcher {
       clock: this.#clock,
     });
     this.#streams.add(subscription);
-    if (request.reserves) {
-      this.#reservations.set(subscription, request.jobIds);
-      this.#reserved = [...this.#reservations.values()].flat();
-    }
-    this.#rounds.add(subscription, request.jobIds);
+    this.#rounds.add(subscription, request);
     return subscription;
   }
 
@@ -166,8 +156,6 @@ export class Dispatcher {
    */
   unsubscribe(subscription: Subscription, { excused } = { excused: false }): void {
     if (!this.#streams.delete(subscription)) return;
-    this.#reservations.delete(subscription);
-    this.#reserved = [...this.#reservations.values()].flat();
     this.#rounds.remove(subscription);
     const { written, unwritten } = subscription.close();
     for (const lease of unwritten) this.#letGo(lease, { excused: true });

@@ -30,7 +30,7 @@ export const RUNNER_LIMITS = {
   subscriberLength: 128,
   jobIdsPerStream: 1_000,
   leasesPerRequest: 10_000,
-  /** Of a job that allows no larger result. */
+  /** Most bytes in a result of a job that allows no larger one. */
   resultBytes: MAX_RESULT_BYTES,
   contentTypeLength: MAX_CONTENT_TYPE_LENGTH,
   headers: MAX_HEADERS,

@@ -113,7 +113,7 @@ export interface StoreTotals {
   readonly oldestReadyAt?: number | undefined;
 }
 
-/** What a build without parts that count anything has. */
+/** Totals in a build whose parts count nothing. */
 export const TOTALS_OF_NO_PART = {
   refunds: [],
   callbacks: { pending: 0, sent: 0, dead: 0 },

@@ -21,7 +21,7 @@ const other: TokenMethod = {
 async function mistakesOf(tokens: string, methods: readonly TokenMethod[] = []) {
   const toml = `service_id = 1\n${X402}${tokens}`;
   const result = await loadConfigWith(
-    { tables: [], entries: [], methods, abilities: new Set() },
+    { tables: [], entries: [], methods, paths: [], abilities: new Set() },
     { path: "jobgate.toml", toml, env: {} },
   );
   if (!result.ok) return result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`);

@@ -11,7 +11,7 @@ import { startPaidParts } from "./paid-parts.ts";
 const ROUTE = "GET /weather/{city}/{day...}";
 const INDEX = routeJobIndex(parseRoute(ROUTE) as Route);
 
-/** What the runner does with jobs bought at a path; by default it acks at once. */
+/** Handlers of the runner, by the path at which the job was bought. The runner acks all other jobs at once. */
 const handlers = new Map<string, JobHandler>();
 
 const parts = startBeforeAll(startPaidParts);

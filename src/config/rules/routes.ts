@@ -47,30 +47,25 @@ export function checkRoutes(tables: ConfigTables, mistakes: MistakeList): void {
   }
 }
 
-/** Paths of the listener that sells jobs, whichever parts and tables there are. */
-const OF_X402 = [
-  "/mcp",
-  "/openapi.json",
-  "/llms.txt",
-  "/.well-known/x402",
-  "/.well-known/did.json",
-  "/.well-known/jobgate-keys.json",
-];
-const OF_OPERATOR = ["/healthz", "/readyz", "/metrics"];
+/** Paths that jobgate answers itself. One that ends in a slash stands for all paths below it. */
+export interface OwnPaths {
+  /** Paths of the listener that sells jobs. */
+  readonly x402?: readonly string[];
+  /** Paths of the operator's listener. */
+  readonly operator?: readonly string[];
+}
 
 /** Matches the routes whose path jobgate answers itself, also as a listener that shares the socket. */
-function builtInPaths({ x402, operator, webhooks }: ConfigTables): (route: Route) => boolean {
+function builtInPaths({ x402, operator, webhooks, paths }: ConfigTables): (route: Route) => boolean {
   const address = x402?.bindAddress;
   const isShared = (other: NonNullable<typeof operator | typeof webhooks> | undefined) =>
     address !== undefined && other?.bindAddress !== undefined && isSameAddress(address, other.bindAddress);
   const endpoints = (webhooks?.endpoints ?? []).flatMap((endpoint) => endpoint?.path ?? []);
-  const paths = new Set([
-    ...OF_X402,
-    ...(isShared(operator) ? OF_OPERATOR : []),
+  const own = [
+    "/x402/",
+    ...paths.flatMap((ofPart) => ofPart.x402 ?? []),
+    ...(isShared(operator) ? paths.flatMap((ofPart) => ofPart.operator ?? []) : []),
     ...(isShared(webhooks) ? ["/webhooks/health", ...endpoints] : []),
-  ]);
-  // The first segment of all others.
-  const roots = new Set(["x402", "mpp", ...(isShared(operator) ? ["page"] : [])]);
-  return ({ path, segments: [first] }) =>
-    paths.has(path) || (first?.kind === "literal" && roots.has(first.text));
+  ];
+  return ({ path }) => own.some((one) => (one.endsWith("/") ? `${path}/`.startsWith(one) : path === one));
 }

@@ -5,7 +5,7 @@ import type { JobResult } from "../../store/contract/work-queue.ts";
 import type { HttpAnswer, HttpOutcome } from "../outbound/http-answer.ts";
 import type { RunOutcome } from "../outbound/http-runner.ts";
 
-/** What the outcome of a call depends on, beside the answer. */
+/** Limits and addresses of a call, on which its outcome depends. */
 interface Asked {
   readonly maxResultBytes: number;
   /** The call may be made once more: its outcome is unknown otherwise. */

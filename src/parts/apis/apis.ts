@@ -11,7 +11,7 @@ import { apisTable, jobsOf } from "./config.ts";
 import { FreeRoutes } from "./free-routes.ts";
 import { UnchargedCalls } from "./uncharged-calls.ts";
 
-/** What an API has at one configuration beside its runner. */
+/** Health check and free routes of an API at one configuration. */
 interface OpenApi {
   readonly sale: ApiSale;
   readonly health: ApiHealth;

@@ -6,7 +6,7 @@ import type { Charge } from "../../store/contract/work-queue.ts";
 const PERCENT = /^(\d{1,3})(?:\.(\d{1,2}))?%$/;
 const UNITS = /^(?:0|[1-9]\d{0,77})$/;
 
-/** What an answer says about its charge. */
+/** Charge that an answer names, or the problem with it. */
 export type ChargeReading = { readonly charge: Charge | undefined } | { readonly problem: string };
 
 /** Headers by which an answer says its charge, most specific first. */

@@ -6,6 +6,7 @@ import { CALLBACKS } from "./store/module.ts";
 /** Calls operators and buyers back about what happened. */
 export const part: Part = {
   table: [callbacksTable, buyersTable],
+  paths: { x402: ["/.well-known/jobgate-keys.json"] },
   async load() {
     const [{ CallbackGuard }, { CallbackKeys }, { CallbackSender }] = await Promise.all([
       import("./callback-guard.ts"),

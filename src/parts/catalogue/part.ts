@@ -2,6 +2,7 @@ import type { Part } from "../../part.ts";
 
 /** Documents that tell people, crawlers and agents which jobs are for sale, and x402's extension `bazaar`. */
 export const part: Part = {
+  paths: { x402: ["/openapi.json", "/llms.txt", "/.well-known/x402"] },
   async x402() {
     const [{ bazaarExtension }, { CatalogueRoutes }] = await Promise.all([
       import("./bazaar.ts"),

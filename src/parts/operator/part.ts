@@ -3,6 +3,7 @@ import type { Part } from "../../part.ts";
 
 /** The operator's listener: the API, health, and what parts add. */
 export const part: Part = {
+  paths: { operator: ["/healthz", "/readyz", "/jobgate.v1.OperatorService/"] },
   async load({ operator: { bindAddress } }, loadMethods) {
     const { OperatorServer } = await import("./server.ts");
     return (host) => {

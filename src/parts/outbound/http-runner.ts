@@ -59,7 +59,7 @@ export interface HttpProtocol {
   ask(call: ClaimedCall): Asked;
 }
 
-/** What a JobCall asks of its server. */
+/** Request that gives a JobCall to its server. */
 export type Asked =
   | {
       readonly kind: "request";

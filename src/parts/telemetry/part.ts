@@ -3,6 +3,7 @@ import type { Part } from "../../part.ts";
 
 /** Metrics for Prometheus, and traces with OpenTelemetry. */
 export const part: Part = {
+  paths: { operator: ["/metrics"] },
   async telemetry(logger) {
     // Loaded late, because every command that reads a configuration loads this face.
     const [{ ProcessTelemetry }, { startTracing }] = await Promise.all([

@@ -8,7 +8,7 @@ import { selectPart } from "./result-part.ts";
 /** Result of a job whose runner returned none. */
 const EMPTY: StoredResult = { body: new Uint8Array(), size: 0, contentType: "application/octet-stream" };
 
-/** What makes the answer with a call's result. */
+/** Call and result that an answer is made of. */
 interface ResultParts {
   readonly calls: Pick<CallLookup, "readResult">;
   readonly call: Pick<CallState, "callId" | "finishedAt" | "charge">;

@@ -1,7 +1,7 @@
 import type { Route } from "../../core/route.ts";
 import { decodeSegments, encodeSegments } from "../../http/segments.ts";
 
-/** What is found at a path. */
+/** Entry whose route matches a path. */
 export interface Found<Entry> {
   readonly entry: Entry;
   readonly route: Route;

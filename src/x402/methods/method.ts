@@ -28,7 +28,7 @@ export interface SignedFields {
   readonly fingerprint: string;
 }
 
-/** What a payment buys, where its protocol binds it to that. */
+/** Purchase that a payment is bound to, if its protocol binds it. */
 export interface AskedPurchase extends JobKey {
   readonly body: Uint8Array;
   /** Hash of the whole request, at a job's own route. */

@@ -98,7 +98,7 @@ test("A build refuses values that need a part which the build does not have", as
   const engine = GATEWAY.replace("[x402]", '[x402]\nprice_source = "engine"');
   const store = '[store]\nurl = "postgres://jobgate:hunter2@127.0.0.1/jobgate"\n';
   const toml = `${engine}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"\nprice = "engine"')}${store}`;
-  const parts = { tables: [], entries: [], methods: [], abilities: new Set<string>() };
+  const parts = { tables: [], entries: [], methods: [], paths: [], abilities: new Set<string>() };
   const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
   expect(result.ok ? [] : result.mistakes).toMatchObject([
     {

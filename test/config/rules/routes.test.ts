@@ -26,7 +26,7 @@ describe("A route", () => {
     },
     {
       promise: "Is not a path of jobgate itself",
-      toml: routes('route = "GET /openapi.json" #!'),
+      toml: routes('route = "GET /x402/stats" #!'),
       ...place(0),
       message: /whose path is one of jobgate itself; expected another path/,
     },

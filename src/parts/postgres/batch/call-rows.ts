@@ -87,7 +87,7 @@ export class PostgresCallRows implements CallRows {
   readonly #rows = new Map<number, CallRow>();
   #changed = new Map<number, CallRow>();
   #finished: FinishedRow[] = [];
-  /** By call, delivery and place: a statement can write each row once. */
+  /** Chunks by call, delivery and place: a statement can write each row once. */
   #chunks = new Map<string, Chunk>();
 
   /** @param madeReady JobCalls that the batch made ready */
