@@ -1,6 +1,7 @@
 import { dirname } from "node:path";
 import type * as z from "zod";
 import type { PrivateKey } from "../core/private-keys.ts";
+import type { OwnPaths } from "../core/route.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
 import { Abilities, type BuildAbilities, checkAbilities } from "./abilities.ts";
 import { checkShape } from "./check-shape.ts";
@@ -15,7 +16,7 @@ import { checkJobInputs } from "./rules/job-inputs.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
-import { checkRoutes, fillJobs, type OwnPaths } from "./rules/routes.ts";
+import { checkRoutes, fillJobs } from "./rules/routes.ts";
 import { checkTls } from "./rules/tls.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";

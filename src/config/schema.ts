@@ -1,10 +1,10 @@
 import * as z from "zod";
+import type { OwnPaths } from "../core/route.ts";
 import type { Abilities } from "./abilities.ts";
 import type { Checked, Complete } from "./check-shape.ts";
 import type { EntryClaims } from "./entry-keys.ts";
 import { jobSchema } from "./jobs.ts";
 import { changesIf, fixed, fixedPresence, neverRemoved } from "./reload.ts";
-import type { OwnPaths } from "./rules/routes.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { bearerTokens, integer, pemFile, seconds, u64 } from "./value-types.ts";
 import { bindAddress, SQLITE_URL, storeAbility, storeUrl } from "./web-types.ts";

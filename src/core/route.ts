@@ -20,6 +20,14 @@ export interface Route {
   readonly segments: readonly RouteSegment[];
 }
 
+/** Paths that jobgate answers itself. One that ends in a slash stands for all paths below it. */
+export interface OwnPaths {
+  /** Paths of the listener that sells jobs. */
+  readonly x402?: readonly string[];
+  /** Paths of the operator's listener. */
+  readonly operator?: readonly string[];
+}
+
 export const ROUTE_FORM =
   "METHOD[|METHOD] /path with GET, POST, PUT, PATCH or DELETE, where {name} is one segment and {name...}, at the end, all that are left";
 

@@ -174,11 +174,6 @@ export class Dispatcher {
     return this.#finish(lease, (held) => this.#workQueue.ack(held, result, charge));
   }
 
-  /** Collects a result that arrives in pieces. {@link ack} takes what its `end` returns. */
-  resultWriter(lease: Lease): ResultWriter {
-    return new ResultWriter(this.#workQueue, lease);
-  }
-
   /** Returns the size of the largest result of a job. */
   maxResultBytes(job: CalledJob): number {
     return this.#maxResultBytes(job);
@@ -190,7 +185,7 @@ export class Dispatcher {
   }
 
   async #ackLarge(lease: Lease, result: JobResult, charge: Charge | undefined) {
-    const writer = this.resultWriter(lease);
+    const writer = new ResultWriter(this.#workQueue, lease);
     await writer.write(result.body);
     const { outcome, stored } = await writer.end();
     return stored === undefined ? { outcome } : this.#workQueue.ack(lease, { ...result, ...stored }, charge);

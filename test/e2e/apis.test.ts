@@ -1,5 +1,9 @@
 import { randomBytes } from "node:crypto";
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import { once } from "node:events";
+import { mkdtemp } from "node:fs/promises";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -23,19 +27,29 @@ let isWell = true;
 const BIG = randomBytes(1_500_000);
 
 /** An API that knows nothing of payments. */
-const api = startBeforeAll(
-  (): Promise<HttpListener> =>
-    listenHttp({
-      handler: (request, response) => {
-        const { method = "", url = "", headers } = request;
-        void buffer(request).then((bytes) => {
-          const body = bytes.toString();
-          if (url !== "/health") seen.push({ method, url, headers, body });
-          answer(url.split("?")[0] ?? "", body, response);
-        });
-      },
-    }),
-);
+const api = startBeforeAll((): Promise<HttpListener> => listenHttp({ handler }));
+
+/** The same at a Unix socket. */
+const socket = startBeforeAll(async () => {
+  const path = join(await mkdtemp(join(tmpdir(), "jobgate-api-")), "api.sock");
+  const server = createServer(handler).listen(path);
+  await once(server, "listening");
+  return {
+    path,
+    stop: async () => {
+      server.close();
+    },
+  };
+});
+
+function handler(request: IncomingMessage, response: ServerResponse): void {
+  const { method = "", url = "", headers } = request;
+  void buffer(request).then((bytes) => {
+    const body = bytes.toString();
+    if (url !== "/health") seen.push({ method, url, headers, body });
+    answer(url.split("?")[0] ?? "", body, response);
+  });
+}
 
 function answer(path: string, body: string, response: ServerResponse): unknown {
   const json = (status: number, value: unknown, more = {}) =>
@@ -63,6 +77,7 @@ function answer(path: string, body: string, response: ServerResponse): unknown {
       response.writeHead(200, { "content-length": "100" });
       return response.write("part", () => response.destroy());
     case "/items":
+      if (body.includes("dead")) return response.destroy();
       return body.includes("bad")
         ? json(422, { error: "bad" })
         : json(201, { id: 1 }, { location: `${api.url}/items/1` });
@@ -90,6 +105,21 @@ route = "GET /weather/{city}"
 api = "weather"
 price_wei = "1000000000000000"
 max_result_bytes = 1_500_000
+[[apis]]
+name = "strict"
+url = "${api.url}"
+uncharged_per_minute = 1
+[[apis]]
+name = "socket"
+url = "unix:${socket.path}"
+[[jobs]]
+route = "GET /socket/{path...}"
+api = "socket"
+price_wei = "1000000000000000"
+[[jobs]]
+route = "GET /strict/{path...}"
+api = "strict"
+price_wei = "1000000000000000"
 [[jobs]]
 route = "POST /items"
 api = "weather"
@@ -162,6 +192,7 @@ describe("A route of an API", () => {
   it.each([
     ["/weather/Atlantis", {}, 404, undefined],
     ["/items", { method: "POST", body: "bad" }, 422, undefined],
+    ["/items", { method: "POST", body: "dead" }, 502, "outcome_unknown"],
     ["/weather/secret", {}, 502, "api_refused"],
     ["/weather/large", {}, 502, "result_too_large"],
     ["/weather/slow", {}, 504, "api_timeout"],
@@ -175,6 +206,8 @@ describe("A route of an API", () => {
     expect(answer.headers.get("x-charged")).toBe("false");
     expect(answer.headers.get("payment-response")).toBeNull();
     const calls = seen.length;
+    // A GET whose answer broke off was made twice.
+    expect(calls).toBe(code === "api_broke_off" ? 2 : 1);
     const resent = await again();
     expect([resent.status, await resent.json()]).toEqual([status, body]);
     expect(seen).toHaveLength(calls);
@@ -187,6 +220,23 @@ describe("A route of an API", () => {
     expect(Buffer.from(await answer.arrayBuffer()).equals(BIG)).toBe(true);
     expect(Buffer.from(await (await again()).arrayBuffer()).equals(BIG)).toBe(true);
     expect(seen).toHaveLength(1);
+  });
+
+  it("may be at a Unix socket", async () => {
+    const { answer } = await buy("/socket/a?b=c");
+    expect([answer.status, await answer.json()]).toEqual([200, { path: "/socket/a" }]);
+    expect(seen).toMatchObject([{ method: "GET", url: "/socket/a?b=c" }]);
+  });
+
+  it("is refused to payers whose calls ended uncharged", async () => {
+    // Only this API counts the uncharged calls so strictly, and only once there was one.
+    await buy("/weather/Atlantis");
+    const { answer } = await buy("/strict/a");
+    expect([answer.status, await answer.json()]).toMatchObject([
+      429,
+      { code: "rate_limited", charged: false },
+    ]);
+    expect(seen.map(({ url }) => url)).toEqual(["/weather/Atlantis"]);
   });
 
   it("makes a GET again once whose answer broke off", async () => {

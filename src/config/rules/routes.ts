@@ -47,14 +47,6 @@ export function checkRoutes(tables: ConfigTables, mistakes: MistakeList): void {
   }
 }
 
-/** Paths that jobgate answers itself. One that ends in a slash stands for all paths below it. */
-export interface OwnPaths {
-  /** Paths of the listener that sells jobs. */
-  readonly x402?: readonly string[];
-  /** Paths of the operator's listener. */
-  readonly operator?: readonly string[];
-}
-
 /** Matches the routes whose path jobgate answers itself, also as a listener that shares the socket. */
 function builtInPaths({ x402, operator, webhooks, paths }: ConfigTables): (route: Route) => boolean {
   const address = x402?.bindAddress;
