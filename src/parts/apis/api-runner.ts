@@ -56,7 +56,7 @@ const WHOLE: Charge = { basisPoints: 10_000 };
 type Metadata = Readonly<Record<string, string>>;
 
 /** Gives an API the requests that were paid for, and takes its answers as results. */
-class ApiProtocol implements HttpProtocol {
+export class ApiProtocol implements HttpProtocol {
   readonly #sale: ApiSale;
   readonly #jobs: ReadonlyMap<string, SoldJob>;
   readonly #dispatcher: Pick<Dispatcher, "maxResultBytes">;

@@ -1,0 +1,65 @@
+import pino from "pino";
+import { expect, test } from "vitest";
+import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
+import { ApiProtocol, type ApiSale } from "../../../src/parts/apis/api-runner.ts";
+import type { SoldJob } from "../../../src/parts/apis/config.ts";
+import { UnchargedCalls } from "../../../src/parts/apis/uncharged-calls.ts";
+
+const PAYER = "0xabc";
+
+/** Asks for a delivery of a call to a job that is idempotent or not. */
+function ask({
+  method,
+  attempt,
+  isIdempotent = false,
+}: {
+  method: string;
+  attempt: number;
+  isIdempotent?: boolean;
+}) {
+  const job = {
+    serviceId: 1n,
+    jobIndex: 7,
+    runner: { kind: "api", api: "weather", isIdempotent },
+  } as SoldJob;
+  const api = { name: "weather", url: "http://127.0.0.1:8000", headers: {} } as ApiSale["api"];
+  const uncharged = new UnchargedCalls();
+  const protocol = new ApiProtocol({
+    sale: { api, jobs: [job], publicUrl: "https://shop.example" },
+    dispatcher: { maxResultBytes: () => 100 },
+    uncharged,
+    logger: pino({ level: "silent" }),
+  });
+  const encoded = encodeJobCall({
+    ...({ origin: "x402", serviceId: 1n, jobId: 7n, body: new Uint8Array() } as const),
+    metadata: { "X-HTTP-METHOD": method, "X-HTTP-PATH": "/items", "X-X402-PAYER": PAYER },
+  });
+  const lease = {
+    callId: 5,
+    leaseToken: "token",
+    enqueuedAt: 0,
+    leaseExpiresAt: 0,
+    suspect: false,
+    byUse: true,
+  };
+  return { asked: protocol.ask({ ...lease, encoded, attempt }), uncharged };
+}
+
+test.each([
+  [{ method: "POST", attempt: 1 }, "request"],
+  [{ method: "POST", attempt: 2 }, "decided"],
+  [{ method: "POST", attempt: 2, isIdempotent: true }, "request"],
+  [{ method: "POST", attempt: 3, isIdempotent: true }, "decided"],
+  [{ method: "GET", attempt: 2 }, "request"],
+  [{ method: "GET", attempt: 3 }, "decided"],
+])("The delivery %j is a %s", (delivery, kind) => {
+  expect(ask(delivery).asked.kind).toBe(kind);
+});
+
+test("A call that is not made again has an unknown outcome, and counts as uncharged", () => {
+  const { asked, uncharged } = ask({ method: "POST", attempt: 2 });
+  const result = asked.kind === "decided" && asked.outcome.kind === "done" ? asked.outcome.result : undefined;
+  expect(result?.status).toBe(502);
+  expect(JSON.parse(Buffer.from(result?.body ?? []).toString())).toMatchObject({ code: "outcome_unknown" });
+  expect(() => uncharged.check(1, PAYER)).toThrow();
+});
