@@ -1,3 +1,5 @@
+import { PART_MODULES } from "../../../src/store/part-modules.ts";
+import { SCHEMA } from "../../../src/store/sqlite/schema/migrations.ts";
 import type { Normal } from "./normal.ts";
 
 /** Time for which ended callbacks are kept. */
@@ -9,21 +11,16 @@ const FINISHED_MS = 86_400_000;
 /** A row as the database returns it. */
 export type Row = Readonly<Record<string, unknown>>;
 
+/** Tables that the store modules of parts make. */
+const PART_TABLES = PART_MODULES.flatMap(({ schema }) =>
+  [...(schema?.sql(SCHEMA) ?? "").matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => String(name)),
+);
+
 /** Tables of both databases. Each has others, which only its own operations read. */
 export const TABLES = [
-  ...[
-    "job_calls",
-    "job_bodies",
-    "results",
-    "result_chunks",
-    "finished_calls",
-    "payments",
-    "watched_payments",
-    "offers",
-  ],
-  ...["quotes", "caller_nonces", "settler_accounts", "settler_transactions", "refunds", "revenue_hours"],
-  ...["movements", "callback_endpoints", "callbacks", "adopted_payments", "refused_payments", "secrets"],
-  ...["deliveries", "pruned"],
+  ...["job_calls", "job_bodies", "results", "result_chunks", "finished_calls", "payments"],
+  ...["watched_payments", "offers", "quotes", "caller_nonces", "revenue_hours", "adopted_payments"],
+  ...["refused_payments", "secrets", "deliveries", "pruned", ...PART_TABLES],
 ];
 
 /** Columns with JSON, whose spelling differs. */

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ChargeKind, PaymentState } from "../../../src/core/payment.ts";
 import type { EndedCall } from "../../../src/store/machine/announcements.ts";
-
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
 import { paymentIntent, START_MS } from "../store-fixtures.ts";
 import { MemoryEffects } from "./memory-effects.ts";
@@ -56,24 +55,4 @@ describe("a payment by use", () => {
       expect(stateIn(effects)).toEqual(before);
     },
   );
-});
-
-describe("the buyer of a job", () => {
-  test("is called back once the job ran, if its payment was settled before", () => {
-    expect(beside("settled", "before").finish(CALL, null, NOW)).toEqual(["call.finished"]);
-  });
-
-  test("is called back about a job by use only once its charge is certain", () => {
-    const effects = beside("authorized");
-    expect(effects.finish(CALL, "400", NOW)).toEqual([]);
-    effects.decide(effects.payment(CALL.call_id), { kind: "leaveUnresolved", reason: "no answer" }, NOW);
-    expect(effects.events()).toEqual([]);
-    const paid = { settlement: "{}", blockNumber: undefined, amount: undefined };
-    effects.decide(effects.payment(CALL.call_id), { kind: "settle", ...paid }, NOW);
-    expect(effects.events()).toEqual(["call.finished"]);
-  });
-
-  test("is called back once about a job by use that costs nothing", () => {
-    expect(beside("authorized").finish(CALL, "0", NOW)).toEqual(["call.finished"]);
-  });
 });
