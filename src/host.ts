@@ -34,6 +34,7 @@ export class Gateway {
   readonly #runner: RunnerServer;
   /** The configuration in use, reloads included. */
   #config: Config;
+  #isOpen = false;
 
   /** Builds the core and its parts, and starts nothing. */
   constructor(base: {
@@ -79,6 +80,9 @@ export class Gateway {
       get listeners() {
         return listeners();
       },
+      get isOpen() {
+        return isOpen();
+      },
       additions,
       jobs: async () => (await this.#x402?.jobs()) ?? [],
       runners: () => this.#runner.runners(),
@@ -93,6 +97,7 @@ export class Gateway {
     };
     const current = () => this.#config;
     const listeners = () => this.listeners;
+    const isOpen = () => this.#isOpen;
     for (const build of base.parts) parts.push(build(host));
     this.#parts = parts;
 
@@ -130,6 +135,7 @@ export class Gateway {
     try {
       for (const part of this.#parts) await part.start?.();
       for (const [listener, start] of this.#listeners()) await open(listener, start);
+      this.#isOpen = true;
     } catch (error) {
       await this.stop();
       throw error;

@@ -92,6 +92,8 @@ export interface Host {
   additions<Seam extends keyof Running>(seam: Seam): readonly NonNullable<Running[Seam]>[];
   /** Every address that this process listens on. */
   readonly listeners: readonly { readonly name: string; readonly address: string }[];
+  /** True once every listener has opened. */
+  readonly isOpen: boolean;
   /** The paid jobs for sale. */
   jobs(): Promise<readonly ListedJob[]>;
   /** Every open stream of a runner, longest connected first. */

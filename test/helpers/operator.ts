@@ -91,6 +91,7 @@ export async function startOperator(
         ...additions("listener").map(({ name, service }) => ({ name, address: service.address })),
       ];
     },
+    isOpen: true,
     jobs: () => Promise.resolve([]),
     runners: () => runners.runners(),
     rates: options.rates ?? (() => []),

@@ -4,13 +4,18 @@ import type { StoreStatus } from "../../store/store.ts";
 
 /**
  * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
- * while its store is not writable or once it is stopping. A full queue is ready: runners still empty it.
+ * while it starts or stops, and while its store is not writable. A full queue is ready: runners still empty it.
+ *
+ * @param closed returns why not every listener is open
  */
 export function healthRoutes(
   status: () => StoreStatus,
-  isStopping: () => boolean,
+  closed: () => string | undefined,
 ): ReadonlyMap<string, MethodHandlers> {
-  const readiness = () => (isStopping() ? notReady("jobgate is shutting down") : storeReadiness(status()));
+  const readiness = () => {
+    const reason = closed();
+    return reason === undefined ? storeReadiness(status()) : notReady(reason);
+  };
   return new Map([
     ["/healthz", healthHandlers(() => textResponse(200, "ok"))],
     ["/readyz", healthHandlers(readiness)],

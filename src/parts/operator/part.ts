@@ -15,6 +15,7 @@ export const part: Part = {
           store,
           events,
           listeners: () => host.listeners,
+          isOpen: () => host.isOpen,
           rates: () => host.rates(),
           runners: () => host.runners(),
           jobs: () => host.jobs(),

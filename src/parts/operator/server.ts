@@ -61,12 +61,12 @@ export class OperatorServer implements BackgroundService {
   }
 
   #makeRoutes(): RouteTable {
-    const { store, additions } = this.#sources;
+    const { store, additions, isOpen } = this.#sources;
     const { signal } = this.#stopping;
     const guarded = (handlers: MethodHandlers) => guardedRoute(this.#tokens, handlers);
     const health = healthRoutes(
       () => store.status(),
-      () => signal.aborted,
+      () => (signal.aborted ? "jobgate is shutting down" : isOpen() ? undefined : "jobgate is starting"),
     );
     const routes = distinct("route", [
       ...health,

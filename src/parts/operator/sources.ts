@@ -15,6 +15,8 @@ export interface OperatorSources {
   readonly events: EventHub;
   /** Every address that this process listens on. */
   readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
+  /** True once every listener has opened. */
+  readonly isOpen: () => boolean;
   /** The current rate of every accepted token. */
   readonly rates: () => readonly RateReport[];
   /** Every open stream of a runner, longest connected first. */

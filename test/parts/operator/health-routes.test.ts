@@ -31,7 +31,7 @@ it("/readyz answers 503 with the reason while the store is not writable, and 200
     const status = { ...state, pending: 0 };
     const handlers = healthRoutes(
       () => status,
-      () => false,
+      () => undefined,
     ).get("/readyz");
     return handlers?.GET?.({} as never);
   };
@@ -42,5 +42,17 @@ it("/readyz answers 503 with the reason while the store is not writable, and 200
   expect(await answer({ writable: true, full: true })).toMatchObject({
     status: 200,
     body: '{"ready":true,"queue_full":true}',
+  });
+});
+
+it("/readyz answers 503 while jobgate starts", async () => {
+  const status = { writable: true, full: false, pending: 0 };
+  const handlers = healthRoutes(
+    () => status,
+    () => "jobgate is starting",
+  );
+  expect(await handlers.get("/readyz")?.GET?.({} as never)).toMatchObject({
+    status: 503,
+    body: '{"ready":false,"reason":"jobgate is starting"}',
   });
 });

@@ -4,6 +4,9 @@ import type { Simulation } from "./simulation.ts";
 /** Time by which clocks of whole milliseconds may differ. */
 const ROUNDING_MS = 1;
 
+/** Time in which a gateway sends a JobCall that it has claimed. */
+const ON_ITS_WAY_MS = 100;
+
 /** A JobCall as a gateway sends it. */
 export interface SentCall {
   readonly callId: number;
@@ -21,6 +24,8 @@ interface Lease {
 interface Known {
   attempt: number;
   lease: Lease | undefined;
+  /** Lease that ended with the payment's authorization, and the end of the time in which the JobCall may be on its way. */
+  ended: Lease | undefined;
   /** Lease under which it was acknowledged. */
   doneUnder: string | undefined;
   /** Leases under which runners asked to acknowledge it. */
@@ -64,7 +69,9 @@ export class LeaseLaws {
       this.#held(input[0], at, "given back");
       this.#of(input[0].callId).lease = undefined;
     } else if (operation === "endAuthorization" && committed.outcome.kind === "buried") {
-      this.#of(input[0]).lease = undefined;
+      const known = this.#of(input[0]);
+      known.ended = known.lease && { ...known.lease, endsAt: this.#simulation.now + ON_ITS_WAY_MS };
+      known.lease = undefined;
     }
   }
 
@@ -72,9 +79,11 @@ export class LeaseLaws {
   sent({ callId, leaseToken, attempt }: SentCall): void {
     if (this.#isStopped) return;
     const run = this.#simulation;
-    const { lease, doneUnder, attempt: latest } = this.#of(callId);
+    const { lease, ended, doneUnder, attempt: latest } = this.#of(callId);
+    const isOnItsWay = ended?.token === leaseToken && run.now <= ended.endsAt;
     const name = `JobCall ${callId}`;
     if (doneUnder !== undefined) run.break(`${name} was delivered after its ack`);
+    else if (isOnItsWay) return;
     else if (lease?.token !== leaseToken) run.break(`${name} was delivered under a lease that had ended`);
     else if (this.#isOver(lease, run.now)) run.break(`${name} was delivered after its lease`);
     else if (attempt !== latest)
@@ -148,7 +157,7 @@ export class LeaseLaws {
 
   #of(callId: number): Known {
     const known = this.#calls.get(callId) ?? {
-      ...{ attempt: 0, lease: undefined, doneUnder: undefined },
+      ...{ attempt: 0, lease: undefined, ended: undefined, doneUnder: undefined },
       asked: new Set<string>(),
     };
     this.#calls.set(callId, known);
