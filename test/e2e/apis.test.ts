@@ -160,6 +160,8 @@ describe("A route of an API", () => {
     expect(answer.status).toBe(200);
     expect(await answer.json()).toEqual({ city: "Paris" });
     expect(answer.headers.get("etag")).toBe('"w1"');
+    expect(answer.headers.get("location")).toBeNull();
+    expect(answer.headers.get("link")).toMatch(/\/x402\/calls\/\d+>; rel="status"$/);
     expect(answer.headers.get("payment-response")).toMatch(/^[A-Za-z0-9+/=]{40,}$/);
     expect(await received()).toBe(before + AMOUNT);
     expect(seen).toMatchObject([{ method: "GET", url: "/weather/Paris?units=%4Detric", body: "" }]);

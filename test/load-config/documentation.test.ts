@@ -94,8 +94,13 @@ test("docs/configuration.md lists exactly the keys whose change can need a resta
   expect(listed.sort()).toEqual(markedKeys(schemaWith(partKeys())).sort());
 });
 
-test("jobgate.example.toml loads without mistakes or warnings", async () => {
-  const path = file("jobgate.example.toml").pathname;
+const EXAMPLES = [
+  "jobgate.example.toml",
+  ...["express", "fastapi"].map((app) => `examples/api-${app}/jobgate.toml`),
+];
+
+test.each(EXAMPLES)("%s loads without mistakes or warnings", async (name) => {
+  const path = file(name).pathname;
   const result = await loadConfig({ path, env: EXAMPLE_ENV });
   expect(result.ok ? result.warnings.map(mistakeText) : result.mistakes.map(mistakeText)).toEqual([]);
 });

@@ -114,7 +114,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
   keys: { api: jobName().optional(), idempotent: trueOrFalse().optional() },
   alternative: "an api",
   claim(job: ApiJobTable, place, tables: { readonly apis?: readonly (ApiTable | undefined)[] }) {
-    const { api: name, idempotent = false } = job;
+    const { api: name, idempotent = false, charge = "after" } = job;
     if (name === undefined) {
       if (job.idempotent !== undefined)
         place.at("idempotent").report("is set without api; expected both, or neither");
@@ -123,7 +123,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
     const found = tables.apis?.find((table) => table?.name === name);
     return {
       keys: {
-        charge: job.charge ?? "after",
+        charge,
         answer: job.answer ?? "result",
         maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
         maxRunSecs: job.maxRunSecs ?? secsOf(found),
@@ -137,8 +137,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
           place
             .at("route")
             .reportMissing("is missing; expected the methods and path of the API, since it has an api");
-        const charges = chargesOf(job);
-        if (charges.includes("before") && (job.onFailure ?? "keep") === "keep")
+        if (chargesOf({ charge }).includes("before") && (job.onFailure ?? "keep") === "keep")
           place
             .at("charge")
             .warn('is "before", and on_failure is "keep": buyers pay for answers that are errors of the API');

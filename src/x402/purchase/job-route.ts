@@ -126,7 +126,10 @@ export class JobRoute {
     switch (waited.kind) {
       case "answered": {
         const settled = bought(payment.settlement ?? lateSettlement(waited.call));
-        const headers = { ...settled.headers, ...(await receipts?.headersOf(waited.call)) };
+        const { path } = settled;
+        // A job that answers with its result has Location to itself.
+        const link = ofJob === undefined ? { location: path } : { link: `<${path}>; rel="status"` };
+        const headers = { ...link, ...settled.headers, ...(await receipts?.headersOf(waited.call)) };
         return resultAnswer(request, { ...settled, headers }, preferred, {
           ...waited,
           calls: this.#parts.store,

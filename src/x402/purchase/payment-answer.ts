@@ -49,7 +49,7 @@ export function acceptedAnswer(
 
 /**
  * Returns the answer of a payment whose job was answered while its request waited: the result itself. Headers hold what the
- * 202 has in its body. The body is empty if the runner gave no result.
+ * 202 has in its body, but the links. The body is empty if the runner gave no result.
  */
 export function resultAnswer(
   request: HttpRequest,
@@ -57,9 +57,8 @@ export function resultAnswer(
   preferredSecs: number | undefined,
   answered: Pick<Parameters<typeof resultResponse>[1], "calls" | "call" | "result">,
 ): HttpResponse | StreamingResponse {
-  const { callId, receipt, accessToken, path } = bought;
+  const { callId, receipt, accessToken } = bought;
   const headers = {
-    location: path,
     ...bought.headers,
     ...preferenceApplied(preferredSecs),
     "x-call-id": String(callId),

@@ -1,0 +1,78 @@
+// Sends requests with an official client, and prints each answer as a line of JSON.
+//
+//   KEY=0x… REQUESTS=[…] node buy.mjs fetch|axios|mppx URL
+import { privateKeyToAccount } from "viem/accounts";
+
+const [client, url] = process.argv.slice(2);
+const account = privateKeyToAccount(process.env.KEY);
+
+function formOf({ name, text, title }) {
+  const form = new FormData();
+  form.append("file", new Blob([text]), name);
+  form.append("title", title);
+  return form;
+}
+
+function initOf({ method, headers, json, form }) {
+  const type = json === undefined ? {} : { "content-type": "application/json" };
+  const body = form === undefined ? json && JSON.stringify(json) : formOf(form);
+  return { method, headers: { ...type, ...headers }, body, redirect: "manual" };
+}
+
+async function answerOf(response) {
+  const body = Buffer.from(await response.arrayBuffer());
+  return { status: response.status, headers: Object.fromEntries(response.headers), body };
+}
+
+/** Makes what sends a request with a client. */
+const CLIENTS = {
+  async fetch() {
+    const { wrapFetchWithPayment, x402Client } = await import("@x402/fetch");
+    const { ExactEvmScheme } = await import("@x402/evm/exact/client");
+    const pay = wrapFetchWithPayment(
+      fetch,
+      new x402Client().register("eip155:*", new ExactEvmScheme(account)),
+    );
+    return async (request) => answerOf(await pay(url + request.path, initOf(request)));
+  },
+
+  async axios() {
+    const { default: axios } = await import("axios");
+    const { wrapAxiosWithPayment, x402Client } = await import("@x402/axios");
+    const { ExactEvmScheme } = await import("@x402/evm/exact/client");
+    const x402 = new x402Client().register("eip155:*", new ExactEvmScheme(account));
+    // Its interceptor pays for an answer that is an error; 402 must be one.
+    const validateStatus = (status) => status !== 402;
+    const http = wrapAxiosWithPayment(axios.create({ validateStatus, maxRedirects: 0 }), x402);
+    return async (request) => {
+      const { method, headers, body: data } = initOf(request);
+      const options = { url: url + request.path, method, headers, data, responseType: "arraybuffer" };
+      const { status, headers: told, data: body } = await http.request(options);
+      return { status, headers: told, body };
+    };
+  },
+
+  async mppx() {
+    const { Mppx } = await import("mppx/client");
+    const { charge } = await import("mppx/evm/client");
+    const evm = charge({ account, authorization: { name: "USDC", version: "2" } });
+    const { fetch } = Mppx.create({ methods: [evm], polyfill: false });
+    return async (request) => {
+      const { body, ...init } = initOf(request);
+      if (!(body instanceof FormData)) return answerOf(await fetch(url + request.path, { ...init, body }));
+      // mppx 0.11 encodes a form for each of its two requests, with another boundary: its bytes are made once, before.
+      const encoded = new Response(body);
+      const headers = { ...init.headers, "content-type": encoded.headers.get("content-type") };
+      const bytes = await encoded.arrayBuffer();
+      return answerOf(await fetch(url + request.path, { ...init, headers, body: bytes }));
+    };
+  },
+};
+
+const send = await CLIENTS[client]();
+for (const request of JSON.parse(process.env.REQUESTS)) {
+  const { status, headers, body } = await send(request).catch((error) => {
+    throw new Error(`${request.method} ${request.path} failed`, { cause: error });
+  });
+  console.log(JSON.stringify({ status, headers, body: Buffer.from(body).toString("base64") }));
+}
