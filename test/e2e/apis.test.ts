@@ -6,10 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
+import type { PaymentRequired } from "@x402/core/types";
 import { beforeEach, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { signV2Payment } from "../helpers/clients.ts";
 import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
+import { sendRpc } from "../helpers/mcp.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
@@ -147,6 +149,28 @@ async function buy(target: string, init: RequestInit = {}) {
   return { answer: await send(), again: send };
 }
 
+/** Signs a payment for the tool of a route, and returns what calls the tool with it. */
+async function callTool(route: string, args: object) {
+  const url = `${gateway.jobgate.x402Url}/mcp`;
+  const { result: list } = await sendRpc(url, "tools/list");
+  const { jobs } = (await (await fetch(`${gateway.jobgate.x402Url}/x402/jobs`)).json()) as {
+    jobs: { route: string; job_index: number }[];
+  };
+  const name = `job-1-${jobs.find((job) => job.route === route)?.job_index}`;
+  const tools = (list?.tools ?? []) as { name: string; inputSchema: object }[];
+  const listed = tools.find((tool) => tool.name === name);
+  const call = async (_meta: object) =>
+    (await sendRpc(url, "tools/call", { name, arguments: args, _meta })).result;
+  const offer = (await call({}))?.structuredContent as unknown as PaymentRequired;
+  const lifetime = offer.accepts[0]?.maxTimeoutSeconds ?? Number.NaN;
+  const validBefore = String(Math.max(await parts.chainTimeSecs(), Math.floor(Date.now() / 1000)) + lifetime);
+  const payment = await signV2Payment({ account: accounts.payer, authorization: { validBefore }, offer });
+  return {
+    listed,
+    tool: async () => (await call({ "x402/payment": payment.payload })) as Record<string, unknown>,
+  };
+}
+
 beforeEach(() => {
   seen.length = 0;
 });
@@ -222,6 +246,49 @@ describe("A route of an API", () => {
     expect(Buffer.from(await answer.arrayBuffer()).equals(BIG)).toBe(true);
     expect(Buffer.from(await (await again()).arrayBuffer()).equals(BIG)).toBe(true);
     expect(seen).toHaveLength(1);
+  });
+
+  it("is a tool of MCP, whose arguments are the parts of its request", async () => {
+    const { tool, listed } = await callTool("GET /weather/{city}", {
+      path: { city: "Paris" },
+      query: { units: "K" },
+    });
+    expect(listed?.inputSchema).toMatchObject({
+      properties: { path: { properties: { city: {} }, required: ["city"] }, query: { type: "object" } },
+    });
+    expect(await tool()).toMatchObject({
+      structuredContent: { city: "Paris" },
+      _meta: {
+        "x402/payment-response": { success: true },
+        "jobgate/answer": { status: 200, headers: { etag: '"w1"' } },
+      },
+    });
+    expect((await tool()).structuredContent).toEqual({ city: "Paris" });
+    expect(seen).toMatchObject([{ method: "GET", url: "/weather/Paris?units=K", body: "" }]);
+    const posted = await callTool("POST /items", { body: { name: "a" } });
+    expect(await posted.tool()).toMatchObject({
+      structuredContent: { id: 1 },
+      _meta: { "jobgate/answer": { status: 201 } },
+    });
+    expect(seen[1]).toMatchObject({ body: '{"name":"a"}', headers: { "content-type": "application/json" } });
+  });
+
+  it("is a tool of MCP whose errors are not charged, and whose large answers are links", async () => {
+    const before = await received();
+    const { tool } = await callTool("GET /weather/{city}", { path: { city: "Atlantis" } });
+    const { isError, structuredContent, _meta } = (await tool()) as Record<string, unknown>;
+    expect([isError, structuredContent]).toEqual([true, { error: "no such city" }]);
+    expect(_meta).toMatchObject({
+      "jobgate/answer": { status: 404 },
+      "jobgate/call": { payment: "authorized" },
+    });
+    expect(_meta).not.toHaveProperty(["x402/payment-response"]);
+    expect(await received()).toBe(before);
+    const large = await callTool("GET /weather/{city}", { path: { city: "big" } });
+    const { content } = (await large.tool()) as { content: { uri: string; size: number; type: string }[] };
+    expect(content).toMatchObject([
+      { type: "resource_link", mimeType: "application/pdf", size: BIG.byteLength },
+    ]);
   });
 
   it("may be at a Unix socket", async () => {

@@ -20,7 +20,7 @@ export interface ApiAnswer {
 }
 
 /** Official clients, by the name under which the programs know them. */
-export const CLIENTS = ["fetch", "axios", "httpx", "requests", "mppx"] as const;
+export const CLIENTS = ["fetch", "axios", "httpx", "requests", "mppx", "mcp"] as const;
 export type ClientName = (typeof CLIENTS)[number];
 
 const AGENTS = join(ROOT, "test/interop/agents");

@@ -1,16 +1,11 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { SettleResponse } from "@x402/core/types";
 import { type GatewayError, refusalOf } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import { MAX_RESULT_BYTES } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { version } from "../../node/version.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import { hasResult, lateSettlement } from "../../x402/calls/call-answer.ts";
-import { wholeResult } from "../../x402/calls/result-bytes.ts";
 import { tooManyWaits } from "../../x402/calls/wait-places.ts";
 import { isFinished } from "../../x402/calls/watch.ts";
-import { withheldBecause } from "../../x402/calls/withheld.ts";
 import type { MessageError, Meta } from "../../x402/doors/message-door.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
@@ -22,11 +17,12 @@ import { toRequirements } from "../../x402/wire/offer.ts";
 import { callPath } from "../../x402/wire/paths.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
+import { Outcomes, x402Meta } from "./outcomes.ts";
 import { PARAMS, paramsAs } from "./params.ts";
 import type { Session } from "./sessions.ts";
-import { progressAfter, stillRunning, type ToldProgress, taskOf, text } from "./tasks.ts";
+import { stillRunning, taskOf, text } from "./tasks.ts";
 import { ToolPayment, toolRequest } from "./tool-payment.ts";
-import { contentOf, inputOf, toolName, toTool } from "./tools.ts";
+import { inputOf, toolName, toTool } from "./tools.ts";
 
 /** Newest first. */
 export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26"];
@@ -56,6 +52,7 @@ export class McpServer {
   readonly #services: Services;
   readonly #shop: Shop;
   readonly #waits: Readonly<typeof WAITS>;
+  readonly #outcomes: Outcomes;
 
   constructor(parts: {
     readonly services: Services;
@@ -65,6 +62,7 @@ export class McpServer {
     this.#services = parts.services;
     this.#shop = parts.shop;
     this.#waits = parts.waits;
+    this.#outcomes = new Outcomes(parts.services, parts.shop, parts.waits.longToolMs);
   }
 
   /** Returns the response to a request. Never rejects: HTTP has begun to answer, perhaps. */
@@ -128,7 +126,7 @@ export class McpServer {
 
   async #listTools({ params }: RpcMessage): Promise<object> {
     const start = Number(paramsAs(PARAMS.listTools, params).cursor ?? 0);
-    const jobs = await this.#jobs();
+    const jobs = await this.#shop.listing.jobs();
     const end = start + TOOLS_PER_PAGE;
     return {
       tools: jobs.slice(start, end).map(toTool),
@@ -136,16 +134,11 @@ export class McpServer {
     };
   }
 
-  /** Returns the jobs that are tools: one at a route of its own takes more than a body. */
-  async #jobs(): Promise<readonly ListedJob[]> {
-    return (await this.#shop.listing.jobs()).filter(({ route }) => route === undefined);
-  }
-
   async #callTool(message: RpcMessage, context: Context): Promise<object> {
-    const { checkout, messageDoor } = this.#shop;
+    const { checkout, messageDoor, listing } = this.#shop;
     const { places, tokens, store: calls } = this.#services;
     const { name, arguments: args = {}, task } = paramsAs(PARAMS.callTool, message.params);
-    const listed = (await this.#jobs()).find((job) => toolName(job) === name);
+    const listed = (await listing.jobs()).find((job) => toolName(job) === name);
     const payment = new ToolPayment(message.meta, messageDoor, this.#services.methods);
     let tool: Tool | undefined = listed;
     let bought: AcceptedPayment;
@@ -154,8 +147,9 @@ export class McpServer {
       const earlier = await checkout.findEarlier(context.request, payment);
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
-      const input = inputOf(args, { tool: listed, earlierHash: earlier?.bodyHash });
-      const request = toolRequest(context.request, { job: tool, meta: message.meta, ...input });
+      const { query } = context.request;
+      const input = inputOf(args, tool, { tool: listed, earlierHash: earlier?.bodyHash, query });
+      const request = toolRequest(context.request, message.meta, input);
       const sale = await checkout.buy(request, tool, payment);
       if (sale.kind === "unpaid") return await this.#askToPay(tool, sale.unpaid, context);
       bought = sale.payment;
@@ -179,7 +173,9 @@ export class McpServer {
     const settledMeta = (settlement: SettleResponse) =>
       this.#settledMeta({ ...bought, settlement, replayed: true }, payment, message.meta);
     const waiting = { ...context, message, meta, settledMeta, maxMs: this.#waits.toolMs };
-    return (await unlessFailed(this.#wait(callId, waiting).finally(leave))) ?? stillRunning(taskId, meta);
+    return (
+      (await unlessFailed(this.#outcomes.wait(callId, waiting).finally(leave))) ?? stillRunning(taskId, meta)
+    );
   }
 
   #askToPay(job: Tool, unpaid: UnpaidRequest, { session }: Context): Promise<object> {
@@ -249,68 +245,6 @@ export class McpServer {
     return door ? door.acceptedMeta(sent, told) : x402Meta(told.settlement);
   }
 
-  /** Waits for a paid call to end, and returns its outcome; undefined if it goes on. */
-  async #wait(
-    callId: number,
-    of: Context & {
-      readonly message: RpcMessage;
-      readonly meta: Meta;
-      /** Returns what the answer says of a settlement that came after the job. Default: what x402 says. */
-      readonly settledMeta?: (settlement: SettleResponse) => Meta;
-      readonly maxMs: number;
-    },
-  ): Promise<object | undefined> {
-    const { watch } = this.#services;
-    const { receipts } = this.#shop;
-    const { progressToken } = of.message.meta;
-    const showsProgress = of.notify !== undefined && progressToken !== undefined;
-    const over = new AbortController();
-    const end = () => over.abort();
-    of.request.closed.addEventListener("abort", end);
-    // Progress shows the client that it goes on.
-    const maxMs = showsProgress ? this.#waits.longToolMs : of.maxMs;
-    void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
-    let told: ToldProgress | undefined;
-    try {
-      for await (const call of watch.states(callId, over.signal)) {
-        const progress = showsProgress ? progressAfter(told, call) : undefined;
-        if (progress !== undefined) {
-          told = progress;
-          const params = { progressToken, ...progress };
-          of.notify?.({ jsonrpc: "2.0", method: "notifications/progress", params });
-        }
-        if (!isFinished(call) && call.state !== "failed") continue;
-        if (hasResult(call)) {
-          const settled = await receipts?.settlementOf(call);
-          const late = lateSettlement(call);
-          const { settledMeta = x402Meta } = of;
-          const meta = { ...of.meta, ...(late && settledMeta(late)), ...(settled && x402Meta(settled)) };
-          const isError = call.state === "failed" ? { isError: true } : {};
-          return { ...isError, ...(await this.#content(callId)), _meta: meta };
-        }
-        const failed = withheldBecause(call)?.message ?? `The job failed: ${call.reason ?? "unknown"}`;
-        const reason = call.state === "failed" ? failed : "The call has expired.";
-        return { isError: true, content: [text(reason)], _meta: of.meta };
-      }
-    } finally {
-      of.request.closed.removeEventListener("abort", end);
-      end();
-    }
-    return undefined;
-  }
-
-  /** Shows the result of a call; a large one by its link, which takes the call's access token. */
-  async #content(callId: number): Promise<object> {
-    const { store: calls } = this.#services;
-    const result = await calls.findResult(callId);
-    if (result === undefined) return { content: [] };
-    const { size, contentType: mimeType } = result;
-    if (size <= MAX_RESULT_BYTES)
-      return contentOf(callId, { contentType: mimeType, body: await wholeResult(calls, callId, result) });
-    const uri = `${callPath(this.#shop.seller.publicUrl, callId)}/result`;
-    return { content: [{ type: "resource_link", uri, name: `Result of call ${callId}`, mimeType, size }] };
-  }
-
   async #taskResult(message: RpcMessage, context: Context): Promise<object> {
     const { taskId, call } = await this.#findTask(message, context);
     const { places } = this.#services;
@@ -321,7 +255,7 @@ export class McpServer {
     if (leave === undefined) throw tooManyWaits();
     const meta = { "io.modelcontextprotocol/related-task": { taskId } };
     const waiting = { ...context, message, meta, maxMs: this.#waits.longToolMs };
-    const outcome = await this.#wait(callId, waiting).finally(leave);
+    const outcome = await this.#outcomes.wait(callId, waiting).finally(leave);
     if (outcome !== undefined) return outcome;
     throw new RpcError(RPC.refused, "The task is still running: ask for its result again.", {
       retryable: true,
@@ -353,8 +287,4 @@ function retryAfter(headers: GatewayError["headers"]): { retry_after_secs?: numb
 
 function rpcErrorOf({ code, message, data }: MessageError): RpcError {
   return new RpcError(code, message, data);
-}
-
-function x402Meta(settlement: SettleResponse | undefined): Meta {
-  return settlement === undefined ? {} : { "x402/payment-response": settlement };
 }

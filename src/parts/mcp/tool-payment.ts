@@ -3,7 +3,6 @@ import { parsePaymentPayload } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
 import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
-import type { JobKey } from "../../core/job-call.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import type { MessageDoor, Meta } from "../../x402/doors/message-door.ts";
@@ -22,34 +21,35 @@ const MAX_PAYMENT_CHARACTERS = 32 * 1024;
 
 const headersSchema = z.record(z.string(), z.string());
 
+/** The request that a tool call's arguments make. */
+export interface ToolInput extends Pick<JobRequest, "method" | "path" | "query"> {
+  readonly body: Uint8Array;
+  /** Undefined without a body. */
+  readonly contentType: string | undefined;
+}
+
 /** A tool call as a request for its job. @throws RpcError for headers that are no strings */
 export function toolRequest(
   request: HttpRequest,
-  call: {
-    readonly job: JobKey;
-    readonly meta: Meta;
-    readonly body: Uint8Array;
-    readonly contentType: string;
-  },
+  meta: Meta,
+  { body, contentType, ...target }: ToolInput,
 ): JobRequest {
-  const sent = Object.entries(paramsAs(headersSchema, call.meta[HEADERS] ?? {}, `_meta["${HEADERS}"]`));
+  const sent = Object.entries(paramsAs(headersSchema, meta[HEADERS] ?? {}, `_meta["${HEADERS}"]`));
   const headers = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), value]));
   // Only the proxy may say what the client's address is.
   const forwarded = request.headers["x-forwarded-for"];
   delete headers["x-forwarded-for"];
   if (typeof forwarded === "string") headers["x-forwarded-for"] = forwarded;
-  headers["content-type"] = call.contentType;
+  if (contentType === undefined) delete headers["content-type"];
+  else headers["content-type"] = contentType;
   return {
     id: request.id,
-    // As if the job was bought at its ids.
-    method: "POST",
-    path: `/x402/jobs/${call.job.serviceId}/${call.job.jobIndex}`,
-    query: request.query,
+    ...target,
     remoteAddress: request.remoteAddress,
     headers,
     headerValues: (name) => (headers[name] === undefined ? [] : [headers[name]]),
     async readBody(maxBytes) {
-      if (call.body.byteLength <= maxBytes) return call.body;
+      if (body.byteLength <= maxBytes) return body;
       throw new GatewayError(
         "body_too_large",
         `The body is larger than ${maxBytes} bytes. Nothing was charged.`,

@@ -1,11 +1,14 @@
 import { createHash } from "node:crypto";
 import type { JobInput } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
+import type { JobKey } from "../../core/job-call.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import { embeddedSchema, inputSchema } from "../../x402/jobs/job-input.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../x402/jobs/seller.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
+import { requestAt, routeSchema } from "./route-tools.ts";
+import type { ToolInput } from "./tool-payment.ts";
 
 export function toolName({
   name,
@@ -28,7 +31,7 @@ export function toTool(job: ListedJob) {
     name: toolName(job),
     title: jobTitle(job),
     description: facts.filter(Boolean).join(" "),
-    inputSchema: argumentsSchema(job.input),
+    inputSchema: job.route === undefined ? argumentsSchema(job.input) : routeSchema(job.route, job.input),
     execution: { taskSupport: "optional" },
     _meta: { "jobgate/url": job.url },
   };
@@ -46,16 +49,36 @@ function argumentsSchema(input: JobInput | undefined): object {
 }
 
 /**
- * Returns the body that a call's arguments make, and its content type. A payment that was seen before bought the form
- * that the arguments had then; all other calls have the form that the tool has now.
+ * Returns the request that a call's arguments make: at the tool's route, or as if the job was bought at its ids.
  * @param of `earlierHash` is the SHA-256 of the body that the call's payment bought earlier
  * @throws RpcError
  */
 export function inputOf(
   args: unknown,
-  of: { readonly tool: ListedJob | undefined; readonly earlierHash: string | undefined },
-): { readonly body: Uint8Array; readonly contentType: string } {
-  const { tool, earlierHash } = of;
+  job: JobKey,
+  of: {
+    readonly tool: ListedJob | undefined;
+    readonly earlierHash: string | undefined;
+    /** Query string of the message's own request, which no job takes. */
+    readonly query: string;
+  },
+): ToolInput {
+  const { route, input } = of.tool ?? {};
+  if (route !== undefined) return requestAt(route, input, args);
+  return {
+    ...{ method: "POST", path: `/x402/jobs/${job.serviceId}/${job.jobIndex}`, query: of.query },
+    ...bodyOf(args, of),
+  };
+}
+
+/**
+ * Returns the body that a call's arguments make, and its content type. A payment that was seen before bought the form
+ * that the arguments had then; all other calls have the form that the tool has now.
+ */
+function bodyOf(
+  args: unknown,
+  { tool, earlierHash }: Pick<Parameters<typeof inputOf>[2], "tool" | "earlierHash">,
+): Pick<ToolInput, "body" | "contentType"> {
   const { contentType = "text/plain; charset=utf-8" } = tool?.input ?? {};
   const forms = formsOf(args);
   const earlier = earlierHash === undefined ? undefined : forms.find((body) => sha256(body) === earlierHash);

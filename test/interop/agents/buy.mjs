@@ -1,6 +1,6 @@
 // Sends requests with an official client, and prints each answer as a line of JSON.
 //
-//   KEY=0x… REQUESTS=[…] node buy.mjs fetch|axios|mppx URL
+//   KEY=0x… REQUESTS=[…] node buy.mjs fetch|axios|mppx|mcp URL
 import { privateKeyToAccount } from "viem/accounts";
 
 const [client, url] = process.argv.slice(2);
@@ -67,6 +67,58 @@ const CLIENTS = {
       return answerOf(await fetch(url + request.path, { ...init, headers, body: bytes }));
     };
   },
+};
+
+/** Calls the tool of a request's route, and returns what the answer is over HTTP. */
+CLIENTS.mcp = async () => {
+  const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
+  const { StreamableHTTPClientTransport } = await import(
+    "@modelcontextprotocol/sdk/client/streamableHttp.js"
+  );
+  const { x402Client } = await import("@x402/core/client");
+  const { ExactEvmScheme } = await import("@x402/evm/exact/client");
+  const x402 = new x402Client().register("eip155:*", new ExactEvmScheme(account));
+  const mcp = new Client({ name: "agent", version: "1" });
+  await mcp.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)));
+  const { tools } = await mcp.listTools();
+
+  const routes = tools.map(({ name, _meta }) => {
+    const { pathname } = new URL(_meta["jobgate/url"]);
+    return { name, pattern: new RegExp(`^${decodeURI(pathname).replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`) };
+  });
+
+  return async ({ path, json: body, headers = {} }) => {
+    const { pathname, searchParams } = new URL(url + path);
+    const { name, pattern } = routes.find((route) => route.pattern.test(pathname));
+    const parameters = pattern.exec(pathname).groups;
+    const args = {
+      ...(parameters && { path: { ...parameters } }),
+      query: Object.fromEntries(searchParams),
+      body,
+    };
+    const given = { name, arguments: args, _meta: { "jobgate/headers": headers } };
+    const asked = await mcp.callTool(given);
+    const payment = await x402.createPaymentPayload(asked.structuredContent);
+    const { content, _meta } = await mcp.callTool({
+      ...given,
+      _meta: { ...given._meta, "x402/payment": payment },
+    });
+    const { status = 200, headers: told = {} } = _meta["jobgate/answer"] ?? {};
+    const { call_id, access_token, links } = _meta["jobgate/call"];
+    const settled = _meta["x402/payment-response"] ? {} : { "x-charged": "false" };
+    const [part] = content;
+    const linked = part?.type === "resource_link" && {
+      body: await (
+        await fetch(url + links.result, { headers: { authorization: `Bearer ${access_token}` } })
+      ).arrayBuffer(),
+    };
+    return {
+      status,
+      headers: { ...told, ...settled, "x-call-id": call_id },
+      body: Buffer.from(part?.text ?? ""),
+      ...linked,
+    };
+  };
 };
 
 const send = await CLIENTS[client]();

@@ -1,0 +1,113 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { SettleResponse } from "@x402/core/types";
+import { MAX_RESULT_BYTES } from "../../core/job-call.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { hasResult, lateSettlement } from "../../x402/calls/call-answer.ts";
+import { wholeResult } from "../../x402/calls/result-bytes.ts";
+import { isFinished } from "../../x402/calls/watch.ts";
+import { withheldBecause } from "../../x402/calls/withheld.ts";
+import type { Meta } from "../../x402/doors/message-door.ts";
+import type { Services } from "../../x402/services.ts";
+import type { Shop } from "../../x402/shop.ts";
+import { callPath } from "../../x402/wire/paths.ts";
+import type { RpcMessage } from "./json-rpc.ts";
+import { progressAfter, type ToldProgress, text } from "./tasks.ts";
+import { contentOf } from "./tools.ts";
+
+/** Status and headers of an answer in its `_meta`. */
+const ANSWER = "jobgate/answer";
+
+/** A request that waits for a call, and the way back for its progress. */
+interface Waiting {
+  readonly request: HttpRequest;
+  readonly notify?: (notification: object) => void;
+  readonly message: RpcMessage;
+  readonly meta: Meta;
+  /** Returns what the answer says of a settlement that came after the job. Default: what x402 says. */
+  readonly settledMeta?: (settlement: SettleResponse) => Meta;
+  readonly maxMs: number;
+}
+
+/** The outcomes of paid calls, as results of tools. */
+export class Outcomes {
+  readonly #services: Services;
+  readonly #shop: Shop;
+  readonly #longToolMs: number;
+
+  /** @param longToolMs longest wait of a request that shows its progress */
+  constructor(services: Services, shop: Shop, longToolMs: number) {
+    this.#services = services;
+    this.#shop = shop;
+    this.#longToolMs = longToolMs;
+  }
+
+  /** Waits for a paid call to end, and returns its outcome; undefined if it goes on. */
+  async wait(callId: number, of: Waiting): Promise<object | undefined> {
+    const { watch } = this.#services;
+    const { receipts } = this.#shop;
+    const { progressToken } = of.message.meta;
+    const showsProgress = of.notify !== undefined && progressToken !== undefined;
+    const over = new AbortController();
+    const end = () => over.abort();
+    of.request.closed.addEventListener("abort", end);
+    // Progress shows the client that it goes on.
+    const maxMs = showsProgress ? this.#longToolMs : of.maxMs;
+    void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
+    let told: ToldProgress | undefined;
+    try {
+      for await (const call of watch.states(callId, over.signal)) {
+        const progress = showsProgress ? progressAfter(told, call) : undefined;
+        if (progress !== undefined) {
+          told = progress;
+          const params = { progressToken, ...progress };
+          of.notify?.({ jsonrpc: "2.0", method: "notifications/progress", params });
+        }
+        if (!isFinished(call) && call.state !== "failed") continue;
+        if (hasResult(call)) {
+          const settled = await receipts?.settlementOf(call);
+          const late = lateSettlement(call);
+          const { settledMeta = x402Meta } = of;
+          const meta = { ...of.meta, ...(late && settledMeta(late)), ...(settled && x402Meta(settled)) };
+          const isError = call.state === "failed" ? { isError: true } : {};
+          const { content, answer } = await this.#show(callId);
+          return { ...isError, ...content, _meta: { ...meta, ...answer } };
+        }
+        const failed = withheldBecause(call)?.message ?? `The job failed: ${call.reason ?? "unknown"}`;
+        const reason = call.state === "failed" ? failed : "The call has expired.";
+        return { isError: true, content: [text(reason)], _meta: of.meta };
+      }
+    } finally {
+      of.request.closed.removeEventListener("abort", end);
+      end();
+    }
+    return undefined;
+  }
+
+  /**
+   * Shows the result of a call; a large one by its link, which takes the call's access token. What a runner answered besides is in
+   * `_meta`.
+   */
+  async #show(callId: number): Promise<{ readonly content: object; readonly answer: Meta }> {
+    const { store: calls } = this.#services;
+    const result = await calls.findResult(callId);
+    if (result === undefined) return { content: { content: [] }, answer: {} };
+    const { size, contentType: mimeType, status, headers } = result;
+    const answer =
+      status === undefined && headers === undefined
+        ? {}
+        : { [ANSWER]: { status: status ?? 200, headers: Object.fromEntries(headers ?? []) } };
+    if (size <= MAX_RESULT_BYTES) {
+      // A status without a body, such as 204.
+      if (size === 0 && status !== undefined) return { content: { content: [] }, answer };
+      const body = await wholeResult(calls, callId, result);
+      return { content: contentOf(callId, { contentType: mimeType, body }), answer };
+    }
+    const uri = `${callPath(this.#shop.seller.publicUrl, callId)}/result`;
+    const link = { type: "resource_link", uri, name: `Result of call ${callId}`, mimeType, size };
+    return { content: { content: [link] }, answer };
+  }
+}
+
+export function x402Meta(settlement: SettleResponse | undefined): Meta {
+  return settlement === undefined ? {} : { "x402/payment-response": settlement };
+}

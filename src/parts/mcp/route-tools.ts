@@ -1,0 +1,96 @@
+import * as z from "zod";
+import type { JobInput } from "../../config/config.ts";
+import { isJsonType } from "../../core/body-schema.ts";
+import type { Route, RouteMethod, RouteSegment } from "../../core/route.ts";
+import { embeddedSchema } from "../../x402/jobs/job-input.ts";
+import { RPC, RpcError } from "./json-rpc.ts";
+import { paramsAs } from "./params.ts";
+import type { ToolInput } from "./tool-payment.ts";
+
+const VALUE = { type: ["string", "number", "boolean"] };
+const value = z.union([z.string(), z.number(), z.boolean()]);
+const argumentsShape = z.strictObject({
+  path: z.record(z.string(), value).default({}),
+  query: z.record(z.string(), z.union([value, z.array(value)])).default({}),
+  body: z.unknown().optional(),
+});
+
+/** Methods whose requests have no body. */
+const BODILESS: ReadonlySet<RouteMethod> = new Set(["GET", "DELETE"]);
+
+/** Returns the JSON Schema of the arguments of a tool that is sold at a route: the parts of its request. */
+export function routeSchema({ methods, segments }: Route, input: JobInput | undefined): object {
+  const parameters = segments.flatMap((segment) => (segment.kind === "literal" ? [] : segment));
+  const path = {
+    type: "object",
+    properties: Object.fromEntries(parameters.map((segment) => [segment.name, parameterSchema(segment)])),
+    required: parameters.map(({ name }) => name),
+    additionalProperties: false,
+  };
+  const query = { type: "object", additionalProperties: { anyOf: [VALUE, { type: "array", items: VALUE }] } };
+  const takesBody = methods.some((method) => !BODILESS.has(method));
+  return {
+    type: "object",
+    properties: {
+      ...(parameters.length > 0 && { path }),
+      query,
+      ...(takesBody && { body: bodySchema(input) }),
+    },
+    ...(parameters.length > 0 && { required: ["path"] }),
+    additionalProperties: false,
+  };
+}
+
+function parameterSchema({ kind }: Exclude<RouteSegment, { kind: "literal" }>): object {
+  if (kind === "one") return VALUE;
+  return { type: "string", description: "One or more segments of the path, joined by /" };
+}
+
+function bodySchema(input: JobInput | undefined): unknown {
+  if (input?.schema !== undefined) return embeddedSchema(input, "/properties/body");
+  if (input === undefined) return { description: "A string is sent as text, anything else as JSON" };
+  return isJsonType(input.contentType)
+    ? {}
+    : { type: "string", description: `A body (${input.contentType})` };
+}
+
+/** Returns the request that a call's arguments make at a route. @throws RpcError */
+export function requestAt(route: Route, input: JobInput | undefined, args: unknown): ToolInput {
+  const { path, query, body } = paramsAs(argumentsShape, args, "arguments");
+  const hasBody = body !== undefined;
+  const method = route.methods.find((one) => BODILESS.has(one) !== hasBody);
+  if (method === undefined && hasBody) throw wrong("arguments.body: this tool takes none.");
+  return {
+    method: method ?? (route.methods[0] as RouteMethod),
+    path: route.segments.map((segment) => `/${encodedSegment(segment, path)}`).join(""),
+    query: encodedQuery(query),
+    ...(hasBody ? encodedBody(body, input) : { body: new Uint8Array(), contentType: undefined }),
+  };
+}
+
+function encodedSegment(segment: RouteSegment, path: Readonly<Record<string, unknown>>): string {
+  if (segment.kind === "literal") return segment.text;
+  const { [segment.name]: given } = path;
+  const text = given === undefined ? "" : String(given);
+  if (text === "") throw wrong(`arguments.path.${segment.name}: is missing.`);
+  const parts = segment.kind === "rest" ? text.split("/") : [text];
+  return parts.map(encodeURIComponent).join("/");
+}
+
+function encodedQuery(query: z.infer<typeof argumentsShape>["query"]): string {
+  const pairs = Object.entries(query).flatMap(([name, given]) =>
+    [given].flat().map((one) => [name, String(one)] as [string, string]),
+  );
+  return new URLSearchParams(pairs).toString();
+}
+
+function encodedBody(body: unknown, input: JobInput | undefined): Pick<ToolInput, "body" | "contentType"> {
+  const isJson = input === undefined ? typeof body !== "string" : isJsonType(input.contentType);
+  if (!isJson && typeof body !== "string") throw wrong("arguments.body: must be a string.");
+  const contentType = input?.contentType ?? (isJson ? "application/json" : "text/plain; charset=utf-8");
+  return { body: Buffer.from(isJson ? JSON.stringify(body) : (body as string)), contentType };
+}
+
+function wrong(message: string): RpcError {
+  return new RpcError(RPC.invalidParams, message);
+}
