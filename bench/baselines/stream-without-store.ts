@@ -74,6 +74,7 @@ await serveBaseline((body, path) => {
     leaseToken: "bench",
     encoded: encodeJobCall({ origin: "webhook", jobId: 1n, serviceId: 1n, body, metadata: {} }),
     attempt: 1,
+    forgiven: 0,
     enqueuedAt: now,
     leaseExpiresAt: now + 60_000,
     suspect: false,

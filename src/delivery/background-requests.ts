@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { Lease, ReleaseOptions, RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
+import type { OutLease } from "./lease-table.ts";
 
 /** Requests to the store that no runner waits for. They must be answered before the store may close. */
 export class BackgroundRequests {
@@ -41,13 +42,19 @@ export class BackgroundRequests {
     );
   }
 
-  /** Ends a lease that ran out here and not in the store. */
-  giveUp({ callId, leaseToken }: Lease): void {
-    const retry = { delayMs: 0, reason: "its lease ran out", ...this.#retry };
+  /** Gives back a JobCall that is out while jobgate stops. */
+  releaseAtStop(lease: OutLease): void {
+    if (lease.holder?.countsAtStop(lease) === true) this.giveUp(lease, "jobgate stopped during its run");
+    else this.release(lease, { excused: true });
+  }
+
+  /** Ends a lease as an attempt that counts: its JobCall is due at once. */
+  giveUp({ callId, leaseToken }: Lease, reason: string): void {
+    const retry = { delayMs: 0, reason, ...this.#retry };
     this.#send(
       this.#workQueue.retry({ callId, leaseToken }, retry).then(() => this.#onReady()),
       callId,
-      "Could not end a lease that ran out: its JobCall waits until the store's clock says so",
+      "Could not end a lease: its JobCall waits until the lease runs out",
     );
   }
 

@@ -26,7 +26,7 @@ export class ClaimRounds {
   readonly #logger: Logger;
   readonly #deliver: (call: ClaimedCall, expiresAt: number, stream: Subscription) => void;
   readonly #giveBack: (call: ClaimedCall) => void;
-  /** Claimers by job filter. */
+  /** Claimers by the length of their leases and their job filter. */
   readonly #claimers = new Map<string, Claimer>();
   /** Every stream, the one whose last JobCall is the longest ago first. */
   readonly #inTurn: Member[] = [];
@@ -53,11 +53,16 @@ export class ClaimRounds {
   /** @param request has the job filter; an empty one means all jobs */
   add(
     stream: Subscription,
-    { jobIds, reserves = false }: Pick<SubscribeRequest, "jobIds" | "reserves">,
+    {
+      jobIds,
+      leaseMs = this.#terms.leaseMs,
+      reserves = false,
+    }: Pick<SubscribeRequest, "jobIds" | "leaseMs" | "reserves">,
   ): void {
     const sorted = [...new Set(jobIds)].sort((left, right) => (left < right ? -1 : 1));
-    const claimer = this.#claimers.get(sorted.join()) ?? new Claimer(sorted, this.#terms);
-    this.#claimers.set(sorted.join(), claimer);
+    const key = `${leaseMs} ${sorted.join()}`;
+    const claimer = this.#claimers.get(key) ?? new Claimer(key, sorted, { ...this.#terms, leaseMs });
+    this.#claimers.set(key, claimer);
     claimer.streams.add(stream);
     this.#inTurn.push({ stream, claimer, reserved: reserves ? sorted : [] });
     this.#membersChanged();
@@ -71,7 +76,7 @@ export class ClaimRounds {
     if (removed === undefined) return;
     const { claimer } = removed;
     claimer.streams.delete(stream);
-    if (claimer.streams.size === 0) this.#claimers.delete(claimer.jobIds.join());
+    if (claimer.streams.size === 0) this.#claimers.delete(claimer.key);
     this.#membersChanged();
   }
 
@@ -155,7 +160,8 @@ export class ClaimRounds {
     const all = claims.flatMap((claim) => claim.calls.map((call) => ({ call, claim })));
     for (const { call, claim } of all.sort((left, right) => left.call.callId - right.call.callId)) {
       const jobId = decodeJobId(call.encoded);
-      const isOpen = (other: Claimer) => (spare.get(other) ?? 0) > 0 && other.accepts(jobId);
+      const isOpen = (other: Claimer) =>
+        (spare.get(other) ?? 0) > 0 && other.accepts(jobId) && other.leaseMs === claim.claimer.leaseMs;
       const taker = this.#takerOf(claim, isOpen);
       this.#handOver(call, claim, taker);
       if (taker !== undefined && taker.claimer !== claim.claimer) use(taker.claimer, 1);

@@ -29,8 +29,10 @@ export interface BroughtCalls {
   readonly failure: unknown;
 }
 
-/** Claims for all streams with the same job filter. */
+/** Claims for all streams with the same job filter and the same length of leases. */
 export class Claimer {
+  /** Tells it from others. */
+  readonly key: string;
   /** Job filter; empty means all jobs. */
   readonly jobIds: readonly bigint[];
   readonly streams = new Set<Subscription>();
@@ -42,9 +44,14 @@ export class Claimer {
   /** Set when the last look for suspects left some that no stream could take. */
   #suspectsLeft = false;
 
-  constructor(jobIds: readonly bigint[], terms: ClaimTerms) {
+  constructor(key: string, jobIds: readonly bigint[], terms: ClaimTerms) {
+    this.key = key;
     this.jobIds = jobIds;
     this.#terms = terms;
+  }
+
+  get leaseMs(): number {
+    return this.#terms.leaseMs;
   }
 
   accepts(jobId: bigint): boolean {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { faultPoint } from "../core/fault-points.ts";
@@ -19,7 +20,7 @@ import { ClaimRounds } from "./claim-rounds.ts";
 import { DueWatcher } from "./due-watcher.ts";
 import { LeaseTable, type OutLease } from "./lease-table.ts";
 import { LeaseWatch } from "./lease-watch.ts";
-import { ResultWriter } from "./result-writer.ts";
+import { ackLarge, ResultWriter } from "./result-writer.ts";
 import { type CallSink, type RunnerReport, type SubscribeRequest, Subscription } from "./subscription.ts";
 
 /** Observes deliveries to runners. Its methods must be quick and must not throw. */
@@ -51,7 +52,8 @@ export class Dispatcher {
   readonly #logger: Logger;
   readonly #observer: DeliveryObserver;
   readonly #check: DeliveryCheck | undefined;
-  readonly #maxResultBytes: (job: CalledJob) => number;
+  /** Returns the size of the largest result of a job. */
+  readonly maxResultBytes: (job: CalledJob) => number;
   readonly #leases: LeaseTable;
   /** Present when other processes share the store's leases. */
   readonly #leaseWatch: LeaseWatch | undefined;
@@ -86,7 +88,7 @@ export class Dispatcher {
     this.#logger = logger;
     this.#observer = observer;
     this.#check = options.check;
-    this.#maxResultBytes = options.maxResultBytes ?? (() => MAX_RESULT_BYTES);
+    this.maxResultBytes = options.maxResultBytes ?? (() => MAX_RESULT_BYTES);
     this.#leases = new LeaseTable({
       clock,
       onExpired: (leases) => {
@@ -170,13 +172,8 @@ export class Dispatcher {
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<LeaseOutcome> {
     faultPoint("before-ack");
     if (result !== undefined && result.body.byteLength > MAX_RESULT_BYTES)
-      return this.#finish(lease, (held) => this.#ackLarge(held, result, charge));
+      return this.#finish(lease, (held) => ackLarge(this.#workQueue, held, result, charge));
     return this.#finish(lease, (held) => this.#workQueue.ack(held, result, charge));
-  }
-
-  /** Returns the size of the largest result of a job. */
-  maxResultBytes(job: CalledJob): number {
-    return this.#maxResultBytes(job);
   }
 
   /** Finds the job of each JobCall, undefined for one that is finished. */
@@ -184,11 +181,9 @@ export class Dispatcher {
     return this.#workQueue.jobsOf(callIds);
   }
 
-  async #ackLarge(lease: Lease, result: JobResult, charge: Charge | undefined) {
-    const writer = new ResultWriter(this.#workQueue, lease);
-    await writer.write(result.body);
-    const { outcome, stored } = await writer.end();
-    return stored === undefined ? { outcome } : this.#workQueue.ack(lease, { ...result, ...stored }, charge);
+  /** Returns what collects a result that arrives in pieces while its lease holds. */
+  resultWriter(lease: Lease): ResultWriter {
+    return new ResultWriter(this.#workQueue, lease);
   }
 
   /** Most that each JobCall can be charged: null if it is not charged as used, undefined if it is finished. */
@@ -259,7 +254,10 @@ export class Dispatcher {
     this.#background.add(this.#rounds.idle());
     await this.#leases.whenEmpty(drainMs);
     await this.#leaseWatch?.stop();
-    for (const lease of this.#leases.all()) this.#letGo(lease, { excused: true });
+    for (const lease of this.#leases.all()) {
+      this.#background.releaseAtStop(lease);
+      this.#leases.remove(lease);
+    }
     // A round still in progress adds the releases of the JobCalls that it brings.
     await this.#background.idle();
     this.#leases.stop();
@@ -290,7 +288,9 @@ export class Dispatcher {
   async #admit(lease: OutLease, subscription: Subscription, check: DeliveryCheck): Promise<void> {
     const { callId } = lease;
     try {
-      const reason = await check(callId).catch(() => undefined);
+      // Its lease must not end while the check waits for an answer.
+      const patience = sleep((lease.expiresAt - this.#clock()) / 2, undefined, { ref: false });
+      const reason = await Promise.race([check(callId).catch(() => undefined), patience]);
       if (reason === undefined) return subscription.admit(lease);
       const outcome = await this.fail(lease, reason);
       if (outcome === "done") this.#logger.warn({ callId }, `a paid job was not run: ${reason}`);
@@ -340,7 +340,7 @@ export class Dispatcher {
   /** Ends a lease that ran out here and not in the store. */
   #giveUp(lease: OutLease): void {
     this.#expire(lease);
-    this.#background.giveUp(lease);
+    this.#background.giveUp(lease, "its lease ran out");
   }
 
   /** Leaves a lease out at shutdown: its runner has renewed it at another process and goes on there. */

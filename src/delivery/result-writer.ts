@@ -1,5 +1,12 @@
 import { MAX_RESULT_BYTES, RESULT_CHUNK_BYTES } from "../core/job-call.ts";
-import type { JobResult, Lease, LeaseOutcome, WorkQueue } from "../store/contract/work-queue.ts";
+import type {
+  AckedLease,
+  Charge,
+  JobResult,
+  Lease,
+  LeaseOutcome,
+  WorkQueue,
+} from "../store/contract/work-queue.ts";
 
 type StoredFields = Pick<JobResult, "body" | "storedBytes">;
 
@@ -62,6 +69,19 @@ export class ResultWriter {
     }
     return "done";
   }
+}
+
+/** Acks a lease with a result that is too large for one write. */
+export async function ackLarge(
+  queue: Pick<WorkQueue, "appendResult" | "ack">,
+  lease: Lease,
+  result: JobResult,
+  charge: Charge | undefined,
+): Promise<AckedLease> {
+  const writer = new ResultWriter(queue, lease);
+  await writer.write(result.body);
+  const { outcome, stored } = await writer.end();
+  return stored === undefined ? { outcome } : queue.ack(lease, { ...result, ...stored }, charge);
 }
 
 function joined(pieces: readonly Uint8Array[]): Uint8Array {

@@ -10,6 +10,8 @@ export interface SubscribeRequest {
   readonly jobIds: readonly bigint[];
   /** Finishes a JobCall once it is written, instead of when it is acked. */
   readonly ackOnSend: boolean;
+  /** Length of its leases, if that is shorter than others'. */
+  readonly leaseMs?: number | undefined;
   /** Streams that do not name these jobs get none of them. */
   readonly reserves?: boolean;
 }
@@ -21,6 +23,8 @@ export interface CallSink {
    * stays open until the last is finished. Default: false, the stream ends at once.
    */
   readonly carriesOutcomes?: boolean;
+  /** Set when a JobCall that was written counts as an attempt although this process stops during it. Default: false. */
+  readonly countsStops?: boolean;
   /**
    * Writes one JobCall. Calls `onWritten` once the transport has taken it, and never if the stream ends first.
    * @returns false when nothing more may be written until the stream has drained
@@ -173,6 +177,10 @@ export class Subscription {
     if (!this.#out.delete(lease)) return;
     this.#onRoom();
     this.#endIfEmpty();
+  }
+
+  countsAtStop(lease: OutLease): boolean {
+    return this.#sink.countsStops === true && !this.#waiting.has(lease);
   }
 
   /** Goes on writing: the stream has taken what was written before. */

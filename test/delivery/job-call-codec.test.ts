@@ -20,6 +20,7 @@ const claimed = {
   leaseToken: "token",
   encoded,
   attempt: 3,
+  forgiven: 0,
   enqueuedAt: 1_700_000_000_123,
   leaseExpiresAt: 1_700_000_060_456,
   suspect: false,
@@ -192,7 +193,7 @@ test("Delivers what protobuf-es would merge, unknown fields included", () => {
       });
       const plain = Buffer.concat([stored, toBinary(JobCallSchema, added)]);
       const encoded = Buffer.concat(
-        encodeDelivery({ ...delivery, encoded: stored, suspect: false, byUse: false }, leaseMs),
+        encodeDelivery({ ...delivery, encoded: stored, forgiven: 0, suspect: false, byUse: false }, leaseMs),
       );
       expect(canonical(encoded)).toBe(canonical(plain));
       if (hasUnknown) expect(decodeJobCall(encoded).$unknown).toHaveLength(4);

@@ -75,6 +75,12 @@ function answer(path: string, body: string, response: ServerResponse): unknown {
       return response.writeHead(200, { "content-type": "application/pdf" }).end(BIG);
     case "/weather/slow":
       return undefined;
+    case "/weather/forever": {
+      const timer = setInterval(() => response.write("more"), 200);
+      return response.once("close", () => clearInterval(timer));
+    }
+    case "/weather/nothing":
+      return response.writeHead(404, { "content-type": "text/plain" }).end("x".repeat(100_000));
     case "/weather/broken":
       response.writeHead(200, { "content-length": "100" });
       return response.write("part", () => response.destroy());
@@ -107,6 +113,7 @@ route = "GET /weather/{city}"
 api = "weather"
 price_wei = "1000000000000000"
 max_result_bytes = 1_500_000
+max_run_secs = 4
 [[apis]]
 name = "strict"
 url = "${api.url}"
@@ -222,6 +229,7 @@ describe("A route of an API", () => {
     ["/weather/secret", {}, 502, "api_refused"],
     ["/weather/large", {}, 502, "result_too_large"],
     ["/weather/slow", {}, 504, "api_timeout"],
+    ["/weather/forever", {}, 504, "api_timeout"],
     ["/weather/broken", {}, 502, "api_broke_off"],
   ])("charges nothing for %s %j: %i %s", async (target, init, status, code) => {
     const before = await received();
@@ -289,6 +297,12 @@ describe("A route of an API", () => {
     expect(content).toMatchObject([
       { type: "resource_link", mimeType: "application/pdf", size: BIG.byteLength },
     ]);
+  });
+
+  it("keeps 64 KiB of an answer that nobody pays", async () => {
+    const { answer } = await buy("/weather/nothing");
+    expect([answer.status, answer.headers.get("x-result-truncated")]).toEqual([404, "true"]);
+    expect(await answer.text()).toBe("x".repeat(65_536));
   });
 
   it("may be at a Unix socket", async () => {

@@ -1,18 +1,21 @@
 import { ERROR_KINDS, type ErrorCode } from "../../core/errors.ts";
 import { isMediaType } from "../../core/job-call.ts";
-import { headersProblem, keptHeaders, type ResultHeader, statusProblem } from "../../core/result-answer.ts";
+import { headersProblem, keptHeaders, statusProblem } from "../../core/result-answer.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import type { HttpAnswer, HttpOutcome } from "../outbound/http-answer.ts";
 import type { RunOutcome } from "../outbound/http-runner.ts";
+import type { ApiLinks } from "./api-links.ts";
 
 /** Limits and addresses of a call, on which its outcome depends. */
 interface Asked {
   readonly maxResultBytes: number;
   /** The call may be made once more: its outcome is unknown otherwise. */
   readonly mayRepeat: boolean;
-  /** URL of the API, whose redirects lead to {@link publicUrl}. */
-  readonly url: string;
-  readonly publicUrl: string;
+  /** Returns false for the status of an answer that is kept in part, because it is not charged. */
+  readonly keepsAll: (status: number) => boolean;
+  readonly links: ApiLinks;
+  /** Path and query of the request. */
+  readonly target: string;
 }
 
 /** Statuses by which an API says that it does not know jobgate: its client cannot do anything about them. */
@@ -22,7 +25,7 @@ export const REFUSALS: ReadonlySet<number> = new Set([401, 402, 407]);
 export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
   switch (outcome.kind) {
     case "answered":
-      return done(readAnswer(outcome.answer, asked));
+      return readAnswer(outcome.answer, asked);
     case "timed_out":
       return done(errorResult("api_timeout", `The API sent ${outcome.reason}.`));
     case "invalid":
@@ -53,19 +56,32 @@ function done(result: JobResult): RunOutcome {
   return { kind: "done", result, charge: undefined };
 }
 
-function readAnswer(answer: HttpAnswer, { maxResultBytes, url, publicUrl }: Asked): JobResult {
-  const { status, headers, body, contentType = "", isCut } = answer;
-  if (isCut)
+function readAnswer(answer: HttpAnswer, asked: Asked): RunOutcome {
+  const problem = answerProblem(answer, asked);
+  if (problem !== undefined) return done(problem);
+  return { kind: "done", result: resultOf(answer, asked), charge: undefined, hasWrittenBody: true };
+}
+
+/** @returns the error in place of an answer that is not given to buyers */
+function answerProblem(
+  { status, headers, isCut }: HttpAnswer,
+  { maxResultBytes, keepsAll }: Asked,
+): JobResult | undefined {
+  if (isCut && keepsAll(status))
     return errorResult("result_too_large", `The answer of the API is larger than ${maxResultBytes} bytes.`);
   if (REFUSALS.has(status))
     return errorResult("api_refused", `The API answered ${status}: it does not accept this gateway.`);
-  const kept = keptHeaders(headers).map(([name, value]): ResultHeader => {
-    const isOwn = name === "location" && value.startsWith(`${url}/`);
-    return [name, isOwn ? `${publicUrl}${value.slice(url.length)}` : value];
-  });
-  const problem = statusProblem(status) ?? headersProblem(kept);
-  if (problem !== undefined)
-    return errorResult("api_broke_off", `The answer of the API is not valid: ${problem}.`);
+  const problem = statusProblem(status) ?? headersProblem(keptHeaders(headers));
+  return problem === undefined
+    ? undefined
+    : errorResult("api_broke_off", `The answer of the API is not valid: ${problem}.`);
+}
+
+/** Returns the answer as a result, without the body that was stored while it arrived. */
+function resultOf(answer: HttpAnswer, { links, target }: Asked): JobResult {
+  const { status, headers, body, contentType = "", isCut } = answer;
+  const kept = links.toPublic(keptHeaders(headers), target);
+  if (isCut) kept.push(["x-result-truncated", "true"]);
   return {
     body,
     contentType: isMediaType(contentType) ? contentType : "application/octet-stream",

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { Job } from "../../config/config.ts";
-import { systemClock } from "../../core/clock.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
@@ -16,6 +16,7 @@ import {
   type RunOutcome,
 } from "../outbound/http-runner.ts";
 import { errorResult, OUTCOME_UNKNOWN, readApiOutcome } from "./api-answer.ts";
+import { ApiLinks } from "./api-links.ts";
 import { CLIENT_METADATA, requestOf } from "./api-request.ts";
 import { readCharge } from "./charge.ts";
 import { type ApiConfig, type SoldJob, serverOf } from "./config.ts";
@@ -40,10 +41,17 @@ export function apiRunner(
     server: serverOf(sale.api),
     jobIds: sale.jobs.map(({ jobIndex }) => BigInt(jobIndex)),
     reserves: true,
-    protocol: new ApiProtocol({ sale, dispatcher, uncharged, logger }),
+    countsStops: true,
+    protocol: new ApiProtocol({ sale, dispatcher, uncharged, clock: systemClock, logger }),
     ...{ dispatcher, terms: leaseTermsOf(config.runner), clock: systemClock, logger },
   });
 }
+
+/** Time of a job whose `max_run_secs` is not configured. */
+const DEFAULT_RUN_SECS = 300;
+/** Most that is kept of an answer that nobody pays. */
+const UNCHARGED_BYTES = 65_536;
+const NO_TIME = errorResult("api_timeout", "There was no time left to call the API.");
 
 /** Attempts of a call that may be made again. */
 const MAX_ATTEMPTS = 2;
@@ -61,39 +69,57 @@ export class ApiProtocol implements HttpProtocol {
   readonly #jobs: ReadonlyMap<string, SoldJob>;
   readonly #dispatcher: Pick<Dispatcher, "maxResultBytes">;
   readonly #uncharged: UnchargedCalls;
+  readonly #clock: Clock;
   readonly #logger: Logger;
 
   constructor(parts: {
     readonly sale: ApiSale;
     readonly dispatcher: Pick<Dispatcher, "maxResultBytes">;
     readonly uncharged: UnchargedCalls;
+    /** Wall clock. */
+    readonly clock: Clock;
     readonly logger: Logger;
   }) {
-    const { sale, dispatcher, uncharged, logger } = parts;
+    const { sale, dispatcher, uncharged, clock, logger } = parts;
     this.#sale = sale;
     this.#dispatcher = dispatcher;
     this.#jobs = new Map(sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
     this.#uncharged = uncharged;
+    this.#clock = clock;
     this.#logger = logger;
   }
 
-  ask({ callId, attempt, encoded }: ClaimedCall): Asked {
+  ask({ callId, attempt: all, forgiven, encoded, byUse, enqueuedAt }: ClaimedCall): Asked {
+    // The API may have seen the request in these.
+    const attempt = all - forgiven;
     const { api, publicUrl } = this.#sale;
     const { body, metadata, serviceId, jobId } = decodeJobCall(encoded);
     const job = this.#jobs.get(jobKeyText(serviceId, Number(jobId)));
-    const isRepeatable =
-      job?.runner.isIdempotent === true || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
+    if (job === undefined)
+      return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
+    const isRepeatable = job.runner.isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
-      return { kind: "decided", outcome: this.#counted(done(OUTCOME_UNKNOWN), metadata) };
+      return decided(this.#counted(done(OUTCOME_UNKNOWN), metadata));
+    // What is charged afterwards must end before its authorization does.
+    const runMs = (job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000;
+    const wholeMs = byUse ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
+    if (wholeMs <= 0) return decided(this.#counted(done(NO_TIME), metadata));
     const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
+    const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
+    const keepsAll = (status: number) => !byUse || canCharge(status) || status === NOT_MODIFIED;
     const sent = {
-      ...{ maxResultBytes, url: api.url, publicUrl },
+      ...{ maxResultBytes, keepsAll, links: new ApiLinks(api.url, publicUrl), target: message.target ?? "/" },
       mayRepeat: isRepeatable && attempt < MAX_ATTEMPTS,
     };
-    const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
     return {
       kind: "request",
-      message: { ...message, bodyLimit: () => maxResultBytes },
+      isWritten: true,
+      message: {
+        ...message,
+        wholeMs,
+        bodyLimit: (status) =>
+          keepsAll(status) ? maxResultBytes : Math.min(maxResultBytes, UNCHARGED_BYTES),
+      },
       read: (outcome) => {
         const run = readApiOutcome(outcome, sent);
         return this.#counted(this.#charged(run, outcome, metadata, job), metadata);
@@ -102,7 +128,7 @@ export class ApiProtocol implements HttpProtocol {
   }
 
   /** Adds the charge of an answer that names one, or says that the client has the answer already. */
-  #charged(run: RunOutcome, outcome: HttpOutcome, metadata: Metadata, job: Job | undefined): RunOutcome {
+  #charged(run: RunOutcome, outcome: HttpOutcome, metadata: Metadata, job: Job): RunOutcome {
     if (run.kind !== "done" || outcome.kind !== "answered") return run;
     const status = run.result?.status;
     if (metadata["X-X402-PAYMENT-SCHEME"] !== "upto") {
@@ -111,7 +137,7 @@ export class ApiProtocol implements HttpProtocol {
     }
     if (!canCharge(status)) return run;
     const ceiling = metadata["X-X402-PAYMENT-AMOUNT"] ?? "0";
-    const reading = readCharge(outcome.answer.headers, { ceiling, price: job?.price });
+    const reading = readCharge(outcome.answer.headers, { ceiling, price: job.price });
     if ("charge" in reading) return { ...run, charge: reading.charge };
     this.#logger.error(
       { api: this.#sale.api.name, problem: reading.problem },
@@ -125,6 +151,10 @@ export class ApiProtocol implements HttpProtocol {
       this.#uncharged.count(metadata["X-X402-PAYER"], metadata[CLIENT_METADATA]);
     return run;
   }
+}
+
+function decided(outcome: RunOutcome): Asked {
+  return { kind: "decided", outcome };
 }
 
 function done(result: JobResult): RunOutcome {

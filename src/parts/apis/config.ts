@@ -56,10 +56,33 @@ export const apisTable = ConfigTable.of({
     const names = new Map<string, Place>();
     for (const [i, table] of apis.entries())
       if (table !== undefined) checkApi(table, context.place.at("apis", i), names, context);
+    checkIndexes(context);
   },
   complete: ({ apis }): readonly ApiConfig[] => apis,
   summary: ({ length }) => (length > 0 ? `APIs: ${length}` : undefined),
 });
+
+/** Reports a job of an API that a runner cannot tell from another one: runners choose JobCalls by their job alone. */
+function checkIndexes({ tables: { jobs = [], webhooks }, mistakes }: TableContext): void {
+  for (const [i, job] of (jobs as readonly (ApiJobTable | undefined)[]).entries()) {
+    const { api: name, jobIndex, serviceId } = job ?? {};
+    if (name === undefined || jobIndex === undefined) continue;
+    const ofJobs = jobs.findIndex((other) => other?.jobIndex === jobIndex && other.serviceId !== serviceId);
+    const ofEndpoints = (webhooks?.endpoints ?? []).findIndex(
+      (endpoint) => endpoint?.jobId === BigInt(jobIndex),
+    );
+    const same =
+      ofJobs >= 0
+        ? mistakes.at("jobs", ofJobs, "job_index")
+        : ofEndpoints >= 0
+          ? mistakes.at("webhooks", "endpoints", ofEndpoints, "job_id")
+          : undefined;
+    if (same !== undefined)
+      mistakes
+        .at("jobs", i, "job_index")
+        .report(`is ${jobIndex}, as in ${same.text}; expected a number of its own, since the job has an api`);
+  }
+}
 
 function checkApi(
   { name, url, headers = {}, forwardHeaders, free = [], health }: ApiTable,
@@ -126,7 +149,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
         charge,
         answer: job.answer ?? "result",
         maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
-        maxRunSecs: job.maxRunSecs ?? secsOf(found),
+        maxRunSecs: job.maxRunSecs ?? secsOf(found, EXTRA_RUN_SECS),
         maxWaitSecs: job.maxWaitSecs ?? secsOf(found, EXTRA_WAIT_SECS),
         forwardHeaders: job.forwardHeaders ?? found?.forwardHeaders,
       },
@@ -160,7 +183,8 @@ export function jobsOf(api: string, jobs: readonly Job[] = []): SoldJob[] {
 export type SoldJob = Job & { readonly runner: ApiJob };
 
 const MAX_API_RESULT_BYTES = 10_485_760;
-/** Time that a buyer waits longer than the API may be silent. */
+/** Time that a call may take longer than the API may be silent. A buyer waits a little longer, for the answer. */
+const EXTRA_RUN_SECS = 10;
 const EXTRA_WAIT_SECS = 15;
 const MAX_WAIT_SECS = 3_600;
 

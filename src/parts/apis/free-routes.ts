@@ -14,6 +14,7 @@ import type { FreeRoute } from "../../x402/jobs/job-routes.ts";
 import { canonicalPath } from "../../x402/jobs/route-tree.ts";
 import { HttpClient, type StreamedAnswer } from "../outbound/http-client.ts";
 import { REFUSALS } from "./api-answer.ts";
+import { ApiLinks } from "./api-links.ts";
 import { commonHeaders, NAME } from "./api-request.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
@@ -24,6 +25,7 @@ export class FreeRoutes {
   readonly #api: ApiConfig;
   readonly #config: FreeConfig;
   readonly #client: HttpClient;
+  readonly #links: ApiLinks;
   readonly #addressOf: ReturnType<typeof createAddressFinder>;
   readonly #rate = new RateLimit();
   readonly #logger: Logger;
@@ -33,6 +35,7 @@ export class FreeRoutes {
     this.#api = api;
     this.#config = config;
     this.#client = new HttpClient(serverOf(api));
+    this.#links = new ApiLinks(api.url, config.publicUrl);
     this.#addressOf = createAddressFinder(config.trustedProxies ?? []);
     this.#logger = logger;
   }
@@ -60,8 +63,9 @@ export class FreeRoutes {
     this.#inProgress++;
     try {
       const body = await this.#bodyOf(request);
+      const target = targetOf(request);
       const answer = await this.#client.stream(
-        { method: request.method, target: targetOf(request), headers: this.#headersOf(request, client) },
+        { method: request.method, target, headers: this.#headersOf(request, client) },
         body.byteLength === 0 ? undefined : Readable.from([body]),
         request.closed,
       );
@@ -69,7 +73,7 @@ export class FreeRoutes {
         answer.body.destroy();
         throw new GatewayError("api_refused", `The API answered ${answer.status}.`);
       }
-      return (_incoming, outgoing) => void this.#send(answer, outgoing);
+      return (_incoming, outgoing) => void this.#send(answer, target, outgoing);
     } catch (error) {
       this.#inProgress--;
       if (error instanceof GatewayError) throw error;
@@ -95,11 +99,15 @@ export class FreeRoutes {
   }
 
   /** Sends the answer as it comes. A break cuts the connection, so that the client does not take a part for the whole. */
-  async #send({ status, headers, body }: StreamedAnswer, outgoing: ServerResponse): Promise<void> {
+  async #send(
+    { status, headers, body }: StreamedAnswer,
+    target: string,
+    outgoing: ServerResponse,
+  ): Promise<void> {
     try {
       const type = headers.filter(([name]) => name === "content-type");
       outgoing.writeHead(status, {
-        ...headersByName([...keptHeaders(headers), ...type]),
+        ...headersByName([...this.#links.toPublic(keptHeaders(headers), target), ...type]),
         "cache-control": "private, no-store",
         "content-security-policy": "sandbox",
       });

@@ -38,7 +38,12 @@ export interface HttpMessage {
   readonly body: Uint8Array | undefined;
   /** Returns how many bytes of an answer's body are read. */
   readonly bodyLimit: (status: number) => number;
+  /** Time for the whole exchange, where the server's is for each silence. Default: no limit. */
+  readonly wholeMs?: number | undefined;
 }
+
+/** Takes the bytes of an answer's body as they arrive: the next ones are read once it has taken these. It must not reject. */
+export type BodySink = (bytes: Buffer) => Promise<void>;
 
 /** An answer whose body comes over time. */
 export interface StreamedAnswer {
@@ -92,11 +97,14 @@ export class HttpClient {
     });
   }
 
-  /** @param onSent called once the request has a connection; never, if there is none */
-  send(message: HttpMessage, onSent: () => void = () => {}): HttpExchange {
-    const { method, target, headers, body, bodyLimit } = message;
-    const timing = { timeoutMs: this.#timeoutMs, timesSilence: this.#timesSilence };
-    const exchange = new Exchange({ ...timing, bodyLimit, onSent });
+  /**
+   * @param onSent called once the request has a connection; never, if there is none
+   * @param sink takes the body of the answer, which the outcome then lacks
+   */
+  send(message: HttpMessage, onSent: () => void = () => {}, sink?: BodySink): HttpExchange {
+    const { method, target, headers, body, bodyLimit, wholeMs } = message;
+    const timing = { timeoutMs: this.#timeoutMs, timesSilence: this.#timesSilence, wholeMs };
+    const exchange = new Exchange({ ...timing, bodyLimit, onSent, sink });
     const options = {
       method: method as Dispatcher.HttpMethod,
       path: this.#pathOf(target),
@@ -141,7 +149,9 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   readonly outcome: Promise<HttpOutcome | undefined>;
   readonly #bodyLimit: (status: number) => number;
   readonly #onSent: () => void;
+  readonly #sink: BodySink | undefined;
   readonly #timer: NodeJS.Timeout;
+  readonly #wholeTimer: NodeJS.Timeout | undefined;
   readonly #timesSilence: boolean;
   #resolve: (outcome: HttpOutcome | undefined) => void = () => undefined;
   /** Set once the request has a connection. */
@@ -151,26 +161,30 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   #headers: Readonly<Record<string, string | string[] | undefined>> = {};
   readonly #chunks: Buffer[] = [];
   #size = 0;
+  /** Settled once the sink has taken everything. */
+  #taken: Promise<void> = Promise.resolve();
 
   constructor(options: {
     readonly timeoutMs: number;
     readonly timesSilence: boolean;
+    readonly wholeMs: number | undefined;
     readonly bodyLimit: (status: number) => number;
     readonly onSent: () => void;
+    readonly sink: BodySink | undefined;
   }) {
-    const { timeoutMs, timesSilence } = options;
+    const { timeoutMs, timesSilence, wholeMs } = options;
     this.#bodyLimit = options.bodyLimit;
     this.#timesSilence = timesSilence;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
     this.#onSent = options.onSent;
-    this.#timer = setTimeout(() => {
-      const reason = timesSilence
-        ? `nothing for ${timeoutMs / 1000} s`
-        : `no whole answer within ${timeoutMs / 1000} s`;
-      this.#cut({ kind: this.#controller === undefined ? "unreached" : "timed_out", reason });
-    }, timeoutMs);
+    this.#sink = options.sink;
+    const late = (ms: number) => `no whole answer within ${ms / 1000} s`;
+    const silent = `nothing for ${timeoutMs / 1000} s`;
+    this.#timer = setTimeout(() => this.#late(timesSilence ? silent : late(timeoutMs)), timeoutMs);
+    this.#wholeTimer =
+      wholeMs === undefined ? undefined : setTimeout(() => this.#late(late(wholeMs)), wholeMs);
   }
 
   abort(): void {
@@ -194,11 +208,15 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     if (this.#timesSilence) this.#timer.refresh();
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    // The parser calls with nothing after each pause, and would do so for ever if that made a pause too.
+    if (chunk.byteLength === 0) return;
     if (this.#timesSilence) this.#timer.refresh();
     const room = this.#bodyLimit(this.#status) - this.#size;
     this.#size += chunk.byteLength;
-    this.#chunks.push(chunk.byteLength > room ? chunk.subarray(0, room) : chunk);
+    const read = chunk.byteLength > room ? chunk.subarray(0, room) : chunk;
+    if (this.#sink === undefined) this.#chunks.push(read);
+    else this.#pour(read, this.#sink, controller);
     if (chunk.byteLength > room) this.#cut(this.#read());
   }
 
@@ -211,7 +229,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     const reason = code ?? error.name;
     if (code === "UND_ERR_INVALID_ARG") this.#end({ kind: "invalid", reason: error.message });
     else if (this.#controller === undefined) this.#end({ kind: "unreached", reason });
-    else this.#end({ kind: "lost", reason, hasBegun: this.#status > 0 });
+    else this.#end({ kind: "lost", reason, hasBegun: this.#status >= 200 });
   }
 
   #read(): HttpOutcome {
@@ -227,6 +245,20 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     return { kind: "answered", answer };
   }
 
+  /** Reads nothing more until the sink has taken these bytes. */
+  #pour(bytes: Buffer, sink: BodySink, controller: Dispatcher.DispatchController): void {
+    controller.pause();
+    this.#taken = sink(bytes).then(() => {
+      if (this.#isOver) return;
+      if (this.#timesSilence) this.#timer.refresh();
+      controller.resume();
+    });
+  }
+
+  #late(reason: string): void {
+    this.#cut({ kind: this.#controller === undefined ? "unreached" : "timed_out", reason });
+  }
+
   /** Ends the request before its whole answer has arrived. */
   #cut(outcome: HttpOutcome | undefined): void {
     this.#end(outcome);
@@ -237,7 +269,8 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);
-    this.#resolve(outcome);
+    clearTimeout(this.#wholeTimer);
+    void this.#taken.then(() => this.#resolve(outcome));
   }
 }
 

@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { RunnerConfig } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import type { ResultWriter } from "../../delivery/result-writer.ts";
 import type { CallSink, Subscription } from "../../delivery/subscription.ts";
 import type {
   Charge,
@@ -18,6 +19,8 @@ import { Pace } from "./pace.ts";
 
 /** Part of a lease after which it is extended, so that one extension may fail. */
 const EXTENSIONS_PER_LEASE = 3;
+/** Length of the leases of a server's own jobs: longer than most stalls of a store. */
+const SHORT_LEASE_MS = 10_000;
 /** Wait before an outcome is reported again to a store that did not answer. */
 const MIN_REPORT_WAIT_MS = 100;
 const MAX_REPORT_WAIT_MS = 2_000;
@@ -37,7 +40,13 @@ export function leaseTermsOf({ leaseMs, maxAttempts, retryBaseMs, retryMaxMs }: 
 
 /** The fate of a JobCall, as its request to a server decides it. */
 export type RunOutcome =
-  | { readonly kind: "done"; readonly result: JobResult | undefined; readonly charge: Charge | undefined }
+  | {
+      readonly kind: "done";
+      readonly result: JobResult | undefined;
+      readonly charge: Charge | undefined;
+      /** The result's body is that of the answer, which was stored while it arrived. */
+      readonly hasWrittenBody?: true;
+    }
   | { readonly kind: "failed"; readonly reason: string; readonly blame: Blame }
   | {
       readonly kind: "retry";
@@ -64,6 +73,8 @@ export type Asked =
   | {
       readonly kind: "request";
       readonly message: HttpMessage;
+      /** The body of the answer is stored while it arrives, and the outcome lacks it. */
+      readonly isWritten?: true;
       /** @param now Unix milliseconds */
       readonly read: (outcome: HttpOutcome, now: number) => RunOutcome;
     }
@@ -73,6 +84,7 @@ export type Asked =
 /** A server that runs jobs: it gets each JobCall as a request, and its answer is the result. */
 export class HttpRunner implements CallSink {
   readonly carriesOutcomes = true;
+  readonly countsStops: boolean;
   /** `host:port`, as an operator knows the server. */
   readonly #host: string;
   readonly #dispatcher: Dispatcher;
@@ -93,8 +105,10 @@ export class HttpRunner implements CallSink {
     readonly server: HttpServer;
     /** Only these jobs; empty means all. */
     readonly jobIds: readonly bigint[];
-    /** No runner that takes all jobs gets these. */
+    /** No runner that takes all jobs gets these, and their leases are short: a dead jobgate's calls are soon made again. */
     readonly reserves?: true;
+    /** A JobCall that the server may have seen counts as an attempt, although jobgate stops during it. */
+    readonly countsStops?: true;
     readonly protocol: HttpProtocol;
     readonly dispatcher: Dispatcher;
     readonly terms: LeaseTerms;
@@ -102,12 +116,14 @@ export class HttpRunner implements CallSink {
     readonly clock: Clock;
     readonly logger: Logger;
   }) {
-    const { subscriber, server, jobIds, dispatcher, logger } = options;
+    const { subscriber, server, jobIds, dispatcher, logger, reserves = false } = options;
     const { concurrency } = server;
+    const leaseMs = reserves ? Math.min(options.terms.leaseMs, SHORT_LEASE_MS) : options.terms.leaseMs;
+    this.countsStops = options.countsStops === true;
     this.#host = new URL(server.url).host;
     this.#protocol = options.protocol;
     this.#dispatcher = dispatcher;
-    this.#terms = options.terms;
+    this.#terms = { ...options.terms, leaseMs };
     this.#clock = options.clock;
     this.#logger = logger.child({ subscriber });
     this.#client = new HttpClient(server);
@@ -115,8 +131,7 @@ export class HttpRunner implements CallSink {
       concurrency,
       onChange: (capacity) => this.#subscription?.setMaxInFlight(capacity),
     });
-    const { reserves = false } = options;
-    const request = { subscriber, maxInFlight: concurrency, jobIds, ackOnSend: false, reserves };
+    const request = { subscriber, maxInFlight: concurrency, jobIds, ackOnSend: false, reserves, leaseMs };
     this.#subscription = dispatcher.subscribe(request, this);
   }
 
@@ -134,8 +149,10 @@ export class HttpRunner implements CallSink {
       this.#track({ abort: () => undefined }, this.#report(asked.outcome, lease));
       return true;
     }
-    const request = this.#client.send(asked.message, onWritten);
-    this.#track(request, this.#finish(request, lease, asked.read));
+    const writer = asked.isWritten === true ? this.#dispatcher.resultWriter(lease) : undefined;
+    const sink = writer && ((bytes: Buffer) => this.#pour(bytes, writer, lease, () => request.abort()));
+    const request: HttpExchange = this.#client.send(asked.message, onWritten, sink);
+    this.#track(request, this.#finish(request, lease, asked.read, writer));
     return true;
   }
 
@@ -174,6 +191,7 @@ export class HttpRunner implements CallSink {
     request: HttpExchange,
     lease: Lease,
     read: Extract<Asked, { kind: "request" }>["read"],
+    writer: ResultWriter | undefined,
   ): Promise<void> {
     const { callId } = lease;
     const { leaseMs } = this.#terms;
@@ -194,7 +212,7 @@ export class HttpRunner implements CallSink {
       if (ended === undefined) return;
       const outcome = read(ended, this.#clock());
       this.#setPace(outcome);
-      await this.#report(outcome, lease);
+      await this.#report(outcome, lease, writer);
     } finally {
       clearInterval(timer);
     }
@@ -210,18 +228,21 @@ export class HttpRunner implements CallSink {
       this.#logger.warn({ outcome: summary(outcome) }, "Server is down: trying one JobCall at a time");
   }
 
-  async #report(outcome: RunOutcome, lease: Lease): Promise<void> {
+  async #report(outcome: RunOutcome, lease: Lease, writer?: ResultWriter): Promise<void> {
     const dispatcher = this.#dispatcher;
     switch (outcome.kind) {
       case "done":
-        return this.#untilStored(lease, () => dispatcher.ack(lease, outcome.result, outcome.charge));
+        await this.#untilStored(lease, () => this.#ack(outcome, lease, writer));
+        return;
       case "failed":
-        return this.#untilStored(lease, () => dispatcher.fail(lease, outcome.reason));
+        await this.#untilStored(lease, () => dispatcher.fail(lease, outcome.reason));
+        return;
       case "retry": {
         const { delayMs, reason } = outcome;
         const { maxAttempts, backoff } = this.#terms;
         const retry = { delayMs, maxAttempts, backoff, reason };
-        return this.#untilStored(lease, () => dispatcher.retry(lease, retry));
+        await this.#untilStored(lease, () => dispatcher.retry(lease, retry));
+        return;
       }
       case "lost":
         return dispatcher.giveBack(lease, {
@@ -239,8 +260,31 @@ export class HttpRunner implements CallSink {
     }
   }
 
-  /** Repeats a request that the store could not answer. The lease is extended meanwhile. */
-  async #untilStored(lease: Lease, ask: () => Promise<LeaseOutcome>): Promise<void> {
+  async #ack(
+    { result, charge, hasWrittenBody }: Extract<RunOutcome, { kind: "done" }>,
+    lease: Lease,
+    writer: ResultWriter | undefined,
+  ): Promise<LeaseOutcome> {
+    if (writer === undefined || result === undefined || hasWrittenBody !== true)
+      return this.#dispatcher.ack(lease, result, charge);
+    const { outcome, stored } = await writer.end();
+    return stored === undefined ? outcome : this.#dispatcher.ack(lease, { ...result, ...stored }, charge);
+  }
+
+  /** Stores a part of an answer's body, and ends the request if its lease is lost. */
+  async #pour(bytes: Buffer, writer: ResultWriter, lease: Lease, abort: () => void): Promise<void> {
+    let rest: Uint8Array = bytes;
+    const outcome = await this.#untilStored(lease, () => {
+      // The writer keeps what the store did not take.
+      const next = rest;
+      rest = new Uint8Array();
+      return writer.write(next);
+    });
+    if (outcome !== "done") abort();
+  }
+
+  /** Repeats a request that the store could not answer. The lease is extended meanwhile. @returns undefined at a stop */
+  async #untilStored(lease: Lease, ask: () => Promise<LeaseOutcome>): Promise<LeaseOutcome | undefined> {
     const { signal } = this.#stopping;
     for (
       let waitMs = MIN_REPORT_WAIT_MS;
@@ -251,12 +295,13 @@ export class HttpRunner implements CallSink {
         const outcome = await ask();
         if (outcome !== "done")
           this.#logger.warn({ callId: lease.callId, outcome }, "Outcome of a JobCall came too late");
-        return;
+        return outcome;
       } catch (error) {
         this.#logger.warn({ err: error, callId: lease.callId }, "Could not store the outcome of a JobCall");
         await sleep(waitMs, undefined, { signal }).catch(() => undefined);
       }
     }
+    return undefined;
   }
 }
 

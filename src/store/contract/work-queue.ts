@@ -179,6 +179,8 @@ export interface ClaimedCall extends Lease {
   /** The bytes that the encoder made when the JobCall was accepted. */
   readonly encoded: Uint8Array;
   readonly attempt: number;
+  /** Attempts of these that no runner saw, or whose dead letter the operator retried. */
+  readonly forgiven: number;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
   /** Unix milliseconds, by the store's clock. */

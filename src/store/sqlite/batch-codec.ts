@@ -242,6 +242,7 @@ function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: C
     writeLease(to, call);
     to.bytes(call.encoded);
     to.number(call.attempt);
+    to.number(call.forgiven);
     to.number(call.enqueuedAt);
     to.number(call.leaseExpiresAt);
     to.boolean(call.suspect);
@@ -258,6 +259,7 @@ function readClaimed(from: FlatReader): Claimed {
     leaseToken: from.text(),
     encoded: from.bytes(),
     attempt: from.number(),
+    forgiven: from.number(),
     enqueuedAt: from.number(),
     leaseExpiresAt: from.number(),
     suspect: from.boolean(),

@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
 import { readApiOutcome } from "../../../src/parts/apis/api-answer.ts";
+import { ApiLinks } from "../../../src/parts/apis/api-links.ts";
 import type { HttpAnswer } from "../../../src/parts/outbound/http-answer.ts";
 
 const ASKED = {
   maxResultBytes: 10,
   mayRepeat: false,
-  url: "http://127.0.0.1:8000/v1",
-  publicUrl: "https://shop.example",
+  keepsAll: (status: number) => status < 300,
+  links: new ApiLinks("http://127.0.0.1:8000/v1", "https://shop.example"),
+  target: "/items?page=1",
 };
 
 function answered(answer: Partial<HttpAnswer>, asked = ASKED) {
@@ -43,18 +45,22 @@ test("An answer is the result, with its status and end-to-end headers", () => {
   ).toMatchObject({ kind: "done", result: { status: 201, headers: [["etag", '"1"']] } });
 });
 
-test("A Location within the API leads to the gateway, and any other stays", () => {
+test.each([
+  ["http://127.0.0.1:8000/v1/items/1", "https://shop.example/items/1"],
+  ["http://127.0.0.1:8000/v1", "https://shop.example"],
+  ["/v1/items/1?a=b#c", "https://shop.example/items/1?a=b#c"],
+  ["items/1", "https://shop.example/items/1"],
+  ["?page=2", "https://shop.example/items?page=2"],
+  ["http://127.0.0.1:8000/v1evil/1", "http://127.0.0.1:8000/v1evil/1"],
+  ["/items/1", "/items/1"],
+  ["https://other.example/v1/", "https://other.example/v1/"],
+  ["http://[", "http://["],
+])("The Location %s becomes %s", (value, expected) => {
   const locationOf = (value: string) => {
     const outcome = answered({ status: 201, headers: [["location", value]] });
     return outcome.kind === "done" ? outcome.result?.headers : undefined;
   };
-  expect(locationOf("http://127.0.0.1:8000/v1/items/1")).toEqual([
-    ["location", "https://shop.example/items/1"],
-  ]);
-  expect(locationOf("http://127.0.0.1:8000/v1evil/1")).toEqual([
-    ["location", "http://127.0.0.1:8000/v1evil/1"],
-  ]);
-  expect(locationOf("/items/1")).toEqual([["location", "/items/1"]]);
+  expect(locationOf(value)).toEqual([["location", expected]]);
 });
 
 test.each([401, 402, 407])("A status of %i is 502 api_refused", (status) => {

@@ -11,23 +11,29 @@ const PAYER = "0xabc";
 function ask({
   method,
   attempt,
+  forgiven = 0,
   isIdempotent = false,
+  now = 1_000,
 }: {
   method: string;
   attempt: number;
+  forgiven?: number;
   isIdempotent?: boolean;
+  now?: number;
 }) {
   const job = {
     serviceId: 1n,
     jobIndex: 7,
+    maxRunSecs: 30,
     runner: { kind: "api", api: "weather", isIdempotent },
   } as SoldJob;
   const api = { name: "weather", url: "http://127.0.0.1:8000", headers: {} } as ApiSale["api"];
   const uncharged = new UnchargedCalls();
   const protocol = new ApiProtocol({
     sale: { api, jobs: [job], publicUrl: "https://shop.example" },
-    dispatcher: { maxResultBytes: () => 100 },
+    dispatcher: { maxResultBytes: () => 100_000 },
     uncharged,
+    clock: () => now,
     logger: pino({ level: "silent" }),
   });
   const encoded = encodeJobCall({
@@ -42,7 +48,7 @@ function ask({
     suspect: false,
     byUse: true,
   };
-  return { asked: protocol.ask({ ...lease, encoded, attempt }), uncharged };
+  return { asked: protocol.ask({ ...lease, encoded, attempt, forgiven }), uncharged };
 }
 
 test.each([
@@ -52,6 +58,7 @@ test.each([
   [{ method: "POST", attempt: 3, isIdempotent: true }, "decided"],
   [{ method: "GET", attempt: 2 }, "request"],
   [{ method: "GET", attempt: 3 }, "decided"],
+  [{ method: "POST", attempt: 4, forgiven: 3 }, "request"],
 ])("The delivery %j is a %s", (delivery, kind) => {
   expect(ask(delivery).asked.kind).toBe(kind);
 });
@@ -62,4 +69,18 @@ test("A call that is not made again has an unknown outcome, and counts as unchar
   expect(result?.status).toBe(502);
   expect(JSON.parse(Buffer.from(result?.body ?? []).toString())).toMatchObject({ code: "outcome_unknown" });
   expect(() => uncharged.check(1, PAYER)).toThrow();
+});
+
+test("A call that is charged afterwards ends in time, counted from its purchase", () => {
+  const { asked } = ask({ method: "GET", attempt: 2, now: 12_000 });
+  expect(asked.kind === "request" && asked.message.wholeMs).toBe(18_000);
+  const late = ask({ method: "GET", attempt: 2, now: 30_000 }).asked;
+  const result = late.kind === "decided" && late.outcome.kind === "done" ? late.outcome.result : undefined;
+  expect(result?.status).toBe(504);
+});
+
+test("Of an answer that nobody pays, 64 KiB are read", () => {
+  const { asked } = ask({ method: "GET", attempt: 1 });
+  const limits = asked.kind === "request" ? [200, 304, 404].map(asked.message.bodyLimit) : [];
+  expect(limits).toEqual([100_000, 100_000, 65_536]);
 });

@@ -1,8 +1,14 @@
-import { expect, test } from "vitest";
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
 import { retryAfterMs } from "../../../src/parts/outbound/http-answer.ts";
+import { HttpClient } from "../../../src/parts/outbound/http-client.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const DAY_MS = 86_400_000;
+/** Time that a sink takes for a piece. */
+const TAKING_MS = 1;
 
 test.each([
   [undefined, undefined],
@@ -18,4 +24,27 @@ test.each([
   ["Sat, 02 Jan 2100 00:00:00 GMT", 86_400_000],
 ])("Retry-After %j waits %j ms", (value, expected) => {
   expect(retryAfterMs(value, NOW, DAY_MS)).toBe(expected);
+});
+
+test("A sink gets the body in pieces, and the next one only once it has taken the last", async () => {
+  const body = randomBytes(1_000_000);
+  const server = await listenHttp({ handler: (_request, response) => void response.end(body) });
+  const client = new HttpClient({ url: server.url, concurrency: 1, timeoutMs: 10_000, timesSilence: true });
+  onTestFinished(async () => {
+    await client.close();
+    await server.stop();
+  });
+  const pieces: Buffer[] = [];
+  let taking = 0;
+  let most = 0;
+  const sink = async (bytes: Buffer) => {
+    most = Math.max(most, ++taking);
+    pieces.push(Buffer.from(bytes));
+    await sleep(TAKING_MS);
+    taking--;
+  };
+  const message = { method: "GET", target: "/", headers: {}, body: undefined, bodyLimit: () => 900_000 };
+  const outcome = await client.send(message, () => undefined, sink).outcome;
+  expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: true } });
+  expect([most, taking, Buffer.concat(pieces).equals(body.subarray(0, 900_000))]).toEqual([1, 0, true]);
 });

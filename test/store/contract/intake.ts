@@ -25,6 +25,7 @@ export function describeIntake(given: Given): void {
         leaseToken: expect.stringMatching(/^[A-Za-z0-9_-]{22}$/),
         encoded: [0, 255, 1],
         attempt: 1,
+        forgiven: 0,
         enqueuedAt: START_MS,
         leaseExpiresAt: START_MS + 5 + LEASE_MS,
       });

@@ -58,6 +58,7 @@ const claimed = fc.record({
       leaseToken: text,
       encoded: bytes,
       attempt: fc.nat(),
+      forgiven: fc.nat(),
       enqueuedAt: time,
       leaseExpiresAt: time,
       suspect: fc.boolean(),

@@ -12,6 +12,7 @@ interface FoundRow {
   fate: "leased" | "used_up" | "more";
   lease_token: string;
   attempts: number;
+  forgiven: number;
   enqueued_at: number;
   ceiling: string | null;
   encoded: Buffer;
@@ -34,10 +35,12 @@ const TAKE = `
            -- 122 random bits, URL-safe.
            lease_token = rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=')
       FROM found WHERE job_call.call_id = found.call_id AND found.used_up IS NULL
-    RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at, job_call.ceiling)
-  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded, NULL AS used_up
+    RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.forgiven, job_call.enqueued_at,
+              job_call.ceiling)
+  SELECT call_id, 'leased' AS fate, lease_token, attempts, forgiven, enqueued_at, ceiling, encoded, NULL AS used_up
     FROM leased JOIN jobgate.job_bodies USING (call_id)
-   UNION ALL SELECT call_id, 'used_up', NULL, NULL, NULL, NULL, NULL, used_up FROM found WHERE used_up IS NOT NULL`;
+   UNION ALL SELECT call_id, 'used_up', NULL, NULL, NULL, NULL, NULL, NULL, used_up
+              FROM found WHERE used_up IS NOT NULL`;
 
 const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
@@ -61,7 +64,7 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
        FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
-   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL, NULL
               WHERE (SELECT count(*) FROM found) < $1 AND (SELECT count(*) FROM candidates) = $7
    ORDER BY call_id`,
 );
@@ -78,7 +81,8 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
      SELECT call_id, NULL::json AS used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'delayed' ORDER BY visible_at LIMIT $1::bigint FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
-   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL, NULL
+              WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
 );
 
 const NOTHING: Found = { calls: [], dead: [], suspectsLeft: false };
@@ -191,10 +195,11 @@ function claimedCall(row: FoundRow, leaseExpiresAt: number, suspect: boolean): C
     call_id: callId,
     lease_token: leaseToken,
     attempts: attempt,
+    forgiven,
     enqueued_at: enqueuedAt,
     ceiling,
     encoded,
   } = row;
   const byUse = ceiling !== null;
-  return { callId, leaseToken, encoded, attempt, enqueuedAt, leaseExpiresAt, suspect, byUse };
+  return { callId, leaseToken, encoded, attempt, forgiven, enqueuedAt, leaseExpiresAt, suspect, byUse };
 }

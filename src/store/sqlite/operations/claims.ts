@@ -85,6 +85,7 @@ export function claimOperations(
           encoded,
           enqueuedAt,
           attempt: 1,
+          forgiven: 0,
           leaseExpiresAt: lease.expiresAt,
           suspect: false,
           byUse: ceiling !== null,
@@ -111,7 +112,7 @@ export function claimOperations(
       selectBodies.all([JSON.stringify(callIds)]).map(({ call_id, encoded }) => [call_id, toBytes(encoded)]),
     );
     const calls = found.flatMap(({ row, suspect }) => {
-      const { call_id: callId, attempts, enqueued_at: enqueuedAt, ceiling } = row;
+      const { call_id: callId, attempts, forgiven, enqueued_at: enqueuedAt, ceiling } = row;
       const encoded = bodies.get(callId);
       if (encoded === undefined) {
         const damaged = callRows.find(callId);
@@ -123,6 +124,7 @@ export function claimOperations(
         leaseToken: tokens.next(),
         encoded,
         attempt: attempts + 1,
+        forgiven,
         enqueuedAt,
         leaseExpiresAt,
         suspect,

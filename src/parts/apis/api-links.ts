@@ -1,0 +1,34 @@
+import type { ResultHeader } from "../../core/result-answer.ts";
+
+/** Base of the URLs of an API at a Unix socket. */
+const SOCKET_URL = "http://localhost";
+
+/** Addresses of an API, and where its buyers find them. */
+export class ApiLinks {
+  readonly #url: string;
+  readonly #publicUrl: string;
+
+  /** @param url of the API, without a slash at its end */
+  constructor(url: string, publicUrl: string) {
+    this.#url = url.startsWith("unix:") ? SOCKET_URL : url;
+    this.#publicUrl = publicUrl.replace(/\/$/, "");
+  }
+
+  /**
+   * Leads a `Location` within the API to the gateway. Other headers, and a `Location` elsewhere, stay as they are.
+   * @param target path and query of the request, which a relative `Location` is resolved against
+   */
+  toPublic(headers: readonly ResultHeader[], target: string): ResultHeader[] {
+    return headers.map(([name, value]) => [
+      name,
+      name === "location" ? this.#locationOf(value, target) : value,
+    ]);
+  }
+
+  #locationOf(location: string, target: string): string {
+    const resolved = URL.parse(location, `${this.#url}${target}`)?.href;
+    if (resolved === undefined || !resolved.startsWith(this.#url)) return location;
+    const rest = resolved.slice(this.#url.length);
+    return /^(?:$|[/?#])/.test(rest) ? `${this.#publicUrl}${rest}` : location;
+  }
+}
