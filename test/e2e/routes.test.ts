@@ -85,7 +85,7 @@ describe("A job that answers with its result", () => {
     expect([answer.status, await answer.text()]).toEqual([200, "krow"]);
     expect(answer.headers.get("content-type")).toBe("text/x-back");
     expect(answer.headers.get("x-call-id")).toMatch(/^\d+$/);
-    for (const name of ["payment-response", "x-access-token", "location"])
+    for (const name of ["payment-response", "x-access-token", "link"])
       expect(answer.headers.has(name)).toBe(true);
     expect(answer.headers.has("preference-applied")).toBe(false);
   });
