@@ -2,7 +2,7 @@ import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../src/core/pa
 import type { BeginPaymentOutcome, PaymentJournal } from "../../src/store/contract/payment-journal.ts";
 import { paymentSteps } from "../../src/store/machine/payment-steps.ts";
 import { toPaymentRecord, toPaymentRow } from "../../src/store/payment-row.ts";
-import { beginDecision } from "../../src/store/rules/payments.ts";
+import { beginDecision, holdsIdentifier } from "../../src/store/rules/payments.ts";
 import { MemoryEffects, MemoryPayments } from "../store/machine/memory-effects.ts";
 import { type Answer, ask } from "./tasks.ts";
 
@@ -95,8 +95,8 @@ export class ModelJournal {
     const { key, paymentId, redeemsQuote, receipt } = intent;
     const { rows } = this.#payments;
     const notFailed = [...rows.values()].filter(({ state }) => state !== "failed");
-    const ofPurchase = notFailed.find(
-      ({ payment_id }) => paymentId !== undefined && payment_id === paymentId,
+    const ofPurchase = [...rows.values()].find(
+      (row) => paymentId !== undefined && row.payment_id === paymentId && holdsIdentifier(row),
     );
     const decision = beginDecision({
       intent,

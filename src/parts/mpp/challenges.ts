@@ -24,6 +24,8 @@ export interface Challenge {
 type Terms = Pick<Challenge, "method" | "request" | "digest" | "opaque"> & {
   /** Seconds for which the offer stays payable. */
   readonly maxSecs: number;
+  /** Seconds for which the payment must outlive its purchase: its job is charged after it ran. */
+  readonly runSecs: number;
 };
 
 /** Makes challenges, and recognises them when they come back. */
@@ -56,9 +58,9 @@ export class Challenges {
     return this.#config.realm;
   }
 
-  make({ maxSecs, ...terms }: Terms): Challenge {
+  make({ maxSecs, runSecs, ...terms }: Terms): Challenge {
     const { realm, challengeTtlSecs, secretKeys } = this.#config;
-    const endsAt = this.#clock() + Math.min(challengeTtlSecs, maxSecs) * 1000;
+    const endsAt = this.#clock() + (Math.min(challengeTtlSecs, maxSecs) + runSecs) * 1000;
     // Whole seconds, because the authorization that pays it ends then.
     const expires = new Date(Math.floor(endsAt / 1000) * 1000).toISOString();
     const challenge = { ...terms, realm, intent: "charge", expires };

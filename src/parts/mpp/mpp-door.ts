@@ -12,7 +12,6 @@ import type { AskedPurchase, SignedPayment } from "../../x402/methods/method.ts"
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { chargedNothing } from "../../x402/purchase/payment-answer.ts";
-import { timeoutSecs } from "../../x402/wire/offer.ts";
 import { toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";
@@ -125,7 +124,9 @@ export class MppDoor implements Door {
       const { network, asset } = offer.token;
       const token = tokens.find((token) => token.network === network && token.asset === asset);
       const asked = method.ask(offer, { decimals: token?.decimals, requestHash });
-      return challenges.make({ method: method.name, ...asked, digest, maxSecs: timeoutSecs(offer) });
+      const { ttlSecs: maxSecs, charge } = offer;
+      const runSecs = charge?.runSecs ?? 0;
+      return challenges.make({ method: method.name, ...asked, digest, maxSecs, runSecs });
     });
     if (made.length > 0) count("mpp_challenge_issued");
     return made;

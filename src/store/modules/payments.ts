@@ -3,6 +3,7 @@ import { LOSS_MS, type PaymentJournal } from "../contract/payment-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
+import { HOLDS_IDENTIFIER } from "../rules/payments.ts";
 
 /** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
 const COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
@@ -28,7 +29,7 @@ export const PAYMENTS = {
       const { values, add } = parameters(dialect);
       const table = `${dialect.schema}payments${dialect.indexedBy("payments_by_identifier")}`;
       const sql = `SELECT ${COLUMN_LIST} FROM ${table}
-        WHERE payer = ${add(payer.toLowerCase())} AND payment_id = ${add(id)} AND state <> 'failed'`;
+        WHERE payer = ${add(payer.toLowerCase())} AND payment_id = ${add(id)} AND ${HOLDS_IDENTIFIER}`;
       return toRecord(yield { name: "find_payment_by_identifier", sql, values });
     },
 

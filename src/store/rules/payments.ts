@@ -2,10 +2,18 @@ import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
 
+/** SQL condition: a payment holds its identifier. */
+export const HOLDS_IDENTIFIER = "state NOT IN ('failed', 'released')";
+
+/** Returns true for a payment whose identifier is not free again: it was charged, or may still be. */
+export function holdsIdentifier({ state }: Pick<PaymentRecord, "state">): boolean {
+  return state !== "failed" && state !== "released";
+}
+
 /** Facts that decide whether a payment can begin. */
 export interface BeginFacts {
   readonly intent: PaymentIntent;
-  /** Payment with the same key or the same fingerprint, or else with the same identifier and not failed. */
+  /** Payment with the same key or the same fingerprint, or else the one that holds its identifier. */
   readonly known: PaymentRecord | undefined;
   /** The caller's nonce is used up and has not expired. */
   readonly isNonceUsed: boolean;

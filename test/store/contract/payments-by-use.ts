@@ -182,6 +182,21 @@ export function describePaymentsByUse(given: Given): void {
       await expectBalance(given.store);
     });
 
+    test("A job that is charged nothing frees its identifier, and is still found by its payment", async () => {
+      const callId = await begin(given, 1, { paymentId: "order" });
+      await given.store.ack(await claimOne(given.store), RESULT, { units: "0" });
+      expect(await given.store.beginPayment(byUse(1, { paymentId: "order" }), paidCall())).toMatchObject({
+        kind: "payment_known",
+        record: { callId },
+      });
+      const again = await begin(given, 2, { paymentId: "order" });
+      expect(await given.store.beginPayment(byUse(3, { paymentId: "order" }), paidCall())).toMatchObject({
+        kind: "payment_known",
+        record: { callId: again },
+      });
+      await expectBalance(given.store);
+    });
+
     test("An unresolved charge can be closed either way", async () => {
       for (const [number, as] of [
         [1, "paid"],

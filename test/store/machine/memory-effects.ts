@@ -1,9 +1,9 @@
 import type { EndedCall } from "../../../src/store/machine/announcements.ts";
-
 import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts";
 import type { PaymentEffect } from "../../../src/store/machine/payments.ts";
 import type { PaymentRow, SoldPayment } from "../../../src/store/payment-row.ts";
 import type { RowKey, Rows } from "../../../src/store/rows.ts";
+import { holdsIdentifier } from "../../../src/store/rules/payments.ts";
 
 /** Payments in memory, and what their decisions wrote. */
 export class MemoryPayments implements PaymentRows {
@@ -23,7 +23,7 @@ export class MemoryPayments implements PaymentRows {
 
   isIdentifierTaken({ call_id, payment_id }: SoldPayment): boolean {
     return [...this.rows.values()].some(
-      (row) => row.call_id !== call_id && row.payment_id === payment_id && row.state !== "failed",
+      (row) => row.call_id !== call_id && row.payment_id === payment_id && holdsIdentifier(row),
     );
   }
 

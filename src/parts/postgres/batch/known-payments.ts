@@ -1,5 +1,6 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../../store/payment-row.ts";
+import { HOLDS_IDENTIFIER, holdsIdentifier } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 import { identifierColumns, keyColumns, normalKey, PAYMENT_COLUMN_LIST } from "./payment-keys.ts";
@@ -23,7 +24,7 @@ const FIND_PAYMENTS_BY_IDENTIFIER = statement<PaymentRow>(
   "find_payments_by_identifier",
   `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
      JOIN unnest($1::text[], $2::text[]) AS asked (payer, payment_id) USING (payer, payment_id)
-    WHERE state <> 'failed'`,
+    WHERE ${HOLDS_IDENTIFIER}`,
 );
 
 // Ordered alike in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
@@ -38,7 +39,7 @@ const LOCK_PAYMENTS = statement<LockedRow>(
           EXISTS (SELECT FROM jobgate.watched_payments WHERE watched_payments.call_id = payments.call_id) AS is_watched,
           payment_id IS NOT NULL AND EXISTS (
             SELECT FROM jobgate.payments AS other
-             WHERE other.payer = payments.payer AND other.payment_id = payments.payment_id AND other.state <> 'failed'
+             WHERE other.payer = payments.payer AND other.payment_id = payments.payment_id AND other.${HOLDS_IDENTIFIER}
                AND other.call_id <> payments.call_id) AS is_identifier_taken
      FROM jobgate.payments
      JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
@@ -85,8 +86,7 @@ export class KnownPayments {
     this.#rows.set(callId, row);
     this.#byKey.set(keyText(row), callId);
     this.#byFingerprint.set(row.fingerprint, callId);
-    if (row.payment_id !== null && row.state !== "failed")
-      this.#byIdentifier.set(identifierText(row), callId);
+    if (row.payment_id !== null && holdsIdentifier(row)) this.#byIdentifier.set(identifierText(row), callId);
   }
 
   get(callId: number | undefined): PaymentRow | undefined {
@@ -97,7 +97,7 @@ export class KnownPayments {
     return this.get(this.#byKey.get(keyText(normalKey(key))));
   }
 
-  /** Finds the payment that an intent repeats: the very same one, or one that did not fail under its identifier. */
+  /** Finds the payment that an intent repeats: the very same one, or the one that holds its identifier. */
   findRepeated({ key, fingerprint, paymentId }: PaymentIntent): PaymentRow | undefined {
     const identifier = { payer: normalKey(key).payer, payment_id: paymentId ?? null };
     return (
@@ -105,12 +105,12 @@ export class KnownPayments {
     );
   }
 
-  /** Finds the payment under an identifier that did not fail. */
+  /** Finds the payment that holds an identifier. */
   findByIdentifier(identifier: Pick<PaymentRow, "payer" | "payment_id">): PaymentRow | undefined {
     if (identifier.payment_id === null) return undefined;
     const row = this.get(this.#byIdentifier.get(identifierText(identifier)));
-    // It may have failed in this batch.
-    return row?.state === "failed" ? undefined : row;
+    // It may have lost it in this batch.
+    return row !== undefined && holdsIdentifier(row) ? row : undefined;
   }
 }
 

@@ -65,7 +65,7 @@ CREATE INDEX payments_settled ON jobgate.payments (updated_at) WHERE state = 'se
 CREATE INDEX payments_undecided          ON jobgate.payments (created_at)        WHERE state = 'intent';
 CREATE INDEX payments_undecided_by_payer ON jobgate.payments (payer, created_at) WHERE state = 'intent';
 CREATE UNIQUE INDEX payments_by_identifier ON jobgate.payments (payer, payment_id)
-  WHERE payment_id IS NOT NULL AND state <> 'failed';
+  WHERE payment_id IS NOT NULL AND state NOT IN ('failed', 'released');
 -- The operator's lists.
 CREATE INDEX payments_by_payer ON jobgate.payments (payer, call_id);
 CREATE INDEX payments_by_job   ON jobgate.payments (job_index, call_id);

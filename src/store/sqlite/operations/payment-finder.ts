@@ -1,5 +1,6 @@
 import type { PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../payment-row.ts";
+import { HOLDS_IDENTIFIER } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
 
 /** Looks payments up by their unique keys. */
@@ -15,7 +16,7 @@ export class PaymentFinder {
     this.#byFingerprint = database.prepare("SELECT * FROM payments WHERE fingerprint = ?");
     this.#byIdentifier = database.prepare(
       `SELECT * FROM payments INDEXED BY payments_by_identifier
-        WHERE payer = ? AND payment_id = ? AND state <> 'failed'`,
+        WHERE payer = ? AND payment_id = ? AND ${HOLDS_IDENTIFIER}`,
     );
   }
 
@@ -27,7 +28,7 @@ export class PaymentFinder {
     return this.#byFingerprint.get([fingerprint]);
   }
 
-  /** Finds the payment under an identifier that did not fail. */
+  /** Finds the payment that holds an identifier. */
   findByIdentifier({ payer, payment_id }: Pick<PaymentRow, "payer" | "payment_id">): PaymentRow | undefined {
     return payment_id === null ? undefined : this.#byIdentifier.get([payer, payment_id]);
   }

@@ -65,7 +65,7 @@ CREATE INDEX payments_settled ON payments (updated_at) WHERE state = 'settled';
 CREATE INDEX payments_undecided          ON payments (created_at)        WHERE state = 'intent';
 CREATE INDEX payments_undecided_by_payer ON payments (payer, created_at) WHERE state = 'intent';
 CREATE UNIQUE INDEX payments_by_identifier ON payments (payer, payment_id)
-  WHERE payment_id IS NOT NULL AND state <> 'failed';
+  WHERE payment_id IS NOT NULL AND state NOT IN ('failed', 'released');
 -- The operator's lists.
 CREATE INDEX payments_by_payer ON payments (payer, call_id);
 CREATE INDEX payments_by_job   ON payments (job_index, call_id);

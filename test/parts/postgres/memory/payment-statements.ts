@@ -1,4 +1,6 @@
+import type { PaymentState } from "../../../../src/core/payment.ts";
 import { MAX_WATCHED, YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
+import { holdsIdentifier } from "../../../../src/store/rules/payments.ts";
 import type { Row } from "./tables.ts";
 import type { Transaction } from "./transaction.ts";
 import { arrayOf, isIn, isLike, jsonRows, type Statements, zipped } from "./values.ts";
@@ -29,7 +31,9 @@ export const PAYMENT_STATEMENTS: Statements = {
   find_payments_by_identifier: (tx, columns) => {
     const asked = zipped(["payer", "payment_id"], columns as string[][]);
     const isAsked = (row: Row) => asked.some((one) => isLike(one, ["payer", "payment_id"])(row));
-    return tx.rows("payments").filter((row) => row.state !== "failed" && isAsked(row));
+    return tx
+      .rows("payments")
+      .filter((row) => holdsIdentifier(row as { state: PaymentState }) && isAsked(row));
   },
   lock_payments: async (tx, columns, text) => {
     const asked = zipped(PAYMENT_KEY, columns as string[][]);
@@ -44,7 +48,7 @@ export const PAYMENT_STATEMENTS: Statements = {
       const isOther = (other: Row) =>
         other.payer === payer &&
         other.payment_id === payment_id &&
-        other.state !== "failed" &&
+        holdsIdentifier(other as { state: PaymentState }) &&
         other.call_id !== call_id;
       return {
         ...row,
