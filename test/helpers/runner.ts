@@ -12,6 +12,8 @@ export type JobOutcome =
   | {
       readonly body: Uint8Array;
       readonly contentType?: string;
+      /** HTTP status. */
+      readonly status?: number;
       /** Token units; default: the whole ceiling of a job that is paid by use. */
       readonly charge?: bigint;
     }
@@ -58,11 +60,12 @@ export async function startRunner(options: {
     const { callId, leaseToken } = call;
     try {
       const outcome = await (handle as JobHandler)(call);
-      const { charge, ...result } = outcome ?? {};
+      const { charge, status, ...result } = outcome ?? {};
       const amount = { case: "units", value: String(charge) } as const;
       const ack = {
         ...{ callId, leaseToken },
         ...(outcome === undefined ? {} : { result }),
+        ...(status === undefined ? {} : { status }),
         ...(charge === undefined ? {} : { charge: { amount } }),
       };
       const { statuses } = await client.ack({ acks: [ack] });
