@@ -57,6 +57,6 @@ test("A job by use needs a token whose method charges what was used", async () =
   expect(await mistakesOf(`${TOKEN}${BY_USE}`, [other])).toContain(
     'jobs[0].charge is "used", which only Other pays; expected an accepted token with transfer_method = "other"',
   );
-  const paid = `${TOKEN.replace('"eip3009"', '"other"')}currency = "USD"\n`;
+  const paid = `${TOKEN.replace('"eip3009"', '"other"')}currency = "USD"\nrpc_url = "https://base.example.com"\n`;
   expect(await mistakesOf(`${paid}${BY_USE}`, [other])).toContain("USDC entry true");
 });

@@ -101,7 +101,7 @@ function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: 
     place.at("min_charge").report('is in dollars, and the price is not; expected a part of it such as "10%"');
   }
   if (charges.includes("used")) checkMethods(place, tables, tokens);
-  warnOfTokens(charges, place, tables, tokens);
+  checkChains(charges, place, tables, tokens);
 }
 
 /** Checks that a transfer method can charge less than the payer signed. */
@@ -122,17 +122,27 @@ function checkMethods(place: Place, { x402, methods }: ConfigTables, tokens: Pla
     );
 }
 
-/** Warns of tokens whose chain cannot show what became of a charge. */
-function warnOfTokens(
+/** Checks that the chain of a token can show what became of a charge, and warns of the tokens whose chain cannot. */
+function checkChains(
   charges: readonly ChargeKind[],
   place: Place,
   { x402 }: ConfigTables,
   tokens: Place,
 ): void {
   const kinds = charges.filter((kind) => kind !== "before").map((kind) => JSON.stringify(kind));
-  for (const [i, token] of (x402?.acceptedTokens ?? []).entries()) {
+  if (x402?.acceptedTokens === undefined || kinds.length === 0) return;
+  const accepted = x402.acceptedTokens;
+  if (!charges.includes("before") && !accepted.some((token, i) => tokens.at(i).hasMistake || token?.rpcUrl)) {
+    place
+      .at("charge")
+      .report(
+        `is ${kinds.join(" and ")}, which no accepted token can be paid by; expected a token with rpc_url, or "before"`,
+      );
+    return;
+  }
+  for (const [i, token] of accepted.entries()) {
     const at = tokens.at(i);
-    if (kinds.length === 0 || at.hasMistake || token?.rpcUrl !== undefined) continue;
+    if (at.hasMistake || token?.rpcUrl !== undefined) continue;
     place
       .at("charge")
       .warn(

@@ -221,6 +221,12 @@ testMistakes([
     message: /has "before" and "after"; expected one of them/,
   },
   {
+    promise: "A job that is charged after it ran needs a token with rpc_url",
+    toml: `${GATEWAY}${job('charge = "after" #!')}`,
+    keyPath: "jobs[0].charge",
+    message: /is "after", which no accepted token can be paid by; expected a token with rpc_url, or "before"/,
+  },
+  {
     promise: "A least charge is a part of the price, or dollars",
     toml: `${GATEWAY}${job('min_charge = "101%" #!')}`,
     keyPath: "jobs[0].min_charge",
