@@ -64,7 +64,10 @@ export const jobSchema = z.object({
    * runner says, once it is done. "fixed" is an earlier name of "before".
    */
   charge: z
-    .union([chargeKind(), z.array(chargeKind()).min(1)])
+    .union([
+      chargeKind(),
+      z.array(chargeKind()).min(1).describe('an array of "before" or "after", and "used"'),
+    ])
     .describe('"before", "after" or "used", or one of the first two and "used" in an array')
     .optional(),
   /** Least that a job is charged as used that still runs when its payment's time is about to end. */

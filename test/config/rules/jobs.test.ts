@@ -215,6 +215,12 @@ testMistakes([
       /is "metered"; expected "before", "after" or "used", or one of the first two and "used" in an array/,
   },
   {
+    promise: "A job is charged at some time",
+    toml: `${GATEWAY}${job("charge = [] #!")}`,
+    keyPath: "jobs[0].charge",
+    message: /is empty; expected an array of "before" or "after", and "used"/,
+  },
+  {
     promise: "A job is charged before or after it runs",
     toml: `${GATEWAY}${job('charge = ["before", "after"] #!')}`,
     keyPath: "jobs[0].charge",

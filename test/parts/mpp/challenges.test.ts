@@ -8,7 +8,14 @@ const open = (...secretKeys: string[]) => {
   now = START;
   return new Challenges({ config: config(...secretKeys), clock: () => now });
 };
-const terms = { method: "evm", request: "e30", digest: "sha-256=:a:", opaque: "e30", maxSecs: 300, runSecs: 0 };
+const terms = {
+  method: "evm",
+  request: "e30",
+  digest: "sha-256=:a:",
+  opaque: "e30",
+  maxSecs: 300,
+  runSecs: 0,
+};
 
 it("A challenge is its own until any of its parameters is changed", () => {
   const challenges = open("a");
