@@ -75,6 +75,10 @@ export const COUNTERS = {
     help: "Callbacks that this process sent, that failed and are tried again, or that were given up (dead).",
     labels: ["event", "outcome"],
   },
+  jobgate_api_free_requests_total: {
+    help: "Requests passed through to an API without payment, by its status or the error code of a refusal.",
+    labels: ["api", "code"],
+  },
   jobgate_leases_expired_total: {
     help: "Leases of this process that expired before a runner finished the JobCall.",
     labels: [],
@@ -96,6 +100,11 @@ export const HISTOGRAMS = {
   jobgate_chain_rpc_duration_seconds: {
     help: "Calls of a chain's RPC, for callers' permissions, for evidence of settlements, or to settle.",
     labels: ["purpose", "method", "outcome"],
+    buckets: REMOTE_SECONDS,
+  },
+  jobgate_api_call_duration_seconds: {
+    help: "Paid calls of an API, by its status, or how a call without an answer ended: timed_out, lost, unreached or invalid.",
+    labels: ["api", "outcome"],
     buckets: REMOTE_SECONDS,
   },
   jobgate_pricing_engine_call_duration_seconds: {

@@ -44,11 +44,11 @@ function joined(name: string, lines: readonly string[]): string {
 }
 
 /** @throws GatewayError `headers_too_large` for a part of a request that is too long for its runner */
-export function requireForwardable(what: string, value: string): void {
-  if (value.length <= MAX_VALUE_BYTES) return;
+export function requireForwardable(what: string, value: string, maxBytes = MAX_VALUE_BYTES): void {
+  if (value.length <= maxBytes) return;
   throw new GatewayError(
     "headers_too_large",
-    `${what} goes to the job's runner, so it can have at most ${MAX_VALUE_BYTES} bytes.`,
+    `${what} goes to the job's runner, so it can have at most ${maxBytes} bytes.`,
   );
 }
 

@@ -7,12 +7,16 @@ import type { ConfigTables } from "../schema.ts";
 export function checkTls({ runner }: ConfigTables, mistakes: MistakeList): void {
   const { cert, key, clientCa } = runner?.tls ?? {};
   const place = mistakes.at("runner", "tls");
-  if (cert !== undefined && key !== undefined && !isUsable({ cert: cert.text, key: key.text })) {
-    place.report(
-      `names ${cert.path} and ${key.path}, which do not work together; expected a PEM certificate and its private key`,
-    );
-  }
+  checkKeyPair(cert, key, place);
   checkAuthorities(clientCa, place.at("client_ca"));
+}
+
+/** Checks that a certificate and a key work together. */
+export function checkKeyPair(cert: NamedFile | undefined, key: NamedFile | undefined, place: Place): void {
+  if (cert === undefined || key === undefined || isUsable({ cert: cert.text, key: key.text })) return;
+  place.report(
+    `names ${cert.path} and ${key.path}, which do not work together; expected a PEM certificate and its private key`,
+  );
 }
 
 /** Checks that a file has certificates of authorities. */

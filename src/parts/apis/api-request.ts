@@ -15,7 +15,15 @@ const PREFIX = "X-HTTP-";
 /** Metadata with this prefix that is no header of the request. */
 const NO_HEADER = /^X-HTTP-(METHOD|PATH|QUERY|PARAM-.*)$/;
 /** Names that every server reads alike. */
-export const NAME = /^[A-Za-z0-9-]+$/;
+const NAME = /^[A-Za-z0-9-]+$/;
+/** Names of the connection, and those that a gateway sets: a client's never reach an API, whatever is configured. */
+const NEVER_SENT =
+  /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*|x-forwarded-.*|forwarded|x-jobgate-.*|idempotency-key|callback-url|x-chain-.*|traceparent)$/i;
+
+/** Reports whether a header of a client may reach an API. */
+export function isForwarded(name: string): boolean {
+  return NAME.test(name) && !NEVER_SENT.test(name);
+}
 /** Methods that have a body only if there are bytes. */
 const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE"]);
 
@@ -28,7 +36,7 @@ export function requestOf(
   const query = metadata["X-HTTP-QUERY"] ?? "";
   const forwarded = Object.entries(metadata).flatMap(([name, value]) => {
     const header = name.startsWith(PREFIX) && !NO_HEADER.test(name) ? name.slice(PREFIX.length) : "";
-    return NAME.test(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
+    return isForwarded(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
   });
   return {
     method,
@@ -37,6 +45,7 @@ export function requestOf(
       ...Object.fromEntries(forwarded),
       ...api.headers,
       ...commonHeaders(api.publicUrl, metadata[CLIENT_METADATA]),
+      ...(metadata.traceparent === undefined ? {} : { traceparent: metadata.traceparent }),
       "idempotency-key": String(callId),
       "x-jobgate-call-id": String(callId),
       "x-jobgate-attempt": String(attempt),

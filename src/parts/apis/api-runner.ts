@@ -3,6 +3,7 @@ import type { Job } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
 import { decodeJobCall } from "../../delivery/job-call-codec.ts";
 import type { Host } from "../../part.ts";
@@ -18,6 +19,7 @@ import {
 import { errorResult, OUTCOME_UNKNOWN, readApiOutcome } from "./api-answer.ts";
 import { ApiLinks } from "./api-links.ts";
 import { CLIENT_METADATA, requestOf } from "./api-request.ts";
+import { ApiTelemetry } from "./api-telemetry.ts";
 import { readCharge } from "./charge.ts";
 import { type ApiConfig, type SoldJob, serverOf } from "./config.ts";
 import type { UnchargedCalls } from "./uncharged-calls.ts";
@@ -32,7 +34,7 @@ export interface ApiSale {
 /** Makes the runner that gives an API the calls of its jobs. */
 export function apiRunner(
   sale: ApiSale,
-  { dispatcher, config, logger }: Pick<Host, "dispatcher" | "config" | "logger">,
+  { dispatcher, config, telemetry, logger }: Pick<Host, "dispatcher" | "config" | "telemetry" | "logger">,
   uncharged: UnchargedCalls,
 ): HttpRunner {
   const { name } = sale.api;
@@ -42,7 +44,7 @@ export function apiRunner(
     jobIds: sale.jobs.map(({ jobIndex }) => BigInt(jobIndex)),
     reserves: true,
     countsStops: true,
-    protocol: new ApiProtocol({ sale, dispatcher, uncharged, clock: systemClock, logger }),
+    protocol: new ApiProtocol({ sale, dispatcher, uncharged, telemetry, clock: systemClock, logger }),
     ...{ dispatcher, terms: leaseTermsOf(config.runner), clock: systemClock, logger },
   });
 }
@@ -69,6 +71,7 @@ export class ApiProtocol implements HttpProtocol {
   readonly #jobs: ReadonlyMap<string, SoldJob>;
   readonly #dispatcher: Pick<Dispatcher, "maxResultBytes">;
   readonly #uncharged: UnchargedCalls;
+  readonly #calls: ApiTelemetry;
   readonly #clock: Clock;
   readonly #logger: Logger;
 
@@ -76,15 +79,17 @@ export class ApiProtocol implements HttpProtocol {
     readonly sale: ApiSale;
     readonly dispatcher: Pick<Dispatcher, "maxResultBytes">;
     readonly uncharged: UnchargedCalls;
+    readonly telemetry: Pick<Telemetry, "observe">;
     /** Wall clock. */
     readonly clock: Clock;
     readonly logger: Logger;
   }) {
-    const { sale, dispatcher, uncharged, clock, logger } = parts;
+    const { sale, dispatcher, uncharged, telemetry, clock, logger } = parts;
     this.#sale = sale;
     this.#dispatcher = dispatcher;
     this.#jobs = new Map(sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
     this.#uncharged = uncharged;
+    this.#calls = new ApiTelemetry(sale.api.name, telemetry, logger);
     this.#clock = clock;
     this.#logger = logger;
   }
@@ -105,6 +110,7 @@ export class ApiProtocol implements HttpProtocol {
     const wholeMs = byUse ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
     if (wholeMs <= 0) return decided(this.#counted(done(NO_TIME), metadata));
     const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
+    const end = this.#calls.begin({ callId, attempt, traceparent: metadata.traceparent });
     const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
     const keepsAll = (status: number) => !byUse || canCharge(status) || status === NOT_MODIFIED;
     const sent = {
@@ -122,6 +128,7 @@ export class ApiProtocol implements HttpProtocol {
       },
       read: (outcome) => {
         const run = readApiOutcome(outcome, sent);
+        end(outcome, run);
         return this.#counted(this.#charged(run, outcome, metadata, job), metadata);
       },
     };

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Config, X402Config } from "../../config/config.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { Host } from "../../part.ts";
 import type { ShopAddition } from "../../x402/part.ts";
 import { HttpRunners } from "../outbound/http-runners.ts";
@@ -21,12 +22,14 @@ interface OpenApi {
 /** The APIs whose routes are sold. */
 export class Apis {
   readonly #logger: Logger;
+  readonly #telemetry: Telemetry;
   readonly #uncharged = new UnchargedCalls();
   readonly #runners: HttpRunners<ApiSale>;
   #open: readonly OpenApi[] = [];
 
   constructor(host: Host) {
     this.#logger = host.logger;
+    this.#telemetry = host.telemetry;
     this.#runners = new HttpRunners((sale) => apiRunner(sale, host, this.#uncharged));
   }
 
@@ -35,7 +38,7 @@ export class Apis {
     const open = salesOf(config).map((sale) => ({
       sale,
       health: new ApiHealth(sale.api, this.#logger),
-      free: new FreeRoutes(sale.api, config, this.#logger),
+      free: new FreeRoutes(sale.api, config, this.#telemetry, this.#logger),
     }));
     const byJob = new Map(
       open.flatMap((one) =>

@@ -6,9 +6,19 @@ import type { EntryKeys, JobRunner } from "../../config/entry-keys.ts";
 import { chargesOf, type JobTable } from "../../config/jobs.ts";
 import { earlierPlace, type Place } from "../../config/mistakes.ts";
 import { checkForwardedHeaders } from "../../config/rules/forwarded-headers.ts";
-import { headerValue, integer, jobName, parsedText, seconds, trueOrFalse } from "../../config/value-types.ts";
+import { checkAuthorities, checkKeyPair } from "../../config/rules/tls.ts";
+import {
+  headerValue,
+  integer,
+  jobName,
+  parsedText,
+  pemFile,
+  seconds,
+  trueOrFalse,
+} from "../../config/value-types.ts";
 import { headerName, headerNames, parseHttpUrl, route, shownUrl } from "../../config/web-types.ts";
-import { isLoopbackHost, parseBindAddress } from "../../core/network-address.ts";
+import { type BindAddress, isLoopbackHost, parseBindAddress } from "../../core/network-address.ts";
+import { parseRoute } from "../../core/route.ts";
 import type { HttpServer } from "../outbound/http-client.ts";
 
 /** URL that the paths of requests are appended to, or a Unix socket. */
@@ -44,6 +54,16 @@ const api = z.object({
   health: route().optional(),
   /** Calls of one payer, and of one client, that may end without a charge in a minute. */
   unchargedPerMinute: integer(1, 1_000_000).default(30),
+  /** Files for https. */
+  tls: z
+    .object({
+      /** Authorities of the API. Default: the system's. */
+      ca: pemFile().optional(),
+      /** Certificate that jobgate shows, with its key. */
+      cert: pemFile().optional(),
+      key: pemFile(true).optional(),
+    })
+    .optional(),
 });
 
 type ApiTable = Checked<z.output<typeof api>>;
@@ -85,7 +105,7 @@ function checkIndexes({ tables: { jobs = [], webhooks }, mistakes }: TableContex
 }
 
 function checkApi(
-  { name, url, headers = {}, forwardHeaders, free = [], health }: ApiTable,
+  { name, url, headers = {}, forwardHeaders, free = [], health, tls }: ApiTable,
   place: Place,
   names: Map<string, Place>,
   { tables }: TableContext,
@@ -99,23 +119,42 @@ function checkApi(
       place.at("free", i).warn(`is "${text}": everything that is not sold is free`);
   if (health !== undefined && !/^GET \/[^{]*$/.test(health))
     place.at("health").report(`is "${health}"; expected GET and a path without parameters`);
-  if (url === undefined || url.startsWith("unix:")) return;
-  const { protocol, hostname, host } = new URL(url);
-  const own = [tables.x402?.bindAddress, tables.webhooks?.bindAddress, tables.operator?.bindAddress];
-  const isOwn = own.some(
-    (address) =>
-      address?.kind === "tcp" &&
-      address.port !== 0 &&
-      (isLoopbackHost(hostname)
-        ? [`${hostname}:${address.port}`]
-        : [`${address.host}:${address.port}`]
-      ).includes(host),
-  );
-  if (isOwn)
+  if (tls !== undefined) checkClientTls(tls, url, place.at("tls"));
+  if (url === undefined) return;
+  const own = [tables.runner, tables.x402, tables.webhooks, tables.operator];
+  if (own.some((table) => table?.bindAddress !== undefined && isAt(url, table.bindAddress)))
     place.at("url").report(`is "${url}", a listener of this jobgate; expected the address of the API`);
+  if (url.startsWith("unix:")) return;
+  const { protocol, hostname } = new URL(url);
   if (protocol === "http:" && !isLoopbackHost(hostname) && Object.keys(headers).length > 0)
     place.at("headers").warn(`are sent in the clear to ${hostname}`);
 }
+
+type TlsTable = NonNullable<ApiTable["tls"]>;
+
+function checkClientTls({ ca, cert, key }: TlsTable, url: string | undefined, place: Place): void {
+  if (url !== undefined && !url.startsWith("https:"))
+    place.report(`is set for "${shownUrl(url)}"; expected it for an https:// URL`);
+  const missing = key === undefined ? "key" : "cert";
+  if ((cert === undefined) !== (key === undefined) && !place.at(missing).isReported)
+    place.at(missing).reportMissing("is missing; expected the certificate and its key, or neither");
+  checkKeyPair(cert, key, place);
+  checkAuthorities(ca, place.at("ca"));
+}
+
+/** Reports whether a URL leads to a listener: an address of all interfaces is also at the loopback's. */
+function isAt(url: string, address: BindAddress): boolean {
+  if (address.kind === "unix") return url === `unix:${address.path}`;
+  if (url.startsWith("unix:") || address.port === 0) return false;
+  const { protocol, hostname, port } = new URL(url);
+  if (Number(port || (protocol === "https:" ? 443 : 80)) !== address.port) return false;
+  const host = hostname.replace(/^\[|\]$/g, "");
+  const isLocal =
+    isLoopbackHost(hostname) && (isLoopbackHost(address.host) || ALL_INTERFACES.has(address.host));
+  return isLocal || host === address.host;
+}
+
+const ALL_INTERFACES: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
 
 /** A job that an API does. */
 export interface ApiJob {
@@ -164,6 +203,14 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
           place
             .at("charge")
             .warn('is "before", and on_failure is "keep": buyers pay for answers that are errors of the API');
+        const { methods = [] } = (job.route === undefined ? undefined : parseRoute(job.route)) ?? {};
+        const isUnclear = methods.includes("POST") && job.idempotent === undefined;
+        if (chargesOf({ charge }).includes("after") && isUnclear)
+          place
+            .at("charge")
+            .warn(
+              'is "after", and a POST whose connection breaks is not made again and not charged; expected idempotent = true if the API knows Idempotency-Key, or else false',
+            );
       },
       complete: (): ApiJob => ({ kind: "api", api: name, isIdempotent: idempotent }),
     };
@@ -194,11 +241,12 @@ function secsOf(table: ApiTable | undefined, more = 0): number | undefined {
 }
 
 /** Returns the server of an API. */
-export function serverOf({ url, concurrency, timeoutMs }: ApiConfig): HttpServer {
+export function serverOf({ url, concurrency, timeoutMs, tls }: ApiConfig): HttpServer {
   const isSocket = url.startsWith("unix:");
   return {
     url: isSocket ? "http://localhost" : url,
     socketPath: isSocket ? url.slice("unix:".length) : undefined,
+    tls: tls && { ca: tls.ca?.text, cert: tls.cert?.text, key: tls.key?.text },
     ...{ concurrency, timeoutMs, timesSilence: true },
   };
 }

@@ -6,6 +6,7 @@ import type { X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { headersByName, keptHeaders } from "../../core/result-answer.ts";
 import { parseRoute } from "../../core/route.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import { createAddressFinder } from "../../http/client-address.ts";
 import { RateLimit } from "../../http/rate-limit.ts";
 import type { HttpRequest } from "../../http/request.ts";
@@ -15,7 +16,7 @@ import { canonicalPath } from "../../x402/jobs/route-tree.ts";
 import { HttpClient, type StreamedAnswer } from "../outbound/http-client.ts";
 import { REFUSALS } from "./api-answer.ts";
 import { ApiLinks } from "./api-links.ts";
-import { commonHeaders, NAME } from "./api-request.ts";
+import { commonHeaders, isForwarded } from "./api-request.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
 type FreeConfig = Pick<X402Config, "publicUrl" | "maxBodyBytes" | "trustedProxies">;
@@ -28,22 +29,24 @@ export class FreeRoutes {
   readonly #links: ApiLinks;
   readonly #addressOf: ReturnType<typeof createAddressFinder>;
   readonly #rate = new RateLimit();
+  readonly #telemetry: Pick<Telemetry, "count">;
   readonly #logger: Logger;
   #inProgress = 0;
 
-  constructor(api: ApiConfig, config: FreeConfig, logger: Logger) {
+  constructor(api: ApiConfig, config: FreeConfig, telemetry: Pick<Telemetry, "count">, logger: Logger) {
     this.#api = api;
     this.#config = config;
     this.#client = new HttpClient(serverOf(api));
     this.#links = new ApiLinks(api.url, config.publicUrl);
     this.#addressOf = createAddressFinder(config.trustedProxies ?? []);
+    this.#telemetry = telemetry;
     this.#logger = logger;
   }
 
   get routes(): FreeRoute[] {
     return this.#api.free.flatMap((text) => {
       const route = parseRoute(text);
-      return route === undefined ? [] : { route, answer: (request) => this.#answer(request) };
+      return route === undefined ? [] : { route, answer: (request) => this.#counted(request) };
     });
   }
 
@@ -51,8 +54,21 @@ export class FreeRoutes {
     return this.#client.close();
   }
 
+  async #counted(request: HttpRequest): Promise<RouteAnswer> {
+    const count = (code: string) =>
+      this.#telemetry.count("jobgate_api_free_requests_total", { api: this.#api.name, code });
+    try {
+      const { status, send } = await this.#answer(request);
+      count(String(status));
+      return send;
+    } catch (error) {
+      count(error instanceof GatewayError ? error.code : "internal_error");
+      throw error;
+    }
+  }
+
   /** @throws GatewayError `rate_limited`, `api_busy`, `api_unreachable`, `api_refused` */
-  async #answer(request: HttpRequest): Promise<RouteAnswer> {
+  async #answer(request: HttpRequest): Promise<{ readonly status: number; readonly send: RouteAnswer }> {
     const { concurrency, freeRate, name } = this.#api;
     const client = this.#addressOf(request) ?? request.remoteAddress;
     this.#rate.count(client, freeRate, "Too many free requests");
@@ -73,7 +89,10 @@ export class FreeRoutes {
         answer.body.destroy();
         throw new GatewayError("api_refused", `The API answered ${answer.status}.`);
       }
-      return (_incoming, outgoing) => void this.#send(answer, target, outgoing);
+      return {
+        status: answer.status,
+        send: (_incoming, outgoing) => void this.#send(answer, target, outgoing),
+      };
     } catch (error) {
       this.#inProgress--;
       if (error instanceof GatewayError) throw error;
@@ -88,7 +107,7 @@ export class FreeRoutes {
 
   #headersOf(request: HttpRequest, client: string): Record<string, string> {
     const forwarded = this.#api.forwardHeaders.flatMap((name) => {
-      const values = NAME.test(name) ? request.headerValues(name) : [];
+      const values = isForwarded(name) ? request.headerValues(name) : [];
       return values.length === 0 ? [] : [[name, values.join(", ")] as const];
     });
     return {

@@ -14,6 +14,14 @@ const MAX_CONNECT_MS = 10_000;
 const KEPT_MS = 1_000;
 const MAX_ANSWER_HEADER_BYTES = 16_384;
 
+/** PEM texts. */
+export interface ServerTls {
+  /** Authorities of the server, instead of the system's. */
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+}
+
 /** A server, and how it is asked. */
 export interface HttpServer {
   readonly url: string;
@@ -25,6 +33,8 @@ export interface HttpServer {
   readonly timesSilence?: true;
   /** Path of a Unix socket to connect to. */
   readonly socketPath?: string | undefined;
+  /** Certificate by which jobgate proves who it is, and authorities of the server. */
+  readonly tls?: ServerTls | undefined;
   /** Resolves the name of the host, once for each connection. Default: the system's. */
   readonly lookup?: LookupFunction | undefined;
 }
@@ -93,6 +103,7 @@ export class HttpClient {
         timeout: Math.min(MAX_CONNECT_MS, server.timeoutMs),
         ...(server.lookup && { lookup: server.lookup }),
         ...(server.socketPath === undefined ? {} : { socketPath: server.socketPath }),
+        ...server.tls,
       },
     });
   }

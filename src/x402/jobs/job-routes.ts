@@ -9,6 +9,9 @@ import { forwardedHeadersOf } from "../producer.ts";
 import { parseJobPath } from "../wire/paths.ts";
 import { canonicalPath, type Found, RouteTree } from "./route-tree.ts";
 
+/** Longest path with its query string. Many servers take no longer ones. */
+const MAX_TARGET_BYTES = 8 * 1024;
+
 type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;
 
 /** A route that a part answers without payment. */
@@ -104,8 +107,7 @@ export class JobRoutes {
     const found = this.#hasIds(request) ? undefined : this.find(path)?.get(method);
     if (found === undefined) return [];
     const canonical = canonicalPath(path);
-    requireForwardable("The path", canonical);
-    requireForwardable("The query string", query);
+    requireForwardable("The path with the query string", `${canonical}?${query}`, MAX_TARGET_BYTES);
     return [
       ["X-HTTP-METHOD", method],
       ["X-HTTP-PATH", canonical],

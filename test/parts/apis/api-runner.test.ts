@@ -6,6 +6,7 @@ import type { SoldJob } from "../../../src/parts/apis/config.ts";
 import { UnchargedCalls } from "../../../src/parts/apis/uncharged-calls.ts";
 
 const PAYER = "0xabc";
+const observations: unknown[] = [];
 
 /** Asks for a delivery of a call to a job that is idempotent or not. */
 function ask({
@@ -33,12 +34,18 @@ function ask({
     sale: { api, jobs: [job], publicUrl: "https://shop.example" },
     dispatcher: { maxResultBytes: () => 100_000 },
     uncharged,
+    telemetry: { observe: (...observed) => void observations.push(observed) },
     clock: () => now,
     logger: pino({ level: "silent" }),
   });
   const encoded = encodeJobCall({
     ...({ origin: "x402", serviceId: 1n, jobId: 7n, body: new Uint8Array() } as const),
-    metadata: { "X-HTTP-METHOD": method, "X-HTTP-PATH": "/items", "X-X402-PAYER": PAYER },
+    metadata: {
+      "X-HTTP-METHOD": method,
+      "X-HTTP-PATH": "/items",
+      "X-X402-PAYER": PAYER,
+      traceparent: "00-trace",
+    },
   });
   const lease = {
     callId: 5,
@@ -83,4 +90,15 @@ test("Of an answer that nobody pays, 64 KiB are read", () => {
   const { asked } = ask({ method: "GET", attempt: 1 });
   const limits = asked.kind === "request" ? [200, 304, 404].map(asked.message.bodyLimit) : [];
   expect(limits).toEqual([100_000, 100_000, 65_536]);
+});
+
+test("A call is measured by its status, or by how it ended, and carries its trace", () => {
+  const { asked } = ask({ method: "POST", attempt: 1 });
+  if (asked.kind !== "request") throw new Error(asked.kind);
+  expect(asked.message.headers).toMatchObject({ traceparent: "00-trace", "x-jobgate-attempt": "1" });
+  observations.length = 0;
+  asked.read({ kind: "timed_out", reason: "nothing" }, 0);
+  expect(observations).toEqual([
+    ["jobgate_api_call_duration_seconds", { api: "weather", outcome: "timed_out" }, expect.any(Number)],
+  ]);
 });

@@ -1,4 +1,5 @@
-import { TOKEN, X402 } from "../../config/config-folder.ts";
+import { expect, test } from "vitest";
+import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
 
 const API = `${X402}${TOKEN}
@@ -8,14 +9,14 @@ url = "http://127.0.0.1:8000"
 [[jobs]]
 route = "GET /weather/{city}"
 api = "weather"
-price = "$0.01"
+price_wei = "1000000000000000"
 mode = "public_paid"
 job_index = 7`;
 
 testMistakes([
   {
     promise: "A job of another service with the index of an API's job is a mistake",
-    toml: `${API} #!\n[[jobs]]\nservice_id = 99\njob_index = 7\nprice = "$0.01"\nmode = "public_paid"`,
+    toml: `${API} #!\n[[jobs]]\nservice_id = 99\njob_index = 7\nprice_wei = "1000000000000000"\nmode = "public_paid"`,
     keyPath: "jobs[0].job_index",
     message: /is 7, as in jobs\[1\]/,
   },
@@ -25,4 +26,51 @@ testMistakes([
     keyPath: "jobs[0].job_index",
     message: /is 7, as in webhooks\.endpoints\[0\]/,
   },
+  ...[
+    "http://127.0.0.1:8402",
+    "http://localhost:8402",
+    "http://127.0.0.1:8403",
+    "http://127.0.0.1:8405/a",
+  ].map((url) => ({
+    promise: `An API at a listener of jobgate is a mistake: ${url}`,
+    toml: `${X402}${TOKEN}[[apis]]\nname = "weather"\nurl = "${url}" #!`,
+    keyPath: "apis[0].url",
+    message: /a listener of this jobgate/,
+  })),
+  {
+    promise: "A certificate for an API without https is a mistake",
+    toml: `[[apis]]\nname = "weather"\nurl = "http://127.0.0.1:8000"\n[apis.tls] #!`,
+    keyPath: "apis[0].tls",
+    message: /expected it for an https:\/\/ URL/,
+  },
 ]);
+
+/** Warnings of a file, by their keys. */
+async function warningsOf(toml: string): Promise<string[]> {
+  const result = await loadFiles(toml);
+  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+  return result.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`);
+}
+
+test.each([
+  [
+    "secrets in the clear",
+    API.replace('127.0.0.1:8000"', 'api.example"\nheaders = { X-Key = "hunter2" }'),
+    /^apis\[0\]\.headers are sent in the clear/,
+  ],
+  [
+    "a free catch-all",
+    API.replace(':8000"', ':8000"\nfree = ["GET /{path...}"]'),
+    /^apis\[0\]\.free\[0\] .*is free/,
+  ],
+  ["errors that are paid for", `${API}\ncharge = "before"`, /^jobs\[0\]\.charge is "before"/],
+  ["calls that are made once", API.replace("GET /w", "POST /w"), /^jobs\[0\]\.charge is "after", and a POST/],
+])("check warns of %s", async (_what, toml, warning) => {
+  expect(await warningsOf(toml)).toContainEqual(expect.stringMatching(warning));
+});
+
+test("check does not warn of an API whose calls may be made again", async () => {
+  const own = (toml: string) => warningsOf(toml).then((all) => all.filter((one) => !one.includes("rpc_url")));
+  expect(await own(API)).toEqual([]);
+  expect(await own(`${API.replace("GET /w", "POST /w")}\nidempotent = false`)).toEqual([]);
+});

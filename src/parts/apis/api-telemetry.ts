@@ -1,0 +1,39 @@
+import type { Logger } from "pino";
+import type { Telemetry } from "../../core/telemetry.ts";
+import type { HttpOutcome } from "../outbound/http-answer.ts";
+import type { RunOutcome } from "../outbound/http-runner.ts";
+
+/** Measures the calls of one API, apart from jobgate's own time, and logs those that failed. */
+export class ApiTelemetry {
+  readonly #api: string;
+  readonly #telemetry: Pick<Telemetry, "observe">;
+  readonly #logger: Logger;
+
+  constructor(api: string, telemetry: Pick<Telemetry, "observe">, logger: Logger) {
+    this.#api = api;
+    this.#telemetry = telemetry;
+    this.#logger = logger;
+  }
+
+  /**
+   * Begins a call.
+   * @param call names it in the log
+   * @returns a function that ends it with what came of it
+   */
+  begin(call: {
+    readonly callId: number;
+    readonly attempt: number;
+    readonly traceparent: string | undefined;
+  }): (outcome: HttpOutcome, run: RunOutcome) => void {
+    const startedAt = performance.now();
+    return (ended, run) => {
+      const secs = (performance.now() - startedAt) / 1_000;
+      const outcome = ended.kind === "answered" ? String(ended.answer.status) : ended.kind;
+      this.#telemetry.observe("jobgate_api_call_duration_seconds", { api: this.#api, outcome }, secs);
+      // An answer of the API that is passed on is no failure, whatever its status.
+      if (run.kind === "done" && run.hasWrittenBody === true) return;
+      const reason = ended.kind === "answered" ? undefined : ended.reason;
+      this.#logger.warn({ api: this.#api, ...call, outcome, reason, secs }, "a call of an API failed");
+    };
+  }
+}
