@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { GatewayError } from "../core/errors.ts";
 import type { JobCall } from "../core/job-call.ts";
+import { ALL_HEADERS, BOUND_HEADERS, namesIn } from "../core/request-headers.ts";
 import type { JobRequest } from "./request.ts";
 
 type Metadata = NonNullable<JobCall["requestMetadata"]>;
@@ -14,23 +15,22 @@ const CONTENT_TYPE = "content-type";
 
 /** Headers of a request that its runner gets as metadata: `X-HTTP-` and the name in upper case. */
 export class ForwardedHeaders {
-  /** Sorted, with `content-type`, lower case. */
+  /** Names that a payment is bound to: sorted, with `content-type`, lower case. */
   readonly names: readonly string[];
-  readonly #headers: readonly { readonly name: string; readonly metadataName: string }[];
+  readonly #list: readonly string[];
 
-  /** @param names besides `Content-Type`, lower case */
+  /** @param names besides `Content-Type`, lower case; `*` stands for all */
   constructor(names: Iterable<string> = []) {
-    const all = [...new Set([CONTENT_TYPE, ...names])];
-    this.names = [...all].sort();
-    this.#headers = all.map((name) => ({ name, metadataName: `${PREFIX}${name.toUpperCase()}` }));
+    this.#list = [...new Set([CONTENT_TYPE, ...names])];
+    this.names = this.#list.includes(ALL_HEADERS) ? BOUND_HEADERS : [...this.#list].sort();
   }
 
   /** Reads those that were sent. @throws GatewayError `headers_too_large` */
-  read(request: Pick<JobRequest, "headerValues">): Metadata {
+  read(request: Pick<JobRequest, "headerValues" | "headers">): Metadata {
     const metadata: [name: string, value: string][] = [];
-    for (const { name, metadataName } of this.#headers) {
+    for (const name of namesIn(this.#list, request.headers)) {
       const lines = request.headerValues(name);
-      if (lines.length > 0) metadata.push([metadataName, joined(name, lines)]);
+      if (lines.length > 0) metadata.push([`${PREFIX}${name.toUpperCase()}`, joined(name, lines)]);
     }
     return metadata;
   }

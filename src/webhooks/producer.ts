@@ -22,7 +22,7 @@ export class WebhookProducer {
   }
 
   /** Reads the headers that the runner gets. @throws GatewayError `headers_too_large` */
-  readHeaders(request: Pick<JobRequest, "headerValues">): JobCall["requestMetadata"] {
+  readHeaders(request: Pick<JobRequest, "headerValues" | "headers">): JobCall["requestMetadata"] {
     return this.#forwardedHeaders.read(request);
   }
 

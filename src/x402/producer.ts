@@ -29,7 +29,7 @@ export class X402Producer {
 
   /** Reads the headers that the job's runner gets. @throws GatewayError `headers_too_large` */
   readHeaders(
-    request: Pick<JobRequest, "headerValues">,
+    request: Pick<JobRequest, "headerValues" | "headers">,
     job: JobKey,
   ): NonNullable<JobCall["requestMetadata"]> {
     return this.#headersOf(job).read(request);

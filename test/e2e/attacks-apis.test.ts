@@ -31,7 +31,8 @@ const api = startBeforeAll(async () => {
 const ok = (headers: string, body: string) => `HTTP/1.1 200 OK\r\n${headers}Connection: close\r\n\r\n${body}`;
 
 function misbehave(target: string, socket: Socket): unknown {
-  switch (target.split("/").at(-1)) {
+  const [name = ""] = target.split("/").slice(-1);
+  switch (name) {
     case "hints":
       return socket.end(
         `HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n${ok("Content-Length: 2\r\n", "ok")}`,
@@ -92,6 +93,15 @@ headers = { X-Api-Key = "the key" }
 forward_headers = ["accept", "x_jobgate_payer", "x-forwarded-for", "connection", "te", "idempotency-key", "host"]
 timeout_secs = 2
 free = ["GET /free/{path...}"]
+[[apis]]
+name = "all"
+url = "${api.url}"
+forward_headers = "*"
+free = ["GET /open/{path...}"]
+[[jobs]]
+route = "GET /all/{name}"
+api = "all"
+price_wei = "1000000000000000"
 [[jobs]]
 route = "GET /odd/{name}"
 api = "odd"
@@ -112,8 +122,8 @@ beforeEach(() => {
   seen.length = 0;
 });
 
-async function buy(name: string) {
-  const url = `${gateway.jobgate.x402Url}/odd/${name}`;
+async function buy(name: string, more: Readonly<Record<string, string>> = {}) {
+  const url = new URL(`/odd/${name}`, gateway.jobgate.x402Url);
   const offer = decodePaymentRequiredHeader((await fetch(url)).headers.get("payment-required") ?? "");
   const lifetime = offer.accepts[0]?.maxTimeoutSeconds ?? Number.NaN;
   const chainTime = await parts.chainTimeSecs();
@@ -121,9 +131,11 @@ async function buy(name: string) {
   const authorization = { validBefore };
   const { headers } = await signV2Payment({ account: accounts.payer, authorization, offer, option: 0 });
   const before = await parts.usdc.balanceOf(accounts.payTo.address);
+  const sendWith = (others: Readonly<Record<string, string>>) =>
+    fetch(url, { headers: { ...more, ...headers, ...others } });
   const send = async () => {
-    const answer = await fetch(url, { headers });
-    return { status: answer.status, headers: answer.headers, body: await answer.text() };
+    const answer = await sendWith({});
+    return { status: answer.status, headers: answer.headers, body: await answer.text(), sendWith };
   };
   const answer = await send();
   const again = await send();
@@ -202,26 +214,45 @@ describe("A request at the edge of a route", () => {
     expect(seen.map((head) => head.split("\r\n")[0])).toEqual([line]);
   });
 
-  it("brings the API none of the headers that others make", async () => {
-    const answer = await sendHead("/free/a", {
-      connection: "close, x-api-key, accept",
-      "X-Api-Key": "mine",
-      X_Api_Key: "mine",
-      "X-Jobgate-Payer": "0xevil",
-      X_JOBGATE_PAYER: "0xevil",
-      "X-Forwarded-For": "6.6.6.6",
-      "Idempotency-Key": "1",
-      Cookie: "evil=1",
-      Authorization: "Bearer evil",
-      "Proxy-Authorization": "evil",
-      "Sign-In-With-X": "evil",
-      "Callback-URL": "https://evil.test",
-      TE: "trailers",
-    });
-    expect(answer?.status).toBe(200);
+  it.each(["/free/a", "/open/a"])(
+    "brings the API none of the headers that others make: %s",
+    async (target) => {
+      const answer = await sendHead(target, {
+        connection: "close, x-api-key, x-hop",
+        "X-Api-Key": "mine",
+        X_Api_Key: "mine",
+        "X-Hop": "evil",
+        "X-Jobgate-Payer": "0xevil",
+        X_JOBGATE_PAYER: "0xevil",
+        "X-Forwarded-For": "6.6.6.6",
+        "Idempotency-Key": "1",
+        Cookie: "evil=1",
+        Authorization: "Bearer evil",
+        "Proxy-Authorization": "evil",
+        "Sign-In-With-X": "evil",
+        "Callback-URL": "https://evil.test",
+        TE: "trailers",
+      });
+      expect(answer?.status).toBe(200);
+      const head = (seen[0] ?? "").toLowerCase();
+      expect(head.includes("\r\nx-api-key: the key\r\n")).toBe(target === "/free/a");
+      expect(head.match(/evil|mine|6\.6\.6\.6|x_|idempotency|\r\nte:|trailers|jobgate\.test/g)).toBeNull();
+      expect(head).toContain("\r\nx-forwarded-for: 127.0.0.1\r\n");
+    },
+  );
+
+  it("brings an API that wants all headers the others, to which the payment is not bound", async () => {
+    const { answer } = await buy("../all/a", { "X-Odd": "yes", Accept: "text/plain", Cookie: "a=evil" });
+    expect(answer.status).toBe(200);
     const head = (seen[0] ?? "").toLowerCase();
-    expect(head).toContain("\r\nx-api-key: the key\r\n");
-    expect(head.match(/evil|mine|6\.6\.6\.6|x_|idempotency|\r\nte:|trailers|jobgate\.test/g)).toBeNull();
-    expect(head).toContain("\r\nx-forwarded-for: 127.0.0.1\r\n");
+    expect([head.includes("\r\nx-odd: yes\r\n"), head.includes("\r\naccept: text/plain\r\n")]).toEqual([
+      true,
+      true,
+    ]);
+    expect(head.match(/evil|payment/g)).toBeNull();
+    const other = await answer.sendWith({ "X-Odd": "no" });
+    expect([other.status, await other.text()]).toEqual([200, "ok"]);
+    expect((await answer.sendWith({ Accept: "text/html" })).status).toBe(409);
+    expect(seen).toHaveLength(1);
   });
 });

@@ -1,30 +1,8 @@
+import { NEVER_FORWARDED } from "../../core/request-headers.ts";
 import type { Place } from "../mistakes.ts";
 
 /** Most headers of one list. */
 const MAX_HEADERS = 32;
-
-/**
- * Headers that no runner gets, whichever gateway they came through. What is forwarded is stored with the job, shown to
- * the operator, and kept with a dead letter.
- */
-const NEVER_FORWARDED: readonly { readonly names: RegExp; readonly reason: string }[] = [
-  {
-    names: /^(authorization|cookie|proxy(-.*)?|sign-in-with-x|x-(api-key|auth-token|access-token))$/,
-    reason: "carries credentials, which would be stored and shown with each job",
-  },
-  {
-    names: /^(payment-.*|x-payment(-.*)?)$/,
-    reason: "carries a payment, which only jobgate and its facilitator may see",
-  },
-  {
-    names: /^x-(chain|tangle)-caller(-.*)?$/,
-    reason: "proves who the caller is; the runner gets the caller that jobgate has checked as X-CHAIN-CALLER",
-  },
-  {
-    names: /^(method|path|query|param-.*)$/,
-    reason: "would have the name of metadata that jobgate makes of a job's route",
-  },
-];
 
 /** @param proofs further headers that carry proof of who sends, lower case */
 export function checkForwardedHeaders(

@@ -1,3 +1,4 @@
+import { mayReachApi } from "../../core/request-headers.ts";
 import type { HttpMessage } from "../outbound/http-client.ts";
 
 /** Metadata of a JobCall that a request at a job's route made, as the API gets it. */
@@ -14,16 +15,6 @@ export const CLIENT_METADATA = "X-FORWARDED-FOR";
 const PREFIX = "X-HTTP-";
 /** Metadata with this prefix that is no header of the request. */
 const NO_HEADER = /^X-HTTP-(METHOD|PATH|QUERY|PARAM-.*)$/;
-/** Names that every server reads alike. */
-const NAME = /^[A-Za-z0-9-]+$/;
-/** Names of the connection, and those that a gateway sets: a client's never reach an API, whatever is configured. */
-const NEVER_SENT =
-  /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*|x-forwarded-.*|forwarded|x-jobgate-.*|idempotency-key|callback-url|x-chain-.*|traceparent)$/i;
-
-/** Reports whether a header of a client may reach an API. */
-export function isForwarded(name: string): boolean {
-  return NAME.test(name) && !NEVER_SENT.test(name);
-}
 /** Methods that have a body only if there are bytes. */
 const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE"]);
 
@@ -36,7 +27,7 @@ export function requestOf(
   const query = metadata["X-HTTP-QUERY"] ?? "";
   const forwarded = Object.entries(metadata).flatMap(([name, value]) => {
     const header = name.startsWith(PREFIX) && !NO_HEADER.test(name) ? name.slice(PREFIX.length) : "";
-    return isForwarded(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
+    return mayReachApi(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
   });
   return {
     method,

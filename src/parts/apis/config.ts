@@ -11,6 +11,7 @@ import {
   headerValue,
   integer,
   jobName,
+  oneOf,
   parsedText,
   pemFile,
   seconds,
@@ -18,6 +19,7 @@ import {
 } from "../../config/value-types.ts";
 import { headerName, headerNames, parseHttpUrl, route, shownUrl } from "../../config/web-types.ts";
 import { type BindAddress, isLoopbackHost, parseBindAddress } from "../../core/network-address.ts";
+import { ALL_HEADERS, BOUND_HEADERS } from "../../core/request-headers.ts";
 import { parseRoute } from "../../core/route.ts";
 import type { HttpServer } from "../outbound/http-client.ts";
 
@@ -40,8 +42,11 @@ const api = z.object({
   url: apiUrl(),
   /** Set on each request, in place of what the client sends. */
   headers: z.record(headerName(), headerValue()).describe('a table of header = "value"').default({}),
-  /** Headers of the client's request that the API gets. */
-  forwardHeaders: headerNames().default(["accept", "accept-language", "content-type"]),
+  /** Headers of the client's request that the API gets; "*": every end-to-end header but credentials. */
+  forwardHeaders: z
+    .union([oneOf([ALL_HEADERS]), headerNames()])
+    .describe('"*" or an array of header names')
+    .default([...BOUND_HEADERS]),
   /** Time to the first byte of an answer, and for each silence after it. */
   timeoutMs: seconds(0.001).default(30_000),
   /** Most requests in progress. */
@@ -113,7 +118,7 @@ function checkApi(
   const first = name === undefined ? undefined : earlierPlace(names, name, place.at("name"));
   if (first !== undefined)
     place.at("name").report(`is the same as in ${first.text}; expected a name of its own`);
-  checkForwardedHeaders(forwardHeaders, place.at("forward_headers"));
+  if (forwardHeaders !== ALL_HEADERS) checkForwardedHeaders(forwardHeaders, place.at("forward_headers"));
   for (const [i, text] of free.entries())
     if (text !== undefined && /^[A-Z|]+ \/\{[^}]*\.\.\.\}$/.test(text))
       place.at("free", i).warn(`is "${text}": everything that is not sold is free`);
@@ -190,7 +195,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
         maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
         maxRunSecs: job.maxRunSecs ?? secsOf(found, EXTRA_RUN_SECS),
         maxWaitSecs: job.maxWaitSecs ?? secsOf(found, EXTRA_WAIT_SECS),
-        forwardHeaders: job.forwardHeaders ?? found?.forwardHeaders,
+        forwardHeaders: job.forwardHeaders ?? (found?.forwardHeaders && [found.forwardHeaders].flat()),
       },
       check() {
         if (tables.apis?.every((table) => table?.name !== name) ?? true)

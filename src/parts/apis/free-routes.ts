@@ -4,6 +4,7 @@ import { pipeline } from "node:stream/promises";
 import type { Logger } from "pino";
 import type { X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
+import { mayReachApi, namesIn } from "../../core/request-headers.ts";
 import { headersByName, keptHeaders } from "../../core/result-answer.ts";
 import { parseRoute } from "../../core/route.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
@@ -16,7 +17,7 @@ import { canonicalPath } from "../../x402/jobs/route-tree.ts";
 import { HttpClient, type StreamedAnswer } from "../outbound/http-client.ts";
 import { REFUSALS } from "./api-answer.ts";
 import { ApiLinks } from "./api-links.ts";
-import { commonHeaders, isForwarded } from "./api-request.ts";
+import { commonHeaders } from "./api-request.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
 type FreeConfig = Pick<X402Config, "publicUrl" | "maxBodyBytes" | "trustedProxies">;
@@ -106,8 +107,8 @@ export class FreeRoutes {
   }
 
   #headersOf(request: HttpRequest, client: string): Record<string, string> {
-    const forwarded = this.#api.forwardHeaders.flatMap((name) => {
-      const values = isForwarded(name) ? request.headerValues(name) : [];
+    const forwarded = namesIn([this.#api.forwardHeaders].flat(), request.headers).flatMap((name) => {
+      const values = mayReachApi(name) ? request.headerValues(name) : [];
       return values.length === 0 ? [] : [[name, values.join(", ")] as const];
     });
     return {
