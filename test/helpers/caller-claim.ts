@@ -18,15 +18,17 @@ export async function signClaim(options: {
   readonly serviceId: bigint;
   readonly jobIndex: number;
   readonly body: string | Uint8Array;
+  /** Hash of the whole request in hex, for a job at a route. Default: that of the body. */
+  readonly requestHash?: string;
   /** Default: random. */
   readonly nonce?: string;
   /** Unix seconds. Default: 10 minutes from now. */
   readonly expiry?: number | string;
 }): Promise<SignedClaim> {
-  const { account, serviceId, jobIndex, body } = options;
+  const { account, serviceId, jobIndex, body, requestHash } = options;
   const { nonce = crypto.randomUUID(), expiry = Math.floor(Date.now() / 1000) + 600 } = options;
   const bodyHash = keccak256(typeof body === "string" ? Buffer.from(body) : body).slice(2);
-  const message = `x402-authorize:${serviceId}:${jobIndex}:${bodyHash}:${nonce}:${expiry}`;
+  const message = `x402-authorize:${serviceId}:${jobIndex}:${requestHash ?? bodyHash}:${nonce}:${expiry}`;
   const signature = await account.signMessage({ message });
   return { caller: account.address, signature, nonce, expiry: String(expiry) };
 }

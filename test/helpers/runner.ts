@@ -12,8 +12,9 @@ export type JobOutcome =
   | {
       readonly body: Uint8Array;
       readonly contentType?: string;
-      /** HTTP status. */
+      /** HTTP status and headers that the client gets. */
       readonly status?: number;
+      readonly headers?: Readonly<Record<string, string>>;
       /** Token units; default: the whole ceiling of a job that is paid by use. */
       readonly charge?: bigint;
     }
@@ -60,12 +61,13 @@ export async function startRunner(options: {
     const { callId, leaseToken } = call;
     try {
       const outcome = await (handle as JobHandler)(call);
-      const { charge, status, ...result } = outcome ?? {};
+      const { charge, status, headers = {}, ...result } = outcome ?? {};
       const amount = { case: "units", value: String(charge) } as const;
       const ack = {
         ...{ callId, leaseToken },
         ...(outcome === undefined ? {} : { result }),
         ...(status === undefined ? {} : { status }),
+        headers: Object.entries(headers).map(([name, value]) => ({ name, value })),
         ...(charge === undefined ? {} : { charge: { amount } }),
       };
       const { statuses } = await client.ack({ acks: [ack] });
