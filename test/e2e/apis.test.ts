@@ -256,6 +256,42 @@ describe("A route of an API", () => {
     expect(seen).toHaveLength(1);
   });
 
+  it("is told by its offer, the lists and the description of the server", async () => {
+    const at = gateway.jobgate.x402Url;
+    const asked = await fetch(`${at}/weather/Paris?units=K`);
+    const { resource, extensions } = decodePaymentRequiredHeader(asked.headers.get("payment-required") ?? "");
+    expect(resource).toMatchObject({
+      url: "http://127.0.0.1:8402/weather/{city}",
+      maxResultBytes: 1_500_000,
+    });
+    expect(extensions?.bazaar).toMatchObject({
+      routeTemplate: "/weather/:city",
+      info: { input: { type: "http", method: "GET" } },
+      schema: {
+        properties: {
+          input: {
+            properties: { pathParams: { properties: { city: {} } }, queryParams: { type: "object" } },
+          },
+        },
+      },
+    });
+    const { jobs } = (await (await fetch(`${at}/x402/jobs`)).json()) as { jobs: { route?: string }[] };
+    expect(jobs.find(({ route }) => route === "GET /weather/{city}")).toMatchObject({
+      max_result_bytes: 1_500_000,
+      x402_endpoint: "http://127.0.0.1:8402/weather/{city}",
+    });
+    expect(jobs.find(({ route }) => route === "POST /items")).toMatchObject({ max_result_bytes: 10_485_760 });
+    const { paths } = (await (await fetch(`${at}/openapi.json`)).json()) as {
+      paths: Record<string, Record<string, object>>;
+    };
+    expect(paths["/weather/{city}"]?.get).toMatchObject({
+      parameters: [{ name: "city", in: "path", required: true }, {}, {}],
+      "x-max-result-bytes": 1_500_000,
+    });
+    expect(paths["/weather/{city}"]?.get).not.toHaveProperty("requestBody");
+    expect(paths["/items"]?.post).toHaveProperty("requestBody");
+  });
+
   it("is a tool of MCP, whose arguments are the parts of its request", async () => {
     const { tool, listed } = await callTool("GET /weather/{city}", {
       path: { city: "Paris" },

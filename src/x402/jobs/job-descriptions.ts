@@ -89,6 +89,7 @@ export class JobDescriptions {
         mimeType: job.output?.contentType ?? "application/json",
         serviceName,
         tags: (job.tags ?? []).filter((tag) => LABEL.test(tag)).slice(0, MAX_TAGS),
+        ...(job.maxResultBytes !== undefined && { maxResultBytes: job.maxResultBytes }),
       },
       extensions: Object.assign({}, ...declared.map(({ extensions }) => extensions)),
       outputSchema: Object.assign({}, ...declared.map(({ outputSchema }) => outputSchema)),

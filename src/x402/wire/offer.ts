@@ -68,7 +68,10 @@ export interface ChargeTerms {
 
 /** Description of a job in its 402. */
 export interface JobDescription {
-  readonly resource: ResourceInfo;
+  readonly resource: ResourceInfo & {
+    /** Size of the largest result; absent for the size that every job has. */
+    readonly maxResultBytes?: number;
+  };
   /** Declared to v2 clients. */
   readonly extensions: NonNullable<PaymentRequired["extensions"]>;
   /** Facts of these extensions for v1 clients. */
