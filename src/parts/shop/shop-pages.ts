@@ -35,10 +35,17 @@ export class ShopPages implements Pages {
   readonly listHeaders = { ...HEADERS, "cache-control": "public, max-age=60" };
   readonly #listing: Pick<Listing, "jobs">;
   readonly #seller: Seller;
+  /** The page for any path: its links have the whole path of the listener. */
+  readonly #paymentAtRoute: string;
 
   constructor(parts: { readonly listing: Pick<Listing, "jobs">; readonly seller: Seller }) {
     this.#listing = parts.listing;
     this.#seller = parts.seller;
+    const root = new URL(`${parts.seller.publicUrl}/`).pathname;
+    this.#paymentAtRoute = PAYMENT.replaceAll('"../../page/', `"${root}x402/page/`).replaceAll(
+      '"../../../"',
+      `"${root}"`,
+    );
   }
 
   *list(json: Iterable<string>): Iterable<string> {
@@ -48,16 +55,20 @@ export class ShopPages implements Pages {
     yield tail;
   }
 
-  async payment(answer: HttpResponse, job: JobKey, offers: readonly Offer[]): Promise<HttpResponse> {
+  async payment(
+    answer: HttpResponse,
+    { job, offers, method }: Parameters<Pages["payment"]>[1],
+  ): Promise<HttpResponse> {
     const jobs = await this.#listing.jobs();
     const listed = jobs.find(
       ({ serviceId, jobIndex }) => serviceId === job.serviceId && jobIndex === job.jobIndex,
     );
-    // The page buys a job at its ids. At a route, a request is more than the body that a person types.
-    if (listed?.route !== undefined) return answer;
+    const isAtRoute = listed?.route !== undefined;
+    // At a route, the page buys the request that opened it, which has no body.
+    if (isAtRoute && method !== "GET") return answer;
     // A job that an embedder's own price source sells is not listed.
     const entry = listed ? jobEntry(listed, this.#seller) : this.#entryOf(job, offers);
-    const [head, tail] = fill(PAYMENT, jobTitle(listed ?? job));
+    const [head, tail] = fill(isAtRoute ? this.#paymentAtRoute : PAYMENT, jobTitle(listed ?? job));
     const headers = { ...answer.headers, ...HEADERS, "cache-control": "no-store", vary: "Accept" };
     return { ...answer, headers, body: head + inert(stringify(entry) ?? "") + tail };
   }

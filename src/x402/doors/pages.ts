@@ -9,6 +9,9 @@ export interface Pages {
   readonly listHeaders: OutgoingHttpHeaders;
   /** Renders the list of jobs. @param json pieces of the list as JSON */
   list(json: Iterable<string>): Iterable<string>;
-  /** Renders a 402 as a page. */
-  payment(answer: HttpResponse, job: JobKey, offers: readonly Offer[]): Promise<HttpResponse>;
+  /** Renders the 402 of a request as a page. */
+  payment(
+    answer: HttpResponse,
+    asked: { readonly job: JobKey; readonly offers: readonly Offer[]; readonly method: string },
+  ): Promise<HttpResponse>;
 }

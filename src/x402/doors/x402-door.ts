@@ -53,7 +53,10 @@ export class X402Door implements Door {
       this.#paymentRequired.set(offers, shown);
     }
     const { answer } = shown;
-    return this.#pages && prefersHtml(request) ? this.#pages.payment(answer, job, offers) : answer;
+    const { method } = request;
+    return this.#pages && prefersHtml(request)
+      ? this.#pages.payment(answer, { job, offers, method })
+      : answer;
   }
 
   acceptedHeaders(request: HttpRequest, told: ToldSettlement): Record<string, string> {

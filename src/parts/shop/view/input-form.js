@@ -19,13 +19,21 @@ export class InputForm {
   #fields = [];
   #text = h("textarea", { id: "input-text", rows: 8, spellcheck: "false", autocapitalize: "off" });
   #file = h("input", { id: "input-file", type: "file" });
-  /** @type {"fields" | "text" | "file"} */
+  /** @type {"fields" | "text" | "file" | "none"} */
   #shown = "text";
   #switch = h("button", { type: "button", class: "quiet" });
 
-  /** @param {Job["input"]} input */
-  constructor(input) {
+  /**
+   * @param {Job["input"]} input
+   * @param {string} [request] is all that is sent, without a body
+   */
+  constructor(input, request) {
     this.#contentType = input?.content_type ?? "text/plain;charset=UTF-8";
+    if (request !== undefined) {
+      this.#shown = "none";
+      this.#place.replaceChildren(h("p", {}, h("code", { class: "mono" }, request)));
+      return;
+    }
     const isJson = JSON_TYPE.test(this.#contentType);
     const { example } = input ?? {};
     if (isJson) {
@@ -49,6 +57,7 @@ export class InputForm {
   async read() {
     this.showProblems([]);
     const contentType = this.#contentType;
+    if (this.#shown === "none") return { bytes: new Uint8Array(), contentType };
     if (this.#shown === "file") {
       const [file] = this.#file.files ?? [];
       if (file === undefined) throw new InputMissing("Choose a file first.");
@@ -67,7 +76,7 @@ export class InputForm {
 
   /** Shows an earlier body again. @param {Uint8Array} bytes */
   restore(bytes) {
-    if (this.#shown === "file") return;
+    if (this.#shown === "file" || this.#shown === "none") return;
     this.#text.value = new TextDecoder().decode(bytes);
     if (!this.#fillFields()) this.#show("text");
   }
@@ -96,7 +105,7 @@ export class InputForm {
     if (text !== "" && this.#shown !== "fields") control.focus();
   }
 
-  /** @param {"fields" | "text" | "file"} kind */
+  /** @param {"fields" | "text" | "file" | "none"} kind */
   #show(kind) {
     this.#shown = kind;
     this.#switch.textContent = kind === "fields" ? "Edit as JSON" : "Edit as form";

@@ -51,7 +51,7 @@ function card(job) {
     "li",
     { class: "panel card" },
     h("h2", {}, route === undefined ? h("a", { href: pathOf(job) }, titleOf(job)) : titleOf(job)),
-    // Such a job has no page: a request at a route is more than the body that a person types.
+    // The address of such a job's page has its parameters, which only the buyer knows.
     route !== undefined && h("p", { class: "card-text" }, h("code", {}, route)),
     description !== undefined && h("p", { class: "card-text" }, description),
     tags.length > 0 &&

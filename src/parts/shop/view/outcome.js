@@ -2,7 +2,7 @@
 /** @import { Call } from "./purchase.js" */
 import { announce } from "../../../page/shared/announce.js";
 import { byId, h } from "../../../page/shared/dom.js";
-import { followCall, resultOf } from "./purchase.js";
+import { followCall, ROOT, resultOf } from "./purchase.js";
 import { copyButton, resultView, saveLink } from "./result.js";
 
 /** The panel with what became of a paid call. */
@@ -99,7 +99,7 @@ function showState({ state, attempt = 0, progress }, words, bar) {
  * @param {{ title: string, url: string, paid: string | undefined }} bought
  */
 function keepBox({ id, token, receipt, transaction, payer }, { title, url, paid }) {
-  const address = new URL(`../../calls/${id}`, location.href).href;
+  const address = new URL(`x402/calls/${id}`, ROOT).href;
   const kept = { job: title, url, paid, payer, transaction, receipt, call: address, access_token: token };
   /** @type {[string, string | undefined][]} */
   const rows = [

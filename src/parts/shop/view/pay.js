@@ -7,11 +7,14 @@ import { Checkout } from "./checkout.js";
 import { InputForm } from "./input-form.js";
 import { priceText, titleOf } from "./money.js";
 import { Outcome } from "./outcome.js";
-import { Purchase } from "./purchase.js";
+import { Purchase, ROOT } from "./purchase.js";
 import { copyButton } from "./result.js";
 
 /** @type {Job} */
 const job = JSON.parse(byId("data", HTMLScriptElement).text);
+
+/** The request of a job at a route of its own. */
+const request = job.route && `GET ${location.pathname}${location.search}`;
 
 function showJob() {
   const { description, tags = [], input, output, max_run_secs: maxRunSecs, mode } = job;
@@ -38,12 +41,14 @@ function showJob() {
 
 function showPrograms() {
   const { x402_endpoint: url } = job;
-  const link = (/** @type {string} */ path) => h("a", { href: `../../../${path}` }, path);
+  const link = (/** @type {string} */ path) => h("a", { href: new URL(path, ROOT).href }, path);
   byId("programs", HTMLElement).replaceChildren(
     h(
       "p",
       {},
-      "POST the input to this address with any x402 client: it is answered with the offers, pays one, and gets the call.",
+      request === undefined
+        ? "POST the input to this address with any x402 client: it is answered with the offers, pays one, and gets the call."
+        : "Send the request with any x402 client: it is answered with the offers, pays one, and gets the answer.",
     ),
     h("p", { class: "copy" }, h("code", { class: "mono" }, url), copyButton(url, "Copy", "Copy the address")),
     h(
@@ -61,8 +66,8 @@ function showPrograms() {
 startTheme();
 showJob();
 showPrograms();
-const form = new InputForm(job.input);
-const purchase = new Purchase();
+const form = new InputForm(job.input, request);
+const purchase = new Purchase(request === undefined ? "POST" : "GET");
 const outcome = new Outcome({
   onAgain() {
     purchase.end();

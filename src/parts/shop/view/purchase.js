@@ -34,17 +34,23 @@ const MAX_DELAY_MS = 5_000;
  *   | { kind: "undecided", words: string }} Outcome
  */
 
+/** Address of the seller, whatever the path of this page is. */
+export const ROOT = new URL("../../../", import.meta.url);
+
 const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The purchase of one job in this tab. */
 export class Purchase {
-  #key = `jobgate.purchase ${location.pathname}`;
+  #key = `jobgate.purchase ${location.pathname}${location.search}`;
+  #method;
   /** @type {Kept | undefined} */
   #kept;
   /** The body of this visit, also when it is too large to be kept. @type {Uint8Array<ArrayBuffer> | undefined} */
   #body;
 
-  constructor() {
+  /** @param {"GET" | "POST"} method */
+  constructor(method) {
+    this.#method = method;
     const text = sessionStorage.getItem(this.#key);
     if (text === null) return;
     /** @type {Kept} */
@@ -100,7 +106,7 @@ export class Purchase {
 
   /** Sends the body without a payment: the job checks it, and answers with its offers. */
   async ask() {
-    return this.#outcomeOf(await this.#post());
+    return this.#outcomeOf(await this.#fetch());
   }
 
   /**
@@ -115,7 +121,7 @@ export class Purchase {
       if (sends > 0) await wait(delayMs);
       delayMs = Math.min(delayMs * 1.5, MAX_DELAY_MS);
       try {
-        const response = await this.#post(this.#kept?.payment);
+        const response = await this.#fetch(this.#kept?.payment);
         const outcome = await this.#outcomeOf(response);
         if (outcome.kind !== "refused" || isDecided(outcome.answer)) return outcome;
         delayMs = Number(response.headers.get("retry-after")) * 1_000 || delayMs;
@@ -129,14 +135,15 @@ export class Purchase {
   }
 
   /** @param {string} [payment] */
-  #post(payment) {
+  #fetch(payment) {
+    const paid = payment !== undefined && { "payment-signature": payment };
+    // What a person opens is the whole request. The answer may be of any type.
+    if (this.#method === "GET")
+      return fetch(location.href, { headers: { accept: "*/*", ...paid }, cache: "no-store" });
+    const type = this.#kept?.contentType ?? "application/octet-stream";
     return fetch(location.pathname, {
       method: "POST",
-      headers: {
-        accept: "application/json",
-        "content-type": this.#kept?.contentType ?? "application/octet-stream",
-        ...(payment !== undefined && { "payment-signature": payment }),
-      },
+      headers: { accept: "application/json", "content-type": type, ...paid },
       body: this.#body ?? null,
     });
   }
@@ -144,9 +151,9 @@ export class Purchase {
   /** @param {Response} response @returns {Promise<Outcome>} */
   async #outcomeOf(response) {
     /** @type {Answer} */
-    const answer = parseAnswer(await response.text());
+    const answer = answeredCall(response) ?? parseAnswer(await response.text());
     const { call_id: id, access_token: token, receipt, code } = answer;
-    if (response.status === 202 && id !== undefined && token !== undefined && receipt !== undefined) {
+    if (id !== undefined && token !== undefined && receipt !== undefined) {
       const settlement = response.headers.get("payment-response");
       const { transaction, payer } = settlement === null ? {} : decodeHeader(settlement);
       const call = { id, token, receipt, transaction, payer };
@@ -174,6 +181,16 @@ export class Purchase {
   }
 }
 
+/**
+ * Reads the call of an answer that is a result: its headers have what the 202 has in its body.
+ * @param {Response} response @returns {Answer | undefined}
+ */
+function answeredCall({ headers }) {
+  const [id, token, receipt] = ["x-call-id", "x-access-token", "x-receipt"].map((name) => headers.get(name));
+  if (!id || !token || !receipt) return undefined;
+  return { call_id: Number(id), access_token: token, receipt };
+}
+
 /** @param {string} text @returns {Answer} */
 function parseAnswer(text) {
   try {
@@ -194,8 +211,7 @@ function isDecided({ charged, retryable }) {
 
 /** @param {Call} call @param {string} [tail] */
 function askCall({ id, token }, tail = "") {
-  // Relative to the job's own address, which may have a path before /x402.
-  return fetch(new URL(`../../calls/${id}${tail}`, location.href), {
+  return fetch(new URL(`x402/calls/${id}${tail}`, ROOT), {
     headers: { authorization: `Bearer ${token}`, accept: "*/*" },
   });
 }
