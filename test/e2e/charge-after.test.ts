@@ -111,6 +111,14 @@ describe("A job that is charged after it ran", () => {
       charge: { state: "released", amount: "0" },
       result: { status: 410 },
     });
+    const payment = await gateway.sign();
+    const headers = { ...payment.headers, prefer: "wait=30" };
+    expect(await gateway.send({ headers }, { body: "fail" })).toMatchObject({
+      status: 410,
+      code: "call_failed",
+      charged: false,
+      retryable: false,
+    });
     expect(await received()).toBe(before);
     const answer = await fetch(`${gateway.jobgate.operatorUrl}/jobgate.v1.OperatorService/RetryDeadLetters`, {
       method: "POST",

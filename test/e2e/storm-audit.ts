@@ -146,6 +146,7 @@ export async function readChain({ anvil, usdc }: PaidParts): Promise<ChainFacts>
   return { paid, transfers };
 }
 
-function useKey(authorizer: string, nonce: string): string {
+/** Names the use of an authorization. */
+export function useKey(authorizer: string, nonce: string): string {
   return `${authorizer}/${nonce}`.toLowerCase();
 }

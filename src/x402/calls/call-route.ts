@@ -11,7 +11,7 @@ import { describeCall, hasResult, settlementHeaders } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
 import type { PayerProof } from "./payer-proof.ts";
 import { resultResponse } from "./result-response.ts";
-import { withheldBecause } from "./withheld.ts";
+import { callFailed, withheldBecause } from "./withheld.ts";
 
 interface Parts {
   readonly calls: CallLookup;
@@ -83,7 +83,7 @@ export class CallRoute {
   }
 
   async #showResult(request: HttpRequest, call: CallState): Promise<HttpResponse | StreamingResponse> {
-    const { callId, state, reason } = call;
+    const { callId, state } = call;
     const { calls, receipts } = this.#parts;
     const withheld = withheldBecause(call);
     if (withheld !== undefined) throw withheld;
@@ -98,11 +98,7 @@ export class CallRoute {
           ...(await receipts?.headersOf(call)),
         },
       });
-    if (state === "failed") {
-      throw new GatewayError("call_failed", "The job failed, and has no result.", {
-        details: { retryable: false, state, ...(reason !== undefined && { reason }) },
-      });
-    }
+    if (state === "failed") throw callFailed(call);
     throw new GatewayError("result_not_ready", `There is no result yet: the call is ${state}.`, {
       details: { retryable: true, state },
     });

@@ -26,3 +26,10 @@ export function withheldBecause({
     { details: { charged: "unknown", retryable: true, state }, headers: { "retry-after": "2" } },
   );
 }
+
+/** Returns what the client of a job hears that failed without a result. */
+export function callFailed({ state, reason }: Pick<CallState, "state" | "reason">): GatewayError {
+  return new GatewayError("call_failed", "The job failed, and has no result.", {
+    details: { retryable: false, state, ...(reason !== undefined && { reason }) },
+  });
+}

@@ -8,7 +8,7 @@ import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { lateSettlement } from "../calls/call-answer.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
-import { withheldBecause } from "../calls/withheld.ts";
+import { callFailed, withheldBecause } from "../calls/withheld.ts";
 import type { Door } from "../doors/door.ts";
 import { callPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
@@ -107,7 +107,8 @@ export class JobRoute {
 
   /**
    * Answers a payment that bought the job: with its result if the client or the job waits and it arrives in time.
-   * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain
+   * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain; `call_failed`: it
+   * failed, and is not charged
    */
   async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<Answer> {
     const { door, waits, waitSecs, tokens, receipts, publicUrl } = this.#parts;
@@ -136,8 +137,11 @@ export class JobRoute {
         });
       }
       case "not_in_time": {
-        const withheld = waited.call && withheldBecause(waited.call);
+        const { call } = waited;
+        const withheld = call && withheldBecause(call);
         if (withheld !== undefined) throw withheld;
+        // It ended unpaid: neither a result nor a charge can come.
+        if (call?.state === "failed" && call.charge?.state === "released") throw callFailed(call);
         return acceptedAnswer(bought(), job, preferred);
       }
       case "not_waited":

@@ -62,7 +62,7 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
    * record of money that may have moved. Continues when the client hangs up.
-   * @throws GatewayError `payment_replay`, `payment_invalid`, `quote_conflict`, `signature_replay`, `queue_full`, `too_many_undecided`,
+   * @throws GatewayError `payment_replay`, `payment_invalid`, `quote_conflict`, `signature_replay`, `queue_full`, `store_full`, `too_many_undecided`,
    * `too_many_open_payments`, `store_unavailable`:
    * nothing was charged, unless its details say that this is not known
    */

@@ -1,0 +1,31 @@
+import { describe, it } from "vitest";
+import { startPostgres } from "../helpers/postgres.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { API_CRASHES, startApiCrashSite } from "./api-rounds.ts";
+
+/** Rounds of each crash. One has 8 purchases on their way: 104 in all. */
+const ROUNDS = Number(process.env.JOBGATE_API_CRASH_ROUNDS ?? 1);
+
+describe("An API that is sold, on SQLite", () => {
+  const site = startBeforeAll(() => startApiCrashSite());
+
+  it.each(API_CRASHES)("is killed %s", { timeout: ROUNDS * 60_000 }, async (crash) => {
+    for (let round = 0; round < ROUNDS; round++) await site.round(crash);
+  });
+
+  it("charges each answer once, and nothing else, and gives it again", () => site.expectAllAccounted());
+});
+
+describe("An API that is sold, on Postgres", () => {
+  const postgres = startBeforeAll(startPostgres);
+  const site = startBeforeAll(async () =>
+    startApiCrashSite({ storeUrl: await postgres.createDatabase(), seed: 2 }),
+  );
+
+  it("is killed at other steps", { timeout: ROUNDS * 600_000 }, async () => {
+    // Half of them: after each, it takes 10 s until another process may charge.
+    for (const crash of API_CRASHES.filter((_, i) => i % 2 === 0)) await site.round(crash);
+  });
+
+  it("charges each answer once, and nothing else, and gives it again", () => site.expectAllAccounted());
+});
