@@ -1,3 +1,4 @@
+import { API_MUTANTS } from "./api-mutants.ts";
 import type { WorldMutant } from "./bundle-gateway.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
 import { DOOR_MUTANTS } from "./door-mutants.ts";
@@ -306,6 +307,7 @@ export const PART_MUTANTS: readonly WorldMutant[] = [
   ...SETTLER_MUTANTS,
   ...DELIVERY_MUTANTS,
   ...DOOR_MUTANTS,
+  ...API_MUTANTS,
 ];
 
 export const WORLD_MUTANTS: readonly WorldMutant[] = [...CORE_MUTANTS, ...PART_MUTANTS];

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { RunnerConfig } from "../../../src/config/config.ts";
 import type { EventHub } from "../../../src/core/events.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
+import type { Dispatcher } from "../../../src/delivery/dispatcher.ts";
 import { RunnerServer } from "../../../src/delivery/runner-server.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
@@ -18,7 +19,7 @@ import type { Simulation } from "./simulation.ts";
 
 export const LEASE_MS = 5_000;
 
-const CONFIG: RunnerConfig = {
+export const RUNNER_CONFIG: RunnerConfig = {
   bindAddress: { kind: "tcp", host: "127.0.0.1", port: 2 },
   tokens: [],
   leaseMs: LEASE_MS,
@@ -35,7 +36,7 @@ export async function callbackKeys(): Promise<CallbackKeys> {
   return keys;
 }
 
-/** Starts what carries a gateway's JobCalls to runners, and callbacks to buyers. */
+/** Starts what carries a gateway's JobCalls to runners, and callbacks to buyers. Returns what hands out JobCalls. */
 export async function startDelivery(
   simulation: Simulation,
   { pushes, x402, callsBack }: Shop,
@@ -46,17 +47,17 @@ export async function startDelivery(
     readonly events: EventHub;
     readonly logger: Logger;
   },
-): Promise<void> {
+): Promise<Dispatcher> {
   const { store, gateway, logger, keys, events } = parts;
   const server = new RunnerServer({
-    ...{ config: CONFIG, workQueue: store, logger, status: () => store.status() },
+    ...{ config: RUNNER_CONFIG, workQueue: store, logger, status: () => store.status() },
     check: (callId) => gateway.charges.findShortfall(callId),
     streams: () => workStream,
   });
   await server.start();
   const { dispatcher } = server;
-  if (pushes) pushRunners({ dispatcher, config: { runner: CONFIG }, logger }).use([PUSH_TARGET]);
-  if (!callsBack) return;
+  if (pushes) pushRunners({ dispatcher, config: { runner: RUNNER_CONFIG }, logger }).use([PUSH_TARGET]);
+  if (!callsBack) return dispatcher;
   const callbacks = new CallbackSender({
     ...{
       ledger: store.of(CALLBACKS),
@@ -71,4 +72,5 @@ export async function startDelivery(
   });
   await callbacks.use({ endpoints: [CALLBACK_ENDPOINT], buyers: buyersTable.in(x402) });
   await callbacks.start();
+  return dispatcher;
 }

@@ -1,6 +1,7 @@
 import type { Simulation } from "./simulation.ts";
 
 export interface PeerRequest {
+  readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
@@ -10,6 +11,8 @@ export interface PeerAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly text?: string;
+  /** The connection breaks in the middle of it. */
+  readonly isCut?: boolean;
 }
 
 /** A host that gateways call: a push target, or a buyer who is called back. */

@@ -7,6 +7,8 @@ import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
+import type { Host } from "../../../src/part.ts";
+import { Apis } from "../../../src/parts/apis/apis.ts";
 import { CallbackGuard } from "../../../src/parts/callbacks/callback-guard.ts";
 import { buyersTable } from "../../../src/parts/callbacks/config.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
@@ -22,7 +24,7 @@ import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import type { X402Part } from "../../../src/x402/part.ts";
-import { callbackKeys, startDelivery } from "./delivery.ts";
+import { callbackKeys, RUNNER_CONFIG, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
 import type { Shop } from "./part.ts";
 import type { SimulatedPostgres } from "./postgres.ts";
@@ -173,14 +175,19 @@ export class Replica {
     const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
     const sold = pricing && { prices: pricing.prices, redeemsQuotes: true };
     const keys = await callbackKeys();
+    let apis: Apis | undefined;
     const gateway: X402Gateway = new X402Gateway({
       ...{ config, methods, ...shared, ...sold, localFacilitator },
       openFacilitators: (options) => new SeveralFacilitators(options),
-      parts: async (services) => [new Mpp(services), new Mcp(services), CALLBACKS],
+      parts: async (services) => [new Mpp(services), new Mcp(services), CALLBACKS, ...(apis ? [apis] : [])],
     });
     const parts = { store, gateway, keys, events, logger };
-    await startDelivery(this.#simulation, this.#shop, parts);
+    const dispatcher = await startDelivery(this.#simulation, this.#shop, parts);
+    apis = new Apis({
+      ...{ dispatcher, config: { runner: RUNNER_CONFIG }, logger, telemetry: NO_TELEMETRY },
+    } as Host);
     await gateway.start();
+    apis.use({ x402: config });
     if (webhooks)
       await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
     const { refunds } = this.#shop;
@@ -214,7 +221,12 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
   };
   try {
     const found = await handlerOf(handlers, seen as HttpRequest)(seen as HttpRequest);
-    if (typeof found === "function" || "stream" in found) throw new Error("the answer is no whole one");
+    if (typeof found === "function") throw new Error("the answer is no whole one");
+    if ("stream" in found) {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of found.stream) chunks.push(Buffer.from(chunk));
+      return { status: found.status, headers: found.headers ?? {}, body: Buffer.concat(chunks) };
+    }
     if (found.refusal === "internal_error") throw new Error(`${path} failed unexpectedly`);
     return found;
   } catch (error) {

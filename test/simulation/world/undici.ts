@@ -8,6 +8,7 @@ import { simulation } from "./simulation.ts";
 type Handler = Required<Dispatcher.DispatchHandler>;
 
 interface Request {
+  readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
@@ -63,7 +64,18 @@ function exchange(peer: Peer, request: Request, handler: Handler, addresses: rea
     const error = Object.assign(new Error(code), { code });
     handler.onResponseError((isConnected ? controller : undefined) as never, error);
   };
-  const controller = { abort: () => void run.at(0, sender, () => fail("UND_ERR_ABORTED", true)) };
+  let isPaused = false;
+  let onResume: () => void = () => undefined;
+  const controller = {
+    pause() {
+      isPaused = true;
+    },
+    resume() {
+      isPaused = false;
+      onResume();
+    },
+    abort: () => void run.at(0, sender, () => fail("UND_ERR_ABORTED", true)),
+  };
   if (!peer.isUp()) {
     fail("ECONNREFUSED", false);
     return;
@@ -79,10 +91,15 @@ function exchange(peer: Peer, request: Request, handler: Handler, addresses: rea
         return void reset();
       return void run.at(run.delay(`from ${peer.host}`, 0.2, 40), sender, () => {
         if (isOver) return;
-        end();
         handler.onResponseStart(controller as never, answer.status, answer.headers ?? {}, "");
+        if (answer.isCut) return fail("UND_ERR_SOCKET", true);
         handler.onResponseData(controller as never, Buffer.from(answer.text ?? ""));
-        handler.onResponseEnd(controller as never, {});
+        onResume = () => {
+          if (isOver) return;
+          end();
+          handler.onResponseEnd(controller as never, {});
+        };
+        if (!isPaused) onResume();
       });
     });
   });

@@ -33,6 +33,7 @@ import { Senders } from "./sender.ts";
 import { REMOTE, settledBy, settlingOf } from "./settling.ts";
 import { SharedDatabase } from "./shared-store.ts";
 import { BrokenLaw, Simulation, TROUBLE_MS, use } from "./simulation.ts";
+import { SoldApi } from "./sold-api.ts";
 import { TrustingClients } from "./trusting.ts";
 
 const NETWORK = "eip155:84532";
@@ -316,6 +317,7 @@ function drawParts(simulation: Simulation): readonly Part[] {
     ...(has("callbacks", 0.3) ? [CALLBACKS] : []),
     ...(has("jobs that are charged after", 0.3) ? [new PaidAfter(simulation)] : []),
     ...(has("more doors") ? [MORE_DOORS] : []),
+    ...(has("an API that is sold", 0.25) ? [new SoldApi(simulation)] : []),
   ];
 }
 

@@ -1,0 +1,44 @@
+import type { WorldMutant } from "./bundle-gateway.ts";
+
+/** Guards of sold APIs that are missed in some world. */
+export const API_MUTANTS: readonly WorldMutant[] = [
+  {
+    name: "an error of an API is charged",
+    seed: 1,
+    file: "store/machine/leases.ts",
+    ...{ from: "const isCharged = canCharge(status) || (", to: "const isCharged = status !== 204 || (" },
+  },
+  {
+    name: "an API is called again without leave",
+    seed: 8,
+    file: "parts/apis/api-runner.ts",
+    ...{ from: "attempt > (isRepeatable ? MAX_ATTEMPTS : 1)", to: "attempt > MAX_ATTEMPTS" },
+  },
+  {
+    name: "an answer is sent before its charge is certain",
+    seed: 1,
+    file: "store/call-row.ts",
+    ...{
+      from: 'return payment === "settled" || payment === "released" ? "succeeded" : "running";',
+      to: 'return "succeeded";',
+    },
+  },
+  {
+    name: "a payer whose charge was refused buys on",
+    seed: 38,
+    file: "x402/purchase/earlier-payments.ts",
+    ...{
+      from: "if (charge === undefined || !(await this.#journal.hasLoss(payer))) return;",
+      to: "if (charge !== null) return;",
+    },
+  },
+  {
+    name: "an answer that broke off is taken for the whole",
+    seed: 1,
+    file: "parts/outbound/http-client.ts",
+    ...{
+      from: 'else this.#end({ kind: "lost", reason, hasBegun: this.#status > 0 });',
+      to: 'else this.#end(this.#status > 0 ? this.#read() : { kind: "lost", reason, hasBegun: false });',
+    },
+  },
+];
