@@ -15,12 +15,17 @@ type AnyPlace = Pick<StorePlace, "url"> & Partial<StorePlace>;
  * kind that is not used is not loaded.
  */
 export async function openStore(
-  { url, maxPending, parts = new Map() }: AnyPlace & Pick<StoreConfig, "maxPending">,
+  {
+    url,
+    maxPending,
+    maxResultsBytes,
+    parts = new Map(),
+  }: AnyPlace & Pick<StoreConfig, "maxPending"> & Partial<Pick<StoreConfig, "maxResultsBytes">>,
   logger: Logger,
   hooks: Pick<StoreOptions, "onBatch" | "onCommitted" | "tracing"> & StoreWait = {},
 ): Promise<Store> {
   const { signal, connectTimeoutMs, ...listeners } = hooks;
-  const options = { maxPending, encodeJobCall, logger, ...listeners };
+  const options = { maxPending, maxResultsBytes, encodeJobCall, logger, ...listeners };
   if (url.startsWith(SQLITE)) {
     const { openSqliteStore } = await import("./store/sqlite/sqlite-store.ts");
     return openSqliteStore({ ...options, path: url.slice(SQLITE.length) });

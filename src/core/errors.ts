@@ -60,6 +60,7 @@ export const ERROR_KINDS = {
   rate_limited: { status: 429, retryable: true },
   too_many_waits: { status: 429, retryable: true },
   queue_full: { status: 503, retryable: true },
+  store_full: { status: 503, retryable: true },
   too_many_undecided: { status: 503, retryable: true },
   too_many_open_payments: { status: 429, retryable: true },
   store_unavailable: { status: 503, retryable: true },

@@ -15,12 +15,15 @@ import {
   type StoreMethods,
   type WriteName,
 } from "./operations.ts";
+import { ResultRoom } from "./result-room.ts";
 import type { BatchListener, Contract, Store } from "./store.ts";
 
 /** Options of every store. */
 export interface StoreOptions {
   /** Limit of unfinished JobCalls, over all replicas. New work is refused beyond it. */
   readonly maxPending: number;
+  /** Bytes of all results, about, from which on no payment begins. */
+  readonly maxResultsBytes?: number | undefined;
   readonly encodeJobCall: JobCallEncoder;
   /** Replaces the store's own clock in tests. */
   readonly clock?: Clock | undefined;
@@ -59,7 +62,11 @@ const TRACEPARENT = "traceparent";
 /** Builds the Store's methods from the table of operations and a dialect's channels. */
 export function createStore(dialect: Dialect, options: StoreOptions): Store {
   const { isShared, sharedLeases, work } = dialect;
-  const { encodeJobCall, onCommitted, tracing, logger } = options;
+  const { encodeJobCall, onCommitted, tracing, logger, maxResultsBytes } = options;
+  const room =
+    maxResultsBytes === undefined
+      ? undefined
+      : new ResultRoom({ maxBytes: maxResultsBytes, sum: () => dialect.read("resultBytes", []), logger });
 
   function encode(call: JobCall): NewCall {
     const traceparent = tracing?.traceparent();
@@ -131,8 +138,14 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     ...methods,
     accept: (call) => write("accept", [encode(call)], [call]),
     acceptOnce: (call, delivery) => write("acceptOnce", [encode(call), delivery], [call, delivery]),
-    beginPayment: (intent, call, ...limits) =>
-      write("beginPayment", [intent, encode(call), ...limits], [intent, call, ...limits]),
+    async beginPayment(intent, call, ...limits) {
+      await room?.require();
+      return write("beginPayment", [intent, encode(call), ...limits], [intent, call, ...limits]);
+    },
+    ack(lease, result, charge) {
+      room?.add(result?.storedBytes ?? result?.body.byteLength ?? 0);
+      return methods.ack(lease, result, charge);
+    },
     of<Methods>(module: Contract<Methods>): Methods {
       const known = ofModules.get(module) ?? methodsOf(module as AnyModule);
       ofModules.set(module, known);
@@ -143,6 +156,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     sharedLeases,
     status: () => dialect.status(),
     close() {
+      room?.stop();
       closed ??= dialect.close();
       return closed;
     },

@@ -87,6 +87,7 @@ export const OPERATIONS = {
   findCall: { channel: "read" },
   findResult: { channel: "read" },
   readResult: { channel: "read" },
+  resultBytes: { channel: "read", isForOperator: true },
 
   saveOffers: { channel: "write" },
   findOffers: { channel: "read" },

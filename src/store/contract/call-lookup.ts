@@ -17,6 +17,8 @@ export interface CallLookup {
    * @returns undefined for a result that is no longer kept
    */
   readResult(callId: number, offset: number, length: number): Promise<Uint8Array | undefined>;
+  /** Sums the bytes of all results. Reads a row of each. */
+  resultBytes(): Promise<number>;
 }
 
 /** Result as the store has it. */

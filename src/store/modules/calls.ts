@@ -31,6 +31,12 @@ export const CALLS = {
       return callIds.map((callId) => known.get(callId));
     },
 
+    *resultBytes({ dialect: { schema } }): Lookup<number> {
+      const sql = `SELECT CAST(COALESCE(sum(COALESCE(stored_bytes, length(body))), 0) AS bigint) AS n FROM ${schema}results`;
+      const [row] = (yield { name: "result_bytes", sql, values: [] }) as { readonly n: number }[];
+      return row?.n ?? 0;
+    },
+
     *nextDueMs({ dialect, now }): Lookup<number | undefined> {
       const { values, add } = parameters(dialect);
       const time = dialect.now(add(now()));

@@ -39,6 +39,7 @@ callback_key = "env:CALLBACK_KEY"
 [store]
 url = "postgres://${secret()}:${secret()}@db.example:5432/jobgate?password=${secret()}"
 max_pending = 1_000
+max_results_bytes = 1_000_000_000_000
 pool_size = 20
 connect_timeout_secs = 2.5
 tls = "require"

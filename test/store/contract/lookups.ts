@@ -166,6 +166,7 @@ export function describeLookups(given: Given): void {
       expect(await read(large, across, 10)).toEqual(bytes.subarray(across, RESULT_CHUNK_BYTES));
       expect(await read(other, 1, 3)).toEqual(Buffer.from("mal"));
       expect((await given.store.findCallDetails(large))?.resultBytes).toBe(bytes.length);
+      expect(await given.store.resultBytes()).toBe(bytes.length + "small".length);
     });
 
     test("A result larger than a chunk is read in pieces, although one write stored it", async () => {

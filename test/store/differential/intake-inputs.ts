@@ -15,6 +15,7 @@ export const INTAKE: MakersOf<
   | "findCall"
   | "findResult"
   | "readResult"
+  | "resultBytes"
   | "listDeadLetterGroups"
   | "findDeadLetter"
 > = {
@@ -47,6 +48,7 @@ export const INTAKE: MakersOf<
   findCall: (world) => [world.call()],
   findResult: (world) => [world.call()],
   readResult: (world) => [world.call(), world.choices.below(3), world.choices.one([1, 100])],
+  resultBytes: () => [],
   listDeadLetterGroups: ({ choices }) => [choices.one([1, 100])],
   findDeadLetter: (world) => [world.call(world.dead)],
 };

@@ -1,0 +1,75 @@
+import type { Logger } from "pino";
+import { GatewayError } from "../core/errors.ts";
+
+/** Shortest time between two looks at all results. */
+const LOOK_EVERY_MS = 5_000;
+/** Time between two looks, in times of what the last look took. */
+const REST = 50;
+
+/** Bound on the bytes of all results. They are summed now and then; results that this process stores meanwhile are added. */
+export class ResultRoom {
+  readonly #maxBytes: number;
+  readonly #sum: () => Promise<number>;
+  readonly #logger: Logger | undefined;
+  /** Ends with the first look, so that a bound that was reached holds right after a restart. */
+  readonly #known: Promise<void>;
+  #bytes = 0;
+  #isFull = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  constructor(options: {
+    readonly maxBytes: number;
+    /** Returns the bytes of all results that the store has. */
+    readonly sum: () => Promise<number>;
+    readonly logger: Logger | undefined;
+  }) {
+    this.#maxBytes = options.maxBytes;
+    this.#sum = options.sum;
+    this.#logger = options.logger;
+    this.#known = this.#look();
+  }
+
+  /** Counts a result. */
+  add(bytes: number): void {
+    this.#set(this.#bytes + bytes);
+  }
+
+  /** @throws GatewayError `store_full` */
+  async require(): Promise<void> {
+    await this.#known;
+    if (!this.#isFull) return;
+    throw new GatewayError(
+      "store_full",
+      "There is no room for results. Nothing was charged: try again later.",
+      {
+        headers: { "retry-after": "60" },
+      },
+    );
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const begunAt = performance.now();
+    // The health of the store reports a failure.
+    const bytes = await this.#sum().catch(() => undefined);
+    if (this.#isStopped) return;
+    if (bytes !== undefined) this.#set(bytes);
+    const waitMs = Math.max(LOOK_EVERY_MS, REST * (performance.now() - begunAt));
+    this.#timer = setTimeout(() => void this.#look(), waitMs).unref();
+  }
+
+  #set(bytes: number): void {
+    this.#bytes = bytes;
+    const isFull = bytes >= this.#maxBytes;
+    if (isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    const fields = { bytes, maxBytes: this.#maxBytes };
+    if (isFull) this.#logger?.error(fields, "the results have no room left: paid requests are refused");
+    else this.#logger?.info(fields, "the results have room again");
+  }
+}

@@ -1,0 +1,65 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { ResultRoom } from "../../src/store/result-room.ts";
+import { openTestStore } from "../helpers/test-store.ts";
+import { claimOne, paidId } from "./store-fixtures.ts";
+
+describe("The room for results", () => {
+  it("is full right after a start, by what the store has", async () => {
+    const room = new ResultRoom({ maxBytes: 100, sum: () => sleep(20, 100), logger: undefined });
+    await expect(room.require()).rejects.toMatchObject({ code: "store_full", status: 503 });
+    room.stop();
+  });
+
+  it("is full once so much was added, and free again once the store has less", async () => {
+    let stored = 0;
+    const room = new ResultRoom({ maxBytes: 100, sum: async () => stored, logger: undefined });
+    await room.require();
+    room.add(99);
+    await room.require();
+    room.add(1);
+    await expect(room.require()).rejects.toMatchObject({ code: "store_full" });
+    stored = 10;
+    const isFree = () =>
+      room.require().then(
+        () => true,
+        () => false,
+      );
+    await expect.poll(isFree, { interval: 200 }).toBe(true);
+    room.stop();
+  });
+
+  it("is free while nobody knows what the store has", async () => {
+    const room = new ResultRoom({
+      ...{ maxBytes: 1, sum: () => Promise.reject(new Error("gone")), logger: undefined },
+    });
+    await room.require();
+    room.stop();
+  });
+});
+
+it("A store whose results are full begins no payment, also after a restart, until they are gone", async () => {
+  const opened = await openTestStore({ maxResultsBytes: 5 });
+  await paidId(opened.store, 1);
+  await opened.store.ack(await claimOne(opened.store), {
+    body: Buffer.from("large"),
+    contentType: "text/plain",
+  });
+  await expect(paidId(opened.store, 2)).rejects.toMatchObject({ code: "store_full" });
+  await opened.store.close();
+  const again = await opened.openAgain();
+  try {
+    await expect(paidId(again, 2)).rejects.toMatchObject({ code: "store_full" });
+    await sleep(5);
+    await again.prune({ kind: "results", ageMs: 0, after: 0 });
+    const isSold = () =>
+      paidId(again, 2).then(
+        () => true,
+        () => false,
+      );
+    await expect.poll(isSold, { interval: 500 }).toBe(true);
+  } finally {
+    await again.close();
+    await opened.stop();
+  }
+});
