@@ -37,7 +37,7 @@ export const API_MUTANTS: readonly WorldMutant[] = [
     seed: 1,
     file: "parts/outbound/http-client.ts",
     ...{
-      from: 'else this.#end({ kind: "lost", reason, hasBegun: this.#status > 0 });',
+      from: 'else this.#end({ kind: "lost", reason, hasBegun: this.#status >= 200 });',
       to: 'else this.#end(this.#status > 0 ? this.#read() : { kind: "lost", reason, hasBegun: false });',
     },
   },

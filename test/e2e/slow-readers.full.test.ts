@@ -1,0 +1,78 @@
+import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
+import { buffer } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { decodePaymentRequiredHeader } from "@x402/core/http";
+import { expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { signV2Payment } from "../helpers/clients.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
+
+const READERS = 200;
+const MAX_RSS_MB = 300;
+const SAMPLES = 20;
+const SAMPLE_EVERY_MS = 500;
+const ANSWER = randomBytes(1_048_576);
+
+async function residentMb(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024;
+}
+
+it(`${READERS} buyers who read 1 MiB each slowly cost less than ${MAX_RSS_MB} MB of memory`, async () => {
+  const api = await listenHttp({ handler: (_request, response) => response.end(ANSWER) });
+  const parts = await startPaidParts();
+  const gateway = await startPaidGateway({
+    ...{ parts, setUp: "rpc_url", asProcess: true },
+    edit: (config) => `${config.replace("[x402]\n", "[x402]\nmax_open_per_payer = 1_000\n")}
+[[apis]]
+name = "large"
+url = "${api.url}"
+concurrency = ${READERS}
+[[jobs]]
+route = "GET /large/{name}"
+api = "large"
+price_wei = "1000000000000000"
+max_wait_secs = 300
+`,
+  });
+  const { pid, x402Url } = gateway.jobgate;
+  let peakMb = 0;
+  const sample = async () => {
+    peakMb = Math.max(peakMb, await residentMb(pid));
+  };
+  const timer = setInterval(() => void sample(), SAMPLE_EVERY_MS);
+  try {
+    const validBefore = String((await parts.chainTimeSecs()) + 350);
+    /** Buys, and reads nothing but the head of the answer. */
+    const buy = async (_: unknown, i: number): Promise<IncomingMessage> => {
+      const url = `${x402Url}/large/${i}`;
+      const asked = await fetch(url);
+      const offer = decodePaymentRequiredHeader(asked.headers.get("payment-required") ?? "");
+      const { headers } = await signV2Payment({
+        account: accounts.payer,
+        authorization: { validBefore },
+        offer,
+      });
+      return new Promise((resolve, reject) => {
+        request(url, { headers, agent: false }, resolve).once("error", reject).end();
+      });
+    };
+    const answers = await Promise.all(Array.from({ length: READERS }, buy));
+    expect(new Set(answers.map(({ statusCode }) => statusCode))).toEqual(new Set([200]));
+    for (let i = 0; i < SAMPLES; i++) {
+      await sleep(SAMPLE_EVERY_MS);
+      await sample();
+    }
+    for (const answer of answers) expect((await buffer(answer)).equals(ANSWER)).toBe(true);
+  } finally {
+    clearInterval(timer);
+    await gateway.stop();
+    await Promise.all([api.stop(), parts.stop()]);
+  }
+  console.info(`${READERS} slow readers: at most ${Math.round(peakMb)} MB`);
+  expect(peakMb).toBeLessThan(MAX_RSS_MB);
+});
