@@ -35,6 +35,8 @@ export const PURCHASES = 8;
 /** Time for the crash that a round waits for, after which it kills. */
 const CRASHED_WITHIN_MS = 20_000;
 const DECIDED_WITHIN_MS = 240_000;
+/** Time for what jobgate does after an answer. */
+const BEHIND_ANSWERS_MS = 1_000;
 /** Lifetime of the payments: longer than the rounds in which each is decided. */
 const VALID_SECS = 3_600;
 
@@ -168,7 +170,7 @@ class Site {
   /** Waits until nothing is left to send, and a little for what jobgate does behind the answers. */
   async #settled(sends: readonly Promise<void>[]): Promise<void> {
     await Promise.all(sends);
-    await sleep(1_000, undefined, { ref: false });
+    await sleep(BEHIND_ANSWERS_MS, undefined, { ref: false });
   }
 
   async expectAllAccounted(): Promise<void> {

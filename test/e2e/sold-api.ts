@@ -116,7 +116,11 @@ function answerOf({ kind, name, attempt }: ApiCall): {
       return { status: 404, body: text };
     case "broken":
       return { status: 500, body: text };
-    default:
+    case "ok":
+    case "cut":
+    case "late":
+    case "dead":
+    case "unpaid":
       return { status: 200, body: text };
   }
 }

@@ -4,9 +4,18 @@ import { ResultRoom } from "../../src/store/result-room.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 import { claimOne, paidId } from "./store-fixtures.ts";
 
+/** Time that the first look takes. */
+const LOOK_MS = 20;
+/** After it, what was just finished is older than nothing. */
+const OLDER_MS = 5;
+
 describe("The room for results", () => {
   it("is full right after a start, by what the store has", async () => {
-    const room = new ResultRoom({ maxBytes: 100, sum: () => sleep(20, 100), logger: undefined });
+    const room = new ResultRoom({
+      maxBytes: 100,
+      sum: () => sleep(LOOK_MS).then(() => 100),
+      logger: undefined,
+    });
     await expect(room.require()).rejects.toMatchObject({ code: "store_full", status: 503 });
     room.stop();
   });
@@ -50,7 +59,7 @@ it("A store whose results are full begins no payment, also after a restart, unti
   const again = await opened.openAgain();
   try {
     await expect(paidId(again, 2)).rejects.toMatchObject({ code: "store_full" });
-    await sleep(5);
+    await sleep(OLDER_MS);
     await again.prune({ kind: "results", ageMs: 0, after: 0 });
     const isSold = () =>
       paidId(again, 2).then(
