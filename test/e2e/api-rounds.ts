@@ -31,7 +31,7 @@ export const API_CRASHES = [
 export type ApiCrash = (typeof API_CRASHES)[number];
 
 /** Purchases that are on their way at each crash. */
-export const PURCHASES = 8;
+const PURCHASES = 8;
 /** Time for the crash that a round waits for, after which it kills. */
 const CRASHED_WITHIN_MS = 20_000;
 const DECIDED_WITHIN_MS = 240_000;
