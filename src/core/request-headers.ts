@@ -20,13 +20,25 @@ export const NEVER_FORWARDED: readonly { readonly names: RegExp; readonly reason
 
 /** Names that every server reads alike. */
 const NAME = /^[A-Za-z0-9-]+$/;
-/** Names of the connection, and those that a gateway sets. */
+const OF_CONNECTION =
+  /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
+/** Names that a gateway sets. */
 const OF_GATEWAYS =
-  /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|x-forwarded-.*|forwarded|via|x-real-ip|x-jobgate-.*|idempotency-key|callback-url|prefer|x-chain-.*|x-x402-.*|x-http-.*|traceparent|tracestate)$/i;
+  /^(x-forwarded-.*|forwarded|via|x-real-ip|x-jobgate-.*|idempotency-key|callback-url|prefer|x-chain-.*|x-x402-.*|x-http-.*|traceparent|tracestate)$/i;
+/** Names that jobgate sets on each request to an API. */
+const SET_BY_JOBGATE =
+  /^(accept-encoding|idempotency-key|traceparent|x-forwarded-(for|host|proto)|x-jobgate-.*)$/i;
 
 /** Reports whether a header of a client may reach an HTTP API that is configured to get it. */
 export function mayReachApi(name: string): boolean {
-  return NAME.test(name) && !OF_GATEWAYS.test(name);
+  return NAME.test(name) && !OF_CONNECTION.test(name) && !OF_GATEWAYS.test(name);
+}
+
+/** @returns the reason why an operator cannot set a header on the requests to an API */
+export function apiHeaderProblem(name: string): string | undefined {
+  if (!NAME.test(name)) return "has a character that servers read in different ways";
+  if (OF_CONNECTION.test(name)) return "is a header of the connection";
+  return SET_BY_JOBGATE.test(name) ? "is set by jobgate itself" : undefined;
 }
 
 /** Word in a list of headers that stands for every end-to-end header but credentials. */

@@ -11,6 +11,8 @@ interface Asked {
   readonly maxResultBytes: number;
   /** The call may be made once more: its outcome is unknown otherwise. */
   readonly mayRepeat: boolean;
+  /** It was charged before it was made. */
+  readonly isCharged: boolean;
   /** Returns false for the status of an answer that is kept in part, because it is not charged. */
   readonly keepsAll: (status: number) => boolean;
   readonly links: ApiLinks;
@@ -23,15 +25,17 @@ export const REFUSALS: ReadonlySet<number> = new Set([401, 402, 407]);
 
 /** Decides a call by its answer. An answer of any status is final; a connection that breaks may be tried again. */
 export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
+  const fail = (code: ErrorCode, error: string, status?: number) =>
+    done(errorResult(code, error, asked.isCharged, status));
   switch (outcome.kind) {
     case "answered":
       return readAnswer(outcome.answer, asked);
     case "timed_out":
-      return done(errorResult("api_timeout", `The API sent ${outcome.reason}.`));
+      return fail("api_timeout", `The API sent ${outcome.reason}.`);
     case "invalid":
-      return done(errorResult("api_refused", "The request cannot be sent to the API."));
+      return fail("api_refused", "The request cannot be sent to the API.");
     case "unreached":
-      return done(errorResult("api_unreachable", "The API cannot be reached.", 502));
+      return fail("api_unreachable", "The API cannot be reached.", 502);
     case "lost":
       if (asked.mayRepeat)
         return {
@@ -40,17 +44,17 @@ export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
           delayMs: 0,
           blame: "call",
         };
-      return done(outcome.hasBegun ? BROKE_OFF : OUTCOME_UNKNOWN);
+      return outcome.hasBegun
+        ? fail("api_broke_off", "The API broke its answer off.")
+        : done(outcomeUnknown(asked.isCharged));
   }
 }
 
-const BROKE_OFF = errorResult("api_broke_off", "The API broke its answer off.");
-
-/** Result of a call that may have been made before, and must not be made again. */
-export const OUTCOME_UNKNOWN = errorResult(
-  "outcome_unknown",
-  "The connection to the API broke before an answer, and this call cannot be made twice.",
-);
+/** Makes the result of a call that may have been made before, and must not be made again. */
+export function outcomeUnknown(isCharged: boolean): JobResult {
+  const error = "The connection to the API broke before an answer, and this call cannot be made twice.";
+  return errorResult("outcome_unknown", error, isCharged);
+}
 
 function done(result: JobResult): RunOutcome {
   return { kind: "done", result, charge: undefined };
@@ -65,16 +69,17 @@ function readAnswer(answer: HttpAnswer, asked: Asked): RunOutcome {
 /** @returns the error in place of an answer that is not given to buyers */
 function answerProblem(
   { status, headers, isCut }: HttpAnswer,
-  { maxResultBytes, keepsAll }: Asked,
+  { maxResultBytes, keepsAll, isCharged }: Asked,
 ): JobResult | undefined {
+  const fail = (code: ErrorCode, error: string) => errorResult(code, error, isCharged);
   if (isCut && keepsAll(status))
-    return errorResult("result_too_large", `The answer of the API is larger than ${maxResultBytes} bytes.`);
+    return fail("result_too_large", `The answer of the API is larger than ${maxResultBytes} bytes.`);
   if (REFUSALS.has(status))
-    return errorResult("api_refused", `The API answered ${status}: it does not accept this gateway.`);
+    return fail("api_refused", `The API answered ${status}: it does not accept this gateway.`);
   const problem = statusProblem(status) ?? headersProblem(keptHeaders(headers));
   return problem === undefined
     ? undefined
-    : errorResult("api_broke_off", `The answer of the API is not valid: ${problem}.`);
+    : fail("api_broke_off", `The answer of the API is not valid: ${problem}.`);
 }
 
 /** Returns the answer as a result, without the body that was stored while it arrived. */
@@ -94,8 +99,9 @@ function resultOf(answer: HttpAnswer, { links, target }: Asked): JobResult {
 export function errorResult(
   code: ErrorCode,
   error: string,
+  isCharged: boolean,
   status: number = ERROR_KINDS[code].status,
 ): JobResult {
-  const body = Buffer.from(JSON.stringify({ error, code, retryable: false }));
+  const body = Buffer.from(JSON.stringify({ error, code, charged: isCharged, retryable: false }));
   return { body, contentType: "application/json", status, headers: undefined };
 }

@@ -16,7 +16,7 @@ import {
   leaseTermsOf,
   type RunOutcome,
 } from "../outbound/http-runner.ts";
-import { errorResult, OUTCOME_UNKNOWN, readApiOutcome } from "./api-answer.ts";
+import { errorResult, outcomeUnknown, readApiOutcome } from "./api-answer.ts";
 import { ApiLinks } from "./api-links.ts";
 import { CLIENT_METADATA, requestOf } from "./api-request.ts";
 import { ApiTelemetry } from "./api-telemetry.ts";
@@ -53,7 +53,7 @@ export function apiRunner(
 const DEFAULT_RUN_SECS = 300;
 /** Most that is kept of an answer that nobody pays. */
 const UNCHARGED_BYTES = 65_536;
-const NO_TIME = errorResult("api_timeout", "There was no time left to call the API.");
+const NO_TIME = "There was no time left to call the API.";
 
 /** Attempts of a call that may be made again. */
 const MAX_ATTEMPTS = 2;
@@ -104,11 +104,12 @@ export class ApiProtocol implements HttpProtocol {
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
     const isRepeatable = job.runner.isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
-      return decided(this.#counted(done(OUTCOME_UNKNOWN), metadata));
+      return decided(this.#counted(done(outcomeUnknown(!byUse)), metadata));
     // What is charged afterwards must end before its authorization does.
     const runMs = (job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000;
     const wholeMs = byUse ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
-    if (wholeMs <= 0) return decided(this.#counted(done(NO_TIME), metadata));
+    if (wholeMs <= 0)
+      return decided(this.#counted(done(errorResult("api_timeout", NO_TIME, !byUse)), metadata));
     const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
     const end = this.#calls.begin({ callId, attempt, traceparent: metadata.traceparent });
     const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
@@ -116,6 +117,7 @@ export class ApiProtocol implements HttpProtocol {
     const sent = {
       ...{ maxResultBytes, keepsAll, links: new ApiLinks(api.url, publicUrl), target: message.target ?? "/" },
       mayRepeat: isRepeatable && attempt < MAX_ATTEMPTS,
+      isCharged: !byUse,
     };
     return {
       kind: "request",
@@ -150,7 +152,7 @@ export class ApiProtocol implements HttpProtocol {
       { api: this.#sale.api.name, problem: reading.problem },
       "an API named a charge that cannot be made: nothing is charged",
     );
-    return done(errorResult("invalid_charge", "The API named a charge that cannot be made."));
+    return done(errorResult("invalid_charge", "The API named a charge that cannot be made.", false));
   }
 
   #counted(run: RunOutcome, metadata: Metadata): RunOutcome {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Price } from "../../core/price.ts";
 import { parseDollars } from "../../core/price.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
@@ -9,7 +10,7 @@ const UNITS = /^(?:0|[1-9]\d{0,77})$/;
 /** Charge that an answer names, or the problem with it. */
 export type ChargeReading = { readonly charge: Charge | undefined } | { readonly problem: string };
 
-/** Headers by which an answer says its charge, most specific first. */
+/** Headers by which an answer says its charge. */
 const X_CHARGE = "x-charge";
 const OVERRIDES = "settlement-overrides";
 
@@ -22,14 +23,17 @@ export function readCharge(
   headers: readonly ResultHeader[],
   sold: { readonly ceiling: string; readonly price: Price | "engine" | undefined },
 ): ChargeReading {
-  const named = headerOf(headers, X_CHARGE) ?? overrideOf(headerOf(headers, OVERRIDES));
-  if (named === undefined) return { charge: undefined };
-  const text = named.trim();
+  const named = headers.flatMap(([name, value]) => namedBy(name.toLowerCase(), value) ?? []);
+  const [text, ...others] = named.map((value) => value.trim());
+  if (text === undefined) return { charge: undefined };
   const charge = chargeOf(text, sold);
   if (charge === undefined)
     return {
       problem: `the API charged "${text.slice(0, 100)}"; expected token units, a percentage or dollars`,
     };
+  const other = others.find((next) => !isDeepStrictEqual(chargeOf(next, sold), charge));
+  if (other !== undefined)
+    return { problem: `the API charged ${text} and also "${other.slice(0, 100)}"; expected one charge` };
   const isAbove =
     "units" in charge ? BigInt(charge.units) > BigInt(sold.ceiling) : charge.basisPoints > 10_000;
   return isAbove
@@ -51,17 +55,18 @@ function chargeOf(
   return { units: String((units + price.amount - 1n) / price.amount) };
 }
 
+/** @returns undefined for a header that says no charge */
+function namedBy(name: string, value: string): string | undefined {
+  if (name === X_CHARGE) return value;
+  return name === OVERRIDES ? overrideOf(value) : undefined;
+}
+
 /** Returns the amount in `Settlement-Overrides: {"amount": "50%"}`, and the text itself if it is nothing like that. */
-function overrideOf(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
+function overrideOf(text: string): string | undefined {
   try {
     const { amount } = JSON.parse(text) as { readonly amount?: unknown };
     return amount === undefined ? undefined : String(amount);
   } catch {
     return text;
   }
-}
-
-function headerOf(headers: readonly ResultHeader[], name: string): string | undefined {
-  return headers.find(([given]) => given.toLowerCase() === name)?.[1];
 }

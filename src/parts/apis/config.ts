@@ -19,7 +19,7 @@ import {
 } from "../../config/value-types.ts";
 import { headerName, headerNames, parseHttpUrl, route, shownUrl } from "../../config/web-types.ts";
 import { type BindAddress, isLoopbackHost, parseBindAddress } from "../../core/network-address.ts";
-import { ALL_HEADERS, BOUND_HEADERS } from "../../core/request-headers.ts";
+import { ALL_HEADERS, apiHeaderProblem, BOUND_HEADERS } from "../../core/request-headers.ts";
 import { parseRoute } from "../../core/route.ts";
 import type { HttpServer } from "../outbound/http-client.ts";
 
@@ -119,6 +119,13 @@ function checkApi(
   if (first !== undefined)
     place.at("name").report(`is the same as in ${first.text}; expected a name of its own`);
   if (forwardHeaders !== ALL_HEADERS) checkForwardedHeaders(forwardHeaders, place.at("forward_headers"));
+  for (const name of Object.keys(headers)) {
+    const problem = apiHeaderProblem(name);
+    if (problem !== undefined)
+      place
+        .at("headers", name)
+        .report(`${problem}; expected a name of letters, digits and hyphens that is free`);
+  }
   for (const [i, text] of free.entries())
     if (text !== undefined && /^[A-Z|]+ \/\{[^}]*\.\.\.\}$/.test(text))
       place.at("free", i).warn(`is "${text}": everything that is not sold is free`);

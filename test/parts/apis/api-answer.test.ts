@@ -6,6 +6,7 @@ import type { HttpAnswer } from "../../../src/parts/outbound/http-answer.ts";
 const ASKED = {
   maxResultBytes: 10,
   mayRepeat: false,
+  isCharged: false,
   keepsAll: (status: number) => status < 300,
   links: new ApiLinks("http://127.0.0.1:8000/v1", "https://shop.example"),
   target: "/items?page=1",
@@ -94,4 +95,22 @@ test("A call that may be made again is made again after a broken connection", ()
     { ...ASKED, mayRepeat: true },
   );
   expect(outcome).toMatchObject({ kind: "retry", delayMs: 0 });
+});
+
+test.each([true, false])("An error in place of an answer says whether it was charged: %s", (isCharged) => {
+  const asked = { ...ASKED, isCharged };
+  const outcomes = [
+    answered({ status: 401 }, asked),
+    answered({ isCut: true }, asked),
+    answered({ status: 600 }, asked),
+    readApiOutcome({ kind: "timed_out", reason: "nothing" }, asked),
+    readApiOutcome({ kind: "invalid", reason: "header" }, asked),
+    readApiOutcome({ kind: "unreached", reason: "ECONNREFUSED" }, asked),
+    readApiOutcome({ kind: "lost", reason: "ECONNRESET", hasBegun: true }, asked),
+    readApiOutcome({ kind: "lost", reason: "ECONNRESET", hasBegun: false }, asked),
+  ];
+  const bodies = outcomes.map((outcome) => outcome.kind === "done" && String(outcome.result?.body));
+  expect(bodies.map((body) => JSON.parse(body || "{}"))).toEqual(
+    outcomes.map(() => expect.objectContaining({ charged: isCharged, retryable: false })),
+  );
 });

@@ -15,12 +15,14 @@ function ask({
   forgiven = 0,
   isIdempotent = false,
   now = 1_000,
+  byUse = true,
 }: {
   method: string;
   attempt: number;
   forgiven?: number;
   isIdempotent?: boolean;
   now?: number;
+  byUse?: boolean;
 }) {
   const job = {
     serviceId: 1n,
@@ -53,7 +55,7 @@ function ask({
     enqueuedAt: 0,
     leaseExpiresAt: 0,
     suspect: false,
-    byUse: true,
+    byUse,
   };
   return { asked: protocol.ask({ ...lease, encoded, attempt, forgiven }), uncharged };
 }
@@ -85,6 +87,20 @@ test("A call that is charged afterwards ends in time, counted from its purchase"
   const result = late.kind === "decided" && late.outcome.kind === "done" ? late.outcome.result : undefined;
   expect(result?.status).toBe(504);
 });
+
+test.each([true, false])(
+  "An error of a call that is charged afterwards (%s) says whether it was charged",
+  (byUse) => {
+    const { asked } = ask({ method: "POST", attempt: 1, byUse });
+    const run = asked.kind === "request" && asked.read({ kind: "timed_out", reason: "nothing" }, 0);
+    const late = ask({ method: "POST", attempt: 2, byUse }).asked;
+    const outcomes = [run, late.kind === "decided" && late.outcome];
+    const bodies = outcomes.map(
+      (outcome) => outcome && outcome.kind === "done" && String(outcome.result?.body),
+    );
+    expect(bodies.map((body) => JSON.parse(body || "{}").charged)).toEqual([!byUse, !byUse]);
+  },
+);
 
 test("Of an answer that nobody pays, 64 KiB are read", () => {
   const { asked } = ask({ method: "GET", attempt: 1 });

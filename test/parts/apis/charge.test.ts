@@ -34,3 +34,12 @@ test("Dollars are a problem for a price that is not in dollars", () => {
   const sold = { ceiling: "10000", price: { unit: "wei", amount: 10n } } as const;
   expect(readCharge([["x-charge", "$0.001"]], sold)).toHaveProperty("problem");
 });
+
+test("Charges that say the same are one charge, and others are a problem", () => {
+  const read = (...headers: [string, string][]) => readCharge(headers, { ceiling: "10000", price: PRICE });
+  const override = (amount: string): [string, string] => ["settlement-overrides", JSON.stringify({ amount })];
+  expect(read(["x-charge", "4000"], override("$0.004"))).toEqual({ charge: { units: "4000" } });
+  expect(read(["x-charge", "100"], ["x-charge", "200"])).toHaveProperty("problem");
+  expect(read(["x-charge", "100"], override("200"))).toHaveProperty("problem");
+  expect(read(override("100"), override("free"))).toHaveProperty("problem");
+});

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
 
-const API = `${X402}${TOKEN}
+const API = `${X402}${TOKEN}rpc_url = "http://127.0.0.1:8545"
 [[apis]]
 name = "weather"
 url = "http://127.0.0.1:8000"
@@ -37,6 +37,25 @@ testMistakes([
     keyPath: "apis[0].url",
     message: /a listener of this jobgate/,
   })),
+  ...(
+    [
+      ["Host", /is a header of the connection/],
+      ["Connection", /is a header of the connection/],
+      ["Content-Length", /is a header of the connection/],
+      ["Transfer-Encoding", /is a header of the connection/],
+      ["Expect", /is a header of the connection/],
+      ["Accept-Encoding", /is set by jobgate itself/],
+      ["Idempotency-Key", /is set by jobgate itself/],
+      ["X-JOBGATE-PAYER", /is set by jobgate itself/],
+      ["X-Forwarded-For", /is set by jobgate itself/],
+      ["X_A", /has a character that servers read in different ways/],
+    ] as const
+  ).map(([name, message]) => ({
+    promise: `An API with a header ${name} is a mistake`,
+    toml: `[[apis]]\nname = "weather"\nurl = "http://127.0.0.1:8000"\n[apis.headers]\n${name} = "a" #!`,
+    keyPath: `apis[0].headers.${name}`,
+    message,
+  })),
   {
     promise: "A certificate for an API without https is a mistake",
     toml: `[[apis]]\nname = "weather"\nurl = "http://127.0.0.1:8000"\n[apis.tls] #!`,
@@ -51,6 +70,11 @@ async function warningsOf(toml: string): Promise<string[]> {
   if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
   return result.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`);
 }
+
+test("An API may have headers of its own and of a proxy", async () => {
+  const headers = 'headers = { Authorization = "Bearer a", X-Api-Key = "b", X-Forwarded-Prefix = "/v1" }';
+  expect((await loadFiles(API.replace(':8000"', `:8000"\n${headers}`))).ok).toBe(true);
+});
 
 test.each([
   [
