@@ -2,6 +2,7 @@ import type { ChargeKind } from "../../../src/core/payment.ts";
 import { decodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { OperationOutcome } from "../../../src/store/group-commit.ts";
 import type { Committed } from "../../../src/store/operations.ts";
+import { PART_MODULES } from "../../../src/store/part-modules.ts";
 import { isBalanced } from "../../../src/store/rules/payments.ts";
 import { type Database, openDriver, type Statement } from "../../../src/store/sqlite/driver.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
@@ -206,7 +207,7 @@ export class Laws {
   #committed({ name, input, now }: TimedOperation, outcome: OperationOutcome | undefined): void {
     if (outcome === undefined) this.leases.stop();
     if (outcome === undefined || !("result" in outcome)) return;
-    const committed = { operation: name, input, outcome: outcome.result } as Committed;
+    const committed = committedBy({ name, input }, outcome.result);
     this.leases.committed(committed, now);
     for (const listener of this.#listeners) listener(committed);
     if (committed.operation === "claim")
@@ -365,4 +366,11 @@ function name({ nonce, client }: SignedPayment): string {
 /** Part of a nonce that tells it from others in a trace. */
 export function shortNonce(nonce: string): string {
   return nonce.slice(-6);
+}
+
+/** Returns an operation as a store tells of it. */
+function committedBy({ name, input }: Pick<TimedOperation, "name" | "input">, outcome: unknown): Committed {
+  const step = PART_MODULES.find(({ steps = {} }) => name in steps)?.steps?.[name];
+  if (step === undefined) return { operation: name, input, outcome } as Committed;
+  return { operation: "step", name, input, outcome, event: step.event?.(outcome) };
 }
