@@ -248,6 +248,12 @@ describe("A route of an API", () => {
     expect(await received()).toBe(before);
   });
 
+  it("is bought whole, whatever condition the API does not get, and a resend is answered by that condition", async () => {
+    const { answer, again } = await buy("/weather/Paris", { headers: { "if-none-match": "*" } });
+    expect([answer.status, await answer.json()]).toEqual([200, { city: "Paris" }]);
+    expect((await again()).status).toBe(304);
+  });
+
   it("may have more than 1 MiB", async () => {
     const { answer, again } = await buy("/weather/big");
     expect(answer.headers.get("content-type")).toBe("application/pdf");
@@ -374,12 +380,13 @@ describe("A route of an API", () => {
     isWell = false;
     try {
       await expect.poll(isNoted, { timeout: 10_000 }).toBe(true);
-      const { headers } = payment;
-      const answer = await fetch(`${gateway.jobgate.x402Url}/weather/Paris`, { headers });
-      expect([answer.status, await answer.json()]).toMatchObject([
-        503,
-        { code: "api_unreachable", charged: false },
-      ]);
+      for (const headers of [payment.headers, {}]) {
+        const answer = await fetch(`${gateway.jobgate.x402Url}/weather/Paris`, { headers });
+        expect([answer.status, await answer.json()]).toMatchObject([
+          503,
+          { code: "api_unreachable", charged: false },
+        ]);
+      }
       expect(seen).toEqual([]);
     } finally {
       isWell = true;

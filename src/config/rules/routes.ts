@@ -27,23 +27,40 @@ export function fillJobs(tables: ConfigTables, mistakes: MistakeList): ConfigTab
 
 /** Checks the routes of `[[jobs]]` against each other, and against the paths that jobgate answers itself. */
 export function checkRoutes(tables: ConfigTables, mistakes: MistakeList): void {
-  const isBuiltIn = builtInPaths(tables);
-  const seen = new Map<string, Place>();
-  for (const [i, job] of (tables.jobs ?? []).entries()) {
-    const route = job?.route === undefined ? undefined : parseRoute(job.route);
-    if (route === undefined) continue;
-    const place = mistakes.at("jobs", i, "route");
-    if (isBuiltIn(route)) {
-      place.report(`is "${job?.route}", whose path is one of jobgate itself; expected another path`);
-      continue;
-    }
-    const same = route.methods.flatMap(
-      (method) => earlierPlace(seen, `${method} ${routeShape(route)}`, place) ?? [],
+  const check = new RouteCheck(tables);
+  for (const [i, job] of (tables.jobs ?? []).entries())
+    check.add(job?.route, mistakes.at("jobs", i, "route"));
+}
+
+/** Compares routes with each other, and with the paths that jobgate answers itself. */
+export class RouteCheck {
+  readonly #isBuiltIn: (route: Route) => boolean;
+  readonly #seen = new Map<string, Place>();
+
+  constructor(tables: ConfigTables) {
+    this.#isBuiltIn = builtInPaths(tables);
+  }
+
+  /** Adds a route, and reports one that cannot be told apart from an earlier one. */
+  add(text: string | undefined, place: Place): void {
+    const same = this.know(text, place);
+    if (same === undefined) return;
+    place.report(
+      same === "built in"
+        ? `is "${text}", whose path is one of jobgate itself; expected another path`
+        : `is "${text}", which cannot be told apart from ${same.text}; expected another method or path`,
     );
-    if (same[0] !== undefined)
-      place.report(
-        `is "${job?.route}", which cannot be told apart from ${same[0].text}; expected another method or path`,
-      );
+  }
+
+  /** Adds a route. @returns the earlier route that it cannot be told apart from */
+  know(text: string | undefined, place: Place): Place | "built in" | undefined {
+    const route = text === undefined ? undefined : parseRoute(text);
+    if (route === undefined) return undefined;
+    if (this.#isBuiltIn(route)) return "built in";
+    const same = route.methods.map((method) =>
+      earlierPlace(this.#seen, `${method} ${routeShape(route)}`, place),
+    );
+    return same.find((place) => place !== undefined);
   }
 }
 

@@ -36,19 +36,20 @@ export class ApiGate implements SaleGate {
     this.#uncharged = parts.uncharged;
   }
 
+  /** @throws GatewayError `api_unreachable` */
+  requireOpen(job: JobKey): void {
+    if (this.#find(job)?.isUp !== false) return;
+    throw new GatewayError("api_unreachable", "The API does not work now. Nothing was charged: try again.", {
+      headers: { "retry-after": "5" },
+    });
+  }
+
   /** @throws GatewayError `api_unreachable`, `rate_limited`, `api_busy` */
   async enter({ job, client, payer }: Entering): Promise<Entered | undefined> {
     const found = this.#find(job);
     if (found === undefined) return undefined;
-    const { api, isUp } = found;
-    if (!isUp)
-      throw new GatewayError(
-        "api_unreachable",
-        "The API does not work now. Nothing was charged: try again.",
-        {
-          headers: { "retry-after": "5" },
-        },
-      );
+    this.requireOpen(job);
+    const { api } = found;
     this.#uncharged.check(api.unchargedPerMinute, payer.toLowerCase(), client);
     const { name, concurrency } = api;
     for (let waitedMs = 0; !this.#hasRoom(name, concurrency); waitedMs += LOOK_MS) {

@@ -6,7 +6,9 @@ import type { EntryKeys, JobRunner } from "../../config/entry-keys.ts";
 import { chargesOf, type JobTable } from "../../config/jobs.ts";
 import { earlierPlace, type Place } from "../../config/mistakes.ts";
 import { checkForwardedHeaders } from "../../config/rules/forwarded-headers.ts";
+import { RouteCheck } from "../../config/rules/routes.ts";
 import { checkAuthorities, checkKeyPair } from "../../config/rules/tls.ts";
+import { checkCredentials } from "../../config/rules/urls.ts";
 import {
   headerValue,
   integer,
@@ -79,8 +81,15 @@ export const apisTable = ConfigTable.of({
   keys: { apis: z.array(api).describe("an array of tables, one for each API").default([]) },
   check({ apis = [] }, context) {
     const names = new Map<string, Place>();
-    for (const [i, table] of apis.entries())
-      if (table !== undefined) checkApi(table, context.place.at("apis", i), names, context);
+    const routes = new RouteCheck(context.tables);
+    for (const [i, job] of (context.tables.jobs ?? []).entries())
+      routes.know(job?.route, context.mistakes.at("jobs", i, "route"));
+    for (const [i, table] of apis.entries()) {
+      if (table === undefined) continue;
+      const place = context.place.at("apis", i);
+      checkApi(table, place, names, context);
+      for (const [j, free] of (table.free ?? []).entries()) routes.add(free, place.at("free", j));
+    }
     checkIndexes(context);
   },
   complete: ({ apis }): readonly ApiConfig[] => apis,
@@ -137,6 +146,7 @@ function checkApi(
   if (own.some((table) => table?.bindAddress !== undefined && isAt(url, table.bindAddress)))
     place.at("url").report(`is "${url}", a listener of this jobgate; expected the address of the API`);
   if (url.startsWith("unix:")) return;
+  checkCredentials(place.at("url"), url);
   const { protocol, hostname } = new URL(url);
   if (protocol === "http:" && !isLoopbackHost(hostname) && Object.keys(headers).length > 0)
     place.at("headers").warn(`are sent in the clear to ${hostname}`);
@@ -188,7 +198,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
   keys: { api: jobName().optional(), idempotent: trueOrFalse().optional() },
   alternative: "an api",
   claim(job: ApiJobTable, place, tables: { readonly apis?: readonly (ApiTable | undefined)[] }) {
-    const { api: name, idempotent = false, charge = "after" } = job;
+    const { api: name, idempotent = false, charge = "after", answer = "result" } = job;
     if (name === undefined) {
       if (job.idempotent !== undefined)
         place.at("idempotent").report("is set without api; expected both, or neither");
@@ -198,10 +208,10 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
     return {
       keys: {
         charge,
-        answer: job.answer ?? "result",
+        answer,
         maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
         maxRunSecs: job.maxRunSecs ?? secsOf(found, EXTRA_RUN_SECS),
-        maxWaitSecs: job.maxWaitSecs ?? secsOf(found, EXTRA_WAIT_SECS),
+        maxWaitSecs: job.maxWaitSecs ?? (answer === "result" ? secsOf(found, EXTRA_WAIT_SECS) : undefined),
         forwardHeaders: job.forwardHeaders ?? (found?.forwardHeaders && [found.forwardHeaders].flat()),
       },
       check() {

@@ -131,7 +131,7 @@ export class Checkout {
 
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
   async show(request: JobRequest, job: JobKey): Promise<UnpaidRequest> {
-    this.#routes.requireSold(request, job);
+    this.#requireSold(request, job);
     // A signed quote is for one body, so it has no place here.
     const price = await this.#prices.findCurrent(job);
     this.#limits.countUnpaid(request);
@@ -199,8 +199,14 @@ export class Checkout {
 
   /** @throws GatewayError */
   async #findPrice(request: JobRequest, job: JobKey): Promise<Price> {
-    this.#routes.requireSold(request, job);
+    this.#requireSold(request, job);
     return this.#prices.find(request, job);
+  }
+
+  /** @throws GatewayError */
+  #requireSold(request: JobRequest, job: JobKey): void {
+    this.#routes.requireSold(request, job);
+    this.#purchase.requireOpen(job);
   }
 
   /** Checks the body and the callback's URL. @throws GatewayError `invalid_input`, `invalid_callback_url`, `rate_limited` */

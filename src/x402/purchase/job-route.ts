@@ -33,6 +33,9 @@ interface Parts {
   readonly logger: Logger;
 }
 
+/** Time for which a payment that bought a job earlier waits for its result where the job is no longer sold. */
+const EARLIER_WAIT_SECS = 1;
+
 /** Sells runs of jobs through one door, at their ids and at their routes. */
 export class JobRoute {
   readonly #parts: Parts;
@@ -41,13 +44,16 @@ export class JobRoute {
     this.#parts = parts;
   }
 
-  /** Sells a run, or asks to pay for it. */
-  answer(request: HttpRequest, job: JobKey): Promise<Answer> {
+  /**
+   * Sells a run, or asks to pay for it.
+   * @param waitSecs how long the job's answer waits for its result; undefined if it does not
+   */
+  answer(request: HttpRequest, job: JobKey, waitSecs = this.#waitSecsOf(job)): Promise<Answer> {
     return this.#refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
       const sale = await checkout.buy(request, job, door);
       if (sale.kind === "unpaid") return this.#askToPay(request, sale.unpaid);
-      return this.#accept(request, job, sale.payment);
+      return this.#accept(request, job, sale.payment, waitSecs);
     });
   }
 
@@ -77,7 +83,13 @@ export class JobRoute {
     const { checkout, door } = this.#parts;
     const earlier = await checkout.findEarlier(request, door);
     if (earlier === undefined) throw refusal;
-    return this.answer(request, { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex });
+    const { serviceId, jobIndex } = earlier;
+    const job = { serviceId, jobIndex };
+    return this.answer(request, job, this.#waitSecsOf(job) ?? EARLIER_WAIT_SECS);
+  }
+
+  #waitSecsOf({ serviceId, jobIndex }: JobKey): number | undefined {
+    return this.#parts.waitSecs.get(jobKeyText(serviceId, jobIndex));
   }
 
   /**
@@ -110,8 +122,13 @@ export class JobRoute {
    * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain; `call_failed`: it
    * failed, and is not charged
    */
-  async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<Answer> {
-    const { door, waits, waitSecs, tokens, receipts, publicUrl } = this.#parts;
+  async #accept(
+    request: HttpRequest,
+    job: JobKey,
+    payment: AcceptedPayment,
+    ofJob: number | undefined,
+  ): Promise<Answer> {
+    const { door, waits, tokens, receipts, publicUrl } = this.#parts;
     const bought = (settlement = payment.settlement) => ({
       ...payment,
       settlement,
@@ -120,7 +137,6 @@ export class JobRoute {
       headers: door.acceptedHeaders(request, { ...payment, settlement }),
     });
     const preferred = preferredWaitSecs(request);
-    const ofJob = waitSecs.get(jobKeyText(job.serviceId, job.jobIndex));
     const secs = preferred ?? ofJob;
     if (secs === undefined) return acceptedAnswer(bought(), job);
     const waited = await waits.waitFor(payment, secs, request.closed, ofJob !== undefined);
@@ -131,7 +147,9 @@ export class JobRoute {
         // A job that answers with its result has Location to itself.
         const link = ofJob === undefined ? { location: path } : { link: `<${path}>; rel="status"` };
         const headers = { ...link, ...settled.headers, ...(await receipts?.headersOf(waited.call)) };
-        return resultAnswer(request, { ...settled, headers }, preferred, {
+        // A condition or a range in a purchase is about what the job gets, and not about its answer.
+        const selecting = payment.replayed === true ? request : { headers: {} };
+        return resultAnswer(selecting, { ...settled, headers }, preferred, {
           ...waited,
           calls: this.#parts.store,
         });

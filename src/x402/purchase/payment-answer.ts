@@ -52,7 +52,7 @@ export function acceptedAnswer(
  * 202 has in its body, but the links. The body is empty if the runner gave no result.
  */
 export function resultAnswer(
-  request: HttpRequest,
+  request: Pick<HttpRequest, "headers">,
   bought: BoughtCall,
   preferredSecs: number | undefined,
   answered: Pick<Parameters<typeof resultResponse>[1], "calls" | "call" | "result">,

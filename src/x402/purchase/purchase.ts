@@ -1,4 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
 import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
 import type { JobRequest } from "../../http/request.ts";
@@ -71,6 +72,11 @@ export class Purchase {
 
   constructor(parts: Parts) {
     this.#parts = parts;
+  }
+
+  /** Refuses a job that a part has taken off sale. @throws GatewayError */
+  requireOpen(job: JobKey): void {
+    for (const gate of this.#parts.gates) gate.requireOpen(job);
   }
 
   /**

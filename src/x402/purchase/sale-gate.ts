@@ -19,8 +19,10 @@ export interface Entered {
   leave(): void;
 }
 
-/** Rule of a part for paid requests that can refuse one before its payment is verified. */
+/** Rule of a part for requests to jobs that can refuse one before its payment is verified. */
 export interface SaleGate {
+  /** Refuses a job that is not on sale now, whether or not its request has a payment. @throws GatewayError */
+  requireOpen(job: JobKey): void;
   /** @returns undefined for a job that the rule is not about @throws GatewayError */
   enter(entering: Entering): Promise<Entered | undefined>;
 }

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
 
-const API = `${X402}${TOKEN}rpc_url = "http://127.0.0.1:8545"
+const API = `${X402}${TOKEN}currency = "USD"
+rpc_url = "http://127.0.0.1:8545"
 [[apis]]
 name = "weather"
 url = "http://127.0.0.1:8000"
@@ -62,6 +63,30 @@ testMistakes([
     keyPath: "apis[0].tls",
     message: /expected it for an https:\/\/ URL/,
   },
+  {
+    promise: "A free route that cannot be told apart from one that is sold is a mistake",
+    toml: API.replace("[[jobs]]", 'free = ["GET /weather/{place}"] #!\n[[jobs]]'),
+    keyPath: "apis[0].free[0]",
+    message: /cannot be told apart from jobs\[0\]\.route/,
+  },
+  {
+    promise: "A free route that stands twice is a mistake",
+    toml: API.replace("[[jobs]]", 'free = ["GET /a", "GET /a"] #!\n[[jobs]]'),
+    keyPath: "apis[0].free[1]",
+    message: /cannot be told apart from apis\[0\]\.free\[0\]/,
+  },
+  {
+    promise: "A free route at a path of jobgate itself is a mistake",
+    toml: API.replace("[[jobs]]", 'free = ["GET /x402/health"] #!\n[[jobs]]'),
+    keyPath: "apis[0].free[0]",
+    message: /whose path is one of jobgate itself/,
+  },
+  {
+    promise: "A URL whose credentials are sent in the clear is a mistake",
+    toml: API.replace('"http://127.0.0.1:8000"', '"http://user:pass@api.example.com" #!'),
+    keyPath: "apis[0].url",
+    message: /sends credentials in the clear/,
+  },
 ]);
 
 /** Warnings of a file, by their keys. */
@@ -97,4 +122,11 @@ test("check does not warn of an API whose calls may be made again", async () => 
   const own = (toml: string) => warningsOf(toml).then((all) => all.filter((one) => !one.includes("rpc_url")));
   expect(await own(API)).toEqual([]);
   expect(await own(`${API.replace("GET /w", "POST /w")}\nidempotent = false`)).toEqual([]);
+});
+
+test("A job of an API may be answered at once", async () => {
+  const result = await loadFiles(API.replace('api = "weather"', 'api = "weather"\nanswer = "accepted"'), {
+    serviceId: 1n,
+  });
+  expect(result).toMatchObject({ ok: true });
 });

@@ -76,6 +76,7 @@ class Parts {
       tokens,
     );
     const unused = {} as never;
+    const purchase = { requireOpen: () => undefined } as never;
     const limits = { maxUnpaidPerSecondPerClient: 1e9, maxVerifiesPerClient: 1, maxVerifies: 1 };
     const prices = new PriceBook({
       policies: new JobPolicies({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
@@ -94,7 +95,7 @@ class Parts {
         prices,
         callbacks: undefined,
         inputs,
-        purchase: unused,
+        purchase,
         limits: new ClientLimits({ limits }),
         maxBodyBytes: 1_000,
       }),

@@ -5,6 +5,7 @@ const ENTERING = { job: { serviceId: 1n, jobIndex: 0 }, client: "192.0.2.1", pay
 
 function gate(name: string, log: string[], refusal?: Error): SaleGate {
   return {
+    requireOpen: () => undefined,
     async enter() {
       log.push(`${name} entered`);
       if (refusal !== undefined) throw refusal;
