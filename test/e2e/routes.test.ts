@@ -66,7 +66,7 @@ describe("A path or query string that is too long for runners", () => {
   it("Is refused before anything is charged", async () => {
     const settles = parts.facilitator.counts.settle;
     const { headers } = await gateway.sign();
-    for (const target of [`/weather/a/${"b".repeat(4_097)}`, `/weather/a/b?${"c".repeat(4_097)}`]) {
+    for (const target of [`/weather/a/${"b".repeat(8_193)}`, `/weather/a/b?${"c".repeat(8_193)}`]) {
       const answer = await fetch(`${gateway.jobgate.x402Url}${target}`, { headers });
       expect(answer.status).toBe(431);
       expect(await answer.json()).toMatchObject({ code: "headers_too_large", charged: false });
