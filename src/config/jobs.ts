@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { type JobKey, MAX_RESULT_BYTES } from "../core/job-call.ts";
-import { defined } from "../core/objects.ts";
+import { defined, isObject } from "../core/objects.ts";
+import type { Parameters } from "../core/parameters.ts";
 import type { ChargeKind, OnFailure } from "../core/payment.ts";
 import type { Price, WeiPrice } from "../core/price.ts";
 import { parseRoute, type Route } from "../core/route.ts";
@@ -23,8 +24,8 @@ import {
   u64,
   wei,
 } from "./value-types.ts";
-import { headerNames, route } from "./web-types.ts";
-import { needs } from "./wrong-value.ts";
+import { headerNames, queryParameter, route } from "./web-types.ts";
+import { kind, needs } from "./wrong-value.ts";
 
 /** Ability that pays failed jobs back. */
 export const REFUNDS = "refunds";
@@ -34,6 +35,14 @@ export const PRICING_ENGINE = "pricing engine";
 const chargeKind = () => oneOf(["before", "after", "used", "fixed"]);
 
 const inputFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
+
+/** A schema in the file, or the value of one of the keywords beside it. Integers are bigint, as TOML's are. */
+const schemaOrKeyword = () =>
+  kind(
+    z.unknown().refine((value) => typeof value === "boolean" || Array.isArray(value) || isObject(value)),
+    "a table with a JSON Schema",
+    { view: jsonText },
+  );
 
 /** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
 export const jobSchema = z.object({
@@ -84,6 +93,11 @@ export const jobSchema = z.object({
       /** JSON Schema 2020-12. A body that does not match is refused before any payment is looked at. */
       schema: inputFile("the path of a file with a JSON Schema").optional(),
       example: inputFile("the path of a file with a body that matches").optional(),
+      /** JSON Schemas of the route's parameters and of the query's fields, `required` and `additionalProperties`. */
+      query: z
+        .record(queryParameter(), schemaOrKeyword())
+        .describe("a table of name = a table with a JSON Schema")
+        .optional(),
     })
     .optional(),
   output: z.object({ contentType: mediaType() }).optional(),
@@ -128,6 +142,8 @@ export interface Job
   /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
   readonly policy?: JobPolicy;
   readonly input?: JobInput;
+  /** Absent: any path that matches, with any query. */
+  readonly parameters?: Parameters;
   /** Absent: the job is sold at its ids. */
   readonly route?: Route;
   /** Time for which each paid request waits for its result. Absent: it is answered at once, unless it prefers to wait. */
@@ -158,7 +174,8 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">, runner: JobR
     title,
     description,
     tags,
-    input: table.input && toInput(table.input),
+    input: describesBody(table.input) ? toInput(table.input) : undefined,
+    parameters: table.input?.query && toParameters(table.input.query),
     output,
     maxRunSecs,
     forwardHeaders,
@@ -173,6 +190,21 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">, runner: JobR
     requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
     policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),
   });
+}
+
+/** Reports whether an entry says anything about the body. One with a query alone does not. */
+function describesBody(input: JobOutput["input"]): input is NonNullable<JobOutput["input"]> {
+  return input !== undefined && Object.keys(input).join() !== "query";
+}
+
+/** Completes the query of a job's input, whose integers are bigint, as TOML's are. */
+export function toParameters(query: Readonly<Record<string, unknown>>): Parameters {
+  const { required = [], additionalProperties = true, ...properties } = JSON.parse(jsonText(query));
+  return { properties, required, additionalProperties };
+}
+
+function jsonText(value: unknown): string {
+  return JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? Number(inner) : inner));
 }
 
 /** Returns the size of the largest result of a job. */

@@ -13,6 +13,7 @@ import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { fileKey, type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
 import { checkJobInputs } from "./rules/job-inputs.ts";
+import { checkJobParameters } from "./rules/job-parameters.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
@@ -104,6 +105,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   });
   checkTls(tables, mistakes);
   await checkJobInputs(tables, mistakes);
+  await checkJobParameters(tables, mistakes);
   const listeners = ofParts.flatMap(({ table, keys }) => table.listener(keys) ?? []);
   checkAbilities(schema, tables, mistakes);
   checkListeners(tables, listeners, mistakes);

@@ -28,6 +28,7 @@ const EXAMPLE_ENV = {
 const RECORD_KEYS: Record<string, string> = {
   job_pricing: "SERVICE_ID.JOB_INDEX",
   "apis.headers": "NAME",
+  "jobs.input.query": "NAME",
   "x402.facilitators.auth.headers": "NAME",
   "x402.facilitators.rpc_urls": "NETWORK",
 };

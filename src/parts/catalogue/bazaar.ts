@@ -1,6 +1,7 @@
 import type { Job } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
+import { NO_PARAMETERS, pathSchema, querySchema } from "../../core/parameters.ts";
 import { parameterNames } from "../../core/route.ts";
 import type { DeclareExtensions } from "../../x402/jobs/job-descriptions.ts";
 import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
@@ -24,9 +25,11 @@ export type Bazaar = ReturnType<typeof bazaarOf>;
 export function bazaarExtension(job: Job): ReturnType<DeclareExtensions> {
   const bazaar = declareBazaar(job);
   const { input, output } = bazaar.info;
+  const { queryParams } = bazaar.schema.properties.input.properties;
+  const fields = queryParams?.properties && { queryParams: queryParams.properties };
   return {
     extensions: { bazaar },
-    outputSchema: { input: { discoverable: true, ...input }, ...(output && { output }) },
+    outputSchema: { input: { discoverable: true, ...input, ...fields }, ...(output && { output }) },
   };
 }
 
@@ -42,7 +45,8 @@ function declareBazaar(job: Job): Bazaar {
   const whole = bazaarOf(job, { schema, body: schema === undefined ? (example ?? {}) : example });
   if (fits(whole)) return whole;
   const withoutSchema = bazaarOf(job, { schema: undefined, body: example ?? {} });
-  return fits(withoutSchema) ? withoutSchema : bazaarOf(job, { schema: undefined, body: {} });
+  if (fits(withoutSchema)) return withoutSchema;
+  return bazaarOf({ ...job, parameters: NO_PARAMETERS }, { schema: undefined, body: {} });
 }
 
 /** Checks the size, and that the schema refers to nothing outside, which facilitators refuse. */
@@ -59,24 +63,17 @@ function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; r
   const { input, output } = job;
   const methods = job.route?.methods ?? ["POST"];
   const [method] = methods;
-  // These have queryParams in place of a body.
   const takesBody = method !== "GET" && method !== "DELETE";
   const hasBody = takesBody && body !== undefined;
   const bodyType = takesBody ? { bodyType: bodyTypeOf(input?.contentType) } : {};
-  const sent: { readonly body?: unknown; readonly bodyType?: object; readonly queryParams?: object } =
-    takesBody
-      ? { bodyType: { enum: ["json", "form-data", "text"] }, body: schema }
-      : { queryParams: { type: "object" } };
-  const names = job.route === undefined ? [] : parameterNames(job.route);
-  const text = { type: "string" };
-  const pathParams = {
-    type: "object",
-    properties: Object.fromEntries(names.map((name) => [name, text])),
-  };
+  const sent: { readonly body?: unknown; readonly bodyType?: object } = takesBody
+    ? { bodyType: { enum: ["json", "form-data", "text"] }, body: schema }
+    : {};
+  const { queryParams, queryExample, pathParams } = parametersOf(job, takesBody);
   return {
     ...routeTemplateOf(job),
     info: {
-      input: { type: "http", method, ...bodyType, ...(hasBody && { body }) },
+      input: { type: "http", method, ...bodyType, ...(hasBody && { body }), ...queryExample },
       ...(output && { output: { type: mediaKind(output.contentType), format: output.contentType } }),
     },
     schema: {
@@ -89,7 +86,8 @@ function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; r
             type: { const: "http" },
             method: { enum: methods },
             ...sent,
-            ...(names.length > 0 && { pathParams }),
+            ...(queryParams && { queryParams }),
+            ...(pathParams && { pathParams }),
           },
           required: ["type", "method", ...Object.keys(bodyType), ...(hasBody ? ["body"] : [])],
           additionalProperties: false,
@@ -99,6 +97,40 @@ function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; r
       required: ["input"],
     },
   };
+}
+
+/** Returns the schemas of the path and the query, and an example of a query. */
+function parametersOf({ route, parameters = NO_PARAMETERS }: Job, takesBody: boolean) {
+  if (route === undefined) return {};
+  const { properties, required } = querySchema(route, parameters);
+  const examples = Object.fromEntries(
+    Object.entries(properties).flatMap(([name, schema]) => {
+      const { const: only, examples = [], enum: several = [], default: usual } = schema as Keywords;
+      const value = only ?? examples[0] ?? usual ?? several[0];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+  // A facilitator refuses an extension whose example does not match.
+  const isWhole = required.length > 0 && required.every((name) => Object.hasOwn(examples, name));
+  const names = parameterNames(route);
+  const hasFields = Object.keys(properties).length > 0;
+  return {
+    queryParams:
+      takesBody && !hasFields
+        ? undefined
+        : { type: "object", ...(hasFields && { properties }), ...(isWhole && { required }) },
+    queryExample: Object.keys(examples).length > 0 ? { queryParams: examples } : undefined,
+    pathParams:
+      names.length > 0 ? { type: "object", properties: pathSchema(route, parameters).properties } : undefined,
+  };
+}
+
+/** Keywords that name a value. */
+interface Keywords {
+  readonly const?: unknown;
+  readonly examples?: readonly unknown[];
+  readonly default?: unknown;
+  readonly enum?: readonly unknown[];
 }
 
 function bodyTypeOf(contentType = "application/json"): "json" | "form-data" | "text" {

@@ -1,5 +1,5 @@
 import { decimalText } from "../../core/amounts.ts";
-import { parameterNames } from "../../core/route.ts";
+import { NO_PARAMETERS, pathSchema, querySchema } from "../../core/parameters.ts";
 import { version } from "../../node/version.ts";
 import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
@@ -74,7 +74,8 @@ function* operationsByPath(jobs: readonly ListedJob[], seller: Seller): Iterable
 }
 
 function operation(job: ListedJob, method: string, seller: Seller) {
-  const { description, tags, input, output, maxRunSecs, maxResultBytes, onFailure, mode, route } = job;
+  const { description, tags, input, output, maxRunSecs, maxResultBytes, onFailure, mode, route, parameters } =
+    job;
   const isOneOfSeveral = route !== undefined && route.methods.length > 1;
   const hasBody = method !== "GET" && method !== "DELETE";
   return {
@@ -88,12 +89,7 @@ function operation(job: ListedJob, method: string, seller: Seller) {
     "x-restricted": mode === "restricted_paid" || undefined,
     "x-payment-info": paymentInfo(job, seller),
     parameters: [
-      ...(route === undefined ? [] : parameterNames(route)).map((name) => ({
-        name,
-        in: "path",
-        required: true,
-        schema: text,
-      })),
+      ...parametersOf(job),
       { $ref: "#/components/parameters/Payment" },
       { $ref: "#/components/parameters/Prefer" },
     ],
@@ -105,10 +101,26 @@ function operation(job: ListedJob, method: string, seller: Seller) {
       },
       202: { $ref: "#/components/responses/Accepted" },
       402: { $ref: "#/components/responses/PaymentRequired" },
-      422: input?.schema && { $ref: "#/components/responses/Refused" },
+      422: (input?.schema ?? parameters) && { $ref: "#/components/responses/Refused" },
       default: { $ref: "#/components/responses/Refused" },
     },
   };
+}
+
+function parametersOf({ route, parameters = NO_PARAMETERS }: ListedJob) {
+  if (route === undefined) return [];
+  const places = [
+    ["path", pathSchema(route, parameters)],
+    ["query", querySchema(route, parameters)],
+  ] as const;
+  return places.flatMap(([place, { properties, required }]) =>
+    Object.entries(properties).map(([name, schema]) => ({
+      name,
+      in: place,
+      required: required.includes(name),
+      schema,
+    })),
+  );
 }
 
 function requestBody(job: ListedJob, input: ListedJob["input"]) {

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { JobInput } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
+import { NO_PARAMETERS, type Parameters, querySchema } from "../../core/parameters.ts";
 import type { Route, RouteMethod, RouteSegment } from "../../core/route.ts";
 import { embeddedSchema } from "../../x402/jobs/job-input.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
@@ -19,24 +20,41 @@ const argumentsShape = z.strictObject({
 const BODILESS: ReadonlySet<RouteMethod> = new Set(["GET", "DELETE"]);
 
 /** Returns the JSON Schema of the arguments of a tool that is sold at a route: the parts of its request. */
-export function routeSchema({ methods, segments }: Route, input: JobInput | undefined): object {
-  const parameters = segments.flatMap((segment) => (segment.kind === "literal" ? [] : segment));
+export function routeSchema(
+  route: Route,
+  input: JobInput | undefined,
+  parameters: Parameters = NO_PARAMETERS,
+): object {
+  const { methods, segments } = route;
+  const inPath = segments.flatMap((segment) => (segment.kind === "literal" ? [] : segment));
   const path = {
     type: "object",
-    properties: Object.fromEntries(parameters.map((segment) => [segment.name, parameterSchema(segment)])),
-    required: parameters.map(({ name }) => name),
+    properties: Object.fromEntries(
+      inPath.map((segment) => [
+        segment.name,
+        Object.hasOwn(parameters.properties, segment.name)
+          ? parameters.properties[segment.name]
+          : parameterSchema(segment),
+      ]),
+    ),
+    required: inPath.map(({ name }) => name),
     additionalProperties: false,
   };
-  const query = { type: "object", additionalProperties: { anyOf: [VALUE, { type: "array", items: VALUE }] } };
+  const { required, additionalProperties, ...query } = querySchema(route, parameters);
+  const needed = [...(inPath.length > 0 ? ["path"] : []), ...(required.length > 0 ? ["query"] : [])];
   const takesBody = methods.some((method) => !BODILESS.has(method));
   return {
     type: "object",
     properties: {
-      ...(parameters.length > 0 && { path }),
-      query,
+      ...(inPath.length > 0 && { path }),
+      query: {
+        ...query,
+        ...(required.length > 0 && { required }),
+        additionalProperties: additionalProperties && { anyOf: [VALUE, { type: "array", items: VALUE }] },
+      },
       ...(takesBody && { body: bodySchema(input) }),
     },
-    ...(parameters.length > 0 && { required: ["path"] }),
+    ...(needed.length > 0 && { required: needed }),
     additionalProperties: false,
   };
 }

@@ -31,7 +31,10 @@ export function toTool(job: ListedJob) {
     name: toolName(job),
     title: jobTitle(job),
     description: facts.filter(Boolean).join(" "),
-    inputSchema: job.route === undefined ? argumentsSchema(job.input) : routeSchema(job.route, job.input),
+    inputSchema:
+      job.route === undefined
+        ? argumentsSchema(job.input)
+        : routeSchema(job.route, job.input, job.parameters),
     execution: { taskSupport: "optional" },
     _meta: { "jobgate/url": job.url },
   };

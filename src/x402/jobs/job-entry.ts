@@ -1,3 +1,4 @@
+import { pathSchema, querySchema } from "../../core/parameters.ts";
 import { routeText } from "../../core/route.ts";
 import { priceFields, settlementOption } from "../prices/price-route.ts";
 import { inputExample, inputSchema } from "./job-input.ts";
@@ -7,7 +8,7 @@ import type { Seller } from "./seller.ts";
 /** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
 export function jobEntry(job: ListedJob, { urls, features }: Seller) {
   const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
-  const { input, output, maxRunSecs, maxResultBytes, onFailure, route } = job;
+  const { input, output, maxRunSecs, maxResultBytes, onFailure, route, parameters } = job;
   return {
     service_id: serviceId,
     job_index: jobIndex,
@@ -17,10 +18,12 @@ export function jobEntry(job: ListedJob, { urls, features }: Seller) {
     tags,
     mode,
     auth_mode: authMode,
-    input: input && {
-      content_type: input.contentType,
-      schema: inputSchema(input),
-      example: inputExample(input),
+    input: (input ?? parameters) && {
+      content_type: input?.contentType,
+      schema: input && inputSchema(input),
+      example: input && inputExample(input),
+      path: route && parameters && pathSchema(route, parameters),
+      query: route && parameters && querySchema(route, parameters),
     },
     output: output && { content_type: output.contentType },
     max_run_secs: maxRunSecs,

@@ -101,10 +101,15 @@ export class JobRoutes {
     return this.#hasIds(request) ? undefined : this.#headersOf(job).names.join(",");
   }
 
+  /** Returns the decoded parameters of the request's path; none for a job at its ids. */
+  paramsOf(request: JobRequest): Found<RouteEntry>["params"] {
+    return this.#foundBy(request)?.params ?? [];
+  }
+
   /** Returns the request's method, path, query and parameters for the runner. @throws GatewayError `headers_too_large` */
   metadataOf(request: JobRequest): RequestMetadata {
     const { method, path, query } = request;
-    const found = this.#hasIds(request) ? undefined : this.find(path)?.get(method);
+    const found = this.#foundBy(request);
     if (found === undefined) return [];
     const canonical = canonicalPath(path);
     requireForwardable("The path with the query string", `${canonical}?${query}`, MAX_TARGET_BYTES);
@@ -114,6 +119,10 @@ export class JobRoutes {
       ["X-HTTP-QUERY", query],
       ...found.params.map(([name, value]) => [`X-HTTP-PARAM-${name.toUpperCase()}`, value] as const),
     ];
+  }
+
+  #foundBy(request: JobRequest): Found<RouteEntry> | undefined {
+    return this.#hasIds(request) ? undefined : this.find(request.path)?.get(request.method);
   }
 
   #hasIds({ path }: JobRequest): boolean {

@@ -209,10 +209,11 @@ export class Checkout {
     this.#purchase.requireOpen(job);
   }
 
-  /** Checks the body and the callback's URL. @throws GatewayError `invalid_input`, `invalid_callback_url`, `rate_limited` */
+  /** Checks path, query, body and the callback's URL. @throws GatewayError `invalid_input`, `invalid_callback_url`, `rate_limited` */
   async #checkInput(request: JobRequest, job: JobKey, body: Uint8Array): Promise<void> {
     const refusal =
-      (await this.#inputs.refusalOf(request, job, body)) ?? readCallbackUrl(request, this.#callbacks).refusal;
+      (await this.#inputs.refusalOf(request, job, { body, params: this.#routes.paramsOf(request) })) ??
+      readCallbackUrl(request, this.#callbacks).refusal;
     if (refusal !== undefined) this.#limits.refuseUnpaid(request, refusal);
   }
 }

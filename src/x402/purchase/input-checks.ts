@@ -1,7 +1,8 @@
 import type { Job } from "../../config/config.ts";
-import { BodySchema } from "../../core/body-schema.ts";
+import { type BodyProblem, BodySchema } from "../../core/body-schema.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { ParameterReader } from "../../core/parameters.ts";
 import type { AddressedRequest } from "../../http/client-address.ts";
 import { rateLimited } from "../../http/rate-limit.ts";
 import type { BodyChecks, InputSchema } from "./body-checks.ts";
@@ -12,51 +13,96 @@ interface Parts {
   readonly limits: Pick<ClientLimits, "clientOf">;
 }
 
+/** What a job takes. */
+interface Input {
+  readonly body: InputSchema | undefined;
+  readonly parameters: { readonly reader: ParameterReader; readonly schema: InputSchema } | undefined;
+}
+
+/** What a request brings for a job. */
+export interface GivenInput {
+  readonly body: Uint8Array;
+  /** Parameters of the path of the job's route, decoded. */
+  readonly params: readonly (readonly [name: string, value: string])[];
+}
+
 /** Schemas of the jobs that have one. */
 export class InputChecks {
-  readonly #schemas: ReadonlyMap<string, InputSchema>;
+  readonly #inputs: ReadonlyMap<string, Input>;
   readonly #parts: Parts;
 
-  private constructor(schemas: ReadonlyMap<string, InputSchema>, parts: Parts) {
-    this.#schemas = schemas;
+  private constructor(inputs: ReadonlyMap<string, Input>, parts: Parts) {
+    this.#inputs = inputs;
     this.#parts = parts;
   }
 
   /** @throws SchemaProblem for a schema that a configuration file could not have had */
   static async compile(jobs: readonly Job[], parts: Parts): Promise<InputChecks> {
-    const schemas = new Map<string, InputSchema>();
-    for (const { serviceId, jobIndex, input } of jobs) {
-      if (input?.schema === undefined) continue;
-      const compiled = await BodySchema.compile(input.schema);
-      schemas.set(jobKeyText(serviceId, jobIndex), { text: input.schema, compiled });
+    const inputs = new Map<string, Input>();
+    for (const job of jobs) {
+      const body = job.input?.schema === undefined ? undefined : await compiled(job.input.schema);
+      const parameters = await parametersOf(job);
+      if (body !== undefined || parameters !== undefined)
+        inputs.set(jobKeyText(job.serviceId, job.jobIndex), { body, parameters });
     }
-    return new InputChecks(schemas, parts);
+    return new InputChecks(inputs, parts);
   }
 
   /**
-   * Returns the refusal of a body that the job cannot take, or that was not checked because its client has used its time;
-   * undefined for a body that the job can take.
+   * Returns the refusal of a path, query or body that the job cannot take, or that was not checked because its client has
+   * used its time; undefined for an input that the job can take.
    */
   async refusalOf(
-    request: AddressedRequest,
+    request: AddressedRequest & { readonly query: string },
     { serviceId, jobIndex }: JobKey,
-    body: Uint8Array,
+    { body, params }: GivenInput,
   ): Promise<GatewayError | undefined> {
-    const schema = this.#schemas.get(jobKeyText(serviceId, jobIndex));
-    if (schema === undefined) return undefined;
-    const { bodies, limits } = this.#parts;
-    const invalid = await bodies.check(limits.clientOf(request), schema, body);
-    if (typeof invalid === "number") {
-      const reason = "Bodies that take long to check against the job's input schema have used up their time";
-      return rateLimited(`${reason}. Nothing was charged`, invalid);
-    }
-    const [first] = invalid;
-    if (first === undefined) return undefined;
-    const what = `${first.path === "" ? "the body" : first.path} ${first.message}`;
-    return new GatewayError(
-      "invalid_input",
-      `The body does not match the job's input schema: ${what}. Nothing was charged.`,
-      { details: { invalid } },
-    );
+    const input = this.#inputs.get(jobKeyText(serviceId, jobIndex));
+    if (input === undefined) return undefined;
+    const { parameters } = input;
+    const read = parameters?.reader.read(params, request.query);
+    if (read !== undefined && "message" in read) return refusalOfInput("request", [read]);
+    const refusal =
+      parameters &&
+      read &&
+      (await this.#refusalOf("request", request, parameters.schema, Buffer.from(read.json)));
+    return refusal ?? (input.body && this.#refusalOf("body", request, input.body, body));
   }
+
+  async #refusalOf(
+    what: Checked,
+    request: AddressedRequest,
+    schema: InputSchema,
+    json: Uint8Array,
+  ): Promise<GatewayError | undefined> {
+    const { bodies, limits } = this.#parts;
+    const invalid = await bodies.check(limits.clientOf(request), schema, json);
+    if (typeof invalid !== "number") return refusalOfInput(what, invalid);
+    const reason = "Bodies that take long to check against the job's input schema have used up their time";
+    return rateLimited(`${reason}. Nothing was charged`, invalid);
+  }
+}
+
+/** What a problem is in. */
+type Checked = "body" | "request";
+
+function refusalOfInput(checked: Checked, invalid: readonly BodyProblem[]): GatewayError | undefined {
+  const [first] = invalid;
+  if (first === undefined) return undefined;
+  const what = `${first.path === "" ? `the ${checked}` : first.path} ${first.message}`;
+  return new GatewayError(
+    "invalid_input",
+    `The ${checked} does not match the job's input schema: ${what}. Nothing was charged.`,
+    { details: { invalid } },
+  );
+}
+
+async function compiled(text: string): Promise<InputSchema> {
+  return { text, compiled: await BodySchema.compile(text) };
+}
+
+async function parametersOf({ route, parameters }: Job): Promise<Input["parameters"]> {
+  if (route === undefined || parameters === undefined) return undefined;
+  const reader = new ParameterReader(route, parameters);
+  return { reader, schema: await compiled(JSON.stringify(reader.schema)) };
 }

@@ -10,6 +10,7 @@ import {
 } from "@x402/extensions/bazaar";
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
+import { parseRoute, type Route } from "../../../src/core/route.ts";
 import { type Bazaar, bazaarExtension } from "../../../src/parts/catalogue/bazaar.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
@@ -115,6 +116,25 @@ describe("A job in a 402", () => {
     const wrong = structuredClone(described.bazaar) as unknown as Extension;
     Object.assign(wrong.info.input, { body: { text: 1 } });
     expect(validateDiscoveryExtension(wrong).valid).toBe(false);
+  });
+
+  it("Has the schemas of its path and query, and an example of a query that matches", () => {
+    const route = parseRoute("GET /weather/{city}") as Route;
+    const city = { type: "string", maxLength: 10 };
+    const properties = { city, units: { enum: ["metric", "kelvin"] }, days: { type: "integer" } };
+    const described = (required: string[]) =>
+      describeJob({ route, parameters: { properties, required, additionalProperties: true } });
+    const { bazaar, outputSchema } = described(["units"]);
+    expect(validateDiscoveryExtension(bazaar as unknown as Extension)).toEqual(VALID);
+    expect(bazaar.info.input).toEqual({ type: "http", method: "GET", queryParams: { units: "metric" } });
+    const { city: _, ...fields } = properties;
+    expect(bazaar.schema.properties.input.properties).toMatchObject({
+      queryParams: { properties: fields, required: ["units"] },
+      pathParams: { properties: { city } },
+    });
+    expect(outputSchema).toMatchObject({ input: { queryParams: fields } });
+    const withoutExample = described(["days"]).bazaar;
+    expect(validateDiscoveryExtension(withoutExample as unknown as Extension)).toEqual(VALID);
   });
 
   it("Is catalogued whatever its input is, in a header of a few KB", async () => {

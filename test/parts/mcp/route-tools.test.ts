@@ -58,3 +58,16 @@ test("The schema of a tool at a route has a body only if a method takes one", ()
   expect(Object.keys(schema("PUT|GET /a/{b}").properties)).toEqual(["path", "query", "body"]);
   expect(schema("GET /a/{b}").required).toEqual(["path"]);
 });
+
+test("The schema of a tool at a route has the schemas of the job's parameters", () => {
+  const units = { enum: ["metric"] };
+  const city = { type: "string", maxLength: 10 };
+  const parameters = { properties: { units, city }, required: ["units"], additionalProperties: false };
+  expect(routeSchema(WEATHER, undefined, parameters)).toMatchObject({
+    properties: {
+      path: { properties: { city } },
+      query: { properties: { units }, required: ["units"], additionalProperties: false },
+    },
+    required: ["path", "query"],
+  });
+});

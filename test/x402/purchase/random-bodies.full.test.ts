@@ -76,7 +76,7 @@ function parse(body: Buffer): Json | undefined {
   }
 }
 
-const request = { remoteAddress: "127.0.0.1", headerValues: () => [] };
+const request = { remoteAddress: "127.0.0.1", query: "", headerValues: () => [] };
 /** Each check is another client's, because one client would use up its time on a busy machine. */
 let clients = 0;
 const parts = { bodies: new BodyChecks(monotonicClock), limits: { clientOf: () => `client ${clients++}` } };
@@ -85,7 +85,7 @@ afterAll(() => parts.bodies.stop());
 /** Checks a body again while the refusal is that no time is left for checks. */
 async function refusalOf(checks: InputChecks, body: Buffer) {
   const { refusal } = await until(async () => {
-    const refusal = await checks.refusalOf(request, JOB, body);
+    const refusal = await checks.refusalOf(request, JOB, { body, params: [] });
     return refusal?.code !== "rate_limited" && { refusal };
   });
   return refusal;
