@@ -129,6 +129,19 @@ describe("A job that is charged after it ran", () => {
     await expectBalance(gateway);
   });
 
+  it("is an alert if its payment moves although the job failed", async () => {
+    const payment = await gateway.sign();
+    const bought = await gateway.send(payment, { body: "fail, and moved" });
+    expect(await decided(gateway, bought)).toMatchObject({ charge: { state: "released", amount: "0" } });
+    await parts.usdc.transferWithAuthorization(payment.signed);
+    await gateway.restart();
+    const message = "an authorization moved money without a charge of this gateway";
+    await expect.poll(() => gateway.jobgate.logs.join("\n")).toContain(message);
+    expect(await askForCall(gateway, bought)).toMatchObject({
+      charge: { state: "released", amount: "0", moved: { amount: String(AMOUNT) } },
+    });
+  });
+
   it("gives no result while its charge is not certain, nor for a charge that was refused, whose payer then pays before", async () => {
     const account = await newPayer(parts, 2n);
     const before = await received();

@@ -235,9 +235,12 @@ export class Settlement {
    * A payment that turns out paid is settled after all. If its charge was to come after its job, it is not known what the
    * money was paid for, so that the payment stays as it is.
    */
-  async recheckDecided(record: PaymentRecord): Promise<void> {
+  async recheckDecided(decided: PaymentRecord): Promise<void> {
     const { evidence, journal, logger } = this.#parts;
-    if (!evidence.covers(record.key)) return;
+    if (!evidence.covers(decided.key)) return;
+    // A released payment charged nothing. Its authorization moves the whole amount, if anyone uses it.
+    const { charge, ceiling, amount } = decided;
+    const record = charge === "after" ? { ...decided, amount: ceiling ?? amount } : decided;
     const found = await evidence.look(record);
     if (found.kind === "paid" && record.charge !== "before" && record.state !== "settled") {
       if (movedElsewhere(record.settlement) !== undefined) return;
