@@ -15,9 +15,22 @@ export interface BodySink {
  */
 export class Incoming extends IncomingMessage {
   #sink: BodySink | undefined;
+  #invite: (() => void) | undefined;
+
+  /** Keeps what tells a client with `Expect: 100-continue` to send its body, until somebody reads it. */
+  invitesBy(invite: () => void): void {
+    this.#invite = invite;
+  }
+
+  /** Tells a client that waits for it to send its body. */
+  invite(): void {
+    this.#invite?.();
+    this.#invite = undefined;
+  }
 
   /** Hands over what has arrived, and then each piece as it arrives. */
   collect(sink: BodySink): void {
+    this.invite();
     while (this.readableLength > 0) sink.add(this.read() as Buffer);
     this.#sink = sink;
     if (this.complete) sink.end();

@@ -159,6 +159,12 @@ export class HttpServer {
       },
       (incoming, outgoing) => this.#begin(incoming, outgoing),
     );
+    // A refusal without 100 spares the client its body. Node closes the connection after it.
+    server.on("checkContinue", (message, outgoing) => {
+      const incoming = message as Incoming;
+      incoming.invitesBy(() => outgoing.writeContinue());
+      this.#begin(incoming, outgoing);
+    });
     // RFC 9110 §10.1.1 lets a server ignore an unknown expectation; Node would refuse it, and not in JSON.
     server.on("checkExpectation", (incoming, outgoing) => this.#begin(incoming as Incoming, outgoing));
     // Node silently drops headers past 1,000, and with them a second signature or a proxy's own X-Forwarded-For.
@@ -226,6 +232,7 @@ export class HttpServer {
         endWithReader(incoming, outgoing);
         outgoing.setHeader(...NO_SNIFF);
         outgoing.setHeader("x-request-id", exchange.id);
+        incoming.invite();
         answer(incoming, outgoing);
       } else if ("stream" in answer) await sendStream(outgoing, answer, exchange.commonHeaders);
       else this.#send(answer, exchange);

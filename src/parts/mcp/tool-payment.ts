@@ -64,6 +64,8 @@ export class ToolPayment implements PaymentReader {
   readonly #methods: Methods;
   /** The other door, if the payment comes through it. */
   readonly door: MessageDoor | undefined;
+  /** The body is in the message. */
+  readonly bindsBody = true;
 
   constructor(meta: Meta, door: MessageDoor | undefined, methods: Methods) {
     this.#meta = meta;

@@ -51,6 +51,7 @@ export class MppDoor implements Door {
   }
 
   readonly carriesPayment = carriesCredential;
+  readonly bindsBody = true;
 
   readPayment(request: HttpRequest): SignedPayment | undefined {
     const credential = readCredential(request);

@@ -13,6 +13,7 @@ import type { MppDoor } from "./mpp-door.ts";
 export class SharedDoor implements Door {
   readonly #x402: Door;
   readonly #mpp: MppDoor;
+  readonly bindsBody = true;
 
   constructor({ x402, mpp }: { readonly x402: Door; readonly mpp: MppDoor }) {
     this.#x402 = x402;

@@ -17,6 +17,8 @@ const QUOTE_HEADER = "x-x402-quote-digest";
 /** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
 export interface Price {
   readonly policy: SoldPolicy;
+  /** Its offers are for one body. */
+  readonly isOfBody?: true;
   /**
    * Returns the offers to show in a 402.
    * @throws GatewayError when there is nothing to offer
@@ -162,6 +164,7 @@ class CurrentPrice implements Price {
 /** The price of a signed quote, which only its requester can pay, once, for the body that it was made for. */
 class QuotedPrice implements Price {
   readonly policy: SoldPolicy;
+  readonly isOfBody = true;
   /** Undefined when the request's header is malformed: then it names no quote. */
   readonly #digest: string | undefined;
   readonly #quotes: QuoteBook;

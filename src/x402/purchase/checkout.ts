@@ -19,6 +19,8 @@ export interface PaymentReader {
   carriesPayment(request: JobRequest): boolean;
   /** @returns undefined when the request carries none @throws GatewayError `invalid_payment`, `malformed_credential` */
   readPayment(request: JobRequest): SignedPayment | undefined;
+  /** What it asks an unpaid request to pay is bound to the request's body. */
+  readonly bindsBody?: true;
 }
 
 /** URLs where buyers can be called back. */
@@ -89,6 +91,15 @@ export class Checkout {
     if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
     // not_found, query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
     const price = await this.#findPrice(request, job);
+    if (price.isOfBody !== true && this.#spares(request, job, door)) {
+      await this.#checkInput(request, job, NO_BODY);
+      this.#limits.countUnpaid(request);
+      const offers = await price.offers(NO_BODY);
+      return {
+        kind: "unpaid",
+        unpaid: { job: price.policy, body: undefined, requestHash: undefined, offers },
+      };
+    }
     // body_too_large
     const body = await request.readBody(this.#maxBodyBytes);
     // invalid_input, invalid_callback_url, rate_limited
@@ -203,6 +214,16 @@ export class Checkout {
     return this.#prices.find(request, job);
   }
 
+  /**
+   * Reports whether an unpaid request is answered without its body: its client waits for 100 before it sends it, and no
+   * check needs it.
+   */
+  #spares(request: JobRequest, job: JobKey, door: PaymentReader): boolean {
+    const { expect, "content-length": announced = "0" } = request.headers;
+    if (expect?.toLowerCase() !== "100-continue" || Number(announced) > this.#maxBodyBytes) return false;
+    return door.bindsBody !== true && !door.carriesPayment(request) && !this.#inputs.readsBody(job);
+  }
+
   /** @throws GatewayError */
   #requireSold(request: JobRequest, job: JobKey): void {
     this.#routes.requireSold(request, job);
@@ -217,6 +238,8 @@ export class Checkout {
     if (refusal !== undefined) this.#limits.refuseUnpaid(request, refusal);
   }
 }
+
+const NO_BODY = new Uint8Array();
 
 /** Returns the same request with a body that can be read several times, as long as this object is kept. */
 export function withBodyOnce(request: JobRequest): JobRequest {

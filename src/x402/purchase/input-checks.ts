@@ -48,6 +48,11 @@ export class InputChecks {
     return new InputChecks(inputs, parts);
   }
 
+  /** Reports whether a job has a schema for bodies. */
+  readsBody({ serviceId, jobIndex }: JobKey): boolean {
+    return this.#inputs.get(jobKeyText(serviceId, jobIndex))?.body !== undefined;
+  }
+
   /**
    * Returns the refusal of a path, query or body that the job cannot take, or that was not checked because its client has
    * used its time; undefined for an input that the job can take.
