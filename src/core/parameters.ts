@@ -14,7 +14,7 @@ export interface Parameters {
 export const NO_PARAMETERS: Parameters = { properties: {}, required: [], additionalProperties: true };
 
 /** JSON Schema of an object. */
-export interface ObjectSchema {
+interface ObjectSchema {
   readonly type: "object";
   readonly properties: Parameters["properties"];
   readonly required: readonly string[];
@@ -22,7 +22,7 @@ export interface ObjectSchema {
 }
 
 /** A parameter that does not match. */
-export interface ParameterProblem {
+interface ParameterProblem {
   readonly path: string;
   readonly message: string;
 }

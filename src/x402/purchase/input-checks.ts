@@ -20,7 +20,7 @@ interface Input {
 }
 
 /** What a request brings for a job. */
-export interface GivenInput {
+interface GivenInput {
   readonly body: Uint8Array;
   /** Parameters of the path of the job's route, decoded. */
   readonly params: readonly (readonly [name: string, value: string])[];
