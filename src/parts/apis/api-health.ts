@@ -3,6 +3,8 @@ import { HttpClient } from "../outbound/http-client.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
 const PERIOD_MS = 2_000;
+/** Bad answers in a row that take an API's routes off sale: one alone may be a moment without CPU time. */
+const MOST_FAILURES = 2;
 
 /** Asks an API from time to time whether it works. One that has no health route counts as working. */
 export class ApiHealth {
@@ -12,6 +14,7 @@ export class ApiHealth {
   readonly #logger: Logger;
   #timer: NodeJS.Timeout | undefined;
   #isUp = true;
+  #failures = 0;
   #isStopped = false;
 
   constructor(api: ApiConfig, logger: Logger) {
@@ -44,7 +47,9 @@ export class ApiHealth {
     });
     const outcome = await request.outcome;
     if (this.#isStopped) return;
-    const isUp = outcome?.kind === "answered" && outcome.answer.status < 400;
+    const isGood = outcome?.kind === "answered" && outcome.answer.status < 400;
+    this.#failures = isGood ? 0 : this.#failures + 1;
+    const isUp = isGood || (this.#isUp && this.#failures < MOST_FAILURES);
     if (isUp !== this.#isUp)
       this.#logger.warn(
         { api: this.#name, outcome: outcome?.kind === "answered" ? outcome.answer.status : outcome?.kind },
