@@ -264,10 +264,16 @@ describe("At a route", () => {
     expect([status, JSON.parse(body)]).toMatchObject([404, { code: "not_found", charged: false }]);
   });
 
-  it("A browser gets the 402 as programs do, because the page only buys jobs at their ids", async () => {
-    const { status, headers } = await ask({ ...PARIS, headers: { accept: "text/html" } });
-    expect([status, headers.get("content-type")]).toEqual([402, "application/json"]);
-  });
+  it.each([
+    ["GET", "text/html; charset=utf-8"],
+    ["POST", "application/json"],
+  ])(
+    "A browser that sends %s gets a 402 of type %s: the page buys what can be opened",
+    async (method, type) => {
+      const { status, headers } = await ask({ ...PARIS, method, headers: { accept: "text/html" } });
+      expect([status, headers.get("content-type")]).toEqual([402, type]);
+    },
+  );
 });
 
 describe("A dry run of a job with a route", () => {
