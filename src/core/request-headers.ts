@@ -46,19 +46,21 @@ export const ALL_HEADERS = "*";
 /** Headers that a payment is bound to where all are forwarded, and those that an API gets by default. */
 export const BOUND_HEADERS: readonly string[] = ["accept", "accept-language", "content-type"];
 
-/** Returns the names in a list, where `*` stands for those of a request. All are in lower case. */
+/**
+ * Returns the names in a list, where `*` stands for those of a request, without those that the request says are of its connection.
+ * All are in lower case.
+ */
 export function namesIn(
   list: readonly string[],
   headers: Readonly<Record<string, unknown>>,
 ): readonly string[] {
-  if (!list.includes(ALL_HEADERS)) return list;
   const ofConnection = String(headers.connection ?? "")
     .toLowerCase()
     .split(/[\s,]+/);
-  return Object.keys(headers).filter(
-    (name) =>
-      mayReachApi(name) &&
-      !ofConnection.includes(name) &&
-      !NEVER_FORWARDED.some(({ names }) => names.test(name)),
-  );
+  const listed = list.includes(ALL_HEADERS)
+    ? Object.keys(headers).filter(
+        (name) => mayReachApi(name) && !NEVER_FORWARDED.some(({ names }) => names.test(name)),
+      )
+    : list;
+  return listed.filter((name) => !ofConnection.includes(name));
 }

@@ -231,7 +231,7 @@ export class HttpServer {
       if (typeof answer === "function") {
         endWithReader(incoming, outgoing);
         outgoing.setHeader(...NO_SNIFF);
-        outgoing.setHeader("x-request-id", exchange.id);
+        for (const [name, value] of exchange.commonHeaders) outgoing.setHeader(name, value);
         incoming.invite();
         answer(incoming, outgoing);
       } else if ("stream" in answer) await sendStream(outgoing, answer, exchange.commonHeaders);

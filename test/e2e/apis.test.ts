@@ -396,7 +396,9 @@ describe("A route of an API", () => {
 
 describe("A path that is not sold", () => {
   it("is passed through unpaid if it is free, without the API's cookies", async () => {
-    const answer = await fetch(`${gateway.jobgate.x402Url}/docs/a%20b`);
+    const origin = "https://shop.example";
+    const answer = await fetch(`${gateway.jobgate.x402Url}/docs/a%20b`, { headers: { origin } });
+    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
     expect([answer.status, await answer.json()]).toEqual([200, { docs: true }]);
     expect([answer.headers.get("set-cookie"), answer.headers.get("etag")]).toEqual([null, '"1"']);
     expect(seen).toMatchObject([{ url: "/docs/a%20b", headers: { "x-api-key": "the key" } }]);

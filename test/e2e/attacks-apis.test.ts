@@ -90,7 +90,7 @@ const gateway = startBeforeAll(() =>
 name = "odd"
 url = "${api.url}"
 headers = { X-Api-Key = "the key" }
-forward_headers = ["accept", "x_jobgate_payer", "x-forwarded-for", "connection", "te", "idempotency-key", "host"]
+forward_headers = ["accept", "x_jobgate_payer", "x-forwarded-for", "connection", "te", "idempotency-key", "host", "x-hop"]
 timeout_secs = 2
 free = ["GET /free/{path...}"]
 [[apis]]
