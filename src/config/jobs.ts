@@ -36,7 +36,7 @@ const chargeKind = () => oneOf(["before", "after", "used", "fixed"]);
 
 const inputFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
 
-/** A schema in the file, or the value of one of the keywords beside it. Integers are bigint, as TOML's are. */
+/** JSON Schema of a parameter, or the value of a keyword beside it. Integers are bigint, as TOML's are. */
 const schemaOrKeyword = () =>
   kind(
     z.unknown().refine((value) => typeof value === "boolean" || Array.isArray(value) || isObject(value)),
@@ -93,7 +93,7 @@ export const jobSchema = z.object({
       /** JSON Schema 2020-12. A body that does not match is refused before any payment is looked at. */
       schema: inputFile("the path of a file with a JSON Schema").optional(),
       example: inputFile("the path of a file with a body that matches").optional(),
-      /** JSON Schemas of the route's parameters and of the query's fields, `required` and `additionalProperties`. */
+      /** JSON Schemas of the route's parameters and the query's fields; `required` and `additionalProperties`. */
       query: z
         .record(queryParameter(), schemaOrKeyword())
         .describe("a table of name = a table with a JSON Schema")
@@ -142,7 +142,7 @@ export interface Job
   /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
   readonly policy?: JobPolicy;
   readonly input?: JobInput;
-  /** Absent: any path that matches, with any query. */
+  /** Undefined if any path that matches the route is accepted, with any query. */
   readonly parameters?: Parameters;
   /** Absent: the job is sold at its ids. */
   readonly route?: Route;
@@ -192,12 +192,12 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">, runner: JobR
   });
 }
 
-/** Reports whether an entry says anything about the body. One with a query alone does not. */
+/** Returns true if an entry describes the body. An entry with a query alone does not. */
 function describesBody(input: JobOutput["input"]): input is NonNullable<JobOutput["input"]> {
   return input !== undefined && Object.keys(input).join() !== "query";
 }
 
-/** Completes the query of a job's input, whose integers are bigint, as TOML's are. */
+/** Converts the query of a job's input, whose integers are bigint, as TOML's are. */
 export function toParameters(query: Readonly<Record<string, unknown>>): Parameters {
   const { required = [], additionalProperties = true, ...properties } = JSON.parse(jsonText(query));
   return { properties, required, additionalProperties };

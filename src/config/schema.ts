@@ -26,7 +26,7 @@ const store = z.object({
   url: needs({ abilityFor: storeAbility, otherwise: SQLITE_URL }, storeUrl()).default("sqlite:jobgate.db"),
   /** Unfinished JobCalls, over all replicas, above which new work is refused. */
   maxPending: fixed(integer(1, 1_000_000_000).default(100_000)),
-  /** Bytes of all results, about, from which on paid requests are refused. Default: the disk's end. */
+  /** Approximate size of all results, in bytes, at which paid requests are refused. Default: no limit. */
   maxResultsBytes: fixed(integer(1, Number.MAX_SAFE_INTEGER).optional()),
 });
 

@@ -1,16 +1,16 @@
 import { parameterNames, type Route } from "./route.ts";
 
-/** What a job with a route takes in its path and query, as the configuration has it. */
+/** Parameters that a job with a route accepts in its path and query, as configured. */
 export interface Parameters {
-  /** JSON Schemas by name: of the path's parameters, and of the query's fields. */
+  /** JSON Schemas of the path's parameters and of the query's fields, by name. */
   readonly properties: Readonly<Record<string, object>>;
-  /** Fields that each query has. */
+  /** Fields that each query must have. */
   readonly required: readonly string[];
   /** False refuses fields of the query without a schema. */
   readonly additionalProperties: boolean;
 }
 
-/** What a job takes whose configuration lists nothing. */
+/** Parameters of a job whose configuration lists none. */
 export const NO_PARAMETERS: Parameters = { properties: {}, required: [], additionalProperties: true };
 
 /** JSON Schema of an object. */
@@ -21,7 +21,7 @@ interface ObjectSchema {
   readonly additionalProperties: boolean;
 }
 
-/** A parameter that does not match. */
+/** Problem with one parameter of a request. */
 interface ParameterProblem {
   readonly path: string;
   readonly message: string;
@@ -49,9 +49,9 @@ export function querySchema(route: Route, parameters: Parameters): ObjectSchema 
   return { type: "object", properties: Object.fromEntries(own), required, additionalProperties };
 }
 
-/** The parameters of requests at one route, as JSON that a schema can check. */
+/** Reads the parameters of requests at one route as JSON that a schema can check. */
 export class ParameterReader {
-  /** JSON Schema of what is read. */
+  /** JSON Schema of the values that {@link read} returns. */
   readonly schema: object;
   readonly #path: ObjectSchema;
   readonly #query: ObjectSchema;
@@ -105,7 +105,7 @@ function itemsOf(schema: unknown): unknown {
 
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 
-/** Returns the value that a text is by a schema's type. A text that is none of that type stays text, which no such schema takes. */
+/** Converts a text to the type that a schema names. Any other text stays text, which the schema then refuses. */
 function typed(text: string, schema: unknown): string | number | boolean {
   const types = typesOf(schema);
   const isNumber = NUMBER.test(text) && (types.includes("number") || types.includes("integer"));

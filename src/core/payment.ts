@@ -36,7 +36,7 @@ export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
   /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
-  /** Identifier of the purchase, chosen by the payer. Of the payer's payments with the same one, at most one has not failed. */
+  /** Identifier of a purchase, chosen by the payer. At most one of its payments was charged or may still be. */
   readonly paymentId?: string | undefined;
   /**
    * SHA-256 of the request body, hex; at a job's own route, of the whole request. Binds the payment to what it pays for.

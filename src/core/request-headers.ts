@@ -18,7 +18,7 @@ export const NEVER_FORWARDED: readonly { readonly names: RegExp; readonly reason
   },
 ];
 
-/** Names that every server reads alike. */
+/** Names that all servers read in the same way. */
 const NAME = /^[A-Za-z0-9-]+$/;
 const OF_CONNECTION =
   /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
@@ -47,8 +47,8 @@ export const ALL_HEADERS = "*";
 export const BOUND_HEADERS: readonly string[] = ["accept", "accept-language", "content-type"];
 
 /**
- * Returns the names in a list, where `*` stands for those of a request, without those that the request says are of its connection.
- * All are in lower case.
+ * Returns the names in a list, where `*` stands for all headers of a request, without the names in the request's
+ * `Connection` header. All are in lower case.
  */
 export function namesIn(
   list: readonly string[],

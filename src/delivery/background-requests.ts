@@ -42,13 +42,13 @@ export class BackgroundRequests {
     );
   }
 
-  /** Gives back a JobCall that is out while jobgate stops. */
+  /** Releases a lease that is still held when jobgate stops. */
   releaseAtStop(lease: OutLease): void {
     if (lease.holder?.countsAtStop(lease) === true) this.giveUp(lease, "jobgate stopped during its run");
     else this.release(lease, { excused: true });
   }
 
-  /** Ends a lease as an attempt that counts: its JobCall is due at once. */
+  /** Ends a lease as a failed attempt. Its JobCall is due at once. */
   giveUp({ callId, leaseToken }: Lease, reason: string): void {
     const retry = { delayMs: 0, reason, ...this.#retry };
     this.#send(

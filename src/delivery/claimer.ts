@@ -31,7 +31,7 @@ export interface BroughtCalls {
 
 /** Claims for all streams with the same job filter and the same length of leases. */
 export class Claimer {
-  /** Tells it from others. */
+  /** Key of the claimer: the lease length and the job filter. */
   readonly key: string;
   /** Job filter; empty means all jobs. */
   readonly jobIds: readonly bigint[];

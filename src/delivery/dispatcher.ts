@@ -181,7 +181,7 @@ export class Dispatcher {
     return this.#workQueue.jobsOf(callIds);
   }
 
-  /** Returns what collects a result that arrives in pieces while its lease holds. */
+  /** Returns a writer for a result that arrives in pieces under its lease. */
   resultWriter(lease: Lease): ResultWriter {
     return new ResultWriter(this.#workQueue, lease);
   }
@@ -288,7 +288,7 @@ export class Dispatcher {
   async #admit(lease: OutLease, subscription: Subscription, check: DeliveryCheck): Promise<void> {
     const { callId } = lease;
     try {
-      // Its lease must not end while the check waits for an answer.
+      // The check gets half of the lease, so that the lease does not expire before the job runs.
       const patience = sleep((lease.expiresAt - this.#clock()) / 2, undefined, { ref: false });
       const reason = await Promise.race([check(callId).catch(() => undefined), patience]);
       if (reason === undefined) return subscription.admit(lease);

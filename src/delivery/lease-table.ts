@@ -19,7 +19,7 @@ export interface OutLease extends Lease {
 
 /** A stream, as far as leases need it. */
 interface LeaseHolder {
-  /** Returns true if an attempt counts although this process stops during it. */
+  /** Returns true if the attempt is counted when this process stops during it. */
   countsAtStop(lease: OutLease): boolean;
   /** Frees the slot that a finished lease took up. */
   leaseGone(lease: OutLease): void;

@@ -10,7 +10,7 @@ export interface SubscribeRequest {
   readonly jobIds: readonly bigint[];
   /** Finishes a JobCall once it is written, instead of when it is acked. */
   readonly ackOnSend: boolean;
-  /** Length of its leases, if that is shorter than others'. */
+  /** Length of the stream's leases. Default: the length of all other streams'. */
   readonly leaseMs?: number | undefined;
   /** Streams that do not name these jobs get none of them. */
   readonly reserves?: boolean;
@@ -23,7 +23,7 @@ export interface CallSink {
    * stays open until the last is finished. Default: false, the stream ends at once.
    */
   readonly carriesOutcomes?: boolean;
-  /** Set when a JobCall that was written counts as an attempt although this process stops during it. Default: false. */
+  /** Set if a JobCall that was written is counted as an attempt when this process stops during it. Default: false. */
   readonly countsStops?: boolean;
   /**
    * Writes one JobCall. Calls `onWritten` once the transport has taken it, and never if the stream ends first.

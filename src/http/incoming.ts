@@ -17,12 +17,12 @@ export class Incoming extends IncomingMessage {
   #sink: BodySink | undefined;
   #invite: (() => void) | undefined;
 
-  /** Keeps what tells a client with `Expect: 100-continue` to send its body, until somebody reads it. */
+  /** Sets the function that sends `100 Continue`. The first reader of the body calls it. */
   invitesBy(invite: () => void): void {
     this.#invite = invite;
   }
 
-  /** Tells a client that waits for it to send its body. */
+  /** Sends `100 Continue` to a client that waits for it. */
   invite(): void {
     this.#invite?.();
     this.#invite = undefined;

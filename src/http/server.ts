@@ -159,7 +159,7 @@ export class HttpServer {
       },
       (incoming, outgoing) => this.#begin(incoming, outgoing),
     );
-    // A refusal without 100 spares the client its body. Node closes the connection after it.
+    // A refusal before `100 Continue` saves the client from sending its body. Node then closes the connection.
     server.on("checkContinue", (message, outgoing) => {
       const incoming = message as Incoming;
       incoming.invitesBy(() => outgoing.writeContinue());

@@ -22,7 +22,7 @@ import type { BatchListener, Contract, Store } from "./store.ts";
 export interface StoreOptions {
   /** Limit of unfinished JobCalls, over all replicas. New work is refused beyond it. */
   readonly maxPending: number;
-  /** Bytes of all results, about, from which on no payment begins. */
+  /** Approximate size of all results, in bytes, at which no further payment begins. */
   readonly maxResultsBytes?: number | undefined;
   readonly encodeJobCall: JobCallEncoder;
   /** Replaces the store's own clock in tests. */

@@ -1,17 +1,17 @@
 import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 
-/** Shortest time between two looks at all results. */
+/** Shortest time between two sums of all results. */
 const LOOK_EVERY_MS = 5_000;
-/** Time between two looks, in times of what the last look took. */
+/** Shortest time between two sums, as a multiple of the time that the last sum took. */
 const REST = 50;
 
-/** Bound on the bytes of all results. They are summed now and then; results that this process stores meanwhile are added. */
+/** Limit on the size of all results: the store's last sum, and the results that this process has stored since. */
 export class ResultRoom {
   readonly #maxBytes: number;
   readonly #sum: () => Promise<number>;
   readonly #logger: Logger | undefined;
-  /** Ends with the first look, so that a bound that was reached holds right after a restart. */
+  /** Resolves after the first sum, so that a limit that was reached applies right after a restart. */
   readonly #known: Promise<void>;
   #bytes = 0;
   #isFull = false;
@@ -20,7 +20,7 @@ export class ResultRoom {
 
   constructor(options: {
     readonly maxBytes: number;
-    /** Returns the bytes of all results that the store has. */
+    /** Returns the size of all results in the store. */
     readonly sum: () => Promise<number>;
     readonly logger: Logger | undefined;
   }) {
@@ -30,7 +30,7 @@ export class ResultRoom {
     this.#known = this.#look();
   }
 
-  /** Counts a result. */
+  /** Adds the size of a result that is being stored. */
   add(bytes: number): void {
     this.#set(this.#bytes + bytes);
   }

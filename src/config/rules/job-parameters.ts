@@ -5,7 +5,7 @@ import { toParameters } from "../jobs.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 
-/** Keywords that refer to other places, or are referred to. */
+/** Keywords of references, and of the names that references use. */
 const REFERENCES = /"\$(?:ref|dynamicRef|id)":/;
 
 /** Checks the schemas of each job's path and query. */

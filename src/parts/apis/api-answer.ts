@@ -11,9 +11,9 @@ interface Asked {
   readonly maxResultBytes: number;
   /** The call may be made once more: its outcome is unknown otherwise. */
   readonly mayRepeat: boolean;
-  /** It was charged before it was made. */
+  /** The call was paid before it was made. */
   readonly isCharged: boolean;
-  /** Returns false for the status of an answer that is kept in part, because it is not charged. */
+  /** Returns false for a status that is not charged: only a part of such an answer is kept. */
   readonly keepsAll: (status: number) => boolean;
   readonly links: ApiLinks;
   /** Path and query of the request. */
@@ -50,7 +50,7 @@ export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
   }
 }
 
-/** Makes the result of a call that may have been made before, and must not be made again. */
+/** Returns the result of a call that may have been made, and must not be made again. */
 export function outcomeUnknown(isCharged: boolean): JobResult {
   const error = "The connection to the API broke before an answer, and this call cannot be made twice.";
   return errorResult("outcome_unknown", error, isCharged);

@@ -3,7 +3,7 @@ import { HttpClient } from "../outbound/http-client.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
 const PERIOD_MS = 2_000;
-/** Bad answers in a row that take an API's routes off sale: one alone may be a moment without CPU time. */
+/** Consecutive failed health checks that take an API's routes off sale: a single failure may be a short stall. */
 const MOST_FAILURES = 2;
 
 /** Asks an API from time to time whether it works. One that has no health route counts as working. */

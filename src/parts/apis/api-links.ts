@@ -3,7 +3,7 @@ import type { ResultHeader } from "../../core/result-answer.ts";
 /** Base of the URLs of an API at a Unix socket. */
 const SOCKET_URL = "http://localhost";
 
-/** Addresses of an API, and where its buyers find them. */
+/** Maps URLs of an API to the gateway's URLs. */
 export class ApiLinks {
   readonly #url: string;
   readonly #publicUrl: string;
@@ -15,7 +15,7 @@ export class ApiLinks {
   }
 
   /**
-   * Leads a `Location` within the API to the gateway. Other headers, and a `Location` elsewhere, stay as they are.
+   * Rewrites a `Location` within the API to the gateway's URL. Other headers, and any other `Location`, stay unchanged.
    * @param target path and query of the request, which a relative `Location` is resolved against
    */
   toPublic(headers: readonly ResultHeader[], target: string): ResultHeader[] {

@@ -49,9 +49,9 @@ export function apiRunner(
   });
 }
 
-/** Time of a job whose `max_run_secs` is not configured. */
+/** Longest run of a job whose `max_run_secs` is not configured. */
 const DEFAULT_RUN_SECS = 300;
-/** Most that is kept of an answer that nobody pays. */
+/** Most bytes that are kept of an answer that is not charged. */
 const UNCHARGED_BYTES = 65_536;
 const NO_TIME = "There was no time left to call the API.";
 
@@ -95,7 +95,7 @@ export class ApiProtocol implements HttpProtocol {
   }
 
   ask({ callId, attempt: all, forgiven, encoded, byUse, enqueuedAt }: ClaimedCall): Asked {
-    // The API may have seen the request in these.
+    // Attempts in which the API may have received the request.
     const attempt = all - forgiven;
     const { api, publicUrl } = this.#sale;
     const { body, metadata, serviceId, jobId } = decodeJobCall(encoded);
@@ -105,7 +105,7 @@ export class ApiProtocol implements HttpProtocol {
     const isRepeatable = job.runner.isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
       return decided(this.#counted(done(outcomeUnknown(!byUse)), metadata));
-    // What is charged afterwards must end before its authorization does.
+    // A call that is charged after it ran must end before its authorization expires.
     const runMs = (job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000;
     const wholeMs = byUse ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
     if (wholeMs <= 0)

@@ -17,8 +17,8 @@ export class ApiTelemetry {
 
   /**
    * Begins a call.
-   * @param call names it in the log
-   * @returns a function that ends it with what came of it
+   * @param call fields of the log's line
+   * @returns a function that ends the call with its outcome
    */
   begin(call: {
     readonly callId: number;
@@ -30,7 +30,7 @@ export class ApiTelemetry {
       const secs = (performance.now() - startedAt) / 1_000;
       const outcome = ended.kind === "answered" ? String(ended.answer.status) : ended.kind;
       this.#telemetry.observe("jobgate_api_call_duration_seconds", { api: this.#api, outcome }, secs);
-      // An answer of the API that is passed on is no failure, whatever its status.
+      // An answer of the API that is passed on is not a failure, whatever its status.
       if (run.kind === "done" && run.hasWrittenBody === true) return;
       const reason = ended.kind === "answered" ? undefined : ended.reason;
       this.#logger.warn({ api: this.#api, ...call, outcome, reason, secs }, "a call of an API failed");

@@ -10,7 +10,7 @@ const UNITS = /^(?:0|[1-9]\d{0,77})$/;
 /** Charge that an answer names, or the problem with it. */
 export type ChargeReading = { readonly charge: Charge | undefined } | { readonly problem: string };
 
-/** Headers by which an answer says its charge. */
+/** Headers that name the charge of an answer. */
 const X_CHARGE = "x-charge";
 const OVERRIDES = "settlement-overrides";
 
@@ -55,7 +55,7 @@ function chargeOf(
   return { units: String((units + price.amount - 1n) / price.amount) };
 }
 
-/** @returns undefined for a header that says no charge */
+/** @returns undefined for a header that does not name a charge */
 function namedBy(name: string, value: string): string | undefined {
   if (name === X_CHARGE) return value;
   return name === OVERRIDES ? overrideOf(value) : undefined;

@@ -61,12 +61,12 @@ const api = z.object({
   health: route().optional(),
   /** Calls of one payer, and of one client, that may end without a charge in a minute. */
   unchargedPerMinute: integer(1, 1_000_000).default(30),
-  /** Files for https. */
+  /** PEM files for an `https://` URL. */
   tls: z
     .object({
       /** Authorities of the API. Default: the system's. */
       ca: pemFile().optional(),
-      /** Certificate that jobgate shows, with its key. */
+      /** Client certificate of jobgate, with its key. */
       cert: pemFile().optional(),
       key: pemFile(true).optional(),
     })
@@ -96,7 +96,7 @@ export const apisTable = ConfigTable.of({
   summary: ({ length }) => (length > 0 ? `APIs: ${length}` : undefined),
 });
 
-/** Reports a job of an API that a runner cannot tell from another one: runners choose JobCalls by their job alone. */
+/** Reports a job of an API whose index another job or a webhook has: runners choose JobCalls by the index alone. */
 function checkIndexes({ tables: { jobs = [], webhooks }, mistakes }: TableContext): void {
   for (const [i, job] of (jobs as readonly (ApiJobTable | undefined)[]).entries()) {
     const { api: name, jobIndex, serviceId } = job ?? {};
@@ -164,7 +164,7 @@ function checkClientTls({ ca, cert, key }: TlsTable, url: string | undefined, pl
   checkAuthorities(ca, place.at("ca"));
 }
 
-/** Reports whether a URL leads to a listener: an address of all interfaces is also at the loopback's. */
+/** Returns true if a URL leads to a listener. A listener of all interfaces has the loopback addresses too. */
 function isAt(url: string, address: BindAddress): boolean {
   if (address.kind === "unix") return url === `unix:${address.path}`;
   if (url.startsWith("unix:") || address.port === 0) return false;
@@ -252,7 +252,7 @@ export function jobsOf(api: string, jobs: readonly Job[] = []): SoldJob[] {
 export type SoldJob = Job & { readonly runner: ApiJob };
 
 const MAX_API_RESULT_BYTES = 10_485_760;
-/** Time that a call may take longer than the API may be silent. A buyer waits a little longer, for the answer. */
+/** Time that a call may last beyond the API's `timeout_secs`. A buyer waits a little longer than the call. */
 const EXTRA_RUN_SECS = 10;
 const EXTRA_WAIT_SECS = 15;
 const MAX_WAIT_SECS = 3_600;

@@ -14,16 +14,16 @@ import type { RpcMessage } from "./json-rpc.ts";
 import { progressAfter, type ToldProgress, text } from "./tasks.ts";
 import { contentOf } from "./tools.ts";
 
-/** Status and headers of an answer in its `_meta`. */
+/** Key in `_meta` of a runner's status and headers. */
 const ANSWER = "jobgate/answer";
 
-/** A request that waits for a call, and the way back for its progress. */
+/** Request that waits for a call, with the function that sends its progress. */
 interface Waiting {
   readonly request: HttpRequest;
   readonly notify?: (notification: object) => void;
   readonly message: RpcMessage;
   readonly meta: Meta;
-  /** Returns what the answer says of a settlement that came after the job. Default: what x402 says. */
+  /** Returns the fields in `_meta` for a settlement that came after the job. Default: those of x402. */
   readonly settledMeta?: (settlement: SettleResponse) => Meta;
   readonly maxMs: number;
 }
@@ -84,8 +84,8 @@ export class Outcomes {
   }
 
   /**
-   * Shows the result of a call; a large one by its link, which takes the call's access token. What a runner answered besides is in
-   * `_meta`.
+   * Shows the result of a call; a large one by its link, which takes the call's access token. `answer` has the runner's
+   * status and headers.
    */
   async #show(callId: number): Promise<{ readonly content: object; readonly answer: Meta }> {
     const { store: calls } = this.#services;

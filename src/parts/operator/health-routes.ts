@@ -6,7 +6,7 @@ import type { StoreStatus } from "../../store/store.ts";
  * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
  * while it starts or stops, and while its store is not writable. A full queue is ready: runners still empty it.
  *
- * @param closed returns why not every listener is open
+ * @param closed returns the reason why not every listener is open; undefined while all are
  */
 export function healthRoutes(
   status: () => StoreStatus,

@@ -7,7 +7,7 @@ export interface HttpAnswer {
   readonly contentEncoding: string | undefined;
   readonly retryAfter: string | undefined;
   readonly headers: readonly ResultHeader[];
-  /** Cut at the client's limit. Empty if it was taken while it arrived. */
+  /** Cut at the client's limit. Empty if a sink took the body. */
   readonly body: Buffer;
   readonly isCut: boolean;
 }

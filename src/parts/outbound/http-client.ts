@@ -33,7 +33,7 @@ export interface HttpServer {
   readonly timesSilence?: true;
   /** Path of a Unix socket to connect to. */
   readonly socketPath?: string | undefined;
-  /** Certificate by which jobgate proves who it is, and authorities of the server. */
+  /** Client certificate of jobgate, and authorities of the server. */
   readonly tls?: ServerTls | undefined;
   /** Resolves the name of the host, once for each connection. Default: the system's. */
   readonly lookup?: LookupFunction | undefined;
@@ -48,11 +48,11 @@ export interface HttpMessage {
   readonly body: Uint8Array | undefined;
   /** Returns how many bytes of an answer's body are read. */
   readonly bodyLimit: (status: number) => number;
-  /** Time for the whole exchange, where the server's is for each silence. Default: no limit. */
+  /** Time for the whole exchange, if `timeoutMs` of the server is for each silence. Default: no limit. */
   readonly wholeMs?: number | undefined;
 }
 
-/** Takes the bytes of an answer's body as they arrive: the next ones are read once it has taken these. It must not reject. */
+/** Takes bytes of an answer's body. The next bytes are read once its promise resolves. The promise must not reject. */
 export type BodySink = (bytes: Buffer) => Promise<void>;
 
 /** An answer whose body comes over time. */
@@ -172,7 +172,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   #headers: Readonly<Record<string, string | string[] | undefined>> = {};
   readonly #chunks: Buffer[] = [];
   #size = 0;
-  /** Settled once the sink has taken everything. */
+  /** Resolves once the sink has taken all bytes so far. */
   #taken: Promise<void> = Promise.resolve();
 
   constructor(options: {
@@ -220,7 +220,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    // The parser calls with nothing after each pause, and would do so for ever if that made a pause too.
+    // The parser passes an empty chunk after each pause. Another pause for that chunk would repeat for ever.
     if (chunk.byteLength === 0) return;
     if (this.#timesSilence) this.#timer.refresh();
     const room = this.#bodyLimit(this.#status) - this.#size;

@@ -105,7 +105,7 @@ export class HttpRunner implements CallSink {
     readonly server: HttpServer;
     /** Only these jobs; empty means all. */
     readonly jobIds: readonly bigint[];
-    /** No runner that takes all jobs gets these, and their leases are short: a dead jobgate's calls are soon made again. */
+    /** No runner that takes all jobs gets these. Their leases are short: after a crash, calls are soon made again. */
     readonly reserves?: true;
     /** A JobCall that the server may have seen counts as an attempt, although jobgate stops during it. */
     readonly countsStops?: true;
@@ -275,7 +275,7 @@ export class HttpRunner implements CallSink {
   async #pour(bytes: Buffer, writer: ResultWriter, lease: Lease, abort: () => void): Promise<void> {
     let rest: Uint8Array = bytes;
     const outcome = await this.#untilStored(lease, () => {
-      // The writer keeps what the store did not take.
+      // The writer keeps the bytes that the store did not take.
       const next = rest;
       rest = new Uint8Array();
       return writer.write(next);

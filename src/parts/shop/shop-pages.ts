@@ -35,7 +35,7 @@ export class ShopPages implements Pages {
   readonly listHeaders = { ...HEADERS, "cache-control": "public, max-age=60" };
   readonly #listing: Pick<Listing, "jobs">;
   readonly #seller: Seller;
-  /** The page for any path: its links have the whole path of the listener. */
+  /** Payment page of a job at a route. Its links are absolute paths, because the route can have any depth. */
   readonly #paymentAtRoute: string;
 
   constructor(parts: { readonly listing: Pick<Listing, "jobs">; readonly seller: Seller }) {

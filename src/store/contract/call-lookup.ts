@@ -17,7 +17,7 @@ export interface CallLookup {
    * @returns undefined for a result that is no longer kept
    */
   readResult(callId: number, offset: number, length: number): Promise<Uint8Array | undefined>;
-  /** Sums the bytes of all results. Reads a row of each. */
+  /** Returns the size of all results in bytes. Reads every row of results. */
   resultBytes(): Promise<number>;
 }
 

@@ -179,7 +179,7 @@ export interface ClaimedCall extends Lease {
   /** The bytes that the encoder made when the JobCall was accepted. */
   readonly encoded: Uint8Array;
   readonly attempt: number;
-  /** Attempts of these that no runner saw, or whose dead letter the operator retried. */
+  /** Number of these attempts that are not counted: no runner saw them, or the operator retried their dead letter. */
   readonly forgiven: number;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;

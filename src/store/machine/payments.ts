@@ -118,7 +118,7 @@ export const PAYMENT_TRANSITIONS = {
 /** Rows beside a payment on which a decision depends. */
 export interface PaymentFacts {
   isWatched(payment: SoldPayment): boolean;
-  /** Returns true if another payment, which did not fail, has the identifier of a payment that failed. */
+  /** Returns true if another payment holds the identifier of a payment that failed. */
   isIdentifierTaken(payment: SoldPayment): boolean;
 }
 

@@ -2,10 +2,10 @@ import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
 
-/** SQL condition: a payment holds its identifier. */
+/** SQL condition of {@link holdsIdentifier}, on the column `state`. */
 export const HOLDS_IDENTIFIER = "state NOT IN ('failed', 'released')";
 
-/** Returns true for a payment whose identifier is not free again: it was charged, or may still be. */
+/** Returns true if a payment holds its identifier: it was charged, or may still be charged. */
 export function holdsIdentifier({ state }: Pick<PaymentRecord, "state">): boolean {
   return state !== "failed" && state !== "released";
 }

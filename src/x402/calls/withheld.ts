@@ -27,7 +27,7 @@ export function withheldBecause({
   );
 }
 
-/** Returns what the client of a job hears that failed without a result. */
+/** Returns the error that answers the client of a job that failed without a result. */
 export function callFailed({ state, reason }: Pick<CallState, "state" | "reason">): GatewayError {
   return new GatewayError("call_failed", "The job failed, and has no result.", {
     details: { retryable: false, state, ...(reason !== undefined && { reason }) },

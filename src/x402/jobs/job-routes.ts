@@ -9,7 +9,7 @@ import { forwardedHeadersOf } from "../producer.ts";
 import { parseJobPath } from "../wire/paths.ts";
 import { canonicalPath, type Found, RouteTree } from "./route-tree.ts";
 
-/** Longest path with its query string. Many servers take no longer ones. */
+/** Longest path with its query string. Many servers refuse longer ones. */
 const MAX_TARGET_BYTES = 8 * 1024;
 
 type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;

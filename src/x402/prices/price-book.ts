@@ -17,7 +17,7 @@ const QUOTE_HEADER = "x-x402-quote-digest";
 /** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
 export interface Price {
   readonly policy: SoldPolicy;
-  /** Its offers are for one body. */
+  /** Set if the offers are for one body. */
   readonly isOfBody?: true;
   /**
    * Returns the offers to show in a 402.

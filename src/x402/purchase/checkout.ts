@@ -19,7 +19,7 @@ export interface PaymentReader {
   carriesPayment(request: JobRequest): boolean;
   /** @returns undefined when the request carries none @throws GatewayError `invalid_payment`, `malformed_credential` */
   readPayment(request: JobRequest): SignedPayment | undefined;
-  /** What it asks an unpaid request to pay is bound to the request's body. */
+  /** Set if the answer to an unpaid request needs the request's body. */
   readonly bindsBody?: true;
 }
 
@@ -89,7 +89,8 @@ export class Checkout {
     // store_unavailable
     const paid = await this.#findPaid(request, job, door);
     if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
-    // not_found, query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    // not_found, query_not_allowed, job_not_found, api_unreachable, x402_disabled, price_unavailable;
+    // quote_not_found, quote_mismatch
     const price = await this.#findPrice(request, job);
     if (price.isOfBody !== true && this.#spares(request, job, door)) {
       await this.#checkInput(request, job, NO_BODY);
@@ -215,8 +216,8 @@ export class Checkout {
   }
 
   /**
-   * Reports whether an unpaid request is answered without its body: its client waits for 100 before it sends it, and no
-   * check needs it.
+   * Returns true if an unpaid request is answered without its body: the client waits for `100 Continue` before it sends
+   * the body, and no check needs it.
    */
   #spares(request: JobRequest, job: JobKey, door: PaymentReader): boolean {
     const { expect, "content-length": announced = "0" } = request.headers;

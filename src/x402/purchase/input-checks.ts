@@ -13,13 +13,13 @@ interface Parts {
   readonly limits: Pick<ClientLimits, "clientOf">;
 }
 
-/** What a job takes. */
+/** Schemas of a job's input. */
 interface Input {
   readonly body: InputSchema | undefined;
   readonly parameters: { readonly reader: ParameterReader; readonly schema: InputSchema } | undefined;
 }
 
-/** What a request brings for a job. */
+/** Input that a request has for a job. */
 interface GivenInput {
   readonly body: Uint8Array;
   /** Parameters of the path of the job's route, decoded. */
@@ -88,7 +88,7 @@ export class InputChecks {
   }
 }
 
-/** What a problem is in. */
+/** Part of the request that is checked. */
 type Checked = "body" | "request";
 
 function refusalOfInput(checked: Checked, invalid: readonly BodyProblem[]): GatewayError | undefined {

@@ -33,7 +33,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** Time for which a payment that bought a job earlier waits for its result where the job is no longer sold. */
+/** Time for which the resend of an earlier payment waits for the result if its job is no longer sold there. */
 const EARLIER_WAIT_SECS = 1;
 
 /** Sells runs of jobs through one door, at their ids and at their routes. */
@@ -46,7 +46,7 @@ export class JobRoute {
 
   /**
    * Sells a run, or asks to pay for it.
-   * @param waitSecs how long the job's answer waits for its result; undefined if it does not
+   * @param waitSecs time for which the answer waits for the job's result; undefined if it does not wait
    */
   answer(request: HttpRequest, job: JobKey, waitSecs = this.#waitSecsOf(job)): Promise<Answer> {
     return this.#refusing(request, job, async () => {
@@ -119,8 +119,8 @@ export class JobRoute {
 
   /**
    * Answers a payment that bought the job: with its result if the client or the job waits and it arrives in time.
-   * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain; `call_failed`: it
-   * failed, and is not charged
+   * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain;
+   * `call_failed`: the job failed, and is not charged
    */
   async #accept(
     request: HttpRequest,
@@ -144,10 +144,10 @@ export class JobRoute {
       case "answered": {
         const settled = bought(payment.settlement ?? lateSettlement(waited.call));
         const { path } = settled;
-        // A job that answers with its result has Location to itself.
+        // If the job answers with its result, `Location` is the runner's.
         const link = ofJob === undefined ? { location: path } : { link: `<${path}>; rel="status"` };
         const headers = { ...link, ...settled.headers, ...(await receipts?.headersOf(waited.call)) };
-        // A condition or a range in a purchase is about what the job gets, and not about its answer.
+        // Conditions and ranges of a purchase are for the job. Only a resend applies them to the stored result.
         const selecting = payment.replayed === true ? request : { headers: {} };
         return resultAnswer(selecting, { ...settled, headers }, preferred, {
           ...waited,
@@ -158,7 +158,7 @@ export class JobRoute {
         const { call } = waited;
         const withheld = call && withheldBecause(call);
         if (withheld !== undefined) throw withheld;
-        // It ended unpaid: neither a result nor a charge can come.
+        // The job failed and its payment is released: there will be neither a result nor a charge.
         if (call?.state === "failed" && call.charge?.state === "released") throw callFailed(call);
         return acceptedAnswer(bought(), job, preferred);
       }

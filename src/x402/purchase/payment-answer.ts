@@ -49,7 +49,7 @@ export function acceptedAnswer(
 
 /**
  * Returns the answer of a payment whose job was answered while its request waited: the result itself. Headers hold what the
- * 202 has in its body, but the links. The body is empty if the runner gave no result.
+ * 202 has in its body, except the links. The body is empty if the runner gave no result.
  */
 export function resultAnswer(
   request: Pick<HttpRequest, "headers">,

@@ -139,7 +139,8 @@ export class Purchase {
     const known = await earlier.find(payment);
     // payment_replay, payment_identifier_conflict
     if (known !== undefined && (await earlier.isFromPayer(payment, known))) return first(known);
-    // not_found, query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    // not_found, query_not_allowed, job_not_found, api_unreachable, x402_disabled, price_unavailable;
+    // quote_not_found, quote_mismatch
     const price = await paid.findPrice().catch(async (error: unknown) => {
       const mayBeAdopted = known === undefined && (await earlier.isSignedByPayer(payment));
       throw mayBeAdopted ? await adopted.explain(error, payment) : error;
@@ -209,7 +210,8 @@ export class Purchase {
       });
       const { funds, fundsReadAt } = verified;
       const { maxUndecided, maxOpenPerPayer } = this.#parts.undecidedLimits;
-      // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, payment_invalid, queue_full, store_unavailable
+      // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, payment_invalid,
+      // queue_full, store_full, store_unavailable
       return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
         requestId: request.id,
         limits: {

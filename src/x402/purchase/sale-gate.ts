@@ -19,7 +19,7 @@ export interface Entered {
   leave(): void;
 }
 
-/** Rule of a part for requests to jobs that can refuse one before its payment is verified. */
+/** Rule of a part that can refuse a request to a job before its payment is verified. */
 export interface SaleGate {
   /** Refuses a job that is not on sale now, whether or not its request has a payment. @throws GatewayError */
   requireOpen(job: JobKey): void;

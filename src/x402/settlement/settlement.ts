@@ -62,9 +62,9 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
    * record of money that may have moved. Continues when the client hangs up.
-   * @throws GatewayError `payment_replay`, `payment_invalid`, `quote_conflict`, `signature_replay`, `queue_full`, `store_full`, `too_many_undecided`,
-   * `too_many_open_payments`, `store_unavailable`:
-   * nothing was charged, unless its details say that this is not known
+   * @throws GatewayError `payment_replay`, `payment_invalid`, `quote_conflict`, `signature_replay`, `queue_full`,
+   * `store_full`, `too_many_undecided`, `too_many_open_payments`, `store_unavailable`: nothing was charged, unless its
+   * details say that this is not known
    */
   async settle(intent: PaymentIntent, call: JobCall, options: SettleOptions = {}): Promise<PaymentOutcome> {
     faultPoint("before-journal");
@@ -238,7 +238,7 @@ export class Settlement {
   async recheckDecided(decided: PaymentRecord): Promise<void> {
     const { evidence, journal, logger } = this.#parts;
     if (!evidence.covers(decided.key)) return;
-    // A released payment charged nothing. Its authorization moves the whole amount, if anyone uses it.
+    // A released payment has the amount 0. Its authorization would still move the whole amount.
     const { charge, ceiling, amount } = decided;
     const record = charge === "after" ? { ...decided, amount: ceiling ?? amount } : decided;
     const found = await evidence.look(record);

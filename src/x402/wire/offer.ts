@@ -69,7 +69,7 @@ export interface ChargeTerms {
 /** Description of a job in its 402. */
 export interface JobDescription {
   readonly resource: ResourceInfo & {
-    /** Size of the largest result; absent for the size that every job has. */
+    /** Size of the job's largest result. Absent if the job has the default size. */
     readonly maxResultBytes?: number;
   };
   /** Declared to v2 clients. */

@@ -9,7 +9,7 @@ import { identifierColumns, keyColumns, normalKey, PAYMENT_COLUMN_LIST } from ".
 type LockedRow = PaymentRow & {
   readonly state_before: PaymentRow["state"];
   readonly is_watched: boolean;
-  /** Another payment under its identifier did not fail. */
+  /** Another payment holds its identifier. */
   readonly is_identifier_taken: boolean;
   /** True if a runner acked the JobCall of the payment. Read for payments by use alone. */
   readonly has_succeeded: boolean;
@@ -97,7 +97,7 @@ export class KnownPayments {
     return this.get(this.#byKey.get(keyText(normalKey(key))));
   }
 
-  /** Finds the payment that an intent repeats: the very same one, or the one that holds its identifier. */
+  /** Finds the payment that an intent repeats: the same payment, or the payment that holds its identifier. */
   findRepeated({ key, fingerprint, paymentId }: PaymentIntent): PaymentRow | undefined {
     const identifier = { payer: normalKey(key).payer, payment_id: paymentId ?? null };
     return (
@@ -109,7 +109,7 @@ export class KnownPayments {
   findByIdentifier(identifier: Pick<PaymentRow, "payer" | "payment_id">): PaymentRow | undefined {
     if (identifier.payment_id === null) return undefined;
     const row = this.get(this.#byIdentifier.get(identifierText(identifier)));
-    // It may have lost it in this batch.
+    // The payment may have lost its identifier in this batch.
     return row !== undefined && holdsIdentifier(row) ? row : undefined;
   }
 }

@@ -137,7 +137,7 @@ export class Purchase {
   /** @param {string} [payment] */
   #fetch(payment) {
     const paid = payment !== undefined && { "payment-signature": payment };
-    // What a person opens is the whole request. The answer may be of any type.
+    // The URL that the person opened is the whole request. The answer may be of any type.
     if (this.#method === "GET")
       return fetch(location.href, { headers: { accept: "*/*", ...paid }, cache: "no-store" });
     const type = this.#kept?.contentType ?? "application/octet-stream";
