@@ -1,3 +1,6 @@
+/** Longest time that a timer of Node waits. A longer one ends at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** The pause of a loop between two steps, which can end early. */
 export class Pause {
   #hasEnded = false;

@@ -139,7 +139,9 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     accept: (call) => write("accept", [encode(call)], [call]),
     acceptOnce: (call, delivery) => write("acceptOnce", [encode(call), delivery], [call, delivery]),
     async beginPayment(intent, call, ...limits) {
-      await room?.require();
+      // A payment that bought its job before, at another replica too, gets its outcome: the store answers it.
+      const refusal = await room?.refusal();
+      if (refusal !== undefined && (await methods.findPayment(intent.key)) === undefined) throw refusal;
       return write("beginPayment", [intent, encode(call), ...limits], [intent, call, ...limits]);
     },
     ack(lease, result, charge) {

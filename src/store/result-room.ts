@@ -35,11 +35,11 @@ export class ResultRoom {
     this.#set(this.#bytes + bytes);
   }
 
-  /** @throws GatewayError `store_full` */
-  async require(): Promise<void> {
+  /** Returns `store_full` while there is no room. */
+  async refusal(): Promise<GatewayError | undefined> {
     await this.#known;
-    if (!this.#isFull) return;
-    throw new GatewayError(
+    if (!this.#isFull) return undefined;
+    return new GatewayError(
       "store_full",
       "There is no room for results. Nothing was charged: try again later.",
       {

@@ -33,7 +33,7 @@ const OF_APIS: readonly Row[] = [
   ["another 3xx, 4xx, 5xx", ["302", "404", "422", "500", "503"]],
   ["401, 402, 407: 502 `api_refused`", ["401", "402", "407"]],
   ["nothing, as no connection is possible: 502 `api_unreachable`", ["unreachable"]],
-  ["nothing for `timeout_secs`: 504 `api_timeout`", ["hangs"]],
+  ["nothing for `timeout_secs`, or not all in time: 504 `api_timeout`", ["hangs"]],
   ["an answer that is too large: 502 `result_too_large`", ["large"]],
   ["a part of an answer: 502 `api_broke_off`", ["part"]],
   ["no answer on a connection that broke: 502 `outcome_unknown`", ["dies"]],
@@ -229,6 +229,7 @@ describe.each([
 
   it.each(rows)("is charged as the table says if it answers: %s", async (row, outcomes) => {
     const cells = (await tableIn(page)).get(row) ?? [];
+    expect(cells).toHaveLength(CHARGES.length);
     for (const [index, charge] of CHARGES.entries()) {
       const cell = cells[index] ?? "";
       if (cell === "") continue;

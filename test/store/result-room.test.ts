@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { ResultRoom } from "../../src/store/result-room.ts";
 import { openTestStore } from "../helpers/test-store.ts";
-import { claimOne, paidId } from "./store-fixtures.ts";
+import { claimOne, paidCall, paidId, paymentIntent } from "./store-fixtures.ts";
 
 /** Time that the first look takes. */
 const LOOK_MS = 20;
@@ -16,25 +16,20 @@ describe("The room for results", () => {
       sum: () => sleep(LOOK_MS).then(() => 100),
       logger: undefined,
     });
-    await expect(room.require()).rejects.toMatchObject({ code: "store_full", status: 503 });
+    expect(await room.refusal()).toMatchObject({ code: "store_full", status: 503 });
     room.stop();
   });
 
   it("is full once so much was added, and free again once the store has less", async () => {
     let stored = 0;
     const room = new ResultRoom({ maxBytes: 100, sum: async () => stored, logger: undefined });
-    await room.require();
+    expect(await room.refusal()).toBeUndefined();
     room.add(99);
-    await room.require();
+    expect(await room.refusal()).toBeUndefined();
     room.add(1);
-    await expect(room.require()).rejects.toMatchObject({ code: "store_full" });
+    expect(await room.refusal()).toMatchObject({ code: "store_full" });
     stored = 10;
-    const isFree = () =>
-      room.require().then(
-        () => true,
-        () => false,
-      );
-    await expect.poll(isFree, { interval: 200 }).toBe(true);
+    await expect.poll(() => room.refusal(), { interval: 200 }).toBeUndefined();
     room.stop();
   });
 
@@ -42,7 +37,7 @@ describe("The room for results", () => {
     const room = new ResultRoom({
       ...{ maxBytes: 1, sum: () => Promise.reject(new Error("gone")), logger: undefined },
     });
-    await room.require();
+    expect(await room.refusal()).toBeUndefined();
     room.stop();
   });
 });
@@ -55,6 +50,9 @@ it("A store whose results are full begins no payment, also after a restart, unti
     contentType: "text/plain",
   });
   await expect(paidId(opened.store, 2)).rejects.toMatchObject({ code: "store_full" });
+  expect(await opened.store.beginPayment(paymentIntent(1), paidCall())).toMatchObject({
+    kind: "payment_known",
+  });
   await opened.store.close();
   const again = await opened.openAgain();
   try {

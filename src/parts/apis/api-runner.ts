@@ -4,6 +4,7 @@ import { type Clock, systemClock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
+import { MAX_TIMER_MS } from "../../core/waiting.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
 import { decodeJobCall } from "../../delivery/job-call-codec.ts";
 import type { Host } from "../../part.ts";
@@ -106,7 +107,7 @@ export class ApiProtocol implements HttpProtocol {
     if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
       return decided(this.#counted(done(outcomeUnknown(!byUse)), metadata));
     // A call that is charged after it ran must end before its authorization expires.
-    const runMs = (job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000;
+    const runMs = Math.min((job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000, MAX_TIMER_MS);
     const wholeMs = byUse ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
     if (wholeMs <= 0)
       return decided(this.#counted(done(errorResult("api_timeout", NO_TIME, !byUse)), metadata));

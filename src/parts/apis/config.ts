@@ -97,20 +97,27 @@ export const apisTable = ConfigTable.of({
 });
 
 /** Reports a job of an API whose index another job or a webhook has: runners choose JobCalls by the index alone. */
-function checkIndexes({ tables: { jobs = [], webhooks }, mistakes }: TableContext): void {
+function checkIndexes({ tables, mistakes }: TableContext): void {
+  const { jobs = [], jobPricing = {}, webhooks } = tables;
   for (const [i, job] of (jobs as readonly (ApiJobTable | undefined)[]).entries()) {
     const { api: name, jobIndex, serviceId } = job ?? {};
     if (name === undefined || jobIndex === undefined) continue;
     const ofJobs = jobs.findIndex((other) => other?.jobIndex === jobIndex && other.serviceId !== serviceId);
+    const ofPrices = Object.entries(jobPricing).find(
+      ([service, prices]) =>
+        service !== String(serviceId ?? tables.serviceId) && prices?.[String(jobIndex)] !== undefined,
+    );
     const ofEndpoints = (webhooks?.endpoints ?? []).findIndex(
       (endpoint) => endpoint?.jobId === BigInt(jobIndex),
     );
     const same =
       ofJobs >= 0
         ? mistakes.at("jobs", ofJobs, "job_index")
-        : ofEndpoints >= 0
-          ? mistakes.at("webhooks", "endpoints", ofEndpoints, "job_id")
-          : undefined;
+        : ofPrices !== undefined
+          ? mistakes.at("job_pricing", ofPrices[0], String(jobIndex))
+          : ofEndpoints >= 0
+            ? mistakes.at("webhooks", "endpoints", ofEndpoints, "job_id")
+            : undefined;
     if (same !== undefined)
       mistakes
         .at("jobs", i, "job_index")

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { MAX_TIMER_MS } from "../../core/waiting.ts";
 import { type JobPrice, type PriceSource, priceUnavailable } from "../../x402/prices/price-source.ts";
 import type { JobQuote } from "../../x402/prices/quotes.ts";
 import type { EngineQuotes, QuoteAnswer } from "./engine-quotes.ts";
@@ -38,7 +39,6 @@ const RENEW_AFTER = 2 / 3;
 /** A quote's last seconds are too short to be paid, so it is renewed before them, but not in its first third. */
 const RENEW_AHEAD_MS = 10_000;
 const RENEW_NOT_BEFORE = 1 / 3;
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Prices from the operator's pricing engine. A quote is the price of its job until another comes or it expires. */
 export class EnginePrices implements PriceSource {

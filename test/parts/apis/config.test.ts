@@ -22,6 +22,12 @@ testMistakes([
     message: /is 7, as in jobs\[1\]/,
   },
   {
+    promise: "A price of another service with the index of an API's job is a mistake",
+    toml: `${API} #!\n[job_pricing.99]\n7 = "1000000000000000"`,
+    keyPath: "jobs[0].job_index",
+    message: /is 7, as in job_pricing/,
+  },
+  {
     promise: "A webhook with the index of an API's job is a mistake",
     toml: `${API} #!\n[webhooks]\n[[webhooks.endpoints]]\npath = "/hooks/a"\njob_id = 7`,
     keyPath: "jobs[0].job_index",
