@@ -172,6 +172,8 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   #headers: Readonly<Record<string, string | string[] | undefined>> = {};
   readonly #chunks: Buffer[] = [];
   #size = 0;
+  /** The sink takes bytes: the silence is the gateway's own. */
+  #isPouring = false;
   /** Resolves once the sink has taken all bytes so far. */
   #taken: Promise<void> = Promise.resolve();
 
@@ -193,7 +195,10 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     this.#sink = options.sink;
     const late = (ms: number) => `no whole answer within ${ms / 1000} s`;
     const silent = `nothing for ${timeoutMs / 1000} s`;
-    this.#timer = setTimeout(() => this.#late(timesSilence ? silent : late(timeoutMs)), timeoutMs);
+    this.#timer = setTimeout(() => {
+      if (timesSilence && this.#isPouring) this.#timer.refresh();
+      else this.#late(timesSilence ? silent : late(timeoutMs));
+    }, timeoutMs);
     this.#wholeTimer =
       wholeMs === undefined ? undefined : setTimeout(() => this.#late(late(wholeMs)), wholeMs);
   }
@@ -259,7 +264,9 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   /** Reads nothing more until the sink has taken these bytes. */
   #pour(bytes: Buffer, sink: BodySink, controller: Dispatcher.DispatchController): void {
     controller.pause();
+    this.#isPouring = true;
     this.#taken = sink(bytes).then(() => {
+      this.#isPouring = false;
       if (this.#isOver) return;
       if (this.#timesSilence) this.#timer.refresh();
       controller.resume();

@@ -9,6 +9,8 @@ const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const DAY_MS = 86_400_000;
 /** Time that a sink takes for a piece. */
 const TAKING_MS = 1;
+/** Longest silence of a server. */
+const SILENCE_MS = 300;
 
 test.each([
   [undefined, undefined],
@@ -47,4 +49,25 @@ test("A sink gets the body in pieces, and the next one only once it has taken th
   const outcome = await client.send(message, () => undefined, sink).outcome;
   expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: true } });
   expect([most, taking, Buffer.concat(pieces).equals(body.subarray(0, 900_000))]).toEqual([1, 0, true]);
+});
+
+test("A sink that takes longer than the server may be silent does not end the answer", async () => {
+  const server = await listenHttp({ handler: (_request, response) => void response.end("slowly stored") });
+  const client = new HttpClient({
+    url: server.url,
+    concurrency: 1,
+    timeoutMs: SILENCE_MS,
+    timesSilence: true,
+  });
+  onTestFinished(async () => {
+    await client.close();
+    await server.stop();
+  });
+  const message = { method: "GET", target: "/", headers: {}, body: undefined, bodyLimit: () => 1_000 };
+  const outcome = await client.send(
+    message,
+    () => undefined,
+    () => sleep(4 * SILENCE_MS),
+  ).outcome;
+  expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: false } });
 });
