@@ -95,9 +95,11 @@ export class Replica {
     const process: Process = { name: `${this.#name}.${++this.#starts}`, isAlive: true, clock: this.#clock };
     this.#process = process;
     run.at(0, process, () => {
+      // A start that began amid faults may still end by one.
+      const { isHealed } = run;
       this.#start(process).catch((error: unknown) => {
         if (!process.isAlive) return;
-        if (run.isHealed) run.break(`the gateway does not start: ${String(error)}`);
+        if (isHealed) run.break(`the gateway does not start: ${String(error)}`);
         // As whoever runs it does.
         else this.restart();
       });
