@@ -55,7 +55,9 @@ const [{ name }] = (await client.listTools()).tools;
 export const X402_CLIENT = `
 import { x402Client } from "@x402/core/client";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
-const x402 = new x402Client().register("eip155:*", new ExactEvmScheme(account)).setSpendControls(false);
+const x402 = new x402Client().register("eip155:*", new ExactEvmScheme(account));
+// The client that comes with that of axios is older, and spends without a limit.
+x402.setSpendControls?.(false);
 async function pay(args) {
   const { structuredContent: asked } = await client.callTool({ name, arguments: args });
   const payment = await x402.createPaymentPayload(asked);
