@@ -36,7 +36,7 @@ export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
   /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
-  /** Identifier of a purchase, chosen by the payer. At most one of its payments was charged or may still be. */
+  /** Identifier of a purchase, which the payer chose. Of its payments, at most one was charged or can be charged. */
   readonly paymentId?: string | undefined;
   /**
    * SHA-256 of the request body, hex; at a job's own route, of the whole request. Binds the payment to what it pays for.

@@ -73,6 +73,8 @@ export class Subscription {
   readonly #waiting = new Map<OutLease, Delivery>();
   /** The suspect that is out, if any: the stream gets no other JobCall meanwhile. */
   #suspect: OutLease | undefined;
+  /** Leases whose JobCalls the transport has taken. */
+  readonly #taken = new WeakSet<OutLease>();
   /** Set while the stream gets no more JobCalls until all of its own are finished, so that it can take a suspect. */
   #reserved = false;
   #blocked = false;
@@ -180,7 +182,7 @@ export class Subscription {
   }
 
   countsAtStop(lease: OutLease): boolean {
-    return this.#sink.countsStops === true && !this.#waiting.has(lease);
+    return this.#sink.countsStops === true && this.#taken.has(lease);
   }
 
   /** Goes on writing: the stream has taken what was written before. */
@@ -248,6 +250,7 @@ export class Subscription {
       return;
     }
     this.#blocked = !this.#sink.write(call, () => {
+      this.#taken.add(lease);
       onWritten();
       if (this.#request.ackOnSend) this.#onSent(lease);
     });

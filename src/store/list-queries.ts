@@ -1,6 +1,7 @@
 import { GROUPED_CHARACTERS } from "./contract/dead-letter-box.ts";
 import type { CallFilter, PaymentFilter } from "./contract/operator-lists.ts";
 import { type Add, type ListDialect, parameters, type Query } from "./list-dialect.ts";
+import { END_CONDITIONS, finishedSource, isAll, leftOf, openSources, type Source } from "./list-sources.ts";
 import type { Asked } from "./module.ts";
 import { PAYMENT_COLUMNS } from "./payment-row.ts";
 
@@ -29,21 +30,6 @@ const MAX_SCANNED = 2_000;
 /** Most unfinished calls that a search for text reads: with their bodies. */
 const MAX_READ = 500;
 
-/** An index that a part of a page is read from. */
-interface Source {
-  /** Table with its alias, `call` or `payment`. */
-  readonly table: string;
-  readonly alias: "call" | "payment";
-  readonly index?: string;
-  readonly keys?: readonly (readonly [column: string, value: string])[];
-  /** SQL condition of a partial index. */
-  readonly where?: string;
-  /** Filters that it selects by. Any other is checked entry by entry. */
-  readonly selects: readonly (keyof CallFilter)[];
-  /** The index is not in the order of IDs, and short. */
-  readonly isUnordered?: boolean;
-}
-
 const OPEN_COLUMNS = `call.call_id, call.origin, call.job_id, call.service_id, call.state, call.visible_at,
   call.attempts, call.subscriber, call.claimed_at, call.dead_reason AS reason, call.enqueued_at, call.dead_at AS finished_at,
   NULL AS status`;
@@ -51,12 +37,6 @@ const FINISHED_COLUMNS = `call.call_id, call.origin, call.job_id, call.service_i
   call.attempts, call.subscriber, call.claimed_at, call.reason, call.enqueued_at, call.finished_at, call.status`;
 const PAID_COLUMNS = "payment.network, payment.asset, payment.payer, payment.amount, payment.symbol";
 const OPEN_HEAD = "substr(body.encoded, 1, body.head_bytes)";
-const END_CONDITIONS = {
-  failed: "call.state = 'failed' AND call.status IS NOT NULL",
-  dropped: "call.state = 'failed' AND call.status IS NULL",
-};
-const WAITING = "call.state IN ('leased', 'delayed')";
-
 /** Builds the queries for pages of one dialect. */
 export class ListQueries {
   readonly dialect: ListDialect;
@@ -78,7 +58,7 @@ export class ListQueries {
       const body =
         text === undefined ? "" : `JOIN ${schema}job_bodies AS body ON body.call_id = call.call_id`;
       const scanned = text === undefined ? MAX_SCANNED : MAX_READ;
-      for (const source of this.#openSources(filter)) {
+      for (const source of openSources(filter)) {
         const joins = `${this.#joined(source, "job_calls")} ${body}`;
         const left = leftOf(source, filter);
         const conditions = (add: Add) => this.#callConditions(left, OPEN_HEAD, add);
@@ -89,7 +69,7 @@ export class ListQueries {
       }
     }
     if (state === undefined || isEnd) {
-      const source = this.#finishedSource(filter);
+      const source = finishedSource(filter);
       const joins = this.#joined(source, "finished_calls");
       const left = leftOf(source, filter);
       const conditions = (add: Add) => this.#callConditions(left, "call.head", add);
@@ -164,72 +144,6 @@ export class ListQueries {
         `${schema}finished_calls AS call ${result}`,
       ),
     ];
-  }
-
-  #openSources({ state, origin, payer, serviceId, jobId, reason }: CallFilter): Source[] {
-    const calls = { table: "job_calls AS call", alias: "call", selects: ["state"] } as const;
-    if (payer !== undefined) return [paidBy(payer)];
-    const waiting: Source = {
-      ...calls,
-      index: "job_calls_waiting",
-      where: WAITING,
-      selects: [],
-      isUnordered: true,
-    };
-    switch (state) {
-      case "held":
-        return ["intent", "unresolved"].map((value) => ({
-          ...PAYMENTS,
-          index: "payments_by_state",
-          keys: [["payment.state", value]],
-        }));
-      case "ready": {
-        const ready = { ...calls, where: "call.state = 'ready'" };
-        if (jobId === undefined) return [{ ...ready, index: "job_calls_ready" }, waiting];
-        const ofJob: Source = {
-          ...ready,
-          index: "job_calls_ready_by_job",
-          keys: [["call.job_id", String(jobId)]],
-          selects: ["state", "jobId"],
-        };
-        return [ofJob, waiting];
-      }
-      case "leased":
-        return [waiting];
-      case "dead": {
-        const dead = { ...calls, where: "call.state = 'dead'" };
-        if (origin === undefined || serviceId === undefined || jobId === undefined || reason === undefined)
-          return [{ ...dead, index: "job_calls_dead" }];
-        const ofGroup: Source = {
-          ...dead,
-          index: "job_calls_dead_groups",
-          keys: [["call.dead_group", `${origin} ${serviceId} ${jobId} ${reason}`]],
-          selects: ["state", "origin", "serviceId", "jobId", "reason"],
-        };
-        return [ofGroup];
-      }
-      case "done":
-      case "failed":
-      case "dropped":
-      case undefined:
-        return [{ ...calls, selects: [] }];
-    }
-  }
-
-  #finishedSource({ state, origin, payer, jobId }: CallFilter): Source {
-    const calls = { table: "finished_calls AS call", alias: "call" } as const;
-    if (payer !== undefined) return paidBy(payer);
-    if (state === "failed" || state === "dropped") {
-      const where = END_CONDITIONS[state];
-      return { ...calls, index: `finished_calls_${state}`, where, selects: ["state"] };
-    }
-    if (jobId !== undefined) {
-      const keys = [["call.job_id", String(jobId)]] as const;
-      return { ...calls, index: "finished_calls_by_job", keys, selects: ["jobId"] };
-    }
-    if (origin === "x402")
-      return { ...PAYMENTS, index: "payments_by_state", keys: [["payment.state", "settled"]] };
-    return { ...calls, selects: [] };
   }
 
   /** SQL of the source, and of the table that it lacks. */
@@ -315,40 +229,10 @@ export class ListQueries {
   }
 }
 
-/** Payments whose calls are looked up. Some have none in the table: how many is not known. */
-const PAYMENTS = { table: "payments AS payment", alias: "payment", selects: [] } as const;
-
 /** Largest index of a job. A JobCall of a webhook may have a larger job ID, which Postgres would refuse to compare. */
 const MAX_JOB_INDEX = 2n ** 32n - 1n;
 
 /** Text of the index of the job; no job has -1. */
 function jobIndexText(jobId: bigint | undefined): string | undefined {
   return jobId !== undefined && jobId > MAX_JOB_INDEX ? "-1" : jobId?.toString();
-}
-
-const paidBy = (payer: string): Source => ({
-  ...PAYMENTS,
-  index: "payments_by_payer",
-  keys: [["payment.payer", payer]],
-  selects: ["payer"],
-});
-
-/**
- * Leaves out what the source selects: with a second condition on a key, Postgres would take it for a constant and read
- * another index.
- */
-function leftOf({ selects }: Source, { limit: _limit, ...filter }: CallFilter): Partial<CallFilter> {
-  const given = Object.entries(filter).filter(
-    ([name, value]) =>
-      value !== undefined && !RANGE.includes(name) && !selects.includes(name as keyof CallFilter),
-  );
-  return Object.fromEntries(given);
-}
-
-/** Filters that every source selects by. */
-const RANGE: readonly string[] = ["before", "since", "until"];
-
-/** Checks whether all entries of a source fit. Some payments have no call in the table. */
-function isAll({ alias }: Source, left: Partial<CallFilter>): boolean {
-  return alias === "call" && Object.keys(left).length === 0;
 }

@@ -35,7 +35,7 @@ export class ResultRoom {
     this.#set(this.#bytes + bytes);
   }
 
-  /** Returns `store_full` while there is no room. */
+  /** Returns the refusal of a new payment while there is no room. */
   async refusal(): Promise<GatewayError | undefined> {
     await this.#known;
     if (!this.#isFull) return undefined;

@@ -1,4 +1,4 @@
-import { describe, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { API_CRASHES, startApiCrashSite } from "./api-rounds.ts";
@@ -6,11 +6,17 @@ import { API_CRASHES, startApiCrashSite } from "./api-rounds.ts";
 /** Rounds of each crash. One has 8 purchases on their way: 104 in all. */
 const ROUNDS = Number(process.env.JOBGATE_API_CRASH_ROUNDS ?? 1);
 
+/** Further rounds of a crash to whose step no purchase came: not every answer of the API is charged. */
+const MORE_ROUNDS = 3;
+
 describe("An API that is sold, on SQLite", () => {
   const site = startBeforeAll(() => startApiCrashSite());
 
   it.each(API_CRASHES)("is killed %s", { timeout: ROUNDS * 60_000 }, async (crash) => {
-    for (let round = 0; round < ROUNDS; round++) await site.round(crash);
+    let met = 0;
+    for (let round = 0; round < ROUNDS || (met === 0 && round < ROUNDS + MORE_ROUNDS); round++)
+      if (await site.round(crash)) met += 1;
+    expect(met).toBeGreaterThan(0);
   });
 
   it("charges each answer once, and nothing else, and gives it again", () => site.expectAllAccounted());

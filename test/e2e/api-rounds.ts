@@ -64,8 +64,11 @@ interface Purchase {
 
 /** One jobgate that sells an API and is killed again and again on one store. */
 export interface ApiCrashSite {
-  /** Starts purchases, kills jobgate at the step, and starts it again. What was not decided goes on in the next round. */
-  round(crash: ApiCrash): Promise<void>;
+  /**
+   * Starts purchases, kills jobgate at the step, and starts it again. What was not decided goes on in the next round.
+   * @returns false if no purchase came to the step
+   */
+  round(crash: ApiCrash): Promise<boolean>;
   /** Resends all that is not decided, and compares the chain, the journal, the API's log and the buyers' answers. */
   expectAllAccounted(): Promise<void>;
   stop(): Promise<void>;
@@ -134,7 +137,7 @@ class Site {
     this.#random = random;
   }
 
-  async round(crash: ApiCrash): Promise<void> {
+  async round(crash: ApiCrash): Promise<boolean> {
     const gateway = this.#gateway;
     // In some rounds jobgate is killed while it goes on with what the crash before has left.
     if (this.#random(4) > 0) {
@@ -142,8 +145,13 @@ class Site {
       await this.#resend();
     }
     const isPoint = !crash.startsWith("during");
+    let isMet = false;
     // What the rounds before have left may meet the point while jobgate starts.
-    if (isPoint) await this.#restart({ JOBGATE_CRASH_AT: crash }).catch(() => this.#restart({}));
+    if (isPoint)
+      await this.#restart({ JOBGATE_CRASH_AT: crash }).catch(() => {
+        isMet = true;
+        return this.#restart({});
+      });
     else await this.#restart({});
     const isDead = gateway.jobgate.exited.then(() => true);
     const bought = await Promise.all(Array.from({ length: PURCHASES }, () => this.#buy())).catch(() => []);
@@ -160,11 +168,14 @@ class Site {
     const sends = this.#open().map((purchase) =>
       this.#send(purchase, crash === "during reply" ? kill : undefined),
     );
-    await Promise.race([isDead, sleep(CRASHED_WITHIN_MS, undefined, { ref: false }), this.#settled(sends)]);
+    const over = sleep(CRASHED_WITHIN_MS, false, { ref: false });
+    const settled = this.#settled(sends).then(() => false);
+    if (await Promise.race([isDead, over, settled])) isMet = true;
     await kill();
     await Promise.all(sends);
     gateway.facilitatorProxy.clear();
     gateway.rpcProxy.clear();
+    return isMet;
   }
 
   /** Waits until nothing is left to send, and a little for what jobgate does behind the answers. */

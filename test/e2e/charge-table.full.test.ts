@@ -210,7 +210,7 @@ async function tableIn(page: string): Promise<ReadonlyMap<string, readonly strin
   return new Map(rows.map(([outcome = "", ...cells]) => [outcome, cells]));
 }
 
-/** What a cell says that moves. */
+/** Returns the amount that a cell says is charged. */
 function amountOf(cell: string, outcome: string): bigint {
   if (/^nothing/.test(cell)) return 0n;
   if (/^(the price is )?(paid|charged)/.test(cell)) return AMOUNT;

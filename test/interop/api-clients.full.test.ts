@@ -135,7 +135,7 @@ async function startSeller(name: AppName, url: string): Promise<PaidGateway> {
 /** ETag that jobgate gives to a result without one. */
 const OWN_ETAG = /^"\d+-\d{13}"$/;
 
-/** What a test compares of an answer. */
+/** The parts of an answer that a test compares. */
 function shown({ status, headers, body }: ApiAnswer, state: string | undefined) {
   const { location, etag, "content-type": type } = headers;
   return {

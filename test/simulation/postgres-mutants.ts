@@ -9,7 +9,7 @@ const ROWS = `${BATCH}/module-rows.ts`;
 /** Guards of the Postgres store that are missed in some world whose gateways share a Postgres. */
 export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
   {
-    name: "a commit without an answer counts as made",
+    name: "a commit is taken for made although its answer was lost",
     seed: 11,
     ...{ file: COMMIT, from: "if (!committed) throw attempt.error;", to: "" },
   },

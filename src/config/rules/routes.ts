@@ -41,7 +41,7 @@ export class RouteCheck {
     this.#isBuiltIn = builtInPaths(tables);
   }
 
-  /** Adds a route, and reports one that cannot be told apart from an earlier one. */
+  /** Adds a route. Reports a route that cannot be told apart from an earlier one. */
   add(text: string | undefined, place: Place): void {
     const same = this.know(text, place);
     if (same === undefined) return;

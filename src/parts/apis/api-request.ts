@@ -1,4 +1,4 @@
-import { mayReachApi } from "../../core/request-headers.ts";
+import { isEndToEnd } from "../../core/request-headers.ts";
 import type { HttpMessage } from "../outbound/http-client.ts";
 
 /** Metadata of a JobCall that a request at a job's route made, as the API gets it. */
@@ -27,7 +27,7 @@ export function requestOf(
   const query = metadata["X-HTTP-QUERY"] ?? "";
   const forwarded = Object.entries(metadata).flatMap(([name, value]) => {
     const header = name.startsWith(PREFIX) && !NO_HEADER.test(name) ? name.slice(PREFIX.length) : "";
-    return mayReachApi(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
+    return isEndToEnd(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
   });
   return {
     method,

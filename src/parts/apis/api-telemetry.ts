@@ -3,7 +3,7 @@ import type { Telemetry } from "../../core/telemetry.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
 import type { RunOutcome } from "../outbound/http-runner.ts";
 
-/** Measures the calls of one API, apart from jobgate's own time, and logs those that failed. */
+/** Measures how long an API takes for its calls, and logs the calls that failed. */
 export class ApiTelemetry {
   readonly #api: string;
   readonly #telemetry: Pick<Telemetry, "observe">;

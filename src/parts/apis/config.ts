@@ -21,7 +21,7 @@ import {
 } from "../../config/value-types.ts";
 import { headerName, headerNames, parseHttpUrl, route, shownUrl } from "../../config/web-types.ts";
 import { type BindAddress, isLoopbackHost, parseBindAddress } from "../../core/network-address.ts";
-import { ALL_HEADERS, apiHeaderProblem, BOUND_HEADERS } from "../../core/request-headers.ts";
+import { ALL_HEADERS, BOUND_HEADERS, OF_CONNECTION, PLAIN_NAME } from "../../core/request-headers.ts";
 import { parseRoute } from "../../core/route.ts";
 import type { HttpServer } from "../outbound/http-client.ts";
 
@@ -278,4 +278,15 @@ export function serverOf({ url, concurrency, timeoutMs, tls }: ApiConfig): HttpS
     tls: tls && { ca: tls.ca?.text, cert: tls.cert?.text, key: tls.key?.text },
     ...{ concurrency, timeoutMs, timesSilence: true },
   };
+}
+
+/** Names that jobgate sets on each request to an API. */
+const SET_BY_JOBGATE =
+  /^(accept-encoding|idempotency-key|traceparent|x-forwarded-(for|host|proto)|x-jobgate-.*)$/i;
+
+/** Returns why an operator cannot set a header on the requests to an API. */
+function apiHeaderProblem(name: string): string | undefined {
+  if (!PLAIN_NAME.test(name)) return "has a character that servers read in different ways";
+  if (OF_CONNECTION.test(name)) return "is a header of the connection";
+  return SET_BY_JOBGATE.test(name) ? "is set by jobgate itself" : undefined;
 }

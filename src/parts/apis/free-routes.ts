@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import type { Logger } from "pino";
 import type { X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { mayReachApi, namesIn } from "../../core/request-headers.ts";
+import { isEndToEnd, namesIn } from "../../core/request-headers.ts";
 import { headersByName, keptHeaders } from "../../core/result-answer.ts";
 import { parseRoute } from "../../core/route.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
@@ -108,7 +108,7 @@ export class FreeRoutes {
 
   #headersOf(request: HttpRequest, client: string): Record<string, string> {
     const forwarded = namesIn([this.#api.forwardHeaders].flat(), request.headers).flatMap((name) => {
-      const values = mayReachApi(name) ? request.headerValues(name) : [];
+      const values = isEndToEnd(name) ? request.headerValues(name) : [];
       return values.length === 0 ? [] : [[name, values.join(", ")] as const];
     });
     return {

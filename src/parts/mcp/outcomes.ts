@@ -23,7 +23,7 @@ interface Waiting {
   readonly notify?: (notification: object) => void;
   readonly message: RpcMessage;
   readonly meta: Meta;
-  /** Returns the fields in `_meta` for a settlement that came after the job. Default: those of x402. */
+  /** Returns the fields that `_meta` has for a settlement after the job. Default: the fields of x402. */
   readonly settledMeta?: (settlement: SettleResponse) => Meta;
   readonly maxMs: number;
 }
@@ -84,8 +84,8 @@ export class Outcomes {
   }
 
   /**
-   * Shows the result of a call; a large one by its link, which takes the call's access token. `answer` has the runner's
-   * status and headers.
+   * Reads the result of a call. A large result is shown by its link, which opens with the call's access token.
+   * @returns `answer` has the runner's status and headers
    */
   async #show(callId: number): Promise<{ readonly content: object; readonly answer: Meta }> {
     const { store: calls } = this.#services;

@@ -107,7 +107,7 @@ export class HttpRunner implements CallSink {
     readonly jobIds: readonly bigint[];
     /** No runner that takes all jobs gets these. Their leases are short: after a crash, calls are soon made again. */
     readonly reserves?: true;
-    /** A JobCall that the server may have seen counts as an attempt, although jobgate stops during it. */
+    /** A JobCall whose request was sent when jobgate stops counts as an attempt: the server may have seen it. */
     readonly countsStops?: true;
     readonly protocol: HttpProtocol;
     readonly dispatcher: Dispatcher;

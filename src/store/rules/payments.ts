@@ -13,7 +13,7 @@ export function holdsIdentifier({ state }: Pick<PaymentRecord, "state">): boolea
 /** Facts that decide whether a payment can begin. */
 export interface BeginFacts {
   readonly intent: PaymentIntent;
-  /** Payment with the same key or the same fingerprint, or else the one that holds its identifier. */
+  /** Payment with the intent's key or fingerprint; else the payment that holds the intent's identifier. */
   readonly known: PaymentRecord | undefined;
   /** The caller's nonce is used up and has not expired. */
   readonly isNonceUsed: boolean;

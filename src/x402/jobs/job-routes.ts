@@ -112,7 +112,8 @@ export class JobRoutes {
     const found = this.#foundBy(request);
     if (found === undefined) return [];
     const canonical = canonicalPath(path);
-    requireForwardable("The path with the query string", `${canonical}?${query}`, MAX_TARGET_BYTES);
+    const target = query === "" ? canonical : `${canonical}?${query}`;
+    requireForwardable("The path with the query string", target, MAX_TARGET_BYTES);
     return [
       ["X-HTTP-METHOD", method],
       ["X-HTTP-PATH", canonical],

@@ -33,7 +33,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** Time for which the resend of an earlier payment waits for the result if its job is no longer sold there. */
+/** Longest wait for the result of a job that is no longer sold, when its payment is sent again. */
 const EARLIER_WAIT_SECS = 1;
 
 /** Sells runs of jobs through one door, at their ids and at their routes. */

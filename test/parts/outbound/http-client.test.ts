@@ -10,7 +10,7 @@ const DAY_MS = 86_400_000;
 /** Time that a sink takes for a piece. */
 const TAKING_MS = 1;
 /** Longest silence of a server. */
-const SILENCE_MS = 300;
+const SILENCE_MS = 1_000;
 
 test.each([
   [undefined, undefined],
@@ -67,7 +67,7 @@ test("A sink that takes longer than the server may be silent does not end the an
   const outcome = await client.send(
     message,
     () => undefined,
-    () => sleep(4 * SILENCE_MS),
+    () => sleep(2.5 * SILENCE_MS),
   ).outcome;
   expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: false } });
 });

@@ -37,7 +37,7 @@ CREATE TABLE payments (
   -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
   receipt                 TEXT NOT NULL,
   redeems_quote           INTEGER NOT NULL DEFAULT 0,
-  -- Identifier that the payer chose for all payments of one purchase: at most one of them was or may be charged.
+  -- Identifier that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
   payment_id              TEXT,
   from_block              TEXT,
   caller                  TEXT,

@@ -1,0 +1,121 @@
+import type { CallFilter } from "./contract/operator-lists.ts";
+
+/** An index that a part of a page is read from. */
+export interface Source {
+  /** Table with its alias, `call` or `payment`. */
+  readonly table: string;
+  readonly alias: "call" | "payment";
+  readonly index?: string;
+  readonly keys?: readonly (readonly [column: string, value: string])[];
+  /** SQL condition of a partial index. */
+  readonly where?: string;
+  /** Filters that it selects by. Any other is checked entry by entry. */
+  readonly selects: readonly (keyof CallFilter)[];
+  /** The index is not in the order of IDs, and short. */
+  readonly isUnordered?: boolean;
+}
+
+/** SQL conditions of the ends of calls, as the partial indexes have them. */
+export const END_CONDITIONS = {
+  failed: "call.state = 'failed' AND call.status IS NOT NULL",
+  dropped: "call.state = 'failed' AND call.status IS NULL",
+};
+const WAITING = "call.state IN ('leased', 'delayed')";
+
+/** Payments whose calls are looked up. Some have none in the table: how many is not known. */
+const PAYMENTS = { table: "payments AS payment", alias: "payment", selects: [] } as const;
+
+/** Returns the indexes of unfinished calls, and of payments, that a filter is read from. */
+export function openSources({ state, origin, payer, serviceId, jobId, reason }: CallFilter): Source[] {
+  const calls = { table: "job_calls AS call", alias: "call", selects: ["state"] } as const;
+  if (payer !== undefined) return [paidBy(payer)];
+  const waiting: Source = {
+    ...calls,
+    index: "job_calls_waiting",
+    where: WAITING,
+    selects: [],
+    isUnordered: true,
+  };
+  switch (state) {
+    case "held":
+      return ["intent", "unresolved"].map((value) => ({
+        ...PAYMENTS,
+        index: "payments_by_state",
+        keys: [["payment.state", value]],
+      }));
+    case "ready": {
+      const ready = { ...calls, where: "call.state = 'ready'" };
+      if (jobId === undefined) return [{ ...ready, index: "job_calls_ready" }, waiting];
+      const ofJob: Source = {
+        ...ready,
+        index: "job_calls_ready_by_job",
+        keys: [["call.job_id", String(jobId)]],
+        selects: ["state", "jobId"],
+      };
+      return [ofJob, waiting];
+    }
+    case "leased":
+      return [waiting];
+    case "dead": {
+      const dead = { ...calls, where: "call.state = 'dead'" };
+      if (origin === undefined || serviceId === undefined || jobId === undefined || reason === undefined)
+        return [{ ...dead, index: "job_calls_dead" }];
+      const ofGroup: Source = {
+        ...dead,
+        index: "job_calls_dead_groups",
+        keys: [["call.dead_group", `${origin} ${serviceId} ${jobId} ${reason}`]],
+        selects: ["state", "origin", "serviceId", "jobId", "reason"],
+      };
+      return [ofGroup];
+    }
+    case "done":
+    case "failed":
+    case "dropped":
+    case undefined:
+      return [{ ...calls, selects: [] }];
+  }
+}
+
+/** Returns the index of finished calls, or of payments, that a filter is read from. */
+export function finishedSource({ state, origin, payer, jobId }: CallFilter): Source {
+  const calls = { table: "finished_calls AS call", alias: "call" } as const;
+  if (payer !== undefined) return paidBy(payer);
+  if (state === "failed" || state === "dropped") {
+    const where = END_CONDITIONS[state];
+    return { ...calls, index: `finished_calls_${state}`, where, selects: ["state"] };
+  }
+  if (jobId !== undefined) {
+    const keys = [["call.job_id", String(jobId)]] as const;
+    return { ...calls, index: "finished_calls_by_job", keys, selects: ["jobId"] };
+  }
+  if (origin === "x402")
+    return { ...PAYMENTS, index: "payments_by_state", keys: [["payment.state", "settled"]] };
+  return { ...calls, selects: [] };
+}
+
+const paidBy = (payer: string): Source => ({
+  ...PAYMENTS,
+  index: "payments_by_payer",
+  keys: [["payment.payer", payer]],
+  selects: ["payer"],
+});
+
+/**
+ * Leaves out what the source selects: with a second condition on a key, Postgres would take it for a constant and read
+ * another index.
+ */
+export function leftOf({ selects }: Source, { limit: _limit, ...filter }: CallFilter): Partial<CallFilter> {
+  const given = Object.entries(filter).filter(
+    ([name, value]) =>
+      value !== undefined && !RANGE.includes(name) && !selects.includes(name as keyof CallFilter),
+  );
+  return Object.fromEntries(given);
+}
+
+/** Filters that every source selects by. */
+const RANGE: readonly string[] = ["before", "since", "until"];
+
+/** Checks whether all entries of a source fit. Some payments have no call in the table. */
+export function isAll({ alias }: Source, left: Partial<CallFilter>): boolean {
+  return alias === "call" && Object.keys(left).length === 0;
+}
