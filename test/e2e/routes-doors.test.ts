@@ -8,6 +8,7 @@ import { soldByBoth } from "../helpers/door-tables.ts";
 import { readChallenges, signChallenge } from "../helpers/mpp.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { claimOne } from "../store/store-fixtures.ts";
 import {
   PUBLIC_URL,
   startAnotherGateway,
@@ -177,6 +178,18 @@ describe("A request with a payment that was used", () => {
       expect(await fresh()).toMatchObject(refusal);
       expect(await send({ path: "/weather/Rome" })).toMatchObject({ status: 409 });
     }
+  });
+
+  it("Gets the result of a job that ran, although its route has left the configuration", async () => {
+    const other = await startAnotherGateway({ config: config() });
+    const send = await sign(PARIS, other);
+    const { body } = await send();
+    const result = { body: Buffer.from('{"city":"Paris"}'), contentType: "application/json" };
+    await other.store.ack(await claimOne(other.store), result);
+    await other.reload(config([]));
+    const again = await send();
+    expect(again).toMatchObject({ status: 200, body: { city: "Paris" } });
+    expect(again.headers.get("x-call-id")).toBe(String(body.call_id));
   });
 
   it("Gets the first outcome of a job that was bought at its ids before it had a route", async () => {

@@ -16,6 +16,7 @@ function ask({
   isIdempotent = false,
   now = 1_000,
   byUse = true,
+  maxRunSecs = 30,
 }: {
   method: string;
   attempt: number;
@@ -23,11 +24,12 @@ function ask({
   isIdempotent?: boolean;
   now?: number;
   byUse?: boolean;
+  maxRunSecs?: number;
 }) {
   const job = {
     serviceId: 1n,
     jobIndex: 7,
-    maxRunSecs: 30,
+    maxRunSecs,
     runner: { kind: "api", api: "weather", isIdempotent },
   } as SoldJob;
   const api = { name: "weather", url: "http://127.0.0.1:8000", headers: {} } as ApiSale["api"];
@@ -70,6 +72,11 @@ test.each([
   [{ method: "POST", attempt: 4, forgiven: 3 }, "request"],
 ])("The delivery %j is a %s", (delivery, kind) => {
   expect(ask(delivery).asked.kind).toBe(kind);
+});
+
+test("A call that may take a year is bounded by what a timer can wait", () => {
+  const { asked } = ask({ method: "GET", attempt: 1, byUse: false, maxRunSecs: 31_536_000 });
+  expect(asked.kind === "request" && asked.message.wholeMs).toBe(2 ** 31 - 1);
 });
 
 test("A call that is not made again has an unknown outcome, and counts as uncharged", () => {

@@ -45,6 +45,12 @@ it("A challenge expires with the TTL or the offer, whichever is first, and never
   expect(challenges.hasExpired({ ...endless, expires: "tomorrow" })).toBe(true);
 });
 
+it("A challenge of a job that is charged after it ran lasts as much longer as its payment must", () => {
+  const challenges = open("a");
+  const { expires = "" } = challenges.make({ ...terms, maxSecs: 10, runSecs: 360 });
+  expect(Date.parse(expires)).toBe(Math.floor((START + 370_000) / 1_000) * 1_000);
+});
+
 it("After a rotation challenges of the old secret are accepted, whether it is still configured or not, until they have ended", () => {
   const challenges = open("old");
   const challenge = challenges.make(terms);

@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { type BeginFacts, beginDecision, isBalanced } from "../../../src/store/rules/payments.ts";
+import {
+  type BeginFacts,
+  beginDecision,
+  holdsIdentifier,
+  isBalanced,
+} from "../../../src/store/rules/payments.ts";
 import { callerNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
 
 const intent = paymentIntent(1, { callerNonce: callerNonce("n") });
@@ -18,6 +23,11 @@ const facts: BeginFacts = {
 test("A new payment begins, unless the quote that it redeems was paid", () => {
   expect(beginDecision(facts)).toEqual({ kind: "begin" });
   expect(beginDecision({ ...facts, isQuotePaid: true })).toEqual({ kind: "quote_paid" });
+});
+
+test("A payment holds its identifier unless it certainly charged nothing", () => {
+  const states = ["intent", "authorized", "settling", "settled", "unresolved", "failed", "released"] as const;
+  expect(states.filter((state) => !holdsIdentifier({ state }))).toEqual(["failed", "released"]);
 });
 
 test("A known payment is reported before anything else", () => {
