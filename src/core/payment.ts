@@ -146,6 +146,15 @@ export function movedElsewhere(settlement: string | undefined): MovedElsewhere |
   return { amount, transaction, reason: errorMessage };
 }
 
+/**
+ * Returns a payment with the amount that its authorization can move. A payment that is charged `after` its job, and was
+ * released, has the amount 0.
+ */
+export function asAuthorized(record: PaymentRecord): PaymentRecord {
+  const { charge, ceiling, amount } = record;
+  return charge === "after" ? { ...record, amount: ceiling ?? amount } : record;
+}
+
 /** States that a payment does not begin in. */
 export type DecidedState = Exclude<PaymentState, "intent" | "authorized">;
 

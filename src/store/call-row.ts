@@ -85,7 +85,7 @@ export function toCallState(callId: number, row: PaidCallRow, now: number): Call
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
     ...(state === "failed" && reason !== null ? { reason } : {}),
     status: row.status ?? undefined,
-    ...Object.assign({}, ...(state === "failed" ? SHOWN.map((shown) => shown.state(row)) : [])),
+    ...Object.assign({}, ...SHOWN.map((shown) => shown.state(row))),
     ...chargeOf(row),
     enqueuedAt: row.enqueued_at,
     ...(row.finished_at === null || state === "running" ? {} : { finishedAt: row.finished_at }),

@@ -87,7 +87,7 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];
-  /** The row of a failed JobCall that its client sees: a table by `call_id`, its columns, and what they say. */
+  /** The row of a JobCall that its client sees: a table by `call_id`, its columns, and what they say. */
   readonly shown?: {
     readonly table: string;
     readonly columns: string;

@@ -97,14 +97,16 @@ export interface StoreTotals {
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
   /**
-   * Dead JobCalls among `paidCalls` that no refund was ever due for, so that dead = kept + uncharged + `refunds` at any
-   * time. The money of a declined refund is kept as well, but `refunds` counts that JobCall.
+   * Dead JobCalls among `paidCalls` that no refund was ever due for, so that dead = kept + uncharged + `refunds`
+   * - refundsOfReleased at any time. The money of a declined refund is kept as well, but `refunds` counts that JobCall.
    */
   readonly kept: number;
   /** Dead ones among `paidCalls` whose payments were released. */
   readonly uncharged: number;
   /** Refunds by token and state. */
   readonly refunds: readonly RefundSum[];
+  /** Refunds among `refunds` of released payments. Their JobCalls count as done, or in `uncharged`. */
+  readonly refundsOfReleased: number;
   /** Callbacks by state. Those that ended are forgotten after a week. */
   readonly callbacks: Readonly<Record<CallbackState, number>>;
   /** Event of the callback that is pending longest, Unix milliseconds. */
@@ -116,6 +118,7 @@ export interface StoreTotals {
 /** Totals in a build whose parts count nothing. */
 export const TOTALS_OF_NO_PART = {
   refunds: [],
+  refundsOfReleased: 0,
   callbacks: { pending: 0, sent: 0, dead: 0 },
 } as const satisfies Partial<StoreTotals>;
 

@@ -11,11 +11,17 @@ import { askForCall, decided, newPayer, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
 import { type Answer, DOORS_AND_MCP, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
+import { refundAccount } from "./refund-account.ts";
 
 /** Time before the end at which a job that runs is ended. */
 const MARGIN_SECS = 10;
 
 const parts = startBeforeAll(startPartsByUse);
+const refunds = startBeforeAll(async () => {
+  const account = await refundAccount(parts);
+  await parts.usdc.mint(account.address, AMOUNT);
+  return { ...account, stop: () => Promise.resolve() };
+});
 const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
@@ -31,6 +37,9 @@ job_index = 0
 mode = "public_paid"
 charge = "after"
 max_run_secs = 4
+[x402.refunds]
+signer = { private_key = "${refunds.owner.privateKey}" }
+max_fee_per_gas_gwei = "100"
 `,
   }),
 );
@@ -129,7 +138,7 @@ describe("A job that is charged after it ran", () => {
     await expectBalance(gateway);
   });
 
-  it("is an alert if its payment moves although the job failed", async () => {
+  it("is an alert if its payment moves although the job failed, and its buyer is paid back", async () => {
     const payment = await gateway.sign();
     const bought = await gateway.send(payment, { body: "fail, and moved" });
     expect(await decided(gateway, bought)).toMatchObject({ charge: { state: "released", amount: "0" } });
@@ -140,6 +149,13 @@ describe("A job that is charged after it ran", () => {
     expect(await askForCall(gateway, bought)).toMatchObject({
       charge: { state: "released", amount: "0", moved: { amount: String(AMOUNT) } },
     });
+    await expect
+      .poll(() => askForCall(gateway, bought))
+      .toMatchObject({ refund: { state: "refunded", amount: String(AMOUNT) } });
+    expect(await refunds.transfers()).toMatchObject([
+      { to: accounts.payer.address.toLowerCase(), value: AMOUNT },
+    ]);
+    await expectBalance(gateway);
   });
 
   it("gives no result while its charge is not certain, nor for a charge that was refused, whose payer then pays before", async () => {

@@ -6,7 +6,7 @@ import { amountText } from "../../core/amounts.ts";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { faultPoint } from "../../core/fault-points.ts";
-import type { PaymentRecord } from "../../core/payment.ts";
+import { asAuthorized, type PaymentRecord } from "../../core/payment.ts";
 import type { Store } from "../../store/store.ts";
 import type { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import type { Receipt } from "../transactions/chain.ts";
@@ -125,7 +125,7 @@ export class NetworkRefunds implements BackgroundService {
     if (end === undefined) return false;
     faultPoint("refund-before-end");
     const ended = await ledger.endRefund(refund.callId, record.reference, end);
-    if (ended?.state === "refunded") logger.info(this.#fields(ended), "refunded a failed job");
+    if (ended?.state === "refunded") logger.info(this.#fields(ended), "sent a refund");
     if (ended?.state === "refund_failed")
       logger.error(this.#fields(ended), "a refund failed: see jobgate refunds list");
     return ended !== undefined;
@@ -183,7 +183,7 @@ export class NetworkRefunds implements BackgroundService {
     if (payment?.callId !== callId) return false;
     // Closing the payment as paid waived the proof.
     if (isApproved && payment.closed?.as === "paid") return true;
-    const found = await evidence.look(payment, settledIn(payment));
+    const found = await evidence.look(asAuthorized(payment), settledIn(payment));
     if (found.kind === "paid") return true;
     const isOpen = found.kind === "open";
     if (isOpen && found.isAlmostNotPaid) return false;

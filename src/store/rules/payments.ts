@@ -61,9 +61,13 @@ export function isBalanced({
   kept,
   uncharged,
   refunds,
-}: Pick<StoreTotals, "payments" | "byUse" | "paidCalls" | "kept" | "uncharged" | "refunds">): boolean {
+  refundsOfReleased,
+}: Pick<
+  StoreTotals,
+  "payments" | "byUse" | "paidCalls" | "kept" | "uncharged" | "refunds" | "refundsOfReleased"
+>): boolean {
   const { ready, leased, done, dead } = paidCalls;
-  const refundable = refunds.reduce((sum, { refunds }) => sum + refunds, 0);
+  const refundable = refunds.reduce((sum, { refunds }) => sum + refunds, -refundsOfReleased);
   const used = Object.values(byUse).reduce((sum, n) => sum + n, 0);
   const sold = payments.settled - byUse.settled + used;
   return sold === ready + leased + done + dead && dead === kept + uncharged + refundable;

@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
-import { movedElsewhere, type PaymentIntent, type PaymentRecord } from "../../core/payment.ts";
+import { asAuthorized, movedElsewhere, type PaymentIntent, type PaymentRecord } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { ExtensionRejections } from "../facilitators/extension-responses.ts";
 import { quotePaid } from "../prices/quote-book.ts";
@@ -238,9 +238,7 @@ export class Settlement {
   async recheckDecided(decided: PaymentRecord): Promise<void> {
     const { evidence, journal, logger } = this.#parts;
     if (!evidence.covers(decided.key)) return;
-    // A released payment has the amount 0. Its authorization would still move the whole amount.
-    const { charge, ceiling, amount } = decided;
-    const record = charge === "after" ? { ...decided, amount: ceiling ?? amount } : decided;
+    const record = asAuthorized(decided);
     const found = await evidence.look(record);
     if (found.kind === "paid" && record.charge !== "before" && record.state !== "settled") {
       if (movedElsewhere(record.settlement) !== undefined) return;

@@ -13,6 +13,7 @@ const TOTALS: StoreTotals = {
   kept: 3,
   uncharged: 0,
   refunds: [],
+  refundsOfReleased: 0,
   callbacks: { pending: 2, sent: 0, dead: 1 },
   oldestCallbackAt: NOW - 30_000,
   oldestReadyAt: NOW - 90_500,

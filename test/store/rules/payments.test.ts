@@ -80,12 +80,21 @@ test("The journal balances while each settled payment has one JobCall, and each 
   const none = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
   const payments = { ...none, intent: 5, settled: 4, failed: 3, unresolved: 2 };
   const paidCalls = { ready: 1, leased: 1, done: 1, dead: 1 };
-  const totals = { payments, byUse: none, paidCalls, kept: 1, uncharged: 0, refunds: [] };
+  const totals = {
+    payments,
+    byUse: none,
+    paidCalls,
+    kept: 1,
+    uncharged: 0,
+    refunds: [],
+    refundsOfReleased: 0,
+  };
   expect(isBalanced(totals)).toBe(true);
   expect(isBalanced({ ...totals, paidCalls: { ...paidCalls, done: 2 } })).toBe(false);
   expect(isBalanced({ ...totals, payments: { ...payments, settled: 5 } })).toBe(false);
   expect(isBalanced({ ...totals, kept: 0 })).toBe(false);
   expect(isBalanced({ ...totals, kept: 0, uncharged: 1 })).toBe(true);
+  expect(isBalanced({ ...totals, refundsOfReleased: 1 })).toBe(false);
   const byUse = { authorized: 1, settling: 2, settled: 1, released: 1, failed: 1, unresolved: 1 };
   expect(isBalanced({ ...totals, byUse })).toBe(false);
   expect(isBalanced({ ...totals, byUse, paidCalls: { ...paidCalls, done: 7 } })).toBe(true);

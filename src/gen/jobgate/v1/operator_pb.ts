@@ -199,7 +199,8 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
 
   /**
    * True if ready + leased + done + dead of paid_calls is the number of their payments, payments.settled - by_use.settled +
-   * by_use.authorized, and dead = kept + uncharged + refunds in any state; false is a fault in jobgate.
+   * by_use.authorized, and dead = kept + uncharged + refunds in any state but those of released payments; false is a fault
+   * in jobgate.
    *
    * @generated from field: bool balanced = 4;
    */

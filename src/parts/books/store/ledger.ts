@@ -24,7 +24,8 @@ export interface MovementPlace {
  * - `charge`: received for a job that is charged after it ran.
  * - `refund`: given back for a failed job.
  * - `network_fee`: gas of a transaction that jobgate sent, also of one that reverted.
- * - `correction`: takes back a payment that the operator closed as paid, and the chain shows as not paid.
+ * - `correction`: takes back a payment that the operator closed as paid, and the chain shows as not paid; or adds what the
+ *   authorization of a released payment moved.
  */
 export type MovementKind = "payment" | "charge" | "refund" | "network_fee" | "correction";
 

@@ -1,3 +1,4 @@
+import { movedElsewhere } from "../../../core/payment.ts";
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
 import { add, type Effect, type Reactions } from "../../../store/machine/changes.ts";
 import type { StoreModule } from "../../../store/module.ts";
@@ -27,8 +28,10 @@ const REACTIONS: Reactions = {
   },
 
   paymentContradicted({ payment, at }) {
-    if (payment.state !== "settled") return [];
-    return [moved({ ...saleOf(payment), at, kind: "correction", amount: `-${payment.amount}` })];
+    const sale = { ...saleOf(payment), at, kind: "correction" } as const;
+    if (payment.state === "settled") return [moved({ ...sale, amount: `-${payment.amount}` })];
+    const came = payment.state === "released" && movedElsewhere(payment.settlement ?? undefined);
+    return came ? [moved({ ...sale, amount: came.amount, transaction_hash: came.transaction })] : [];
   },
 
   moneySent({ sent: { as, payment, amount, ...sent } }) {

@@ -42,7 +42,7 @@ export class PostgresEffects extends Effects {
     for (const callId of callIds) this.#neededPayments.add(callId);
   }
 
-  /** Lets {@link load} lock the rows that the end of a JobCall may change. */
+  /** Lets {@link load} lock the rows that the end of a JobCall, or money that its payment moved later, may change. */
   willEnd(callIds: readonly number[]): void {
     for (const key of callIds.flatMap(keysOfCall)) this.rows.willNeed(key);
   }

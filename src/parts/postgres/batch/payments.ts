@@ -1,4 +1,4 @@
-import type { PaymentIntent } from "../../../core/payment.ts";
+import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import {
   type BeginPaymentOutcome,
   MAX_WATCHED,
@@ -101,7 +101,7 @@ export class PaymentsPart implements BatchPart {
     const quotes = intents.flatMap(({ receipt, redeemsQuote }) => (redeemsQuote ? receipt : []));
     const [redeemed] = await Promise.all([
       quotes.length === 0 ? [] : sql.run(SELECT_REDEEMED, [quotes]),
-      effects.lockPayments(sql, keys, intents),
+      this.#lockPayments(sql, effects, keys, intents),
       effects.paymentRows.nonces.load(
         sql,
         intents.flatMap(({ callerNonce }) => callerNonce ?? []),
@@ -120,6 +120,22 @@ export class PaymentsPart implements BatchPart {
       ),
     ]);
     for (const { receipt, call_id } of redeemed) this.#redeemed.set(receipt, call_id);
+  }
+
+  async #lockPayments(
+    sql: Sql,
+    effects: PostgresEffects,
+    keys: readonly PaymentKey[],
+    intents: readonly PaymentIntent[],
+  ): Promise<void> {
+    await effects.lockPayments(sql, keys, intents);
+    const contradicted = entriesOf(this.#decisions, "contradictPayment");
+    const callIds = contradicted.flatMap(
+      ({ input: [key] }) => effects.paymentRows.known.find(key)?.call_id ?? [],
+    );
+    if (callIds.length === 0) return;
+    effects.willEnd(callIds);
+    await effects.load(sql);
   }
 
   async write(context: BatchContext): Promise<void> {

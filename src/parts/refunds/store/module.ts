@@ -1,8 +1,10 @@
+import { movedElsewhere } from "../../../core/payment.ts";
 import { hasFailed } from "../../../core/result-answer.ts";
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
 import type { EndedCall } from "../../../store/machine/announcements.ts";
 import { type Effect, type Known, paymentOf, put, type Reactions } from "../../../store/machine/changes.ts";
 import type { Commit, StoreModule } from "../../../store/module.ts";
+import type { SoldPayment } from "../../../store/payment-row.ts";
 import { keyIn, type Rows, type Table } from "../../../store/rows.ts";
 import { queueTransaction, transactionKey } from "../../transactions/store/module.ts";
 import { announcementsOf } from "./announcements.ts";
@@ -20,11 +22,21 @@ export const REFUNDS_TABLE: Table<RefundRow, "call_id"> = {
 
 const COLUMN_LIST = REFUND_COLUMNS.join(", ");
 
-/** Refunds are owed for JobCalls that failed, and no longer once a dead letter is retried. */
+/**
+ * Refunds are owed for JobCalls that failed, and no longer once a dead letter is retried. They are owed as well for
+ * payments that were released, and whose authorizations moved money all the same.
+ */
 const REACTIONS: Reactions = {
   deadLettered: ({ call, at }, known) => owedFor(call, at, known),
 
   finished: ({ call, status, at }, known) => (hasFailed(status) ? owedFor(call, at, known) : []),
+
+  paymentContradicted({ payment, at }, known) {
+    const moved = payment.state === "released" && movedElsewhere(payment.settlement ?? undefined);
+    if (!moved) return [];
+    // In a copy of a store, a refund may have been sent since the copy was made.
+    return owed(payment, { amount: moved.amount, isApproved: payment.on_failure !== "ask", at }, known);
+  },
 
   revived({ callId }, known) {
     const refund = refundOf(callId, known.rows);
@@ -35,29 +47,37 @@ const REACTIONS: Reactions = {
 
 function owedFor(call: EndedCall, at: number, known: Known): Effect[] {
   const payment = paymentOf(call, known);
-  if (payment === undefined || payment.on_failure === "keep") return [];
-  const { call_id, network, asset, symbol, payer, amount } = payment;
-  const before = refundOf(call_id, known.rows);
-  if (before !== undefined && before.state !== "cancelled") return [];
+  // A payment that is charged after its job is not charged for one that failed.
+  if (payment === undefined || payment.on_failure === "keep" || payment.charge !== "before") return [];
   // A payment that the operator closed as paid is not proven, so its refund needs the operator's approval.
   const isApproved = payment.on_failure === "refund" && payment.closed === null;
+  return owed(payment, { amount: payment.amount, isApproved, at }, known);
+}
+
+function owed(
+  { call_id, network, asset, symbol, payer }: SoldPayment,
+  { amount, isApproved, at }: { readonly amount: string; readonly isApproved: boolean; readonly at: number },
+  known: Known,
+): Effect[] {
+  const before = refundOf(call_id, known.rows);
+  if (before !== undefined && before.state !== "cancelled") return [];
   // A transaction of the refund before may still be known by its number.
   const attempt = before === undefined ? 1 : before.attempt + (before.reference === null ? 0 : 1);
   const money = { call_id, network, asset, symbol, payer, amount };
   const nothingSent = { reference: null, hash: null, block_number: null, reason: null, decision: null };
-  const owed = {
+  const open = {
     state: "owed",
     is_approved: isApproved ? 1 : 0,
     attempt,
     created_at: at,
     updated_at: at,
   } as const;
-  return changed(before, { ...money, ...nothingSent, ...owed }, known);
+  return changed(before, { ...money, ...nothingSent, ...open }, known);
 }
 
 const keyOf = (callId: number) => [keyIn(REFUNDS_TABLE, { call_id: callId })];
 
-/** Refunds of paid JobCalls that failed. */
+/** Refunds of JobCalls that failed, and of released payments that moved money. */
 export const REFUNDS: StoreModule<RefundLedger> = {
   schema: { table: REFUNDS_TABLE.name, sql: refundsSchema },
   on: REACTIONS,

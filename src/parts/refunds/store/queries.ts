@@ -25,18 +25,26 @@ export const KEPT: readonly KeptRows[] = [
 interface ShownColumns {
   readonly refund_state: RefundRow["state"] | null;
   readonly is_approved: 0 | 1 | null;
-  readonly amount: string;
+  readonly refund_amount: string;
   readonly symbol: string;
   readonly refund_hash: string | null;
   readonly refund_reason: string | null;
 }
 
-/** The refund that the client of a failed JobCall sees. */
+/** The refund that the client of a JobCall sees. */
 export const SHOWN: NonNullable<AnyModule["shown"]> = {
   table: "refunds",
   columns:
-    "refunds.state AS refund_state, is_approved, refunds.hash AS refund_hash, refunds.reason AS refund_reason",
-  state({ refund_state: state, is_approved, amount, symbol, refund_hash, refund_reason }: ShownColumns) {
+    "refunds.state AS refund_state, is_approved, refunds.amount AS refund_amount, refunds.hash AS refund_hash, refunds.reason AS refund_reason",
+  state(row: ShownColumns) {
+    const {
+      refund_state: state,
+      is_approved,
+      refund_amount: amount,
+      symbol,
+      refund_hash,
+      refund_reason,
+    } = row;
     if (state === null || state === "cancelled") return {};
     const refund = { state, isApproved: is_approved === 1, amount, symbol };
     return {
@@ -54,10 +62,11 @@ type SumRow = Omit<RefundSum, "amount" | "oldestAt"> & {
   readonly oldest_at: number;
 };
 
-/** SQL of the number of dead letters, waiting or dropped, that were not sold with `on_failure` keep. */
+/** SQL of the number of dead letters, waiting or dropped, that were charged before and not sold with `on_failure` keep. */
 function countRefundable({ schema, indexedBy }: ListDialect): string {
   const isRefundable = (table: string) =>
-    `(SELECT on_failure FROM ${schema}payments WHERE payments.call_id = ${table}.call_id) <> 'keep'`;
+    `EXISTS (SELECT 1 FROM ${schema}payments
+              WHERE payments.call_id = ${table}.call_id AND on_failure <> 'keep' AND charge = 'before')`;
   return `SELECT (SELECT count(*) FROM ${schema}job_calls${indexedBy("job_calls_dead_groups")}
                    WHERE state = 'dead' AND dead_group >= 'x402' AND ${isRefundable("job_calls")})
                + (SELECT count(*) FROM ${schema}results
@@ -67,6 +76,7 @@ function countRefundable({ schema, indexedBy }: ListDialect): string {
 interface CountedRefunds {
   readonly refunds: readonly SumRow[];
   readonly refundable: readonly { readonly n: number }[];
+  readonly of_released: readonly { readonly n: number }[];
 }
 
 /** Refunds by token and state, without cancelled ones. */
@@ -76,9 +86,13 @@ export const COUNTED: NonNullable<AnyModule["counted"]> = {
       `SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at, ${sumOf("amount")} AS amount
          FROM ${schema}refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
     refundable: countRefundable,
+    of_released: ({ schema }) =>
+      `SELECT count(*) AS n FROM ${schema}refunds JOIN ${schema}payments AS payment USING (call_id)
+        WHERE payment.state = 'released' AND refunds.state <> 'cancelled'`,
   },
-  totals: ({ refunds, refundable: [refundable] }: CountedRefunds, { kept }) => ({
+  totals: ({ refunds, refundable: [refundable], of_released: [ofReleased] }: CountedRefunds, { kept }) => ({
     kept: kept - Number(refundable?.n ?? 0),
+    refundsOfReleased: Number(ofReleased?.n ?? 0),
     refunds: refunds.map(({ amount, oldest_at: oldestAt, ...sum }) => ({
       ...sum,
       amount: BigInt(amount),
@@ -92,7 +106,7 @@ export const COUNTED: NonNullable<AnyModule["counted"]> = {
  * a token's transfer does not say what it was for.
  */
 export const AFTER_COPY = `
-UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund';
+UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund' OR charge <> 'before';
 UPDATE refunds SET state = 'owed', is_approved = 0, reference = NULL, reason = 'may have been sent after the copy was made'
   WHERE state = 'owed' OR reference IN (SELECT reference FROM settler_transactions WHERE state = 'queued');
 DELETE FROM settler_transactions WHERE state = 'queued' AND network LIKE '%/refunds';

@@ -116,6 +116,23 @@ export function describeBooks(given: Given): void {
       expect(await movements()).toEqual([closed, { id: expect.any(Number), at: given.now, ...taken }]);
     });
 
+    test("What the authorization of a released payment moved is added", async () => {
+      const callId = await begin(1, { charge: "after" });
+      await given.store.fail(await claimOne(given.store), "no ink");
+      expect(await movements()).toEqual([]);
+      const settlement = JSON.stringify({ success: false, transaction: "0x1", amount: "7" });
+      await given.store.contradictPayment(paymentIntent(1).key, "it moved", settlement);
+      expect(await movements()).toMatchObject([
+        {
+          sale: { callId },
+          kind: "correction",
+          amount: "7",
+          transaction: "0x1",
+          counterparty: paymentIntent(1).key.payer,
+        },
+      ]);
+    });
+
     test("A refund leaves the account that sent it", async () => {
       const { store } = given;
       const callId = await begin(1, { onFailure: "refund", rate: "2", decimals: 6 });

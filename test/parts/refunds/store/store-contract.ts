@@ -57,6 +57,22 @@ export function describeRefunds(given: Given): void {
     });
 
   describe("refunds", () => {
+    test("Are owed of what the authorization of a released payment moved, once, while the journal balances", async () => {
+      const intent = paymentIntent(1, { amount: "1001", charge: "after" });
+      const begun = await given.store.beginPayment(intent, paidCall());
+      await given.store.fail(await claimOne(given.store), "no ink");
+      expect(await refunds().listRefunds({ limit: 10 })).toEqual([]);
+      const settlement = JSON.stringify({ success: false, transaction: "0x1", amount: "1001" });
+      for (const isFirst of [true, false])
+        expect(await given.store.contradictPayment(intent.key, "it moved", settlement)).toBe(isFirst);
+      const { callId } = begun as { callId: number };
+      const owed = { callId, state: "owed", amount: "1001", payer: intent.key.payer };
+      expect(await open("owed")).toMatchObject([owed]);
+      expect(await given.store.findCall(callId)).toMatchObject({ refund: { state: "owed", amount: "1001" } });
+      expect(await given.store.totals()).toMatchObject({ uncharged: 1, refundsOfReleased: 1 });
+      await expectBalance(given.store);
+    });
+
     test("Each way to make a dead letter owes its refund in the same write, once", async () => {
       const ways: ((callId: number) => Promise<unknown>)[] = [
         async () => given.store.fail(await claimOne(given.store), "no good"),
