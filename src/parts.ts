@@ -19,6 +19,7 @@ export { part as push } from "./parts/push/part.ts";
 export { part as rates } from "./parts/rates/part.ts";
 export { part as receipts } from "./parts/receipts/part.ts";
 export { part as refunds } from "./parts/refunds/part.ts";
+export { part as requestPrices } from "./parts/request-prices/part.ts";
 export { part as retention } from "./parts/retention/part.ts";
 export { part as shop } from "./parts/shop/part.ts";
 export { part as signIn } from "./parts/sign-in/part.ts";

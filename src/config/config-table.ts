@@ -178,8 +178,12 @@ export function withKeys(schema: z.core.$ZodType, path: readonly string[], keys:
     const element = withKeys(schema.element, path, keys);
     return schema.clone({ ...schema.def, element }, { parent: true });
   }
-  if (!(schema instanceof z.ZodObject)) throw new Error("a part adds keys to a value that is no table");
   const [name, ...rest] = path;
+  if (!(schema instanceof z.ZodObject)) {
+    if (name !== undefined) throw new Error("a part adds keys to a value that is no table");
+    const text = schema as z.ZodType;
+    return z.union([text, z.object(keys)]).describe(`${text.description}, or a table`);
+  }
   return schema.extend(
     name === undefined ? keys : { [name]: withKeys(schema.shape[name] as z.ZodType, rest, keys) },
   );

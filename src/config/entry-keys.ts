@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import type { Price, RequestPricing } from "../core/price.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { changeAt, omit, tablesAt } from "./tables-at.ts";
@@ -33,6 +34,7 @@ export interface JobRunner {
 /** Claims by the list of the entries, or by the table in each entry. */
 interface ClaimByList {
   readonly jobs: EntryClaim<JobRunner>;
+  readonly "jobs.price": PriceClaim;
   readonly "x402.acceptedTokens": EntryClaim<LiveRateSource>;
   readonly "x402.facilitators": FacilitatorClaim;
   readonly "x402.facilitators.auth": EntryClaim<RequestAuth>;
@@ -40,7 +42,7 @@ interface ClaimByList {
 
 export type EntryList = keyof ClaimByList;
 
-/** Keys that a part brings to each entry of a list of the core. */
+/** Keys that a part brings to each entry of a list of the core, or to a table that a value of the entries can be. */
 export interface EntryKeys<List extends EntryList = EntryList> {
   readonly list: List;
   readonly keys: z.ZodRawShape;
@@ -68,6 +70,12 @@ export interface EntryClaim<Own = unknown> {
 export interface EntryContext {
   /** Keys that facilitators in this process sign with, to which each one adds its own. */
   readonly settlers: Set<PrivateKey>;
+}
+
+/** A price of a job that is a table. */
+export interface PriceClaim extends EntryClaim<RequestPricing> {
+  /** The lowest and the highest price, without those that have a mistake. */
+  readonly bounds: readonly Price[];
 }
 
 /** An entry of a facilitator in this process. */

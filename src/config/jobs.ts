@@ -3,7 +3,7 @@ import { type JobKey, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import { defined, isObject } from "../core/objects.ts";
 import type { Parameters } from "../core/parameters.ts";
 import type { ChargeKind, OnFailure } from "../core/payment.ts";
-import type { Price, WeiPrice } from "../core/price.ts";
+import type { Price, RequestPricing, WeiPrice } from "../core/price.ts";
 import { parseRoute, type Route } from "../core/route.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { JobRunner } from "./entry-keys.ts";
@@ -157,13 +157,19 @@ export interface Job
   /** The part that does the job. Absent: runners that subscribe, or get it pushed. */
   readonly runner?: JobRunner;
   /** Its own price, or that of the pricing engine. Absent: that of the gateway's price source. */
-  readonly price?: Price | "engine";
+  readonly price?: Price | RequestPricing | "engine";
 }
 
 const DEFAULT_WAIT_SECS = 60;
 
-/** Completes a table without mistakes. */
-export function toJob(table: JobOutput & Pick<JobKey, "serviceId">, runner: JobRunner | undefined): Job {
+/**
+ * Completes a table without mistakes.
+ * @param ofParts the runner and the price that parts make for the job
+ */
+export function toJob(
+  table: JobOutput & Pick<JobKey, "serviceId">,
+  ofParts: { readonly runner: JobRunner | undefined; readonly price: RequestPricing | undefined },
+): Job {
   const { serviceId, mode } = table;
   const jobIndex = required(table.jobIndex);
   const { name, title, description, tags, output, maxRunSecs, forwardHeaders, maxResultBytes } = table;
@@ -181,8 +187,8 @@ export function toJob(table: JobOutput & Pick<JobKey, "serviceId">, runner: JobR
     forwardHeaders,
     route: table.route === undefined ? undefined : parseRoute(table.route),
     maxResultBytes,
-    runner,
-    price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
+    runner: ofParts.runner,
+    price: ofParts.price ?? (table.priceWei === undefined ? table.price : weiPrice(table.priceWei)),
     waitSecs: table.answer === "result" ? (table.maxWaitSecs ?? DEFAULT_WAIT_SECS) : undefined,
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
     charge: chargesOf(table).some((kind) => kind !== "before") ? chargesOf(table) : undefined,

@@ -179,7 +179,12 @@ export function toX402Config(
     readonly parts: PartTables;
   },
 ) {
-  const jobs = of.jobs.map((job, i) => toJob(job, of.claims.of("jobs", i)?.complete()));
+  const jobs = of.jobs.map((job, i) =>
+    toJob(job, {
+      runner: of.claims.of("jobs", i)?.complete(),
+      price: of.claims.of("jobs.price", i)?.complete(),
+    }),
+  );
   return defined({
     ...x402,
     /** Ordered as they are asked; at least one. */

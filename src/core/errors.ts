@@ -26,6 +26,7 @@ export const ERROR_KINDS = {
   call_failed: { status: 410, retryable: false },
   call_expired: { status: 410, retryable: false },
   invalid_input: { status: 422, retryable: false },
+  unsupported_media_type: { status: 415, retryable: false },
   job_not_found: { status: 404, retryable: false },
   x402_disabled: { status: 403, retryable: false },
   payment_required: { status: 402, retryable: false },

@@ -15,12 +15,28 @@ export interface UsdPrice {
   readonly amount: bigint;
 }
 
+/** Price that depends on the request: a part makes it. */
+export interface RequestPricing {
+  /** Price of a request that asks for nothing, and the lowest price. */
+  readonly from: UsdPrice;
+  readonly upTo: UsdPrice;
+  /** How the price comes about, for people: `$0.001 for each started KiB of the body`. */
+  readonly rule: string;
+  /** Headers that the price depends on, in lower case. */
+  readonly headers: readonly string[];
+}
+
+/** Returns a job's own price, if it is the same for every request. */
+export function fixedPrice(price: Price | RequestPricing | "engine" | undefined): Price | undefined {
+  return typeof price === "object" && "unit" in price ? price : undefined;
+}
+
 const DECIMALS = 18;
 
-/** Parses a price of at most 6 decimal places: `$0.01`. Returns undefined for anything else, and for 0. */
-export function parseDollars(text: string): UsdPrice | undefined {
-  const [, whole, fraction = ""] = /^\$(0|[1-9][0-9]{0,17})(?:\.([0-9]{1,6}))?$/.exec(text) ?? [];
-  if (whole === undefined) return undefined;
+/** Parses a price: `$0.01`. Returns undefined for anything else, for more decimal places, and for 0. */
+export function parseDollars(text: string, maxDecimals = 6): UsdPrice | undefined {
+  const [, whole, fraction = ""] = /^\$(0|[1-9][0-9]{0,17})(?:\.([0-9]{1,18}))?$/.exec(text) ?? [];
+  if (whole === undefined || fraction.length > maxDecimals) return undefined;
   const amount = BigInt(whole + fraction.padEnd(DECIMALS, "0"));
   return amount === 0n ? undefined : { unit: "usd", amount };
 }

@@ -60,7 +60,15 @@ export async function openShop(
   await services.reload(config);
   for (const addition of additions) addition.apply?.();
 
-  const { book: prices, listing, quotePayment } = services.prices.at(config);
+  const protocols = additions.flatMap(({ doors = {} }) => Object.keys(doors));
+  const routes = new JobRoutes(
+    config,
+    ["x402", ...protocols],
+    additions.flatMap(({ freeRoutes = [] }) => freeRoutes),
+  );
+  const byJob = new Map(additions.flatMap(({ requestPrices = [] }) => [...requestPrices]));
+  const ofRequests = byJob.size === 0 ? undefined : { byJob, routes };
+  const { book: prices, listing, quotePayment } = services.prices.at(config, ofRequests);
   const identifiers = new IdentifierRule(jobs);
   const features = additions.flatMap(({ feature }) => feature ?? []);
   const seller = sellerOf(config, features);
@@ -77,12 +85,6 @@ export async function openShop(
   const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, methods, clock });
   if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
   const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
-  const protocols = additions.flatMap(({ doors = {} }) => Object.keys(doors));
-  const routes = new JobRoutes(
-    config,
-    ["x402", ...protocols],
-    additions.flatMap(({ freeRoutes = [] }) => freeRoutes),
-  );
   const purchase = new Purchase({
     callerAuth,
     store,

@@ -8,6 +8,7 @@ import type { Pages } from "./doors/pages.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
 import type { FreeRoute } from "./jobs/job-routes.ts";
 import type { Feature } from "./jobs/seller.ts";
+import type { RequestPrices } from "./prices/request-prices.ts";
 import type { CallbackUrls } from "./purchase/checkout.ts";
 import type { SaleGate } from "./purchase/sale-gate.ts";
 import type { Services } from "./services.ts";
@@ -52,6 +53,8 @@ export interface ShopAddition {
   readonly pageHeaders?: PageHeaders;
   /** Refuses paid requests for its jobs before their payments are verified. */
   readonly gate?: SaleGate;
+  /** Prices of the jobs whose price depends on the request, by `jobKeyText`. */
+  readonly requestPrices?: ReadonlyMap<string, RequestPrices>;
   /** Answers that are not for sale, at paths that are matched with those of the jobs. */
   readonly freeRoutes?: readonly FreeRoute[];
   /** Routes of the part. The gateway refuses to start if another part has one of them. */

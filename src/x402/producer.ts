@@ -12,9 +12,12 @@ export function forwardedHeadersOf({
 }: Pick<X402Config, "forwardHeaders" | "jobs">): (job: JobKey) => ForwardedHeaders {
   const ofGateway = new ForwardedHeaders(forwardHeaders);
   const ofJobs = new Map(
-    jobs.flatMap(({ serviceId, jobIndex, forwardHeaders: own }) =>
-      own === undefined ? [] : [[jobKeyText(serviceId, jobIndex), new ForwardedHeaders(own)]],
-    ),
+    jobs.flatMap(({ serviceId, jobIndex, forwardHeaders: own, price }) => {
+      const priced = typeof price === "object" && "from" in price ? price.headers : [];
+      if (own === undefined && priced.length === 0) return [];
+      const names = [...(own ?? forwardHeaders ?? []), ...priced];
+      return [[jobKeyText(serviceId, jobIndex), new ForwardedHeaders(names)] as const];
+    }),
   );
   return ({ serviceId, jobIndex }) => ofJobs.get(jobKeyText(serviceId, jobIndex)) ?? ofGateway;
 }

@@ -29,6 +29,7 @@ const RECORD_KEYS: Record<string, string> = {
   job_pricing: "SERVICE_ID.JOB_INDEX",
   "apis.headers": "NAME",
   "jobs.input.query": "NAME",
+  "jobs.price.cases": "TEXT",
   "x402.facilitators.auth.headers": "NAME",
   "x402.facilitators.rpc_urls": "NETWORK",
 };

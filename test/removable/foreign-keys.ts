@@ -19,6 +19,7 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
   return [
     ...(paths.length === 0 ? [] : [keysAt(paths, (path) => `[${path}]`, "table")]),
     ...entries.map(({ list, keys }) => {
+      if (list === "jobs.price") return PRICE_TABLE;
       const names = list.split(".").map(fileKey);
       const [array, rest] = list.startsWith("x402.") ? [names.slice(0, 2), names.slice(2)] : [names, []];
       const path = array.join(".");
@@ -37,6 +38,12 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
     ),
   ];
 }
+
+/** A table in place of a value of the core. */
+const PRICE_TABLE: ForeignKeys = {
+  toml: '[[jobs]]\njob_index = 0\nprice = { per = "body:KiB" }\n',
+  refusals: [": jobs[0].price: is a table; expected dollars above 0"],
+};
 
 const STORE_REFUSAL = "this build has no store for postgres: URLs; expected a store.url of sqlite:PATH";
 

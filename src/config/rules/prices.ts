@@ -45,8 +45,11 @@ function pricesOf(tables: ConfigTables): PlacedPrice[] {
     if (table.priceWei !== undefined) {
       return [{ job, path: ["jobs", i, "price_wei"], price: { unit: "wei", amount: table.priceWei } }];
     }
+    const path = ["jobs", i, "price"];
+    const claim = tables.claims.of("jobs.price", i);
+    if (claim !== undefined) return claim.bounds.map((price) => ({ job, path, price }));
     const price = table.price as Price | "engine" | undefined;
-    return price === undefined ? [] : [{ job, path: ["jobs", i, "price"], price }];
+    return price === undefined ? [] : [{ job, path, price }];
   });
   // Prices from the engine make those of the map unused.
   return tables.x402?.priceSource === "engine" ? own : [...own, ...mappedPrices(tables)];

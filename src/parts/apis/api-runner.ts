@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Job } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
+import { fixedPrice } from "../../core/price.ts";
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import { MAX_TIMER_MS } from "../../core/waiting.ts";
@@ -147,7 +148,7 @@ export class ApiProtocol implements HttpProtocol {
     }
     if (!canCharge(status)) return run;
     const ceiling = metadata["X-X402-PAYMENT-AMOUNT"] ?? "0";
-    const reading = readCharge(outcome.answer.headers, { ceiling, price: job.price });
+    const reading = readCharge(outcome.answer.headers, { ceiling, price: fixedPrice(job.price) });
     if ("charge" in reading) return { ...run, charge: reading.charge };
     this.#logger.error(
       { api: this.#sale.api.name, problem: reading.problem },

@@ -83,6 +83,11 @@ export class OfferBook {
     return made.offers;
   }
 
+  /** Makes offers that are not saved. */
+  makeUnsaved(terms: OfferTerms): readonly Offer[] {
+    return makeOffers(terms, this.#parts.rates);
+  }
+
   /** Returns the job's saved offers whose lifetime has not ended. */
   async findOpen(job: JobKey): Promise<Offer[]> {
     const saved = await this.#parts.ledger.findOffers(job);

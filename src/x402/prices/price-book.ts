@@ -1,7 +1,8 @@
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
-import type { JobKey } from "../../core/job-call.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
+import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, quoteTerms } from "../wire/offer.ts";
@@ -9,40 +10,12 @@ import type { JobChargeTerms } from "./charge-terms.ts";
 import type { JobPolicies, SoldPolicy } from "./job-policies.ts";
 import type { OfferBook } from "./offer-book.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
-import { type PriceSource, priceUnavailable } from "./price-source.ts";
+import type { ConfirmedPrice, Price } from "./price.ts";
+import { type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { QuoteBook } from "./quote-book.ts";
+import { RequestPrice, type RequestPrices } from "./request-prices.ts";
 
 const QUOTE_HEADER = "x-x402-quote-digest";
-
-/** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
-export interface Price {
-  readonly policy: SoldPolicy;
-  /** Set if the offers are for one body. */
-  readonly isOfBody?: true;
-  /**
-   * Returns the offers to show in a 402.
-   * @throws GatewayError when there is nothing to offer
-   */
-  offers(body: Uint8Array): Promise<readonly Offer[]>;
-  /**
-   * Returns the offer that a payment answers.
-   * @throws GatewayError `payment_mismatch`, or the reason why the price does not apply
-   */
-  match(payment: SignedPayment, body: Uint8Array): Promise<Offer>;
-  /**
-   * Confirms a matched offer just before money moves, because the checks since the match take time.
-   * @throws GatewayError when the price no longer applies
-   */
-  confirm(offer: Offer): Promise<ConfirmedPrice>;
-}
-
-/** The price at which money is about to move. */
-export interface ConfirmedPrice {
-  /** Identifies the price to the runner, and is the client's receipt. */
-  readonly quoteDigest: string;
-  /** The request names that quote, which can be paid once. */
-  readonly redeemsQuote?: true;
-}
 
 /** Sources of current prices, at one configuration. */
 interface CurrentPrices {
@@ -57,19 +30,32 @@ interface CurrentPrices {
   readonly clock: Clock;
 }
 
+/** Prices of the jobs whose price depends on the request. */
+export interface PricesOfRequests {
+  /** By `jobKeyText`. */
+  readonly byJob: ReadonlyMap<string, RequestPrices>;
+  readonly routes: Pick<JobRoutes, "boundHeadersOf" | "paramsOf">;
+}
+
 /** The prices of jobs, at one configuration. */
 export class PriceBook {
   readonly #policies: JobPolicies;
   readonly #quotes: QuoteBook | undefined;
+  readonly #ofRequests: PricesOfRequests | undefined;
   readonly #current: CurrentPrices;
 
-  /** @param parts without `quotes`, a request cannot name a quote */
+  /** @param parts without `quotes`, a request cannot name a quote; without `ofRequests`, no price depends on the request */
   constructor(
-    parts: CurrentPrices & { readonly policies: JobPolicies; readonly quotes: QuoteBook | undefined },
+    parts: CurrentPrices & {
+      readonly policies: JobPolicies;
+      readonly quotes: QuoteBook | undefined;
+      readonly ofRequests: PricesOfRequests | undefined;
+    },
   ) {
-    const { policies, quotes, ...current } = parts;
+    const { policies, quotes, ofRequests, ...current } = parts;
     this.#policies = policies;
     this.#quotes = quotes;
+    this.#ofRequests = ofRequests;
     this.#current = current;
   }
 
@@ -79,20 +65,55 @@ export class PriceBook {
    */
   async find(request: JobRequest, job: JobKey): Promise<Price> {
     const quotes = this.#quotes;
-    if (quotes === undefined || request.headers[QUOTE_HEADER] === undefined) return this.findCurrent(job);
+    if (quotes === undefined || request.headers[QUOTE_HEADER] === undefined)
+      return this.#findAsked(request, job) ?? this.findCurrent(job);
     const digest = readQuoteDigest(request);
     const policy = await this.#policies.findQuoted(job, () => quotes.checkOpen(digest, job));
     return new QuotedPrice(policy, { digest, quotes, clock: this.#current.clock });
   }
 
+  /** Finds the price of a request for a job whose price depends on the request; undefined for any other job. */
+  #findAsked(request: JobRequest, job: JobKey): Promise<Price> | undefined {
+    const { byJob, routes } = this.#ofRequests ?? {};
+    const prices = byJob?.get(jobKeyText(job.serviceId, job.jobIndex));
+    if (prices === undefined || routes === undefined) return undefined;
+    return this.#policies.find(job).then(({ policy }) => {
+      const { offers, quoteTtlSecs, clock } = this.#current;
+      const terms = {
+        policy,
+        ttlSecs: quoteTtlSecs,
+        offersAt: (price: JobPrice) => offers.makeUnsaved(offerTerms(policy, price, this.#current)),
+        findEarlier: () => offers.findOpen(policy),
+        digestOf: (offer: Offer) => offers.newDigest(offer),
+      };
+      return new RequestPrice({ request, prices, routes, terms, clock });
+    });
+  }
+
   /**
-   * Finds the current price of a job.
+   * Finds the current price of a job; of a job whose price depends on the request, the lowest one.
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
   async findCurrent(job: JobKey): Promise<Price> {
     const { policy, unavailable } = await this.#policies.find(job);
     return new CurrentPrice(policy, this.#current, unavailable);
   }
+}
+
+/** Returns the terms of the offers for a job at a price. */
+function offerTerms({ serviceId, jobIndex, onFailure }: SoldPolicy, price: JobPrice, at: CurrentPrices) {
+  const { tokens, chargeTerms, quoteTtlSecs, clock } = at;
+  const job = { serviceId, jobIndex };
+  return {
+    job,
+    priceWei: price.priceWei,
+    currency: price.currency,
+    tokens: tokens.for(price),
+    onFailure,
+    charge: chargeTerms?.of(job),
+    ttlSecs: quoteTtlSecs,
+    ...(price.quote && quoteTerms(price.quote, { nowMs: clock(), maxTtlSecs: quoteTtlSecs })),
+  };
 }
 
 /** The price from the price source, which anyone can pay now, or at an open offer made when it was another. */
@@ -110,21 +131,10 @@ class CurrentPrice implements Price {
 
   async offers(): Promise<readonly Offer[]> {
     if (this.#unavailable !== undefined) throw this.#unavailable;
-    const { prices, offers, tokens, chargeTerms, quoteTtlSecs, clock } = this.#sources;
-    const job = { serviceId: this.policy.serviceId, jobIndex: this.policy.jobIndex };
-    const price = await prices.priceOf(job);
-    const made =
-      price &&
-      (await offers.make({
-        job,
-        priceWei: price.priceWei,
-        currency: price.currency,
-        tokens: tokens.for(price),
-        onFailure: this.policy.onFailure,
-        charge: chargeTerms?.of(job),
-        ttlSecs: quoteTtlSecs,
-        ...(price.quote && quoteTerms(price.quote, { nowMs: clock(), maxTtlSecs: quoteTtlSecs })),
-      }));
+    const { prices, offers } = this.#sources;
+    const price = await prices.priceOf(this.policy);
+    const terms = price && offerTerms(this.policy, price, this.#sources);
+    const made = terms && (price.range ? offers.makeUnsaved(terms) : await offers.make(terms));
     if (made === undefined || made.length === 0) throw priceUnavailable("no token can be asked for it now");
     return made;
   }

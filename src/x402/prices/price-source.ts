@@ -2,6 +2,7 @@ import { concat, keccak256, numberToHex } from "viem";
 import type { Job } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { RequestPricing } from "../../core/price.ts";
 import type { JobQuote } from "./quotes.ts";
 
 /** Price of one run of a job. */
@@ -11,6 +12,8 @@ export interface JobPrice {
   readonly currency?: "USD";
   /** The operator's signed quote that the price is from; a mapped price has none. */
   readonly quote?: JobQuote;
+  /** Set if the price depends on the request: then this price is its lowest. */
+  readonly range?: RequestPricing;
 }
 
 /** Source of prices: the jobs' own prices, the operator's map, or the pricing engine. */
@@ -51,6 +54,7 @@ export function createJobPrices(parts: {
       const price = own.get(jobKeyText(job.serviceId, job.jobIndex));
       if (price === undefined) return otherwise.priceOf(job);
       if (price === "engine") return engine?.priceOf(job);
+      if ("from" in price) return { priceWei: price.from.amount, currency: "USD", range: price };
       const { unit, amount: priceWei } = price;
       return unit === "usd" ? { priceWei, currency: "USD" } : { priceWei };
     },

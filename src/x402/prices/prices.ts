@@ -11,7 +11,7 @@ import { JobChargeTerms } from "./charge-terms.ts";
 import { JobPolicies } from "./job-policies.ts";
 import { OfferBook } from "./offer-book.ts";
 import { PayableTokens } from "./payable-tokens.ts";
-import { PriceBook } from "./price-book.ts";
+import { PriceBook, type PricesOfRequests } from "./price-book.ts";
 import { PriceChecks } from "./price-checks.ts";
 import { createJobPrices, createPriceMap } from "./price-source.ts";
 import { QuoteBook } from "./quote-book.ts";
@@ -52,8 +52,11 @@ export class Prices {
     this.#quotes = new QuoteBook({ ledger, rates, checks: this.#checks, clock });
   }
 
-  /** Returns the prices at a configuration, whose rates must be watched. */
-  at(config: X402Config): ShopPrices {
+  /**
+   * Returns the prices at a configuration, whose rates must be watched.
+   * @param ofRequests undefined if no price depends on the request
+   */
+  at(config: X402Config, ofRequests: PricesOfRequests | undefined): ShopPrices {
     const { prices, redeemsQuotes = false, facilitators, methods, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */
@@ -70,6 +73,7 @@ export class Prices {
       prices: source,
       offers: this.#offers,
       quotes: redeemsQuotes ? this.#quotes : undefined,
+      ofRequests,
       tokens,
       chargeTerms,
       refunds: config.paysBack === true,

@@ -1,7 +1,7 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { AdoptedPayment, AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import type { Price } from "../prices/price-book.ts";
+import type { Price } from "../prices/price.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
 import { isSignedByPayer } from "../wire/payer-signature.ts";
 import type { Verification, VerifiedPayment } from "./verification.ts";

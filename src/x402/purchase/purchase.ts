@@ -8,7 +8,7 @@ import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
+import type { ConfirmedPrice, Price } from "../prices/price.ts";
 import type { X402Producer } from "../producer.ts";
 import {
   outcomeOfKnown,

@@ -42,6 +42,8 @@ export interface Offer {
   readonly ttlSecs: number;
   /** Charge that comes after the job ran. Absent: the whole amount is charged before. */
   readonly charge?: LateCharge | undefined;
+  /** Further fields of the offer's `extra`, which clients of v2 send back. */
+  readonly extra?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Charge that comes after a job ran. With `used`, `amount` is a ceiling, of which the runner says how much is charged. */
@@ -239,7 +241,7 @@ export function toRequirements(offer: Offer): PaymentRequirements {
     asset: token.asset,
     payTo: token.payTo,
     maxTimeoutSeconds: timeoutSecs(offer),
-    extra: { ...extraOf(token), ...(facilitatorAddress && { facilitatorAddress }) },
+    extra: { ...extraOf(token), ...(facilitatorAddress && { facilitatorAddress }), ...offer.extra },
   };
 }
 

@@ -198,7 +198,7 @@ testMistakes([
     promise: "A price without the dollar sign is a mistake",
     toml: `${GATEWAY}${job('price = "0.01" #!')}`,
     keyPath: "jobs[0].price",
-    message: /is "0.01"; expected .* such as "\$0.01", or "engine"; did you mean "\$0.01"\?/,
+    message: /is "0.01"; expected .* such as "\$0.01", or "engine"(, or a table)?; did you mean "\$0.01"\?/,
     suggestion: "$0.01",
   },
   {

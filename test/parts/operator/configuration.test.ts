@@ -46,7 +46,22 @@ const PATH = `${SECRET}-longer-than-words-of-paths`;
 
 /** Values of which each kind accepts one: plain ones, then URLs with secrets, then what only an origin can be. */
 const VALUES = [
-  ...[1n, 10n, true, "a", "1", "$0.01", "/a", "GET /a", "a/b", "base", `0x${"ab".repeat(20)}`, "10.0.0.0/8"],
+  ...[
+    1n,
+    10n,
+    true,
+    "a",
+    "1",
+    "$0.01",
+    "/a",
+    "GET /a",
+    "a/b",
+    "body:KiB",
+    "query:a",
+    "base",
+    `0x${"ab".repeat(20)}`,
+    "10.0.0.0/8",
+  ],
   ...["127.0.0.1:1", KEYS.settler],
   `https://${SECRET}:${SECRET}@host.example:444/${PATH}?key=${SECRET}#${SECRET}`,
   `https://${SECRET}:${SECRET}@host.example:444/${PATH}`,

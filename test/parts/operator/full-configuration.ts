@@ -176,9 +176,18 @@ forward_headers = ["x-own"]
 [[jobs]]
 job_index = 5
 price = "engine"
+[[jobs]]
+job_index = 6
+price = { base = "$0.002", per = "body:KiB", each = "$0.0000001", min = "$0.01", max = "$1" }
+[[jobs]]
+job_index = 7
+price = { per = "json:/text:characters", tiers = [{ up_to = 1000, price = "$0.01" }, { price = "$0.05" }] }
+[[jobs]]
+job_index = 8
+price = { of = "header:x-units", cases = { kelvin = "$0.02" }, other = "$0.01" }
 
 [job_pricing.1]
-7 = "1000000000000000"
+9 = "1000000000000000"
 
 [webhooks]
 bind_address = "127.0.0.1:9090"

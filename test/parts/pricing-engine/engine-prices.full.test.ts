@@ -45,6 +45,7 @@ test("Requests for twelve jobs that a silent engine never priced are refused wit
     prices: source,
     offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock: systemClock, logger }),
     quotes: undefined,
+    ofRequests: undefined,
     tokens: new PayableTokens([USDC]),
     refunds: false,
     quoteTtlSecs: 300,

@@ -83,6 +83,7 @@ class Parts {
       prices: source,
       offers: this.#offers,
       quotes: undefined,
+      ofRequests: undefined,
       tokens,
       refunds: false,
       quoteTtlSecs,

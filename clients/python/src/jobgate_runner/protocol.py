@@ -6,8 +6,9 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _pool = descriptor_pool.DescriptorPool()
-_proto = files(__package__).joinpath("runner.binpb").read_bytes()
-for _file in descriptor_pb2.FileDescriptorSet.FromString(_proto).file:
+for _file in descriptor_pb2.FileDescriptorSet.FromString(
+    files(__package__).joinpath("runner.binpb").read_bytes()
+).file:
     _pool.AddSerializedFile(_file.SerializeToString())
 
 
@@ -17,4 +18,5 @@ def _message(name: str) -> Any:
 
 RunnerMessage, GatewayMessage = _message("RunnerMessage"), _message("GatewayMessage")
 Ack, Nack = _message("AckRequest.Ack"), _message("NackRequest.Nack")
-WORK, LEASE_STATUS_DONE = "/jobgate.v1.RunnerService/Work", 1
+WORK = "/jobgate.v1.RunnerService/Work"
+LEASE_STATUS_DONE = 1

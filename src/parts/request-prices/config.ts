@@ -1,0 +1,238 @@
+import * as z from "zod";
+import { type Checked, required } from "../../config/check-shape.ts";
+import type { EntryKeys } from "../../config/entry-keys.ts";
+import type { JobTable } from "../../config/jobs.ts";
+import type { Place } from "../../config/mistakes.ts";
+import { integer, matching, parsedText } from "../../config/value-types.ts";
+import { SHOWN } from "../../config/wrong-value.ts";
+import { type Price, parseDollars, priceText, type RequestPricing, type UsdPrice } from "../../core/price.ts";
+import { isEndToEnd, NEVER_FORWARDED } from "../../core/request-headers.ts";
+import { parameterNames, parseRoute } from "../../core/route.ts";
+import {
+  boundsOf,
+  greater,
+  MEASURE_FORM,
+  parseMeasure,
+  parseSource,
+  type Rule,
+  ruleText,
+  SOURCE_FORM,
+  type Source,
+  sourceOf,
+} from "./rule.ts";
+
+const PRICE_DECIMALS = 6;
+/** Decimal places of an amount for each unit, of which many make a price. */
+const UNIT_DECIMALS = 18;
+
+const dollars = (decimals = PRICE_DECIMALS) =>
+  parsedText(
+    `dollars above 0 with at most ${decimals} decimal places, such as "$0.01"`,
+    (text) => parseDollars(text, decimals),
+    { ...SHOWN, view: priceText, near: (text) => [`$${text.replace(/^\$/, "").replace(",", ".")}`] },
+  );
+
+/** Text that `parse` can parse. */
+const parsable = (expected: string, parse: (text: string) => unknown) =>
+  parsedText(expected, (text) => (parse(text) === undefined ? undefined : text), SHOWN);
+
+const keys = {
+  /** Added to the price of the units. */
+  base: dollars(UNIT_DECIMALS).optional(),
+  /** Number that is priced. */
+  per: parsable(MEASURE_FORM, parseMeasure).optional(),
+  /** Price of each started unit. */
+  each: dollars(UNIT_DECIMALS).optional(),
+  /** A lower price is raised to it. */
+  min: dollars().optional(),
+  /** A request with a higher price is refused. */
+  max: dollars().optional(),
+  /** Prices of whole requests, by the number that `per` names. */
+  tiers: z
+    .array(z.object({ upTo: integer(0, Number.MAX_SAFE_INTEGER).optional(), price: dollars() }))
+    .min(1)
+    .describe("an array of tables with up_to and price")
+    .optional(),
+  /** Text that is compared with the `cases`. */
+  of: parsable(SOURCE_FORM, parseSource).optional(),
+  cases: z
+    .record(matching(/^[^\p{Cc}]{1,256}$/u, "a text of 1 to 256 characters", SHOWN), dollars())
+    .describe('a table of text = "$0.01"')
+    .optional(),
+  /** Price of a request with any other text, or none. */
+  other: dollars().optional(),
+};
+
+const table = z.object(keys);
+type PriceTable = Checked<z.output<typeof table>>;
+type Key = keyof PriceTable;
+
+/** Price of a job that depends on its requests, by a rule. */
+export interface RulePricing extends RequestPricing {
+  readonly byRule: Rule;
+}
+
+/** Keys of each kind of rule: those that it needs, and those that it can have. */
+const KINDS = {
+  each: { needs: ["per", "each", "max"], others: ["base", "min"] },
+  tiers: { needs: ["per", "tiers"], others: [] },
+  cases: { needs: ["of", "cases"], others: ["other"] },
+} as const satisfies Record<string, { readonly needs: readonly Key[]; readonly others: readonly Key[] }>;
+
+/** `price` of `[[jobs]]`, as a table */
+export const priceKeys: EntryKeys<"jobs.price"> = {
+  list: "jobs.price",
+  keys,
+  alternative: "a table",
+  claim(price: object, place, tables: { readonly jobs?: readonly (JobTable | undefined)[] }) {
+    // A price in dollars is read as an object with a unit.
+    if ("unit" in price) return undefined;
+    const given = price as PriceTable;
+    const job = tables.jobs?.[Number(place.path[1])] ?? {};
+    return {
+      keys: given,
+      bounds: boundsIn(given),
+      check: () => checkPrice(given, place, job),
+      complete: () => toPricing(given),
+    };
+  },
+};
+
+/** Returns the prices of a table that are known, which include the lowest and the highest. */
+function boundsIn({ base, min, max, tiers = [], cases = {}, other }: PriceTable): readonly Price[] {
+  const lowest = greater(priceIn(min)?.amount ?? 0n, priceIn(base)?.amount ?? 0n);
+  const ofUnits = lowest === 0n ? [] : [{ unit: "usd", amount: lowest } as const];
+  const prices = [max, ...tiers.map((tier) => tier?.price), ...Object.values(cases), other];
+  return [...ofUnits, ...prices.flatMap((price) => priceIn(price) ?? [])];
+}
+
+/** Returns a value of a key that holds dollars: checked tables type it as if parts of it could be missing. */
+function priceIn(value: unknown): UsdPrice | undefined {
+  return value as UsdPrice | undefined;
+}
+
+function kindOf(given: PriceTable): keyof typeof KINDS {
+  if (given.tiers !== undefined) return "tiers";
+  return given.cases !== undefined || given.of !== undefined ? "cases" : "each";
+}
+
+function checkPrice(given: PriceTable, place: Place, job: JobTable): void {
+  const kind = kindOf(given);
+  const { needs, others } = KINDS[kind];
+  for (const key of needs)
+    if (given[key] === undefined)
+      place
+        .at(key)
+        .reportMissing(
+          `is missing; expected ${needs.join(", ")} since ${place.text} has ${needs.find((one) => given[one] !== undefined) ?? "none of them"}`,
+        );
+  const allowed: readonly Key[] = [...needs, ...others];
+  for (const key of Object.keys(keys) as Key[])
+    if (given[key] !== undefined && !allowed.includes(key))
+      place.at(key).report(`is set beside ${needs[1]}; expected only ${allowed.join(", ")}`);
+  if (kind === "each") checkBounds(given, place);
+  checkTiers(given, place.at("tiers"));
+  const at = place.at(kind === "cases" ? "of" : "per");
+  const source = given.of === undefined ? parseMeasure(given.per ?? "")?.source : parseSource(given.of);
+  if (source !== undefined) checkSource(source, at, job);
+}
+
+function checkBounds({ base, each, min, max }: PriceTable, place: Place): void {
+  if (base === undefined && min === undefined && !place.at("base").hasMistake)
+    place
+      .at("min")
+      .reportMissing("is missing; expected the price of a request with 0 units, since there is no base");
+  const amounts = [base, each, min].map((one) => priceIn(one)?.amount ?? 0n);
+  const [ofBase = 0n, ofUnit = 0n, least = 0n] = amounts;
+  const most = priceIn(max)?.amount;
+  if (most === undefined) return;
+  if (most < least) place.at("max").report("is below min; expected at least as much");
+  else if (most < ofBase + ofUnit)
+    place.at("max").report("is below the price of one unit; expected at least base and each together");
+}
+
+function checkTiers({ tiers = [] }: PriceTable, place: Place): void {
+  let last = -1;
+  for (const [i, tier] of tiers.entries()) {
+    const at = place.at(i, "up_to");
+    const upTo = tier?.upTo;
+    if (upTo === undefined) {
+      if (i < tiers.length - 1 && tier !== undefined)
+        at.reportMissing("is missing; expected a number, since other tiers follow");
+      continue;
+    }
+    if (upTo <= last) at.report(`is ${upTo}, not above the tier before; expected tiers in rising order`);
+    last = upTo;
+  }
+}
+
+/** Checks that a request for the job can have the value. */
+function checkSource(source: Source, place: Place, { route: text, input }: JobTable): void {
+  const route = text === undefined ? undefined : parseRoute(text);
+  if (source.in === "header") {
+    const never = NEVER_FORWARDED.find(({ names }) => names.test(source.name));
+    if (never !== undefined) place.report(`reads a header that ${never.reason}; expected another header`);
+    else if (!isEndToEnd(source.name))
+      place.report("reads a header of the connection or of a gateway; expected another header");
+    return;
+  }
+  if (source.in === "query" || source.in === "path") {
+    if (route === undefined) {
+      place.report(`reads the ${source.in} of a job without a route; expected json:, header: or body:`);
+    } else if (source.in === "path" && !parameterNames(route).includes(source.name)) {
+      const names = parameterNames(route).map((name) => `path:${name}`);
+      place.report(
+        `is no parameter of the route; expected ${names.join(" or ") || "query:, json: or header:"}`,
+      );
+    }
+    return;
+  }
+  if (route?.methods.every((method) => method === "GET") === true)
+    place.report("reads the body of a job that is sold by GET; expected query:, path: or header:");
+  const type = input?.contentType;
+  if (source.in === "json" && type !== undefined && !/^application\/([\w.-]+\+)?json\b/i.test(type))
+    place.report(`reads JSON from a job whose input is ${type}; expected a JSON content_type`);
+}
+
+/** Completes a table without mistakes. */
+function toPricing(given: PriceTable): RulePricing {
+  const rule = toRule(given);
+  const { from, upTo } = boundsOf(rule);
+  const source = sourceOf(rule);
+  return {
+    from: { unit: "usd", amount: from },
+    upTo: { unit: "usd", amount: upTo },
+    rule: ruleText(rule),
+    headers: source.in === "header" ? [source.name] : [],
+    byRule: rule,
+  };
+}
+
+function toRule({ base, per, each, min, max, tiers, of, cases, other }: PriceTable): Rule {
+  const amountOf = (price: unknown) => priceIn(price)?.amount;
+  const measure = () => required(parseMeasure(required(per)));
+  if (tiers !== undefined) {
+    const complete = tiers.map((tier) => ({
+      upTo: tier?.upTo === undefined ? undefined : BigInt(tier.upTo),
+      price: required(amountOf(tier?.price)),
+    }));
+    return { kind: "tiers", measure: measure(), tiers: complete };
+  }
+  if (cases !== undefined) {
+    const prices = Object.entries(cases).map(([text, price]) => [text, required(amountOf(price))] as const);
+    return {
+      kind: "cases",
+      of: required(parseSource(required(of))),
+      cases: new Map(prices),
+      other: amountOf(other),
+    };
+  }
+  return {
+    kind: "each",
+    measure: measure(),
+    base: amountOf(base) ?? 0n,
+    each: required(amountOf(each)),
+    min: amountOf(min) ?? 0n,
+    max: required(amountOf(max)),
+  };
+}

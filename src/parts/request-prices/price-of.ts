@@ -1,0 +1,79 @@
+import type { AskedRequest } from "../../x402/prices/request-prices.ts";
+import { codePoints, startedUnits } from "./decimals.ts";
+import { invalid, type KnownFields, requirePlainBody, valueAt } from "./request-values.ts";
+import { boundsOf, type Measure, measureText, type Rule, sourceOf, sourceText } from "./rule.ts";
+
+/**
+ * Returns the price of a request in 10^-18 dollars.
+ * @param known further fields that the query may have, if the rule reads the query
+ * @throws GatewayError `invalid_input`, `unsupported_media_type`
+ */
+export function priceOf(rule: Rule, asked: AskedRequest, known: KnownFields): bigint {
+  const source = sourceOf(rule);
+  if (rule.kind === "cases") return priceOfCase(rule, asked, known);
+  const readsInput = source.in !== "path" && source.in !== "header";
+  if (readsInput && asked.body.length === 0 && asked.query === "") return boundsOf(rule).from;
+  const units = unitsOf(rule.measure, asked, known);
+  return rule.kind === "each" ? priceOfUnits(rule, units) : priceOfTier(rule, units);
+}
+
+function priceOfUnits({ base, each, min, max, measure }: Rule & { kind: "each" }, units: bigint): bigint {
+  const price = base + each * units;
+  if (price > max) throw tooMuch(measure, (max - base) / each);
+  return price < min ? min : price;
+}
+
+function priceOfTier({ measure, tiers }: Rule & { kind: "tiers" }, units: bigint): bigint {
+  const tier = tiers.find(({ upTo }) => upTo === undefined || units <= upTo);
+  if (tier === undefined) throw tooMuch(measure, tiers.at(-1)?.upTo ?? 0n);
+  return tier.price;
+}
+
+function priceOfCase(
+  { of, cases, other }: Rule & { kind: "cases" },
+  asked: AskedRequest,
+  known: KnownFields,
+): bigint {
+  const isEmpty = asked.body.length === 0 && asked.query === "";
+  const readsInput = of.in === "json" || of.in === "query";
+  if (isEmpty && readsInput) return other ?? boundsOf({ kind: "cases", of, cases, other }).from;
+  if (of.in === "body") throw new Error("a rule compares the whole body");
+  const value = valueAt(of, asked, known);
+  if (value !== undefined && value.kind !== "string")
+    throw invalid(of, `${capital(sourceText(of))} is not a string.`, "is not a string");
+  const price = (value === undefined ? undefined : cases.get(value.text)) ?? other;
+  if (price !== undefined) return price;
+  const problem = value === undefined ? "is missing" : "is not one of the values for sale";
+  throw invalid(of, `${capital(sourceText(of))} ${problem}.`, problem, { values: [...cases.keys()] });
+}
+
+function unitsOf({ source, unit }: Measure, asked: AskedRequest, known: KnownFields): bigint {
+  if (source.in === "body") {
+    requirePlainBody(asked);
+    const { bytes } = unit as Exclude<Measure["unit"], string>;
+    return (BigInt(asked.body.length) + bytes - 1n) / bytes;
+  }
+  const value = valueAt(source, asked, known);
+  const isText = unit === "characters";
+  if (isText && value?.kind === "string") return BigInt(codePoints(value.text));
+  const isNumber = value?.kind === "number" || (source.in !== "json" && value?.kind === "string");
+  // Programs read the exponents of texts in different ways.
+  const isPlain = source.in === "json" || (isNumber && /^[0-9.]+$/.test(value.text));
+  const units = !isText && isNumber && isPlain ? startedUnits(value.text) : undefined;
+  if (units !== undefined) return units;
+  const expected = isText ? "a string" : "a number of 0 or more";
+  throw invalid(source, `${capital(sourceText(source))} is not ${expected}.`, `must be ${expected}`);
+}
+
+function tooMuch(measure: Measure, most: bigint) {
+  return invalid(
+    measure.source,
+    `At most ${most} of ${measureText(measure)} can be bought at once.`,
+    `must be at most ${most}`,
+    { most: most.toString() },
+  );
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,33 @@
+import type { SignedPayment } from "../methods/method.ts";
+import type { Offer } from "../wire/offer.ts";
+import type { SoldPolicy } from "./job-policies.ts";
+
+/** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
+export interface Price {
+  readonly policy: SoldPolicy;
+  /** Set if the offers are for one body. */
+  readonly isOfBody?: true;
+  /**
+   * Returns the offers to show in a 402.
+   * @throws GatewayError when there is nothing to offer
+   */
+  offers(body: Uint8Array): Promise<readonly Offer[]>;
+  /**
+   * Returns the offer that a payment answers.
+   * @throws GatewayError `payment_mismatch`, or the reason why the price does not apply
+   */
+  match(payment: SignedPayment, body: Uint8Array): Promise<Offer>;
+  /**
+   * Confirms a matched offer just before money moves, because the checks since the match take time.
+   * @throws GatewayError when the price no longer applies
+   */
+  confirm(offer: Offer): Promise<ConfirmedPrice>;
+}
+
+/** The price at which money is about to move. */
+export interface ConfirmedPrice {
+  /** Identifies the price to the runner, and is the client's receipt. */
+  readonly quoteDigest: string;
+  /** The request names that quote, which can be paid once. */
+  readonly redeemsQuote?: true;
+}

@@ -1,0 +1,232 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { GatewayError } from "../../../src/core/errors.ts";
+import { parseDollars } from "../../../src/core/price.ts";
+import { priceOf } from "../../../src/parts/request-prices/price-of.ts";
+import { parseMeasure, parseSource, type Rule } from "../../../src/parts/request-prices/rule.ts";
+import type { AskedRequest } from "../../../src/x402/prices/request-prices.ts";
+
+const usd = (text: string) => parseDollars(text, 18)?.amount ?? 0n;
+
+function asked(given: {
+  readonly body?: string | Uint8Array;
+  readonly query?: string;
+  readonly params?: AskedRequest["params"];
+  readonly headers?: readonly (readonly [string, string])[];
+}): AskedRequest {
+  const { query = "", params = [], headers = [["content-type", "application/json"]] } = given;
+  return {
+    method: "POST",
+    path: "/",
+    query,
+    params,
+    body: Buffer.from((given.body ?? "") as string),
+    hash: "",
+    headerValues: (name) => headers.filter(([one]) => one === name).map(([, value]) => value),
+  };
+}
+
+function each(per: string, change: Partial<Rule & { kind: "each" }> = {}): Rule {
+  const measure = parseMeasure(per);
+  if (measure === undefined) throw new Error(per);
+  return {
+    kind: "each",
+    measure,
+    base: 0n,
+    each: usd("$0.002"),
+    min: usd("$0.01"),
+    max: usd("$5"),
+    ...change,
+  };
+}
+
+function cases(of: string, other?: string): Rule {
+  const source = parseSource(of);
+  if (source === undefined) throw new Error(of);
+  return {
+    kind: "cases",
+    of: source,
+    cases: new Map([["kelvin", usd("$0.02")]]),
+    other: other === undefined ? undefined : usd(other),
+  };
+}
+
+/** Returns the price, or the code of the refusal. */
+function outcome(rule: Rule, given: Parameters<typeof asked>[0], known: string[] = []): bigint | string {
+  try {
+    return priceOf(rule, asked(given), new Set(known));
+  } catch (error) {
+    return (error as GatewayError).code;
+  }
+}
+
+const INVALID = "invalid_input";
+const UNSUPPORTED = "unsupported_media_type";
+const gzip: readonly (readonly [string, string])[] = [
+  ["content-type", "application/json"],
+  ["content-encoding", "gzip"],
+];
+const typed = (type: string) => [["content-type", type]] as const;
+
+describe("A price for each unit", () => {
+  it.each<[string, Rule, Parameters<typeof asked>[0], bigint | string]>([
+    ["counts started KiB", each("body:KiB", { min: 0n }), { body: "x".repeat(1_025) }, usd("$0.004")],
+    ["adds the base", each("body:KiB", { base: usd("$1") }), { body: "x" }, usd("$1.002")],
+    ["is raised to min", each("body:KiB"), { body: "x" }, usd("$0.01")],
+    ["can be max", each("json:/n"), { body: '{"n":2500}' }, usd("$5")],
+    ["cannot be above max", each("json:/n"), { body: '{"n":2500.0000001}' }, INVALID],
+    ["cannot be above max by 1e400", each("json:/n"), { body: '{"n":1e400}' }, INVALID],
+    ["is min without body and query", each("json:/n"), {}, usd("$0.01")],
+    ["needs the number", each("json:/n"), { body: "{}" }, INVALID],
+    ["needs a number that is not negative", each("json:/n"), { body: '{"n":-0}' }, INVALID],
+    ["needs a number, not a string", each("json:/n"), { body: '{"n":"5"}' }, INVALID],
+    ["needs JSON", each("json:/n"), { body: "n=5" }, INVALID],
+    ["needs JSON without a byte order mark", each("json:/n"), { body: '\ufeff{"n":5}' }, INVALID],
+    ["needs UTF-8", each("json:/n"), { body: Buffer.from('{"n":5,"x":"\xe9"}', "latin1") }, INVALID],
+    ["refuses a key that is there twice", each("json:/n"), { body: '{"n":5,"n":5}' }, INVALID],
+    ["refuses an encoded body", each("json:/n"), { body: '{"n":5}', headers: gzip }, UNSUPPORTED],
+    ["refuses the size of an encoded body", each("body:KiB"), { body: "x", headers: gzip }, UNSUPPORTED],
+    [
+      "refuses a form",
+      each("json:/n"),
+      { body: '{"n":5}', headers: typed("application/x-www-form-urlencoded") },
+      UNSUPPORTED,
+    ],
+    [
+      "refuses another charset",
+      each("json:/n"),
+      { body: '{"n":5}', headers: typed("application/json; charset=utf-16") },
+      UNSUPPORTED,
+    ],
+    ["refuses a body without a type", each("json:/n"), { body: '{"n":5}', headers: [] }, UNSUPPORTED],
+    [
+      "refuses two types",
+      each("json:/n"),
+      { body: '{"n":5}', headers: [...typed("application/json"), ...typed("text/plain")] },
+      UNSUPPORTED,
+    ],
+    [
+      "takes +json in UTF-8",
+      each("json:/n"),
+      { body: '{"n":5}', headers: typed('application/ld+json; charset="UTF-8"') },
+      usd("$0.01"),
+    ],
+    ["reads a number of the query", each("query:n"), { query: "n=6" }, usd("$0.012")],
+    ["reads no exponent in the query", each("query:n"), { query: "n=6e1" }, INVALID],
+    ["reads no hexadecimal in the query", each("query:n"), { query: "n=0x6" }, INVALID],
+    [
+      "counts characters of the query",
+      each("query:q:characters"),
+      { query: "q=%F0%9F%8E%88abcde" },
+      usd("$0.012"),
+    ],
+    [
+      "is exact below a double's reach",
+      each("json:/n", { each: 1n, min: 0n }),
+      { body: '{"n":9007199254740993}' },
+      9_007_199_254_740_993n,
+    ],
+  ])("%s", (_, rule, given, price) => {
+    expect(outcome(rule, given)).toBe(price);
+  });
+
+  it("is the exact product for every decimal, or refused above max", () => {
+    const cents = fc.bigInt({ min: 1n, max: 10n ** 20n });
+    fc.assert(
+      fc.property(cents, cents, fc.nat(1_000_000), fc.nat(999), (base, each1, whole, thousandths) => {
+        const max = usd("$5");
+        const rule = each("json:/n", { base, each: each1, min: 0n, max });
+        const n = `${whole}.${String(thousandths).padStart(3, "0")}`;
+        const price = base + each1 * (BigInt(whole) + (thousandths > 0 ? 1n : 0n));
+        expect(outcome(rule, { body: `{"n":${n}}` })).toBe(price > max ? INVALID : price);
+      }),
+    );
+  });
+});
+
+describe("A price by tiers", () => {
+  const measure = parseMeasure("json:/text:characters");
+  if (measure === undefined) throw new Error("no measure");
+  const tiers: Rule = {
+    kind: "tiers",
+    measure,
+    tiers: [
+      { upTo: 3n, price: 1n },
+      { upTo: 5n, price: 2n },
+    ],
+  };
+  it.each([
+    ["", 1n],
+    ["abc", 1n],
+    ["abcd", 2n],
+    ["🎈🎈🎈", 1n],
+    ["e\u0301e\u0301", 2n],
+    ["abcdef", INVALID],
+  ])("Of %j is %s for the whole request", (text, price) => {
+    expect(outcome(tiers, { body: JSON.stringify({ text }) })).toBe(price);
+  });
+});
+
+describe("A price by cases", () => {
+  it.each<[string, Rule, Parameters<typeof asked>[0], bigint | string]>([
+    ["has the price of its case", cases("query:units", "$0.01"), { query: "units=%6belvin" }, usd("$0.02")],
+    ["has the other price", cases("query:units", "$0.01"), { query: "units=Kelvin" }, usd("$0.01")],
+    ["has the other price without the field", cases("query:units", "$0.01"), { query: "" }, usd("$0.01")],
+    ["refuses an unknown value", cases("query:units"), { query: "units=c" }, INVALID],
+    [
+      "refuses a field that is there twice",
+      cases("query:units", "$0.01"),
+      { query: "units=c&%75nits=kelvin" },
+      INVALID,
+    ],
+    [
+      "refuses a field outside its input",
+      cases("query:units", "$0.01"),
+      { query: "units[]=kelvin" },
+      INVALID,
+    ],
+    ["refuses a semicolon", cases("query:units", "$0.01"), { query: "x=c;units=kelvin" }, INVALID],
+    ["refuses a plus", cases("query:units", "$0.01"), { query: "units=+kelvin" }, INVALID],
+    [
+      "refuses a value that ends at NUL",
+      cases("query:units", "$0.01"),
+      { query: "units=kelvin%00" },
+      INVALID,
+    ],
+    ["refuses a space at an end", cases("query:units", "$0.01"), { query: "units=kelvin%20" }, INVALID],
+    ["refuses a bad escape", cases("query:units", "$0.01"), { query: "units=%zz" }, INVALID],
+    ["reads a string of JSON", cases("json:/units"), { body: '{"units":"kelvin"}' }, usd("$0.02")],
+    ["reads no number of JSON", cases("json:/units", "$0.01"), { body: '{"units":1}' }, INVALID],
+    ["reads no null of JSON", cases("json:/units", "$0.01"), { body: '{"units":null}' }, INVALID],
+    ["reads the path", cases("path:units"), { params: [["units", "kelvin"]] }, usd("$0.02")],
+    ["reads a header", cases("header:x-units"), { headers: [["x-units", "kelvin"]] }, usd("$0.02")],
+    [
+      "refuses a header that is there twice",
+      cases("header:x-units", "$0.01"),
+      {
+        headers: [
+          ["x-units", "kelvin"],
+          ["x-units", "c"],
+        ],
+      },
+      INVALID,
+    ],
+    [
+      "refuses a header of the connection",
+      cases("header:x-units", "$0.01"),
+      {
+        headers: [
+          ["x-units", "c"],
+          ["connection", "close, X-Units"],
+        ],
+      },
+      INVALID,
+    ],
+  ])("%s", (_, rule, given, price) => {
+    expect(outcome(rule, given)).toBe(price);
+  });
+
+  it("takes further fields of the query that its input has", () => {
+    expect(outcome(cases("query:units"), { query: "units=kelvin&day=2" }, ["day"])).toBe(usd("$0.02"));
+  });
+});

@@ -1,0 +1,167 @@
+import type { PaymentPayload } from "@x402/core/types";
+import { describe, expect, it } from "vitest";
+import type { Job } from "../../../src/config/config.ts";
+import { parseDollars } from "../../../src/core/price.ts";
+import type { RulePricing } from "../../../src/parts/request-prices/config.ts";
+import { boundsOf, parseMeasure, type Rule } from "../../../src/parts/request-prices/rule.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { startAnotherGateway, startTestGateway, type TestGateway } from "../../x402/gateway-harness.ts";
+import { JOB, USDC } from "../../x402/payments.ts";
+
+const usd = (text: string) => parseDollars(text)?.amount ?? 0n;
+const JSON_BODY = { "content-type": "application/json" };
+const DOLLARS = { ...USDC, markupBps: 0, currency: "USD" } as const;
+
+function pricedBy(eachText: string): Job {
+  const measure = parseMeasure("json:/n");
+  if (measure === undefined) throw new Error("no measure");
+  const each = usd(eachText);
+  const byRule: Rule = { kind: "each", measure, base: 0n, each, min: usd("$0.01"), max: usd("$5") };
+  const { from, upTo } = boundsOf(byRule);
+  const price: RulePricing = {
+    from: { unit: "usd", amount: from },
+    upTo: { unit: "usd", amount: upTo },
+    rule: "by n",
+    headers: [],
+    byRule,
+  };
+  return { ...JOB, price };
+}
+
+const config = {
+  jobs: [pricedBy("$0.002"), { ...pricedBy("$0.002"), jobIndex: 1 }],
+  acceptedTokens: [DOLLARS],
+  jobPolicies: [],
+};
+let nowMs = Date.now();
+const clock = () => nowMs;
+const gateway = startBeforeAll(() => startTestGateway({ config, clock }));
+
+const offerFor = (n: number, shop: TestGateway = gateway) =>
+  requestOffer(shop.jobUrl(), `{"n":${n}}`, JSON_BODY);
+
+async function paymentFor(n: number, edit?: (payload: PaymentPayload) => PaymentPayload) {
+  const { v2: offer } = await offerFor(n);
+  return signV2Payment({ offer, account: accounts.payer, ...(edit && { edit }) });
+}
+
+/** Returns what a payment is refused as: a payment that answers an open offer reaches the facilitator, which is not there. */
+async function outcome(
+  { headers }: { readonly headers: Readonly<Record<string, string>> },
+  n: number,
+  { shop = gateway, job = 0, more = {} } = {},
+) {
+  const answer = await shop.post({ ...JSON_BODY, ...headers, ...more }, { job, body: `{"n":${n}}` });
+  return answer.body.code;
+}
+
+const MATCHED = "facilitator_unavailable";
+const OTHER = "payment_mismatch";
+
+describe("An offer for one request", () => {
+  it("Is exact, and is not written to the store", async () => {
+    const { v2, v1 } = await offerFor(6);
+    expect(v2.accepts[0]).toMatchObject({ amount: "12000", extra: { sealedOffer: expect.any(String) } });
+    expect(v1.accepts[0]?.maxAmountRequired).toBe("12000");
+    expect(await gateway.store.findOffers(JOB)).toEqual([]);
+  });
+
+  it("Is paid by the request that asked for it, and by no other", async () => {
+    const payment = await paymentFor(6);
+    expect(await outcome(payment, 6)).toBe(MATCHED);
+    expect(await outcome(payment, 7)).toBe(OTHER);
+    expect(await outcome(payment, 5)).toBe(OTHER);
+    expect(await outcome(payment, 6, { job: 1 })).toBe(OTHER);
+    expect(await outcome(payment, 6, { more: { "content-type": "application/ld+json" } })).toBe(OTHER);
+    expect(await outcome(payment, 6, { more: { "content-encoding": "gzip" } })).toBe(
+      "unsupported_media_type",
+    );
+  });
+
+  it("Is not paid by a forged one, nor at another amount", async () => {
+    const changed = (change: (text: string) => string) => (payload: PaymentPayload) => {
+      const { sealedOffer, ...extra } = payload.accepted.extra;
+      return {
+        ...payload,
+        accepted: { ...payload.accepted, extra: { ...extra, sealedOffer: change(String(sealedOffer)) } },
+      };
+    };
+    const cheap = changed((text) => {
+      const [offer = "", seal] = text.split(".");
+      const json = Buffer.from(offer, "base64url").toString().replace('"12000"', '"1"');
+      return `${Buffer.from(json).toString("base64url")}.${seal}`;
+    });
+    for (const edit of [
+      cheap,
+      changed(() => ""),
+      changed(() => "."),
+      changed((text) => `${text}.`),
+      changed((text) => text.slice(0, -1)),
+    ])
+      expect(await outcome(await paymentFor(6, edit), 6)).toBe(OTHER);
+    const { v2: offer } = await offerFor(6);
+    const low = await signV2Payment({ offer, account: accounts.payer, authorization: { value: "11999" } });
+    expect(await outcome(low, 6)).toBe(OTHER);
+  });
+
+  it("Is paid at its price over a reload with another rule, at every replica, until it ends", async () => {
+    const another = await startAnotherGateway({ config, clock, store: gateway.store });
+    const payment = await paymentFor(6);
+    const v1 = await signV1Payment({ offer: (await offerFor(6)).v1, account: accounts.payer });
+    await another.reload({ ...config, jobs: [pricedBy("$0.003")] });
+    expect((await offerFor(6, another)).v2.accepts[0]?.amount).toBe("18000");
+    expect(await outcome(payment, 6, { shop: another })).toBe(MATCHED);
+    // A payment of v1 does not say which offer it answers.
+    expect(await outcome(v1, 6, { shop: another })).toBe(OTHER);
+    expect(await outcome(v1, 6)).toBe(MATCHED);
+    const { v2: offer } = await offerFor(6);
+    const validBefore = String(Math.floor(nowMs / 1000) + 600);
+    const fresh = await signV2Payment({ offer, account: accounts.payer, authorization: { validBefore } });
+    nowMs += 299_000;
+    expect(await outcome(fresh, 6)).toBe(MATCHED);
+    nowMs += 2_000;
+    expect(await outcome(fresh, 6)).toBe(OTHER);
+  });
+
+  it("Is matched by the price of its request if a client sends no seal back", async () => {
+    nowMs = Date.now();
+    const unsealed = (payload: PaymentPayload) => {
+      const { sealedOffer: _, ...extra } = payload.accepted.extra;
+      return { ...payload, accepted: { ...payload.accepted, extra } };
+    };
+    const payment = await paymentFor(6, unsealed);
+    expect(await outcome(payment, 6)).toBe(MATCHED);
+    expect(await outcome(payment, 7)).toBe(OTHER);
+  });
+});
+
+describe("A request that has no price", () => {
+  it("Is refused with what can be bought, with a payment or without", async () => {
+    for (const headers of [{}, (await paymentFor(6)).headers])
+      expect(await gateway.post({ ...JSON_BODY, ...headers }, { body: '{"n":2501}' })).toMatchObject({
+        status: 422,
+        body: {
+          code: "invalid_input",
+          charged: false,
+          most: "2500",
+          invalid: [{ path: "/n", message: "must be at most 2500" }],
+        },
+      });
+    const form = await gateway.post({ "content-type": "text/plain" }, { body: '{"n":1}' });
+    expect(form).toMatchObject({ status: 415, body: { code: "unsupported_media_type", charged: false } });
+  });
+
+  it("Is offered at min without a body, for that request alone", async () => {
+    const { v2: offer } = await requestOffer(gateway.jobUrl(), "");
+    expect(offer.accepts[0]?.amount).toBe("10000");
+    const payment = await signV2Payment({ offer, account: accounts.payer });
+    expect(await outcome(payment, 1)).toBe(OTHER);
+    const shown = await fetch(gateway.jobUrl());
+    expect([shown.status, await shown.json()]).toMatchObject([
+      402,
+      { accepts: [{ maxAmountRequired: "10000" }] },
+    ]);
+  });
+});
