@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -45,6 +44,7 @@ type Job struct {
 
 	progress atomic.Pointer[pb.ExtendRequest_Progress] // What was not sent yet.
 	charge   atomic.Pointer[pb.Charge]                 // The last one.
+	answer   pb.AckRequest_Ack                         // Has what the handler set beside its result.
 	ctx      context.Context                           // Done when the delivery is over.
 	end      context.CancelCauseFunc
 	length   time.Duration // Length of the lease.
@@ -74,6 +74,15 @@ func (job *Job) setCharge(charge *pb.Charge) {
 	if job.GetMetadata()["X-X402-PAYMENT-SCHEME"] == "upto" {
 		job.charge.Store(charge)
 	}
+}
+
+// Status sets the HTTP status that the paying client gets with the result, 200 to 599. Without one it is 200. From 400
+// on the job has failed, and is not delivered again. Only the handler's own goroutine may call Status and Header.
+func (job *Job) Status(status int) { job.answer.Status = proto.Uint32(uint32(status)) }
+
+// Header adds an HTTP header that the paying client gets with the result.
+func (job *Job) Header(name, value string) {
+	job.answer.Headers = append(job.answer.Headers, &pb.Header{Name: clip(name), Value: clip(value)})
 }
 
 // Result is the output of a job, at most 1 MiB. Without a content type it is application/octet-stream.
@@ -131,13 +140,11 @@ func Run(ctx context.Context, handler Handler, options *Options) error {
 	o.Concurrency = max(cmp.Or(o.Concurrency, 8), 1)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	stop, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer restore()
 	context.AfterFunc(stop, restore)
 	jobs, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &runner{Options: o, handler: handler, jobs: jobs, stop: stop, held: map[*Job]bool{}, sent: map[uint64][]*Job{},
 		slots: make(chan struct{}, o.Concurrency), changed: make(chan struct{}, 1)}
-	defer r.handlers.Wait()
-	defer abandon(ErrLeaseLost)
+	defer func() { abandon(ErrLeaseLost); r.handlers.Wait(); restore() }()
 	for last := ""; !r.isOver(); time.Sleep(rand.N(pause)) {
 		connected, err := r.serve()
 		switch status.Code(err) {
@@ -189,11 +196,10 @@ func (r *runner) serve() (connected bool, err error) {
 	if err != nil {
 		return false, status.Error(codes.InvalidArgument, err.Error())
 	}
-	defer conn.Close()
 	var sender sync.WaitGroup
 	ctx, cancel := context.WithCancel(r.jobs)
 	// The next stream's sender shares what is held and sent.
-	defer func() { cancel(); sender.Wait() }()
+	defer func() { cancel(); sender.Wait(); conn.Close() }()
 	if r.Token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+r.Token)
 	}
@@ -280,8 +286,10 @@ func (r *runner) answered(s *pb.Statuses) {
 		switch {
 		case codes.Code(s.ErrorCode) == codes.Unavailable:
 			job.due = time.Now().Add(pause)
-		case i >= len(statuses), statuses[i] == pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT: // This library sends none.
-			r.lose(job, s.ErrorMessage)
+		case i >= len(statuses), statuses[i] == pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT && i >= len(s.Acks):
+			r.lose(job, s.ErrorMessage) // This library sends none of these.
+		case statuses[i] == pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT:
+			job.outcome, job.due = job.outcomeOf(nil, Fail(errors.New(s.ErrorMessage))), time.Time{}
 		case i >= outcomes && (job.outcome != nil || statuses[i] == pb.LeaseStatus_LEASE_STATUS_DONE):
 			job.expiry.Reset(max(job.length, maxRenewal)) // Of a finished job, the answer to the outcome decides.
 		case statuses[i] != pb.LeaseStatus_LEASE_STATUS_DONE:
@@ -342,20 +350,15 @@ func (r *runner) call(job *Job) (outcome *pb.RunnerMessage) {
 	return job.outcomeOf(r.handler(job.ctx, job))
 }
 
-// mediaType is the gateway's rule for content types.
-var mediaType = regexp.MustCompile(`^([\w!#$&^.+-]+/[\w!#$&^.+-]+(;[\x20-\x7e]*)?)?$`)
-
-// outcomeOf returns a message with one ack or nack, which the gateway finds valid.
+// outcomeOf returns a message with one ack or nack.
 func (job *Job) outcomeOf(result *Result, err error) *pb.RunnerMessage {
-	switch kind := result.GetContentType(); {
+	switch {
 	case err != nil:
-	case len(result.GetBody()) > 1<<20:
-		err = Fail(fmt.Errorf("the result has %d bytes: at most 1 MiB is allowed", len(result.Body)))
-	case len(kind) > 255 || !mediaType.MatchString(kind):
-		err = Fail(fmt.Errorf("the result's content type %.100q is not a media type such as text/plain", kind))
+	case len(result.GetBody()) > 1<<20 || clip(result.GetContentType()) != result.GetContentType(): // Breaks the stream.
+		err = Fail(fmt.Errorf("the result has %d bytes of %q: at most 1 MiB is allowed", len(result.Body), result.ContentType))
 	default:
-		ack := &pb.AckRequest_Ack{CallId: job.CallId, LeaseToken: job.LeaseToken, Result: result, Charge: job.charge.Load()}
-		return &pb.RunnerMessage{Acks: []*pb.AckRequest_Ack{ack}}
+		return &pb.RunnerMessage{Acks: []*pb.AckRequest_Ack{{CallId: job.CallId, LeaseToken: job.LeaseToken, Result: result,
+			Charge: job.charge.Load(), Status: job.answer.Status, Headers: job.answer.Headers}}}
 	}
 	nack := &pb.NackRequest_Nack{CallId: job.CallId, LeaseToken: job.LeaseToken}
 	if v, _ := errors.AsType[verdict](err); v.fails {

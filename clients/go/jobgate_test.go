@@ -89,9 +89,9 @@ func TestEachOutcome(t *testing.T) {
 		"largest result": {func() (*jobgate.Result, error) { return &jobgate.Result{Body: []byte(long)}, nil },
 			ack(&pb.JobResult{Body: []byte(long)})},
 		"too large a result": {func() (*jobgate.Result, error) { return &jobgate.Result{Body: []byte(long + "x")}, nil },
-			fail("the result has 1048577 bytes: at most 1 MiB is allowed")},
-		"bad content type": {func() (*jobgate.Result, error) { return &jobgate.Result{Body: []byte("x"), ContentType: "text"}, nil },
-			fail(`the result's content type "text" is not a media type such as text/plain`)},
+			fail(`the result has 1048577 bytes of "": at most 1 MiB is allowed`)},
+		"content type that is not UTF-8": {func() (*jobgate.Result, error) { return &jobgate.Result{ContentType: "a\xff"}, nil },
+			fail(`the result has 0 bytes of "a\xff": at most 1 MiB is allowed`)},
 		"error": {func() (*jobgate.Result, error) { return nil, errors.New("busy") }, retry(nil, "busy")},
 		"retry at once": {func() (*jobgate.Result, error) { return nil, jobgate.RetryAfter(0, io.EOF) },
 			retry(&durationpb.Duration{}, "EOF")},
@@ -295,18 +295,48 @@ func TestRepeatsAnOutcomeThatTheGatewayCouldNotStore(t *testing.T) {
 	s.answer(s.until(hasOutcome), done)
 }
 
-func TestForgetsAnOutcomeThatTheGatewayRefuses(t *testing.T) {
+func TestAResultThatTheGatewayRefusesFailsItsJob(t *testing.T) {
 	g := startGateway(t)
-	r := start(g, shout, jobgate.Options{})
+	start(g, shout, jobgate.Options{})
 	s, _ := g.accept()
 	s.deliver(time.Hour, "a")
 	message := s.until(hasOutcome)
 	invalid := []pb.LeaseStatus{pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT}
-	s.reply(&pb.Statuses{Sequence: message.Sequence, Acks: invalid, ErrorMessage: "too odd"})
+	s.reply(&pb.Statuses{Sequence: message.Sequence, Acks: invalid, ErrorMessage: "status is 99: expected 200 to 599"})
+	message = s.until(hasOutcome)
+	expect(t, message.Nacks[0], &pb.NackRequest_Nack{CallId: 1, LeaseToken: "token-a", Outcome: &pb.NackRequest_Nack_Fail{
+		Fail: &pb.NackRequest_Fail{Reason: "status is 99: expected 200 to 599"}}})
+	s.answer(message, done)
+}
+
+func TestForgetsAnOutcomeThatTheGatewayRefusesForGood(t *testing.T) {
+	g := startGateway(t)
+	r := start(g, func(context.Context, *jobgate.Job) (*jobgate.Result, error) { return nil, io.EOF }, jobgate.Options{})
+	s, _ := g.accept()
+	s.deliver(time.Hour, "a")
+	message := s.until(hasOutcome)
+	invalid := []pb.LeaseStatus{pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT}
+	s.reply(&pb.Statuses{Sequence: message.Sequence, Nacks: invalid, ErrorMessage: "too odd"})
 	r.stop()
 	if err := r.ended(); err != nil || !strings.Contains(r.log.String(), "too odd") {
 		t.Errorf("%v, and the log is:\n%s", err, r.log)
 	}
+}
+
+func TestAResultHasTheStatusAndHeadersThatTheHandlerSet(t *testing.T) {
+	g := startGateway(t)
+	start(g, func(_ context.Context, job *jobgate.Job) (*jobgate.Result, error) {
+		job.Status(201)
+		job.Header("Link", "</a>")
+		job.Header("Link", "</\xff>")
+		return &jobgate.Result{Body: job.Body}, nil
+	}, jobgate.Options{})
+	s, _ := g.accept()
+	s.deliver(time.Hour, "a")
+	message := s.until(hasOutcome)
+	expect(t, message.Acks[0], &pb.AckRequest_Ack{CallId: 1, LeaseToken: "token-a", Result: &pb.JobResult{Body: []byte("a")},
+		Status: proto.Uint32(201), Headers: []*pb.Header{{Name: "Link", Value: "</a>"}, {Name: "Link", Value: "</>"}}})
+	s.answer(message, done)
 }
 
 func TestStopTakesNothingNewAndFinishesWhatItHas(t *testing.T) {

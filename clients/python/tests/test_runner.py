@@ -64,6 +64,24 @@ class Outcomes(RunnerTest):
         for ack, (_, body, content_type) in zip(acks, outputs.values()):
             self.assertEqual((ack.result.body, ack.result.content_type), (body, content_type))
 
+    async def test_a_result_has_the_status_and_headers_that_the_handler_gave_it(self):
+        many = {f"A{i}": "" for i in range(100)}
+        headers = {"ETag": '"7"', "X-Name": "Grüße\t1", "X-Empty": ""}
+        outputs = {
+            b"both": (Result("[]", "application/json", 201, headers), 201, headers),
+            b"lowest": (Result(b"", status=200), 200, {}),
+            b"highest": (Result("gone", status=599), 599, {}),
+            b"many": (Result("", headers=many), None, many),
+            b"long": (Result("", headers={"a": "b" * 16_383}), None, {"a": "b" * 16_383}),
+            b"neither": ("text", None, {}),
+        }
+        acks = await self.outcomes_of(lambda job: outputs[job.body][0], *outputs)
+        for ack, (_, status, headers) in zip(acks, outputs.values()):
+            self.assertEqual(ack.status if ack.HasField("status") else None, status)
+            self.assertEqual({header.name: header.value for header in ack.headers}, headers)
+        kinds = [ack.result.content_type for ack in acks[1:3]]
+        self.assertEqual(kinds, ["application/octet-stream", "text/plain; charset=utf-8"])
+
     async def test_no_output_is_an_ack_without_a_result(self):
         [ack] = await self.outcomes_of(lambda job: None, b"")
         self.assertFalse(ack.HasField("result"))
@@ -73,6 +91,14 @@ class Outcomes(RunnerTest):
             b"large": (bytes(MIB + 1), "The result has 1048577 bytes: at most 1048576 are allowed"),
             b"type": (Result("", "text"), "The result's content type is not a media type: text"),
             b"line": (Result("", "a/b\n"), "The result's content type is not a media type: a/b\n"),
+            b"status": (Result("", status=199), "The result's status is 199: expected 200 to 599"),
+            b"status above": (Result("", status=600), "The result's status is 600: expected 200 to 599"),
+            b"no status": (Result("", status=0), "The result's status is 0: expected 200 to 599"),
+            b"name": (Result("", headers={"a b": "c"}), "The result's headers are too many, too long"),
+            b"value": (Result("", headers={"a": "b\r\nc: d"}), "The result's headers are "),
+            b"letter": (Result("", headers={"a": "€"}), "The result's headers are "),
+            b"many": (Result("", headers={f"A{i}": "" for i in range(101)}), "The result's headers are "),
+            b"long": (Result("", headers={"a": "b" * 16_384}), "The result's headers are "),
             b"number": (7, "The handler returned int, which cannot be sent: "),
             b"object": (
                 {"a": object()},

@@ -1,10 +1,8 @@
 #![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 #![warn(missing_docs)]
 
-use std::time::Duration;
-use std::{collections::HashMap, env, error, iter, pin::Pin, process, sync::Arc, sync::LazyLock};
+use std::{collections::HashMap, env, error, iter, pin::Pin, process, sync::Arc, time::Duration};
 
-use regex_lite::Regex;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 use tokio::{select, signal, task::JoinSet, task::yield_now, time, time::Instant, time::sleep};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -13,7 +11,6 @@ use tonic::{Code, Request, Status, transport::Channel, transport::Endpoint};
 use tracing::{info, warn};
 
 pub use JobError::{Fail, Retry};
-pub use proto::JobResult;
 use proto::{Charge, LeaseStatus, RunnerMessage, SubscribeRequest, runner_service_client::RunnerServiceClient};
 use proto::{ack_request::Ack, charge::Amount, extend_request::Lease, extend_request::Progress};
 use proto::{nack_request, nack_request::Nack, nack_request::nack::Outcome};
@@ -28,9 +25,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Bounds on the time between renewals, of which the longest is also the shortest without one after which a lease is
 /// lost: a busy machine or network delays answers.
 const RENEWAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// Rule of jobgate for content types.
-static MEDIA_TYPE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^([\w!#$&^.+-]+/[\w!#$&^.+-]+(;[\x20-\x7e]*)?)?$").expect("is a pattern"));
 
 /// Sentence that says why a runner ended without being stopped, and what to do.
 pub type Error = Box<dyn error::Error + Send + Sync>;
@@ -48,6 +42,19 @@ impl<E: Into<Error>> From<E> for JobError {
     fn from(error: E) -> Self {
         Retry(error.into().to_string(), None)
     }
+}
+
+/// Result of a job. The paying client gets all of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobResult {
+    /// At most 1 MiB.
+    pub body: Vec<u8>,
+    /// Media type. Empty means `application/octet-stream`.
+    pub content_type: String,
+    /// HTTP status, 200 to 599. From 400 on the job has failed, and is not delivered again. Default: 200.
+    pub status: Option<u32>,
+    /// Names and values of HTTP headers.
+    pub headers: Vec<(String, String)>,
 }
 
 impl From<Vec<u8>> for JobResult {
@@ -182,14 +189,15 @@ async fn terminated() {
     select! { _ = signal::ctrl_c() => {}, _ = sigterm.recv() => {} }
 }
 
-/// A message with one part, and who waits for its status. The sender is dropped if it must be sent again.
-type Question = (RunnerMessage, oneshot::Sender<LeaseStatus>);
+/// The status of a message's part, with the reason of the first that jobgate found invalid in that message.
+type Answer = (LeaseStatus, String);
 
-type Work = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+/// A message with one part, and who waits for the answer. The sender is dropped if it must be sent again.
+type Question = (RunnerMessage, oneshot::Sender<Answer>);
 
 /// State that the deliveries of a runner share.
 struct Workplace {
-    handler: Arc<dyn Fn(Job) -> Work + Send + Sync>,
+    handler: Arc<dyn Fn(Job) -> Pin<Box<dyn Future<Output = HandlerResult> + Send>> + Send + Sync>,
     permits: Semaphore,
     questions: (mpsc::UnboundedSender<Question>, Mutex<mpsc::UnboundedReceiver<Question>>),
     /// Changes when a stream opens.
@@ -245,7 +253,7 @@ impl Workplace {
         info!(address, "connected");
         // Every delivery asks for its renewal, unless it has something else to ask.
         self.streams.send_replace(());
-        let (mut unanswered, mut sequence): (HashMap<_, Vec<oneshot::Sender<_>>>, _) = (HashMap::new(), 0);
+        let (mut unanswered, mut sequence): (HashMap<_, Vec<oneshot::Sender<Answer>>>, _) = (HashMap::new(), 0);
         let mut questions = self.questions.1.lock().await;
         while !(paused && deliveries.is_empty()) {
             select! {
@@ -260,12 +268,10 @@ impl Workplace {
                         }
                         for (asker, status) in askers.into_iter().zip([answer.acks, answer.nacks, answer.extends].concat()) {
                             // Nobody waits for the renewal of a lease whose handler has ended meanwhile.
-                            _ = asker.send(LeaseStatus::try_from(status).unwrap_or_default());
+                            _ = asker.send((status.try_into().unwrap_or_default(), answer.error_message.clone()));
                         }
                     }
-                    for call in message.job_calls {
-                        deliveries.spawn(self.clone().deliver(call));
-                    }
+                    message.job_calls.into_iter().for_each(|call| _ = deliveries.spawn(self.clone().deliver(call)));
                 }
                 Some(_) = deliveries.join_next() => {}
                 () = stop.cancelled(), if !paused => {
@@ -276,9 +282,7 @@ impl Workplace {
                     // Others that are ready go in the same message, which has room for as many results of full size.
                     yield_now().await;
                     let mut batch = vec![question];
-                    while batch.len() < 15 && let Ok(question) = questions.try_recv() {
-                        batch.push(question);
-                    }
+                    batch.extend(iter::from_fn(|| questions.try_recv().ok()).take(14));
                     sequence += 1;
                     let mut message = RunnerMessage { sequence, ..Default::default() };
                     // Statuses come in this order.
@@ -320,8 +324,8 @@ impl Workplace {
                 }
                 let extends = vec![reports.borrow_and_update().clone()];
                 match self.ask(RunnerMessage { extends, ..Default::default() }, expiry).await {
-                    LeaseStatus::Done => expiry = Instant::now() + lease.max(RENEWAL.1),
-                    status => return status,
+                    (LeaseStatus::Done, _) => expiry = Instant::now() + lease.max(RENEWAL.1),
+                    answer => return answer,
                 }
             }
         };
@@ -331,32 +335,33 @@ impl Workplace {
             let ended = AbortOnDropHandle::new(tokio::spawn(async move { handler(job).await })).await;
             ended.unwrap_or_else(|panic| Err(panic.into()))
         };
-        let status = select! {
-            status = renewal => status,
+        let (mut status, reason) = select! {
+            answer = renewal => answer,
             result = work => self.ask(outcome(result, &reports), expiry).await,
         };
-        match status {
-            LeaseStatus::Done => _ = lost.disarm(),
-            status => warn!(call_id, status = status.as_str_name(), "lease lost"),
+        if status == LeaseStatus::InvalidArgument {
+            (status, _) = self.ask(outcome(Err(Fail(reason)), &reports), expiry).await;
         }
+        let LeaseStatus::Done = status else { return warn!(call_id, status = status.as_str_name(), "lease lost") };
+        lost.disarm();
     }
 
     /// Asks until jobgate answers. Without an answer, the lease is lost.
-    async fn ask(&self, message: RunnerMessage, expiry: Instant) -> LeaseStatus {
+    async fn ask(&self, message: RunnerMessage, expiry: Instant) -> Answer {
         let answer = async {
             loop {
                 let (sender, answer) = oneshot::channel();
                 _ = self.questions.0.send((message.clone(), sender));
-                if let Ok(status) = answer.await {
-                    return status;
+                if let Ok(answer) = answer.await {
+                    return answer;
                 }
             }
         };
-        time::timeout_at(expiry, answer).await.unwrap_or(LeaseStatus::LeaseLost)
+        time::timeout_at(expiry, answer).await.unwrap_or((LeaseStatus::LeaseLost, String::new()))
     }
 }
 
-/// Returns a message with one ack or nack, which jobgate finds valid.
+/// Returns a message with one ack or nack.
 fn outcome(result: HandlerResult, report: &watch::Receiver<Lease>) -> RunnerMessage {
     let Lease { call_id, lease_token, charge_so_far: charge, .. } = report.borrow().clone();
     let cut = |reason: String| reason.chars().take(4_096).collect();
@@ -365,11 +370,12 @@ fn outcome(result: HandlerResult, report: &watch::Receiver<Lease>) -> RunnerMess
         Ok(Some(result)) if result.body.len() > 1 << 20 => {
             fail(format!("The result has {} bytes: at most 1 MiB is taken", result.body.len()))
         }
-        Ok(Some(JobResult { content_type: kind, .. })) if kind.len() > 255 || !MEDIA_TYPE.is_match(&kind) => {
-            fail(format!("{kind:?} is not a media type such as application/json"))
-        }
         Ok(result) => {
-            let ack = Ack { call_id, lease_token, result, charge, ..Default::default() };
+            let mut ack = Ack { call_id, lease_token, charge, ..Default::default() };
+            if let Some(JobResult { body, content_type, status, headers }) = result {
+                (ack.result, ack.status) = (Some(proto::JobResult { body, content_type }), status);
+                ack.headers = headers.into_iter().map(|(name, value)| proto::Header { name, value }).collect();
+            }
             return RunnerMessage { acks: vec![ack], ..Default::default() };
         }
         Err(Fail(reason)) => fail(reason),

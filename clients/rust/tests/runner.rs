@@ -106,8 +106,10 @@ async fn a_handler_gets_the_job_and_its_result_is_acked() {
 
 #[tokio::test]
 async fn a_result_has_its_content_type() {
-    let mut test =
-        Test::start(async |_| Ok(Some(JobResult { body: "{}".into(), content_type: "application/json".into() }))).await;
+    let mut test = Test::start(async |_| {
+        Ok(Some(JobResult { body: "{}".into(), content_type: "application/json".into(), ..Default::default() }))
+    })
+    .await;
     test.stream.deliver([1], LONG);
     let message = test.stream.receive().await.unwrap();
     assert_eq!(message.acks[0].result.as_ref().unwrap().content_type, "application/json");
@@ -191,18 +193,34 @@ async fn a_panic_means_another_attempt() {
 }
 
 #[tokio::test]
-async fn a_result_that_jobgate_would_refuse_becomes_a_dead_letter() {
-    let mut test = Test::start(|job: Job| async move {
-        Ok(Some(match job.call_id {
-            1 => JobResult::from(vec![0; (1 << 20) + 1]),
-            2 => JobResult { content_type: "json".into(), ..Default::default() },
-            _ => JobResult { content_type: "text/plain\r\nset-cookie: a=b".into(), ..Default::default() },
-        }))
+async fn a_result_has_the_status_and_headers_that_the_handler_gave_it() {
+    let mut test = Test::start(|_| async {
+        let headers = vec![("Link".into(), "</a>".into()), ("Link".into(), "</b>".into())];
+        Ok(Some(JobResult { status: Some(404), headers, ..Default::default() }))
     })
     .await;
-    for (call_id, expected) in [(1, "1048577 bytes"), (2, "\"json\""), (3, "media type")] {
+    test.stream.deliver([1], LONG);
+    let message = test.stream.receive().await.unwrap();
+    let ack = &message.acks[0];
+    let headers: Vec<_> = ack.headers.iter().map(|header| (&*header.name, &*header.value)).collect();
+    assert_eq!((ack.status, headers), (Some(404), vec![("Link", "</a>"), ("Link", "</b>")]));
+    test.stream.answer(&message, LeaseStatus::Done);
+    test.stop().await;
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_or_that_jobgate_refuses_becomes_a_dead_letter() {
+    let mut test = Test::start(|job: Job| async move {
+        Ok(Some(JobResult::from(vec![0; if job.call_id == 1 { (1 << 20) + 1 } else { 1 }])))
+    })
+    .await;
+    for (call_id, expected) in [(1, "1048577 bytes"), (2, "too odd")] {
         test.stream.deliver([call_id], LONG);
-        let message = test.stream.receive().await.unwrap();
+        let mut message = test.stream.receive().await.unwrap();
+        if call_id == 2 {
+            test.stream.refuse(&message, "too odd");
+            message = test.stream.receive().await.unwrap();
+        }
         let Some(Outcome::Fail(fail)) = &message.nacks[0].outcome else { panic!() };
         assert!(fail.reason.contains(expected), "{}", fail.reason);
         test.stream.answer(&message, LeaseStatus::Done);

@@ -12,8 +12,8 @@ from typing import Any
 
 from .protocol import Ack, Nack
 
-MAX_RESULT_BYTES = 1024 * 1024
-MAX_DELAY_SECS = 24 * 60 * 60
+MAX_RESULT_BYTES, MAX_HEADERS, MAX_HEADERS_LENGTH = 1024 * 1024, 100, 16_384
+HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\x80-\xff]*")
 MEDIA_TYPE = re.compile(r"(?=.{1,255}$)[\w!#$&^.+-]+/[\w!#$&^.+-]+(;[ -~]*)?", re.ASCII)
 
 
@@ -25,18 +25,25 @@ class Retry(Exception):
     """Asks for another attempt, as any other error does, but after a delay of its own."""
 
     def __init__(self, reason: str = "", delay_secs: float | None = None) -> None:
-        if delay_secs is not None and not 0 <= delay_secs <= MAX_DELAY_SECS:
-            raise ValueError(f"Retry needs a delay_secs from 0 to {MAX_DELAY_SECS} (a day): got {delay_secs}")
+        if delay_secs is not None and not 0 <= delay_secs <= 86_400:
+            raise ValueError(f"Retry needs a delay_secs from 0 to 86400 (a day): got {delay_secs}")
         super().__init__(reason)
         self.delay_secs = delay_secs
 
 
 @dataclass
 class Result:
-    """Output of a job with its media type; at most 1 MiB."""
+    """Output of a job, at most 1 MiB, with the HTTP status and headers that the client who paid gets.
+
+    From status 400 on the job has failed, and is not tried again.
+    """
 
     body: bytes | str
-    content_type: str
+    content_type: str | None = None
+    """Default: `text/plain; charset=utf-8` for text, `application/octet-stream` for bytes."""
+    status: int | None = None
+    """200 to 599. Default: 200."""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Output = bytes | str | dict[str, Any] | list[Any] | Result | None
@@ -67,34 +74,38 @@ class Job:
         """
         is_one = (units is None) != (basis_points is None)
         if not is_one or (units or 0) < 0 or not 0 <= (basis_points or 0) <= 10_000:
-            given = f"units {units} and basis_points {basis_points}"
-            raise ValueError(f"charge needs units, or basis_points from 0 to 10000: got {given}")
+            raise ValueError(f"charge needs units or basis_points (0 to 10000): got {units} and {basis_points}")
         if self.metadata.get("X-X402-PAYMENT-SCHEME") == "upto":
-            self.charged = {"basis_points": basis_points}
-            if units is not None:
-                self.charged = {"units": str(min(units, int(self.metadata["X-X402-PAYMENT-AMOUNT"])))}
+            units = None if units is None else min(units, int(self.metadata["X-X402-PAYMENT-AMOUNT"]))
+            self.charged = {"basis_points": basis_points} if units is None else {"units": str(units)}
 
 
-def to_ack(lease: dict[str, Any], output: Any, charge: dict[str, Any] | None = None) -> Any:
+def to_ack(fields: dict[str, Any], output: Any) -> Any:
     """Returns the Ack for the output of a handler. Raises Fail if that cannot be a result."""
     if output is None:
-        return Ack(**lease, charge=charge)
-    body, content_type = output, "application/octet-stream"
+        return Ack(**fields)
     try:
-        if isinstance(output, Result):
-            body, content_type = output.body, output.content_type
-        elif isinstance(output, (dict, list)):
-            body, content_type = json.dumps(output), "application/json"
-        elif isinstance(output, str):
-            content_type = "text/plain; charset=utf-8"
-        body = body.encode() if isinstance(body, str) else bytes(memoryview(body))
+        if isinstance(output, (dict, list)):
+            output = Result(json.dumps(output), "application/json")
+        result = output if isinstance(output, Result) else Result(output)
+        is_text = isinstance(result.body, str)
+        body = result.body.encode() if isinstance(result.body, str) else bytes(memoryview(result.body))
+        kind = result.content_type or ("text/plain; charset=utf-8" if is_text else "application/octet-stream")
+        headers = [{"name": name, "value": value} for name, value in result.headers.items()]
+        ack = Ack(**fields, result={"body": body, "content_type": kind}, status=result.status, headers=headers)
     except Exception as error:
         raise Fail(f"The handler returned {type(output).__name__}, which cannot be sent: {error}") from error
     if len(body) > MAX_RESULT_BYTES:
         raise Fail(f"The result has {len(body)} bytes: at most {MAX_RESULT_BYTES} are allowed")
-    if not MEDIA_TYPE.fullmatch(content_type):
-        raise Fail(f"The result's content type is not a media type: {content_type}")
-    return Ack(**lease, result={"body": body, "content_type": content_type}, charge=charge)
+    if not MEDIA_TYPE.fullmatch(kind):
+        raise Fail(f"The result's content type is not a media type: {kind}")
+    if not 200 <= (200 if result.status is None else result.status) <= 599:
+        raise Fail(f"The result's status is {result.status}: expected 200 to 599")
+    lines = [f"{name}: {value}" for name, value in result.headers.items()]
+    is_short = len(lines) <= MAX_HEADERS and sum(map(len, lines)) - 2 * len(lines) <= MAX_HEADERS_LENGTH
+    if not is_short or not all(map(HEADER.fullmatch, lines)):
+        raise Fail(f"The result's headers are too many, too long, or not valid: {lines}"[:300])
+    return ack
 
 
 def to_nack(lease: dict[str, Any], error: BaseException) -> Any:

@@ -6,9 +6,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _pool = descriptor_pool.DescriptorPool()
-for _file in descriptor_pb2.FileDescriptorSet.FromString(
-    files(__package__).joinpath("runner.binpb").read_bytes()
-).file:
+_proto = files(__package__).joinpath("runner.binpb").read_bytes()
+for _file in descriptor_pb2.FileDescriptorSet.FromString(_proto).file:
     _pool.AddSerializedFile(_file.SerializeToString())
 
 
@@ -18,5 +17,4 @@ def _message(name: str) -> Any:
 
 RunnerMessage, GatewayMessage = _message("RunnerMessage"), _message("GatewayMessage")
 Ack, Nack = _message("AckRequest.Ack"), _message("NackRequest.Nack")
-WORK = "/jobgate.v1.RunnerService/Work"
-LEASE_STATUS_DONE = 1
+WORK, LEASE_STATUS_DONE = "/jobgate.v1.RunnerService/Work", 1

@@ -43,9 +43,8 @@ class Delivery(Job):
     """A job in hand, until the gateway has answered its outcome."""
 
     def __init__(self, call: Any, on_progress: Callable[[], object]) -> None:
-        super().__init__(
-            call.call_id, call.job_id, call.service_id, call.body, dict(call.metadata), call.attempt
-        )
+        metadata = dict(call.metadata)
+        super().__init__(call.call_id, call.job_id, call.service_id, call.body, metadata, call.attempt)
         self.lease = {"call_id": call.call_id, "lease_token": call.lease_token}
         self.lease_secs = max(call.lease_secs, LEASE_SECS[0])
         self.renewed_at = time.monotonic()
@@ -89,7 +88,7 @@ class Runner:
         self._places = asyncio.Semaphore(concurrency)
         self._threads = ThreadPoolExecutor(concurrency, "jobgate-runner")
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping, self._changed = False, asyncio.Event()
+        self._told, self._stopping, self._changed = "", False, asyncio.Event()
         self._held: dict[Delivery, asyncio.Task[None]] = {}
 
     def stop(self) -> None:
@@ -119,7 +118,6 @@ class Runner:
 
     async def _keep_connected(self, channel: Any) -> None:
         open_stream = channel.stream_stream(WORK, RunnerMessage.SerializeToString, GatewayMessage.FromString)
-        self._told = ""
         while self._held or not self._stopping:
             reason = await self._work(open_stream)
             if self._held or not self._stopping:
@@ -174,9 +172,7 @@ class Runner:
                 continue
             for delivery in due:
                 delivery.due_at = now + min(delivery.lease_secs / 2, LEASE_SECS[1])
-            acks, nacks, extends = (
-                [each for each in due if isinstance(each.outcome, kind)] for kind in (Ack, Nack, type(None))
-            )
+            acks, nacks, extends = ([d for d in due if isinstance(d.outcome, p)] for p in (Ack, Nack, type(None)))
             sequence += 1
             sent[sequence] = acks + nacks + extends
             is_paused = is_paused or pauses
@@ -209,7 +205,7 @@ class Runner:
             async with self._places:
                 output = self._handler(delivery) if self._is_async else await self._call_in_thread(delivery)
                 output = await output if inspect.isawaitable(output) else output
-            outcome = to_ack(delivery.lease, output, delivery.charged)
+            outcome = to_ack({**delivery.lease, "charge": delivery.charged}, output)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             is_meant = isinstance(error, (Fail, Retry)) or delivery.lost.is_set()
             (log.debug if is_meant else log.warning)("JobCall %d failed", delivery.call_id, exc_info=True)

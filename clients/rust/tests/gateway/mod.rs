@@ -128,6 +128,13 @@ impl Stream {
         });
     }
 
+    /// Finds the only ack of a message invalid.
+    pub fn refuse(&mut self, message: &RunnerMessage, reason: &str) {
+        let acks = vec![LeaseStatus::InvalidArgument as i32];
+        let error_message = reason.into();
+        self.send_statuses(Statuses { sequence: message.sequence, acks, error_message, ..Default::default() });
+    }
+
     pub fn send_statuses(&mut self, statuses: Statuses) {
         self.send(GatewayMessage { job_calls: vec![], statuses: vec![statuses] });
     }

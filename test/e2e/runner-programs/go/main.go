@@ -1,4 +1,5 @@
-// A runner that fails, retries or sleeps as the body says, and returns the reversed body.
+// A runner that fails, retries or sleeps as the body says, and returns the reversed body. At a route it answers with
+// the status in the path, and with a header that says what was asked.
 package main
 
 import (
@@ -6,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +35,11 @@ func work(ctx context.Context, job *jobgate.Job) (*jobgate.Result, error) {
 		}
 	}
 	slices.Reverse(job.Body)
+	if asked := job.Metadata; asked["X-HTTP-METHOD"] != "" {
+		status, _ := strconv.Atoi(asked["X-HTTP-PARAM-STATUS"])
+		job.Status(status)
+		job.Header("X-Asked", asked["X-HTTP-METHOD"]+" "+asked["X-HTTP-PATH"]+"?"+asked["X-HTTP-QUERY"])
+	}
 	return &jobgate.Result{Body: job.Body}, nil
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use jobgate_runner::{Error, Fail, Job, Runner};
+use jobgate_runner::{Error, Fail, Job, JobResult, Runner};
 use tokio::time::sleep;
 
 #[tokio::main]
@@ -18,7 +18,13 @@ async fn main() -> Result<(), Error> {
         if let Some(ms) = text.strip_prefix("sleep:") {
             sleep(Duration::from_millis(ms.parse()?)).await;
         }
-        Ok(Some(text.chars().rev().collect::<String>().into_bytes().into()))
+        let mut result: JobResult = text.chars().rev().collect::<String>().into_bytes().into();
+        let asked = |name: &str| job.metadata.get(&format!("X-HTTP-{name}"));
+        if let (Some(method), Some(path), Some(query)) = (asked("METHOD"), asked("PATH"), asked("QUERY")) {
+            result.status = asked("PARAM-STATUS").and_then(|status| status.parse().ok());
+            result.headers = vec![("X-Asked".into(), format!("{method} {path}?{query}"))];
+        }
+        Ok(Some(result))
     };
     Runner::default().run(handler).await
 }
