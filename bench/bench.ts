@@ -1,4 +1,5 @@
 import { benchAccepts } from "./accepts.ts";
+import { benchApis } from "./apis.ts";
 import { benchDelivery } from "./delivery.ts";
 import { benchInputs } from "./inputs.ts";
 import { benchJobs } from "./jobs.ts";
@@ -14,6 +15,7 @@ import { benchWebhookModes } from "./webhook-modes.ts";
 /** Each prints a table with ratios to a baseline from the same run, because absolute figures depend on the machine. */
 const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<void>>> = {
   accepts: benchAccepts,
+  apis: benchApis,
   delivery: benchDelivery,
   inputs: benchInputs,
   jobs: benchJobs,

@@ -33,6 +33,10 @@ interface GatewayOptions {
   readonly payments?: PaymentTarget;
   /** Further endpoints, as TOML. */
   readonly endpoints?: string;
+  /** Changes the configuration. */
+  readonly edit?: (config: string) => string;
+  /** Working directory, for a second start on the same store. Default: a new one. */
+  readonly folder?: string;
   /** Further keys of `[store]`, as TOML. */
   readonly storeKeys?: string;
 }
@@ -42,10 +46,12 @@ function configOf({
   payments = NO_FACILITATOR,
   endpoints = "",
   storeKeys = "",
+  edit: change = (config) => config,
 }: GatewayOptions): string {
   const { facilitatorUrl, chainId, asset, payTo, tokenName, tokenVersion, rpcUrl } = payments;
   const { edit = (config) => config } = payments;
-  return edit(`
+  return change(
+    edit(`
 service_id = 1
 [store]
 url = "${store}"
@@ -80,7 +86,8 @@ bind_address = "127.0.0.1:0"
 path = "/hooks/bench"
 job_id = 1
 ${endpoints}
-`);
+`),
+  );
 }
 
 /** A tree's gateway, named as the tree. */
@@ -92,7 +99,8 @@ export interface TreeGateway {
 /** Starts a tree's build with the endpoint `/hooks/bench`, job 1, and the paid job 0 of service 1. */
 export async function startTree({ name, folder }: Tree, options: GatewayOptions = {}): Promise<TreeGateway> {
   const from = folder === undefined ? "build" : { builtIn: folder };
-  return { name, jobgate: await startJobgate({ from, config: configOf(options) }) };
+  const place = options.folder === undefined ? {} : { folder: options.folder };
+  return { name, jobgate: await startJobgate({ from, config: configOf(options), ...place }) };
 }
 
 /** Reads the webhook endpoints that a gateway runs with. */

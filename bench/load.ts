@@ -13,6 +13,8 @@ const HAS_WRK = await findWrk();
 const TURNS = 3;
 const TURN_SECONDS = 2;
 const WARM_UP_SECONDS = 1;
+const WARM_UP_REQUESTS = 5_000;
+const MAX_WARM_UPS = 8;
 /** Share of a core from which the load generator is the bottleneck. */
 export const BUSY_SHARE = 0.9;
 const TICKS_PER_SECOND = 100;
@@ -54,7 +56,7 @@ export interface LoadResult {
 export async function compete(contestants: readonly Contestant[]): Promise<LoadResult[]> {
   console.log(`\nRequests come from ${HAS_WRK ? "wrk" : "a Node process, because wrk is not installed"}.`);
   const turns = contestants.map((): (GeneratedLoad & { readonly cpuSeconds: number })[] => []);
-  for (const { target } of contestants) await generate({ ...target, seconds: WARM_UP_SECONDS });
+  for (const { target } of contestants) await warmUp(target);
   for (let turn = 0; turn < TURNS; turn += 1) {
     for (const [i, { pids, target }] of contestants.entries()) {
       const cpu = () => pids.reduce((all, pid) => all + cpuSeconds(pid), 0);
@@ -83,6 +85,12 @@ export async function compete(contestants: readonly Contestant[]): Promise<LoadR
   });
 }
 
+/** Sends enough for V8 to have compiled what the server runs, also on a machine that is busy. */
+async function warmUp(target: Contestant["target"]): Promise<void> {
+  for (let turn = 0, sent = 0; turn < MAX_WARM_UPS && sent < WARM_UP_REQUESTS; turn += 1)
+    sent += (await generate({ ...target, seconds: WARM_UP_SECONDS })).requests;
+}
+
 /** Columns of a load's row. */
 export function loadRow({ perSecond, p50, p99, cpuMicros, isGeneratorBound }: LoadResult) {
   return {
@@ -102,7 +110,7 @@ async function generate(target: LoadTarget): Promise<GeneratedLoad> {
 
 /** Runs one of bench/baselines as a process, and `use` with the addresses it prints and its process ID. */
 export async function withBaseline<Result>(
-  name: "bare-http" | "one-commit-a-request" | "one-row-a-transaction" | "stream-without-store",
+  name: "bare-http" | "forward" | "one-commit-a-request" | "one-row-a-transaction" | "stream-without-store",
   use: (addresses: readonly string[], pid: number) => Promise<Result>,
   args: readonly string[] = [],
 ): Promise<Result> {

@@ -1,16 +1,11 @@
-import { Agent, request } from "node:http";
-import { text } from "node:stream/consumers";
-import { setTimeout as sleep } from "node:timers/promises";
-import type { PaymentPayload } from "@x402/core/types";
-import pLimit from "p-limit";
 import { localSettler } from "../test/e2e/local-facilitator.ts";
 import { accounts } from "../test/helpers/accounts.ts";
 import { startAnvil } from "../test/helpers/anvil.ts";
-import { type Offer, requestOffer, signV2Payment, v2PaymentHeaders } from "../test/helpers/clients.ts";
 import { startFacilitator } from "../test/helpers/facilitator.ts";
 import { deployUsdc } from "../test/helpers/usdc.ts";
 import { type PaymentTarget, startTree } from "./gateway.ts";
 import { cpuSeconds, percentile } from "./load.ts";
+import { agent, askOffer, exchange, type Purchase, pay, perSecond, signPayments } from "./payments.ts";
 import { startTimingProxy, type TimingProxy } from "./timing-proxy.ts";
 import type { Tree } from "./trees.ts";
 
@@ -18,11 +13,6 @@ const PAYMENTS = 300;
 /** Payments before those that are measured, for V8 to compile what they run. */
 const WARM_UP = 60;
 const IN_FLIGHT = 64;
-const MAX_ATTEMPTS = 60;
-const RESEND_MS = 1_000;
-
-/** Keeps connections, and costs less of a payment's time than fetch. */
-export const agent = new Agent({ keepAlive: true });
 
 /** The facilitator and the chain's RPC, behind proxies that time their requests. */
 interface Outside {
@@ -91,18 +81,18 @@ async function measureOne(
 ): Promise<object> {
   const { jobgate } = await startTree(tree, { payments });
   try {
-    const url = `${jobgate.x402Url}/x402/jobs/1/0`;
-    const offer = await requestOffer(url);
-    for (const payload of await sign(offer, WARM_UP)) await pay(url, payload);
+    const purchase = jobOf(jobgate.x402Url);
+    const offer = await askOffer(purchase);
+    for (const payload of await signPayments(offer, WARM_UP)) await pay(purchase, payload);
     const whole: number[] = [];
     const own: number[] = [];
-    const payloads = await sign(offer, PAYMENTS);
+    const payloads = await signPayments(offer, PAYMENTS);
     const cpuBefore = cpuSeconds(jobgate.pid);
     for (const payload of payloads) {
       facilitator.reset();
       rpc.reset();
       const sentAt = performance.now();
-      await pay(url, payload);
+      await pay(purchase, payload);
       const took = performance.now() - sentAt;
       whole.push(took);
       own.push(took - facilitator.busyMs(rpc));
@@ -123,21 +113,22 @@ async function measureOne(
 async function measureMany(name: string, tree: Tree, payments: PaymentTarget): Promise<object> {
   const { jobgate } = await startTree(tree, { payments });
   try {
-    const url = `${jobgate.x402Url}/x402/jobs/1/0`;
-    const offer = await requestOffer(url);
-    await perSecond(await sign(offer, WARM_UP), (payload) => pay(url, payload));
-    const requirements = offer.v2.accepts[0];
-    const alone = await perSecond(await sign(offer, PAYMENTS), async (payload) => {
+    const purchase = jobOf(jobgate.x402Url);
+    const offer = await askOffer(purchase);
+    await perSecond(await signPayments(offer, WARM_UP), IN_FLIGHT, (payload) => pay(purchase, payload));
+    const requirements = offer.accepts[0];
+    const alone = await perSecond(await signPayments(offer, PAYMENTS), IN_FLIGHT, async (payload) => {
       const body = JSON.stringify({
         x402Version: 2,
         paymentPayload: payload,
         paymentRequirements: requirements,
       });
-      for (const route of ["verify", "settle"]) await post(`${payments.facilitatorUrl}/${route}`, body);
+      for (const route of ["verify", "settle"])
+        await exchange(`${payments.facilitatorUrl}/${route}`, "POST", body);
     });
-    const payloads = await sign(offer, PAYMENTS);
+    const payloads = await signPayments(offer, PAYMENTS);
     const cpuBefore = cpuSeconds(jobgate.pid);
-    const through = await perSecond(payloads, (payload) => pay(url, payload));
+    const through = await perSecond(payloads, IN_FLIGHT, (payload) => pay(purchase, payload));
     const cpuMs = ((cpuSeconds(jobgate.pid) - cpuBefore) / PAYMENTS) * 1000;
     return {
       "": name,
@@ -151,46 +142,4 @@ async function measureMany(name: string, tree: Tree, payments: PaymentTarget): P
   }
 }
 
-/** Signs the payments beforehand, so that signing takes no part in what is measured. */
-function sign(offer: Offer, count: number): Promise<PaymentPayload[]> {
-  const signed = Array.from({ length: count }, () =>
-    signV2Payment({ offer: offer.v2, account: accounts.payer }),
-  );
-  return Promise.all(signed.map(async (payment) => (await payment).payload));
-}
-
-async function perSecond(
-  payloads: readonly PaymentPayload[],
-  work: (payload: PaymentPayload) => Promise<void>,
-): Promise<number> {
-  const limit = pLimit(IN_FLIGHT);
-  const startedAt = performance.now();
-  await Promise.all(payloads.map((payload) => limit(() => work(payload))));
-  return (payloads.length / (performance.now() - startedAt)) * 1000;
-}
-
-/** Pays as a client does: where jobgate cannot tell yet, the same request is sent again. */
-export async function pay(url: string, payload: PaymentPayload): Promise<void> {
-  const headers = v2PaymentHeaders(payload);
-  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
-    const answer = await post(url, "bench", headers);
-    if (answer.status === 202) return;
-    if (answer.status !== 503) throw new Error(`expected 202, got ${answer.status} ${answer.body}`);
-    await sleep(RESEND_MS);
-  }
-  throw new Error(`a payment was not decided after ${MAX_ATTEMPTS} requests`);
-}
-
-function post(
-  url: string,
-  body: string,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<{ readonly status: number | undefined; readonly body: string }> {
-  return new Promise((resolve, reject) => {
-    request(url, { method: "POST", agent, headers }, (response) => {
-      text(response).then((body) => resolve({ status: response.statusCode, body }), reject);
-    })
-      .on("error", reject)
-      .end(body);
-  });
-}
+const jobOf = (url: string): Purchase => ({ url: `${url}/x402/jobs/1/0`, method: "POST", status: 202 });

@@ -10,7 +10,7 @@ import type { Jobgate } from "../test/helpers/jobgate-process.ts";
 import { deployUsdc } from "../test/helpers/usdc.ts";
 import { startTree } from "./gateway.ts";
 import { LightRunner } from "./light-runner.ts";
-import { agent, pay } from "./paid.ts";
+import { agent, pay } from "./payments.ts";
 import { post } from "./post.ts";
 import { THIS_TREE } from "./trees.ts";
 
@@ -110,7 +110,7 @@ async function soak(minutes: number): Promise<void> {
       }),
       payments: new Pace(PER_SECOND.payments, async () => {
         const { payload } = await signV2Payment({ offer: offer.v2, account: accounts.payer });
-        await pay(url, payload);
+        await pay({ url, method: "POST", status: 202 }, payload);
       }),
       unpaid: new Pace(PER_SECOND.unpaid, async () => {
         offer = await requestOffer(url);

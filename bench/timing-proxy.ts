@@ -5,8 +5,8 @@ import { listenHttp } from "../test/helpers/http-listener.ts";
 export interface TimingProxy {
   readonly url: string;
   reset(): void;
-  /** Milliseconds since the reset during which this proxy or `other` had a request under way. */
-  busyMs(other: TimingProxy): number;
+  /** Milliseconds since the reset during which this proxy or another had a request under way. */
+  busyMs(...others: readonly TimingProxy[]): number;
   readonly spans: readonly (readonly [from: number, to: number])[];
   stop(): Promise<void>;
 }
@@ -44,7 +44,7 @@ export async function startTimingProxy(target: string): Promise<TimingProxy> {
     reset() {
       spans = [];
     },
-    busyMs: (other) => lengthOfUnion([...spans, ...other.spans]),
+    busyMs: (...others) => lengthOfUnion([...spans, ...others.flatMap((other) => other.spans)]),
     async stop() {
       agent.destroy();
       await listener.stop();

@@ -1,4 +1,5 @@
 import type { BackgroundService } from "./background-service.ts";
+import { monotonicClock } from "./clock.ts";
 import { Pause } from "./waiting.ts";
 
 interface Options {
@@ -19,6 +20,7 @@ export class BackgroundLoop implements BackgroundService {
   readonly #options: Options;
   readonly #pause = new Pause();
   #wakeTimer: NodeJS.Timeout | undefined;
+  #beganAt = Number.NEGATIVE_INFINITY;
   #isInTrouble = false;
   #isStopped = false;
   #running: Promise<void> = Promise.resolve();
@@ -38,15 +40,16 @@ export class BackgroundLoop implements BackgroundService {
 
   /**
    * Begins the next step early, once the present one has ended.
-   * @param gatherMs time in which further calls begin the same step
+   * @param gatherMs least time from the start of one step to that of the next, which further calls share
    */
   wake(gatherMs = 0): void {
-    if (gatherMs === 0) this.#pause.end();
+    const waitMs = this.#beganAt + gatherMs - monotonicClock();
+    if (waitMs <= 0) this.#pause.end();
     else
       this.#wakeTimer ??= setTimeout(() => {
         this.#wakeTimer = undefined;
         this.#pause.end();
-      }, gatherMs).unref();
+      }, waitMs).unref();
   }
 
   /** Resolves once the present step has ended. */
@@ -65,6 +68,7 @@ export class BackgroundLoop implements BackgroundService {
 
   async #step(): Promise<number> {
     const { step, retryMs, onTrouble, onRecovery } = this.#options;
+    this.#beganAt = monotonicClock();
     try {
       const waitMs = await step();
       if (this.#isInTrouble) onRecovery?.();

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { BackgroundLoop } from "../../src/core/background-loop.ts";
 
@@ -46,6 +47,18 @@ it("Waking a loop ends its pause, also the one before the first step", async () 
   end(HOUR_MS);
   loop.wake(1);
   loop.wake(1);
+  await begun(2);
+});
+
+it("A wake that gathers others begins a step at once, unless a step began within the time to gather", async () => {
+  const { loop, begun, end } = await startLoop({ firstMs: HOUR_MS });
+  loop.wake(HOUR_MS);
+  await begun(1);
+  end(HOUR_MS);
+  loop.wake(HOUR_MS);
+  await setImmediate();
+  await begun(1);
+  loop.wake();
   await begun(2);
 });
 
