@@ -107,3 +107,28 @@ describe("A payment for one request", () => {
     expect(await send(small)).toMatchObject({ status: 202 });
   });
 });
+
+describe("A price by what is asked, over another door", () => {
+  const small = "x".repeat(20_000);
+  const large = "x".repeat(30_000);
+
+  it.each(["evm", "blueprintevm"] as const)("Is that of the request: %s", async (door) => {
+    const { sign, send } = gateway.at(door);
+    const payment = await sign({ job: 10, body: small });
+    expect(payment.signed.authorization.value).toBe("22000");
+    expect(await send(payment, { job: 10, body: large })).toMatchObject({ status: 402, charged: false });
+    expect(await send(payment, { job: 10, body: small })).toMatchObject({ status: 202 });
+  });
+
+  it("Is that of the tool call: MCP", async () => {
+    const { sign, send } = gateway.at("mcp");
+    const headers = { "content-type": "text/plain; charset=utf-8" };
+    const payment = await sign({ job: 10, body: small, headers });
+    expect(payment.signed.authorization.value).toBe("22000");
+    expect(await send(payment, { job: 10, body: large })).toMatchObject({
+      code: "payment_mismatch",
+      charged: false,
+    });
+    expect(await send(payment, { job: 10, body: small })).toMatchObject({ call_id: expect.any(Number) });
+  });
+});

@@ -154,14 +154,22 @@ function paymentInfo(job: ListedJob, seller: Seller) {
 }
 
 /** A price that its use decides is a range up to the ceiling. */
-function discoveryPrice({ priceWei, currency }: NonNullable<ListedJob["price"]>, isByUse: boolean) {
+function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["price"]>, isByUse: boolean) {
   if (currency !== "USD") return undefined;
-  const amount = decimalText(priceWei, 18);
+  const amount = decimalText(range?.upTo.amount ?? priceWei, 18);
+  if (range !== undefined && !isByUse)
+    return {
+      mode: "dynamic",
+      currency,
+      min: decimalText(range.from.amount, 18),
+      max: amount,
+      description: range.rule,
+    };
   return isByUse ? { mode: "dynamic", currency, min: "0", max: amount } : { mode: "fixed", currency, amount };
 }
 
 /** Each offer has an amount of null while it is not known. */
-function paymentOffers({ offers, charge = ["before"] }: ListedJob, { features }: Seller) {
+function paymentOffers({ offers, price, charge = ["before"] }: ListedJob, { features }: Seller) {
   if (offers.length === 0)
     return charge.map((kind) => ({
       ...{
@@ -185,7 +193,7 @@ function paymentOffers({ offers, charge = ["before"] }: ListedJob, { features }:
       intent: "charge",
       method,
       scheme: schemeOf(offer),
-      amount: offer.amount,
+      amount: price?.range === undefined ? offer.amount : null,
       currency: offer.token.asset,
       network: offer.token.network,
       description: optionText(offer),

@@ -41,12 +41,16 @@ export interface MppMethod {
 const chargeRequest = z.object({ amount: z.string(), currency: z.string(), recipient: z.string() });
 
 const evmRequest = chargeRequest.extend({ methodDetails: z.object({ chainId: z.number() }) });
-const evmOpaque = z.object({
-  job: z.string(),
-  name: z.string(),
-  version: z.string(),
-  request: z.string().optional(),
-});
+/** The other fields are those of the offer's `extra`. */
+const evmOpaque = z
+  .object({
+    job: z.string(),
+    name: z.string(),
+    version: z.string(),
+    request: z.string().optional(),
+    salt: z.string().optional(),
+  })
+  .catchall(z.string());
 const evmPayload = z
   .object({ type: z.literal("authorization"), signature: z.string() })
   .and(z.record(z.string(), z.unknown()));
@@ -61,7 +65,7 @@ export const EVM: MppMethod = {
   takes: (offer) =>
     isExact(offer) && offer.token.transferMethod === EIP3009.name && offer.token.eip3009 !== undefined,
 
-  ask({ job, token, amount }, { decimals, requestHash }) {
+  ask({ job, token, amount, extra }, { decimals, requestHash }) {
     const { network, asset, payTo, eip3009 } = token;
     const methodDetails = {
       chainId: Number(network.split(":")[1]),
@@ -73,6 +77,7 @@ export const EVM: MppMethod = {
       opaque: canonical({
         job: EVM.jobText(job),
         ...eip3009,
+        ...extra,
         // The digest binds a body, and a request with GET has none.
         request: requestHash,
         // The authorization's nonce is made of the challenge, so two challenges for one job must differ.
@@ -86,15 +91,15 @@ export const EVM: MppMethod = {
     const { methodDetails, ...charge } = parseAs(evmRequest, readJson(request, "request"), "request");
     const {
       job,
-      name,
-      version,
       request: requestHash,
+      salt: _,
+      ...extra
     } = parseAs(evmOpaque, readJson(opaque, "opaque"), "opaque");
-    const { type: _, signature, ...authorization } = parseAs(evmPayload, payload, "payload");
+    const { type: _type, signature, ...authorization } = parseAs(evmPayload, payload, "payload");
     const accepted = requirements({
       ...charge,
       network: `eip155:${methodDetails.chainId}`,
-      extra: { name, version },
+      extra,
     });
     const payment = { x402Version: 2, accepted, payload: { signature, authorization } };
     return { job, requestHash, payment };

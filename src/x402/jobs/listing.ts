@@ -19,7 +19,7 @@ export interface ListedJob extends Omit<Job, "policy" | "price"> {
   /** Present if the job is for permitted callers only. */
   readonly authMode?: JobRestriction["authMode"];
   /** Absent while it is not known. */
-  readonly price?: Pick<JobPrice, "priceWei" | "currency">;
+  readonly price?: Pick<JobPrice, "priceWei" | "currency" | "range">;
   /** Ways to pay the price now. They are not kept: the offers of a 402 are, and stay payable. */
   readonly offers: readonly ListedOffer[];
   /** Absolute URL to buy it at. */
@@ -31,6 +31,8 @@ export interface ListedOffer extends Offer {
   readonly decimals: number;
   /** Name of the transfer method for people. */
   readonly method: string;
+  /** True for a price that depends on the request: this is its lowest. */
+  readonly isLowest: boolean;
 }
 
 interface Parts {
@@ -162,11 +164,17 @@ export class Listing {
   #offers({ serviceId, jobIndex }: Job, price: JobPrice): ListedOffer[] {
     const { tokens, chargeTerms, methods, rates, config } = this.#parts;
     const job = { serviceId, jobIndex };
-    const terms = { job, ...pick(price), charge: chargeTerms.of(job), ttlSecs: config.quoteTtlSecs };
+    const { priceWei, currency } = price;
+    const terms = { job, priceWei, currency, charge: chargeTerms.of(job), ttlSecs: config.quoteTtlSecs };
     return tokens.for(price).flatMap((token) => {
       const offers = makeOffers({ ...terms, tokens: [token] }, rates);
       const method = methods.get(token.transferMethod).title;
-      return offers.map((offer) => ({ ...offer, decimals: token.decimals, method }));
+      return offers.map((offer) => ({
+        ...offer,
+        decimals: token.decimals,
+        method,
+        isLowest: price.range !== undefined,
+      }));
     });
   }
 }
@@ -187,8 +195,8 @@ function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]): Job[] 
   return [...found.values()];
 }
 
-function pick({ priceWei, currency }: JobPrice): Pick<JobPrice, "priceWei" | "currency"> {
-  return defined({ priceWei, currency });
+function pick({ priceWei, currency, range }: JobPrice): NonNullable<ListedJob["price"]> {
+  return defined({ priceWei, currency, range });
 }
 
 /** Compares what can change at one configuration. */

@@ -51,13 +51,14 @@ export function jobTitle(job: Pick<Job, "serviceId" | "jobIndex" | "name" | "tit
 }
 
 /** Returns a price for people: `$0.01`, `1000000000000000 wei`. */
-export function listedPriceText({ priceWei, currency }: NonNullable<ListedJob["price"]>): string {
+export function listedPriceText({ priceWei, currency, range }: NonNullable<ListedJob["price"]>): string {
+  if (range !== undefined) return `${priceText(range.from)} to ${priceText(range.upTo)} (${range.rule})`;
   return priceText({ unit: currency === "USD" ? "usd" : "wei", amount: priceWei });
 }
 
 /** Returns a way to pay for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
-export function optionText({ amount, decimals, token, charge, method }: ListedOffer): string {
-  const ceiling = charge?.kind === "used" ? "up to " : "";
+export function optionText({ amount, decimals, token, charge, method, isLowest }: ListedOffer): string {
+  const ceiling = charge?.kind === "used" ? "up to " : isLowest ? "from " : "";
   const by = token.transferMethod === EIP3009.name ? "" : ` by ${method}`;
   return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${by}`;
 }

@@ -1,7 +1,7 @@
 import type { Job, JobPolicy, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import type { PriceSource } from "./price-source.ts";
+import type { JobPrice, PriceSource } from "./price-source.ts";
 
 /** A job's policy, and what its buyers are promised for the case that it fails. */
 export type SoldPolicy = JobPolicy & Pick<Job, "onFailure">;
@@ -11,6 +11,8 @@ interface FoundJob {
   readonly policy: SoldPolicy;
   /** Reason why the price source returned no price. The job can still be paid for at an offer made earlier. */
   readonly unavailable: GatewayError | undefined;
+  /** Set if the price depends on the request. */
+  readonly range: JobPrice["range"] | undefined;
 }
 
 /** Policies of the jobs. Clients can buy a job that has a price and a policy that allows it. */
@@ -49,8 +51,10 @@ export class JobPolicies {
    */
   async find(job: JobKey): Promise<FoundJob> {
     let unavailable: GatewayError | undefined;
+    let price: JobPrice | undefined;
     try {
-      if ((await this.#prices.priceOf(job)) === undefined) throw notFound(job);
+      price = await this.#prices.priceOf(job);
+      if (price === undefined) throw notFound(job);
     } catch (error) {
       if (!(error instanceof GatewayError && error.code === "price_unavailable")) throw error;
       // A default of "disabled" must not confirm that the job exists. An enabled job goes on: a payment may answer an
@@ -58,7 +62,7 @@ export class JobPolicies {
       if (this.#defaultMode === "disabled" && !this.#policies.has(keyOf(job))) throw error;
       unavailable = error;
     }
-    return { policy: this.#requireEnabled(job), unavailable };
+    return { policy: this.#requireEnabled(job), unavailable, range: price?.range };
   }
 
   /**

@@ -95,8 +95,8 @@ export class PriceBook {
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
   async findCurrent(job: JobKey): Promise<Price> {
-    const { policy, unavailable } = await this.#policies.find(job);
-    return new CurrentPrice(policy, this.#current, unavailable);
+    const { policy, unavailable, range } = await this.#policies.find(job);
+    return new CurrentPrice(policy, this.#current, { unavailable, range });
   }
 }
 
@@ -119,14 +119,20 @@ function offerTerms({ serviceId, jobIndex, onFailure }: SoldPolicy, price: JobPr
 /** The price from the price source, which anyone can pay now, or at an open offer made when it was another. */
 class CurrentPrice implements Price {
   readonly policy: SoldPolicy;
+  readonly range: JobPrice["range"] | undefined;
   readonly #sources: CurrentPrices;
   /** The request has already waited for the price source in vain, and must not wait as long again. */
   readonly #unavailable: GatewayError | undefined;
 
-  constructor(policy: SoldPolicy, sources: CurrentPrices, unavailable: GatewayError | undefined) {
+  constructor(
+    policy: SoldPolicy,
+    sources: CurrentPrices,
+    found: { readonly unavailable: GatewayError | undefined; readonly range: JobPrice["range"] | undefined },
+  ) {
     this.policy = policy;
+    this.range = found.range;
     this.#sources = sources;
-    this.#unavailable = unavailable;
+    this.#unavailable = found.unavailable;
   }
 
   async offers(): Promise<readonly Offer[]> {

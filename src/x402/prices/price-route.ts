@@ -7,6 +7,7 @@ import type { JobUrls } from "../jobs/job-urls.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
 import type { JobPath } from "../wire/paths.ts";
 import type { PriceBook } from "./price-book.ts";
+import type { JobPrice } from "./price-source.ts";
 import type { TokenRates } from "./token-rates.ts";
 
 interface Parts {
@@ -29,7 +30,7 @@ export async function answerPrice(
     {
       service_id: serviceId,
       job_index: jobIndex,
-      ...(offers[0] && priceFields(offers[0])),
+      ...(offers[0] && priceFields({ ...offers[0], range: price.range })),
       settlement_options: offers.map((offer) => ({
         ...settlementOption(offer, parts.urls, protocol),
         ...(offer.currency === undefined && liveRate(offer, parts)),
@@ -40,10 +41,17 @@ export async function answerPrice(
   );
 }
 
-/** Returns a price as clients read it: `price` in dollars, or else `price_wei`. */
-export function priceFields({ priceWei, currency }: Pick<Offer, "priceWei" | "currency">) {
+/** Returns a price as clients read it: `price` in dollars, or else `price_wei`; a price that depends on the request has its range. */
+export function priceFields({
+  priceWei,
+  currency,
+  range,
+}: Pick<Offer, "priceWei" | "currency"> & { readonly range?: JobPrice["range"] | undefined }) {
   if (currency === undefined) return { price_wei: priceWei.toString() };
-  return { price: priceText({ unit: "usd", amount: priceWei }) };
+  return {
+    price: priceText({ unit: "usd", amount: priceWei }),
+    price_range: range && { min: priceText(range.from), max: priceText(range.upTo), rule: range.rule },
+  };
 }
 
 /** Returns an offer as clients read it beside the price. */

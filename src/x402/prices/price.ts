@@ -1,3 +1,4 @@
+import type { RequestPricing } from "../../core/price.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { SoldPolicy } from "./job-policies.ts";
@@ -5,6 +6,8 @@ import type { SoldPolicy } from "./job-policies.ts";
 /** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
 export interface Price {
   readonly policy: SoldPolicy;
+  /** Set if the offers are at the lowest price of a job whose price depends on the request. */
+  readonly range?: RequestPricing | undefined;
   /** Set if the offers are for one body. */
   readonly isOfBody?: true;
   /**

@@ -165,3 +165,25 @@ describe("A request that has no price", () => {
     ]);
   });
 });
+
+describe("The lists of jobs", () => {
+  const read = async (path: string) => (await fetch(`${gateway.url}${path}`)).text();
+
+  it("Say the range and the rule", async () => {
+    const range = { min: "$0.01", max: "$5.00", rule: "by n" };
+    expect(JSON.parse(await read("/x402/jobs")).jobs[0]).toMatchObject({
+      price: "$0.01",
+      price_range: range,
+    });
+    expect(JSON.parse(await read("/x402/jobs/1/0/price"))).toMatchObject({
+      price: "$0.01",
+      price_range: range,
+    });
+    const { paths } = JSON.parse(await read("/openapi.json"));
+    expect(paths["/x402/jobs/1/0"].post["x-payment-info"]).toMatchObject({
+      price: { mode: "dynamic", currency: "USD", min: "0.01", max: "5" },
+      offers: [{ amount: null }],
+    });
+    expect(await read("/llms.txt")).toContain("$0.01 to $5.00 (by n), from 0.01 USDC");
+  });
+});

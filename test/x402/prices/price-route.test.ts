@@ -73,6 +73,7 @@ test("An offer by use is shown as scheme upto, with its ceiling", () => {
       ttlSecs: 300,
       decimals: 6,
       method: "Other",
+      isLowest: false,
     },
     ...{
       amount: "640000",

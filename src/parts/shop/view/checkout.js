@@ -202,7 +202,7 @@ export class Checkout {
     this.#options = this.#options.map((known) => (known === option ? changed : known));
     this.#showOptions();
     throw new Stopped(
-      `The price has changed to ${tokenAmount(changed, changed.amount)}. Nothing was paid: press the button again if that is fine.`,
+      `The price of this request is ${tokenAmount(changed, changed.amount)}. Nothing was paid: press the button again if that is fine.`,
     );
   }
 
