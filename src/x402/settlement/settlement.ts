@@ -195,7 +195,8 @@ export class Settlement {
 
   /**
    * Settles a charge, or finds out what became of an earlier attempt. Looks at the chain before it asks: an authorization
-   * that was shown to another seller, too, may have been used there.
+   * that was shown to another seller, too, may have been used there. Of an exact payment that nobody can have asked for
+   * yet, the look comes after a refusal: whoever moved the money, it pays for this job.
    */
   async charge(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;
@@ -204,8 +205,10 @@ export class Settlement {
     const recorded = await this.#recorder.recordAgain(record);
     if (recorded !== undefined) return recorded;
     // An exact payment to this seller pays for this job alone, whoever has requested it.
-    const isFirst = charge === "used" && this.#unasked.has(callId);
+    const isUnasked = this.#unasked.has(callId);
+    const isFirst = charge === "used" && isUnasked;
     if (evidence.covers(key)) {
+      if (charge === "after" && isUnasked) return this.#settleCharge(record, false);
       const found = await evidence.look(record);
       // This process knows that it has not requested this charge: another gateway or an eager facilitator moved the money.
       if (found.kind === "paid" && isFirst && !isShared) return this.#failPaid(record, found, "unasked");
@@ -216,6 +219,13 @@ export class Settlement {
         "the authorization has expired, and no chain can be asked: set the token's rpc_url",
       );
     }
+    return this.#settleCharge(record, isFirst);
+  }
+
+  /** @param isFirst true for a payment by use that nobody can have asked for */
+  async #settleCharge(record: PaymentRecord, isFirst: boolean): Promise<Rechecked> {
+    const { isShared } = this.#parts.journal;
+    const { callId } = record;
     this.#unasked.delete(callId);
     faultPoint("before-charge");
     const { found, isRefused } = await this.#attempts.settle(record);

@@ -34,9 +34,9 @@ function storeFailsDuringSettle(fault: "pass" | "cut"): void {
 
 describe("A charge that the chain shows as settled, and the journal does not", () => {
   /** Charges a job in a process that ends before it can write that down. */
-  async function charged(): Promise<PaymentRecord> {
+  async function charged(charge: "used" | "after" = "used"): Promise<PaymentRecord> {
     const { intent } = await newPayment();
-    await harness.withRpc.settle({ ...intent, charge: "used" }, jobCall);
+    await harness.withRpc.settle({ ...intent, charge }, jobCall);
     await harness.store.ack(await claimOne(harness.store));
     harness.journal.fails = true;
     const record = await recordOf(intent);
@@ -69,6 +69,15 @@ describe("A charge that the chain shows as settled, and the journal does not", (
     const before = harness.contradicted.length;
     await settlement.recheckDecided(await recordOf(record));
     expect(harness.contradicted.slice(before)).toEqual([]);
+  });
+
+  it("Counts in a process that has not asked for it, if it is of an exact payment: the facilitator is asked before the chain", async () => {
+    const record = await charged("after");
+    const settlement = harness.patient(1);
+    settlement.noteCharge(record.callId);
+    const settles = harness.facilitator.count("/settle");
+    expect(await settlement.charge(record)).toMatchObject({ kind: "accepted" });
+    expect(harness.facilitator.count("/settle")).toBe(settles + 1);
   });
 
   it("Stays failed when it was recorded as failed, and is logged and counted once with what moved", async () => {
