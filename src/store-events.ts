@@ -102,6 +102,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "appendResult":
     case "contradictPayment":
     case "endWatches":
+    case "forgetResult":
     case "holdLock":
     case "keepSecret":
     case "useCallerNonce":

@@ -111,6 +111,8 @@ export const jobSchema = z.object({
   forwardHeaders: headerNames().optional(),
   /** Size of the largest result. */
   maxResultBytes: integer(1, 104_857_600).optional(),
+  /** False: a result is forgotten once it was sent. */
+  storeAnswers: trueOrFalse().default(true),
 });
 
 export type JobTable = Checked<z.output<typeof jobSchema>>;
@@ -149,6 +151,8 @@ export interface Job
   /** Time for which each paid request waits for its result. Absent: it is answered at once, unless it prefers to wait. */
   readonly waitSecs?: number;
   readonly requirePaymentIdentifier?: true;
+  /** Absent: results stay in the store. */
+  readonly storeAnswers?: false;
   /** Absent: the seller keeps the money. */
   readonly onFailure?: Exclude<OnFailure, "keep">;
   /** Absent: before. */
@@ -193,6 +197,7 @@ export function toJob(
     onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
     charge: chargesOf(table).some((kind) => kind !== "before") ? chargesOf(table) : undefined,
     minCharge: table.minCharge,
+    storeAnswers: table.storeAnswers ? undefined : (false as const),
     requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
     policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),
   });

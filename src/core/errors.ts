@@ -25,6 +25,7 @@ export const ERROR_KINDS = {
   result_not_ready: { status: 404, retryable: true },
   call_failed: { status: 410, retryable: false },
   call_expired: { status: 410, retryable: false },
+  result_not_kept: { status: 410, retryable: false },
   invalid_input: { status: 422, retryable: false },
   unsupported_media_type: { status: 415, retryable: false },
   job_not_found: { status: 404, retryable: false },

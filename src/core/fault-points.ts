@@ -12,6 +12,7 @@ export const FAULT_POINTS = [
   "after-commit",
   "before-delivery",
   "before-ack",
+  "before-forgetting",
   "settler-before-journal",
   "settler-after-journal",
   "settler-after-broadcast",

@@ -11,7 +11,11 @@ export interface HttpResponse {
   readonly refusal?: ErrorCode;
   /** JobCall that the request created, for logs. */
   readonly callId?: number;
+  readonly onSent?: OnSent;
 }
+
+/** Called once the whole answer was written to a client that has not left. */
+type OnSent = (() => void) | undefined;
 
 /** An answer whose body arrives over time; each piece is sent at once. */
 export interface StreamingResponse {
@@ -19,6 +23,7 @@ export interface StreamingResponse {
   readonly headers?: OutgoingHttpHeaders;
   /** Pulled for the next piece once the client has taken the last. Must end when {@link HttpRequest.closed} aborts. */
   readonly stream: AsyncIterable<string | Uint8Array>;
+  readonly onSent?: OnSent;
 }
 
 /** Headers of a JSON answer that no cache may keep. */

@@ -97,6 +97,7 @@ export const OPERATIONS = {
   useCallerNonce: { channel: "write" },
 
   prune: { channel: "write" },
+  forgetResult: { channel: "write" },
   shrink: { channel: "write" },
 
   totals: { channel: "read", isForOperator: true },

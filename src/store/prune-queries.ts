@@ -79,6 +79,19 @@ export const selectChunks = ({ schema, after }: Pick<PruneDialect, "schema" | "a
     FROM ${schema}result_chunks AS chunk WHERE call_id > ${after} ORDER BY call_id, attempt, place LIMIT ${LOOKED_AT}`;
 };
 
+/** SQL that forgets a result: that of a JobCall without one has no content type. @param id parameter with its call ID */
+export const forgetResult = ({ schema }: Pick<PruneDialect, "schema">, id: string): string =>
+  `UPDATE ${schema}results SET body = NULL, stored_bytes = NULL, headers = NULL, content_type = ''
+    WHERE call_id = ${id} AND content_type IS NOT NULL`;
+
+/** SQL that removes the next chunks of a forgotten result. Pruning removes those that a crash leaves. */
+export const removeForgottenChunks = ({ schema }: Pick<PruneDialect, "schema">, id: string): string =>
+  `DELETE FROM ${schema}result_chunks WHERE call_id = ${id} AND (attempt, place) IN (
+     SELECT attempt, place FROM ${schema}result_chunks WHERE call_id = ${id} ORDER BY attempt, place LIMIT ${CHUNKS_AT_ONCE})`;
+
+/** Checks whether more chunks of a forgotten result may be left. @param removed number that the step removed */
+export const mayHaveMoreChunks = (removed: number): boolean => removed === CHUNKS_AT_ONCE;
+
 /** Decides which chunks a step removes, and where the next one begins. */
 export function chunksToRemove(
   rows: readonly ChunkRow[],

@@ -1,6 +1,7 @@
 import type { X402Config } from "../config/config.ts";
 import { jobKeyText } from "../core/job-call.ts";
 import type { PageAccess } from "../http/cors.ts";
+import { SentResults } from "./calls/sent-results.ts";
 import { accessOfPages } from "./cors.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
 import { JobRoutes } from "./jobs/job-routes.ts";
@@ -121,6 +122,7 @@ export async function openShop(
     verification,
     checkout,
     refusals: new Refusals({ ...services, listing }),
+    sent: new SentResults({ ...services, jobs }),
     receipts: additions.find(({ receipts }) => receipts)?.receipts,
     payerProof: additions.find(({ payerProof }) => payerProof)?.payerProof,
     pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),

@@ -1,5 +1,6 @@
 import type { X402Config } from "../config/config.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
+import type { SentResults } from "./calls/sent-results.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
 import type { Pages } from "./doors/pages.ts";
 import type { JobDescriptions } from "./jobs/job-descriptions.ts";
@@ -32,6 +33,7 @@ export interface Shop {
   readonly verification: Verification;
   readonly checkout: Checkout;
   readonly refusals: Refusals;
+  readonly sent: SentResults;
   readonly receipts: Signer | undefined;
   readonly payerProof: PayerProof | undefined;
   readonly pages: Pages | undefined;

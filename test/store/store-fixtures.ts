@@ -1,5 +1,6 @@
 import type { JobCall, JobCallEncoder } from "../../src/core/job-call.ts";
 import type { CallerNonce, PaymentIntent } from "../../src/core/payment.ts";
+import { NOT_KEPT, type StoredResult } from "../../src/store/contract/call-lookup.ts";
 import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
 
@@ -143,4 +144,10 @@ export async function claimOne(store: Store, overrides: Partial<ClaimRequest> = 
   const [claimed, ...others] = await claimCalls(store, overrides);
   if (claimed === undefined || others.length > 0) throw new Error("expected exactly one due call");
   return claimed;
+}
+
+/** @throws Error for a result that was forgotten */
+export function keptResult(found: StoredResult | typeof NOT_KEPT | undefined): StoredResult | undefined {
+  if (found === NOT_KEPT) throw new Error("the result was forgotten");
+  return found;
 }

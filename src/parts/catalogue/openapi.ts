@@ -74,8 +74,7 @@ function* operationsByPath(jobs: readonly ListedJob[], seller: Seller): Iterable
 }
 
 function operation(job: ListedJob, method: string, seller: Seller) {
-  const { description, tags, input, output, maxRunSecs, maxResultBytes, onFailure, mode, route, parameters } =
-    job;
+  const { description, tags, input, output, onFailure, mode, route, parameters } = job;
   const isOneOfSeveral = route !== undefined && route.methods.length > 1;
   const hasBody = method !== "GET" && method !== "DELETE";
   return {
@@ -83,8 +82,9 @@ function operation(job: ListedJob, method: string, seller: Seller) {
     summary: jobTitle(job),
     description,
     tags,
-    "x-max-run-secs": maxRunSecs,
-    "x-max-result-bytes": maxResultBytes,
+    "x-max-run-secs": job.maxRunSecs,
+    "x-max-result-bytes": job.maxResultBytes,
+    "x-store-answers": job.storeAnswers,
     "x-on-failure": onFailure,
     "x-restricted": mode === "restricted_paid" || undefined,
     "x-payment-info": paymentInfo(job, seller),

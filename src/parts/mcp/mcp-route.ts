@@ -2,7 +2,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import type { MethodHandlers } from "../../http/routes.ts";
 import { parseMessage, RPC, RpcError, type RpcMessage, rpcError } from "./json-rpc.ts";
-import { type McpServer, PROTOCOL_VERSIONS } from "./mcp-server.ts";
+import { type Context, type McpServer, PROTOCOL_VERSIONS } from "./mcp-server.ts";
 import { PARAMS, paramsAs } from "./params.ts";
 import type { Session, Sessions } from "./sessions.ts";
 
@@ -62,22 +62,27 @@ export class McpRoute {
       if (error instanceof RpcError) return jsonResponse(200, rpcError(message.id, error));
       throw error;
     }
+    const listeners: (() => void)[] = [];
+    const onSent = () => {
+      for (const listener of listeners) listener();
+    };
+    const context = {
+      ...{ request, session },
+      whenSent: (listener: () => void) => void listeners.push(listener),
+    };
     if (message.meta.progressToken !== undefined && acceptsEvents(request)) {
       return {
         status: 200,
         headers: { ...EVENTS, ...headers },
-        stream: this.#stream(request, message, session),
+        stream: this.#stream(message, context),
+        onSent,
       };
     }
-    return jsonResponse(200, await this.#server.answer(message, { request, session }), headers);
+    return { ...jsonResponse(200, await this.#server.answer(message, context), headers), onSent };
   }
 
   /** Streams progress, and then the answer. */
-  async *#stream(
-    request: HttpRequest,
-    message: RpcMessage,
-    session: Session | undefined,
-  ): AsyncGenerator<string> {
+  async *#stream(message: RpcMessage, context: Context): AsyncGenerator<string> {
     const notifications: object[] = [];
     let wake = () => {};
     const notify = (notification: object) => {
@@ -85,7 +90,7 @@ export class McpRoute {
       wake();
     };
     let answer: object | undefined;
-    const answered = this.#server.answer(message, { request, session, notify }).then((done) => {
+    const answered = this.#server.answer(message, { ...context, notify }).then((done) => {
       answer = done;
       wake();
     });

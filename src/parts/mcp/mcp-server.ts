@@ -20,7 +20,7 @@ import { RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.
 import { Outcomes, x402Meta } from "./outcomes.ts";
 import { PARAMS, paramsAs } from "./params.ts";
 import type { Session } from "./sessions.ts";
-import { stillRunning, taskOf, text } from "./tasks.ts";
+import { errorContent, stillRunning, taskOf } from "./tasks.ts";
 import { ToolPayment, toolRequest } from "./tool-payment.ts";
 import { inputOf, toolName, toTool } from "./tools.ts";
 
@@ -31,10 +31,12 @@ export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26"];
 type Tool = JobKey & Pick<ListedJob, "name">;
 
 /** The HTTP request that carries a message, and the way back for its progress. */
-interface Context {
+export interface Context {
   readonly request: HttpRequest;
   readonly session: Session | undefined;
   readonly notify?: (notification: object) => void;
+  /** Registers what is called once the whole answer to the request was sent. */
+  readonly whenSent: (listener: () => void) => void;
 }
 
 const TOOLS_PER_PAGE = 100;
@@ -196,7 +198,7 @@ export class McpServer {
     const { serviceId, jobIndex } = job;
     const ids = refusal.status === 403 ? { service_id: Number(serviceId), job_index: jobIndex } : {};
     const told = { error: message, code, ...chargedNothing(code), ...ids, ...more };
-    return { isError: true, structuredContent: told, content: [text(JSON.stringify(told))] };
+    return errorContent(told);
   }
 
   /** The answer to a call that must be paid: x402's, with what the other door for messages demands beside it. */
@@ -218,12 +220,7 @@ export class McpServer {
       ...demand,
       ...(settled && { "x402/payment-response": settled.settlement }),
     };
-    return {
-      isError: true,
-      structuredContent: required,
-      content: [text(JSON.stringify(required))],
-      _meta: meta,
-    };
+    return { ...errorContent(required), _meta: meta };
   }
 
   #boughtMeta(bought: AcceptedPayment, payment: ToolPayment, sent: Meta): Meta {

@@ -2,16 +2,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { SettleResponse } from "@x402/core/types";
 import { MAX_RESULT_BYTES } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
+import { type CallState, NOT_KEPT } from "../../store/contract/call-lookup.ts";
 import { hasResult, lateSettlement } from "../../x402/calls/call-answer.ts";
 import { wholeResult } from "../../x402/calls/result-bytes.ts";
 import { isFinished } from "../../x402/calls/watch.ts";
-import { withheldBecause } from "../../x402/calls/withheld.ts";
+import { resultNotKept, withheldBecause } from "../../x402/calls/withheld.ts";
 import type { Meta } from "../../x402/doors/message-door.ts";
 import type { Services } from "../../x402/services.ts";
 import type { Shop } from "../../x402/shop.ts";
 import { callPath } from "../../x402/wire/paths.ts";
 import type { RpcMessage } from "./json-rpc.ts";
-import { progressAfter, type ToldProgress, text } from "./tasks.ts";
+import { errorContent, progressAfter, type ToldProgress, text } from "./tasks.ts";
 import { contentOf } from "./tools.ts";
 
 /** Key in `_meta` of a runner's status and headers. */
@@ -21,6 +22,8 @@ const ANSWER = "jobgate/answer";
 interface Waiting {
   readonly request: HttpRequest;
   readonly notify?: (notification: object) => void;
+  /** Registers what is called once the whole answer to the request was sent. */
+  readonly whenSent: (listener: () => void) => void;
   readonly message: RpcMessage;
   readonly meta: Meta;
   /** Returns the fields that `_meta` has for a settlement after the job. Default: the fields of x402. */
@@ -69,7 +72,7 @@ export class Outcomes {
           const { settledMeta = x402Meta } = of;
           const meta = { ...of.meta, ...(late && settledMeta(late)), ...(settled && x402Meta(settled)) };
           const isError = call.state === "failed" ? { isError: true } : {};
-          const { content, answer } = await this.#show(callId);
+          const { content, answer } = await this.#show(call, of);
           return { ...isError, ...content, _meta: { ...meta, ...answer } };
         }
         const failed = withheldBecause(call)?.message ?? `The job failed: ${call.reason ?? "unknown"}`;
@@ -87,9 +90,17 @@ export class Outcomes {
    * Reads the result of a call. A large result is shown by its link, which opens with the call's access token.
    * @returns `answer` has the runner's status and headers
    */
-  async #show(callId: number): Promise<{ readonly content: object; readonly answer: Meta }> {
+  async #show(
+    call: CallState,
+    { whenSent }: Pick<Waiting, "whenSent">,
+  ): Promise<{ readonly content: object; readonly answer: Meta }> {
     const { store: calls } = this.#services;
+    const { callId } = call;
     const result = await calls.findResult(callId);
+    if (result === NOT_KEPT) {
+      const { code, message: error, details } = resultNotKept(call);
+      return { content: errorContent({ error, code, ...details }), answer: {} };
+    }
     if (result === undefined) return { content: { content: [] }, answer: {} };
     const { size, contentType: mimeType, status, headers } = result;
     const answer =
@@ -97,6 +108,8 @@ export class Outcomes {
         ? {}
         : { [ANSWER]: { status: status ?? 200, headers: Object.fromEntries(headers ?? []) } };
     if (size <= MAX_RESULT_BYTES) {
+      const forget = this.#shop.sent.forgetting(call);
+      if (forget !== undefined) whenSent(forget);
       // A status without a body, such as 204.
       if (size === 0 && status !== undefined) return { content: { content: [] }, answer };
       const body = await wholeResult(calls, callId, result);

@@ -59,6 +59,11 @@ export function progressAfter(
   return { progress: value, total: TOTAL, ...(text !== "" && { message: text }) };
 }
 
+/** Shows an error as the content of a tool's answer. */
+export function errorContent(told: object) {
+  return { isError: true, structuredContent: told, content: [text(JSON.stringify(told))] };
+}
+
 export function text(value: string) {
   return { type: "text", text: value };
 }

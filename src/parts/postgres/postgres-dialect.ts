@@ -9,7 +9,7 @@ import type { Connections } from "./connection/connection-pool.ts";
 import { Heartbeat, hanging } from "./connection/heartbeat.ts";
 import type { WorkChannel, WorkListeners } from "./connection/work-channel.ts";
 import type { Lookups } from "./lookups.ts";
-import { prune } from "./prune.ts";
+import { forgetResult, prune } from "./prune.ts";
 
 /** Wait for the first probe after a failure: nothing is written before it, and many failures pass at once. */
 const FIRST_PROBE_MS = 100;
@@ -115,7 +115,9 @@ export class PostgresDialect implements Dialect {
   /** Runs the operations that no batch takes. Postgres gives space back by itself. */
   #apartFromBatches({ name, input }: Operation<WriteName>): Promise<unknown> | undefined {
     const { clock } = this.#options;
-    if (name === "prune") return prune(this.#server.connections.operatorReaders, input[0], clock?.() ?? null);
+    const { operatorReaders } = this.#server.connections;
+    if (name === "prune") return prune(operatorReaders, input[0], clock?.() ?? null);
+    if (name === "forgetResult") return forgetResult(operatorReaders, input[0]);
     return name === "shrink" ? Promise.resolve(false) : undefined;
   }
 

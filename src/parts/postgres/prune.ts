@@ -4,8 +4,11 @@ import {
   type ChunkRow,
   chunksToRemove,
   countedKinds,
+  forgetResult as forgetSql,
+  mayHaveMoreChunks,
   type PruneRow,
   pruneOutcome,
+  removeForgottenChunks,
   selectChunks,
   selectForPruning,
 } from "../../store/prune-queries.ts";
@@ -50,6 +53,12 @@ const REMOVE_CHUNKS = statement<never>(
   `DELETE FROM jobgate.result_chunks
     USING unnest($1::bigint[], $2::bigint[], $3::int[]) AS old (call_id, attempt, place)
     WHERE (result_chunks.call_id, result_chunks.attempt, result_chunks.place) = (old.call_id, old.attempt, old.place)`,
+);
+
+const FORGET = statement<never>("forget_result", forgetSql(PARAMETERS, "$1::bigint"));
+const REMOVE_FORGOTTEN = statement<{ n: number }>(
+  "forget_chunks",
+  `WITH gone AS (${removeForgottenChunks(PARAMETERS, "$1::bigint")} RETURNING place) SELECT count(*) AS n FROM gone`,
 );
 
 /** Skips rows that somebody else has locked: the next round finds them again. */
@@ -100,6 +109,20 @@ export async function prune(
     });
   } catch (cause) {
     throw new GatewayError("store_unavailable", "The store could not forget old entries.", { cause });
+  }
+}
+
+/** Forgets a result, each statement in a transaction of its own. @throws GatewayError `store_unavailable` */
+export async function forgetResult(pool: ConnectionPool, callId: number): Promise<boolean> {
+  try {
+    return await pool.use(async (client) => {
+      const sql = sqlOf(client);
+      await sql.run(FORGET, [callId]);
+      const [removed] = await sql.run(REMOVE_FORGOTTEN, [callId]);
+      return mayHaveMoreChunks(removed?.n ?? 0);
+    });
+  } catch (cause) {
+    throw new GatewayError("store_unavailable", "The store could not forget a result.", { cause });
   }
 }
 

@@ -8,10 +8,14 @@ import type {
 } from "../../core/payment.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
+/** In place of a result that `forgetResult` has forgotten. */
+export const NOT_KEPT = "not_kept";
+
 /** State of paid calls, for the clients who paid. */
 export interface CallLookup {
   findCall(callId: number): Promise<CallState | undefined>;
-  findResult(callId: number): Promise<StoredResult | undefined>;
+  /** @returns undefined for a call without a result */
+  findResult(callId: number): Promise<StoredResult | typeof NOT_KEPT | undefined>;
   /**
    * Reads bytes of a result from an offset on: at most `length`, and no more than to the end of a chunk.
    * @returns undefined for a result that is no longer kept

@@ -16,6 +16,12 @@ export interface Pruning {
   prune(step: PruneStep): Promise<PruneOutcome>;
 
   /**
+   * Forgets the bytes, headers and type of a call's result at once, and keeps how the call ended.
+   * @returns true if more of it is left to remove
+   */
+  forgetResult(callId: number): Promise<boolean>;
+
+  /**
    * Gives a bounded part of the free space back to the file system.
    * @returns true if there is more to give back
    */

@@ -7,7 +7,7 @@ import {
   toCallState,
   toDeadLetter,
 } from "../call-row.ts";
-import type { CallLookup, CallState, StoredResult } from "../contract/call-lookup.ts";
+import { type CallLookup, type CallState, NOT_KEPT, type StoredResult } from "../contract/call-lookup.ts";
 import type { DeadLetter, DeadLetterBox } from "../contract/dead-letter-box.ts";
 import type { CalledJob, JobResult, WorkQueue } from "../contract/work-queue.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
@@ -90,20 +90,21 @@ export const CALLS = {
       return callIds.map((callId) => known.get(callId));
     },
 
-    *findResult({ dialect }, callId): Lookup<StoredResult | undefined> {
+    *findResult({ dialect }, callId): Lookup<StoredResult | typeof NOT_KEPT | undefined> {
       const { values, add } = parameters(dialect);
       const sql = `SELECT CASE WHEN length(body) <= ${RESULT_CHUNK_BYTES} THEN body END AS body,
                           COALESCE(length(body), stored_bytes) AS size, content_type, status, headers
-          FROM ${dialect.schema}results WHERE call_id = ${add(callId)} AND COALESCE(length(body), stored_bytes) IS NOT NULL`;
+          FROM ${dialect.schema}results WHERE call_id = ${add(callId)} AND content_type IS NOT NULL`;
       const [row] = (yield { name: "find_result", sql, values }) as {
         readonly body: Uint8Array | null;
-        readonly size: number;
+        readonly size: number | null;
         readonly content_type: string;
         readonly status: number | null;
         readonly headers: string | null;
       }[];
       if (row === undefined) return undefined;
       const { body, size, content_type: contentType, status, headers } = row;
+      if (size === null) return NOT_KEPT;
       return {
         size,
         body: body ?? undefined,

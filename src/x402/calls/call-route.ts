@@ -2,7 +2,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { PaymentKey } from "../../core/payment.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
-import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
+import { type CallLookup, type CallState, NOT_KEPT } from "../../store/contract/call-lookup.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
 import type { CallPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
@@ -11,11 +11,13 @@ import { describeCall, hasResult, settlementHeaders } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
 import type { PayerProof } from "./payer-proof.ts";
 import { resultResponse } from "./result-response.ts";
-import { callFailed, withheldBecause } from "./withheld.ts";
+import type { SentResults } from "./sent-results.ts";
+import { callFailed, resultNotKept, withheldBecause } from "./withheld.ts";
 
 interface Parts {
   readonly calls: CallLookup;
   readonly events: CallEvents;
+  readonly sent: SentResults;
   readonly tokens: AccessTokens;
   readonly limits: Pick<ClientLimits, "countWrongToken">;
   readonly receipts: Signer | undefined;
@@ -84,20 +86,24 @@ export class CallRoute {
 
   async #showResult(request: HttpRequest, call: CallState): Promise<HttpResponse | StreamingResponse> {
     const { callId, state } = call;
-    const { calls, receipts } = this.#parts;
+    const { calls, receipts, sent } = this.#parts;
     const withheld = withheldBecause(call);
     if (withheld !== undefined) throw withheld;
-    if (hasResult(call))
+    if (hasResult(call)) {
+      const result = await calls.findResult(callId);
+      if (result === NOT_KEPT) throw resultNotKept(call);
       return resultResponse(request, {
         calls,
         call,
-        result: await calls.findResult(callId),
+        result,
+        onSent: sent.forgetting(call),
         headers: {
           "x-call-id": String(callId),
           ...settlementHeaders(call),
           ...(await receipts?.headersOf(call)),
         },
       });
+    }
     if (state === "failed") throw callFailed(call);
     throw new GatewayError("result_not_ready", `There is no result yet: the call is ${state}.`, {
       details: { retryable: true, state },

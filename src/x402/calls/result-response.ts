@@ -16,6 +16,8 @@ interface ResultParts {
   readonly result: StoredResult | undefined;
   /** Replace headers of the runner, but its Location. */
   readonly headers: HttpResponse["headers"];
+  /** Called once the whole result was sent. */
+  readonly onSent: HttpResponse["onSent"];
 }
 
 /**
@@ -24,7 +26,7 @@ interface ResultParts {
  */
 export function resultResponse(
   request: Pick<HttpRequest, "headers">,
-  { calls, call, result = EMPTY, headers }: ResultParts,
+  { calls, call, result = EMPTY, headers, onSent }: ResultParts,
 ): HttpResponse | StreamingResponse {
   const { body, size, contentType, status = 200 } = result;
   const { callId, finishedAt } = call;
@@ -47,15 +49,15 @@ export function resultResponse(
           stream: readResultBytes(calls, callId, { first, last }),
         }
       : { status: from.status, headers: { ...from.headers }, body: body.subarray(first, last + 1) };
-  if (status === 204 || status === 304) return { status, headers: described, body: "" };
+  if (status === 204 || status === 304) return { status, headers: described, body: "", onSent };
   // A condition or range says nothing about any other answer.
-  if (status !== 200) return bytes({ status, headers: whole }, 0, size - 1);
+  if (status !== 200) return { ...bytes({ status, headers: whole }, 0, size - 1), onSent };
   const etag = byName.etag?.[0] ?? `"${callId}-${finishedAt}"`;
   const part = selectPart(request.headers, { etag, size });
   const selectable = { etag, "accept-ranges": "bytes" };
   switch (part.kind) {
     case "whole":
-      return bytes({ status, headers: { ...whole, ...selectable } }, 0, size - 1);
+      return { ...bytes({ status, headers: { ...whole, ...selectable } }, 0, size - 1), onSent };
     case "not_modified":
       return { status: 304, headers: { ...described, ...selectable }, body: "" };
     case "unsatisfiable": {

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import type { CallLookup, CallState, StoredResult } from "../../store/contract/call-lookup.ts";
+import type { CallLookup, CallState, NOT_KEPT, StoredResult } from "../../store/contract/call-lookup.ts";
 import { hasResult } from "./call-answer.ts";
 import type { WaitPlaces } from "./wait-places.ts";
 import type { CallWatch } from "./watch.ts";
@@ -34,7 +34,11 @@ export function preferredWaitSecs(request: HttpRequest): number | undefined {
 
 type WaitOutcome =
   /** `result` is undefined when the runner gave none. */
-  | { readonly kind: "answered"; readonly call: CallState; readonly result: StoredResult | undefined }
+  | {
+      readonly kind: "answered";
+      readonly call: CallState;
+      readonly result: StoredResult | typeof NOT_KEPT | undefined;
+    }
   /** The job failed, did not finish in time, or the client hung up. `call` is undefined if it could not be read. */
   | { readonly kind: "not_in_time"; readonly call: CallState | undefined }
   /** No place was free. */

@@ -27,6 +27,18 @@ export function withheldBecause({
   );
 }
 
+/** Returns the error that answers a client whose result was sent before, and is not kept since. */
+export function resultNotKept(
+  { state, charge }: Pick<CallState, "state" | "charge">,
+  headers: Readonly<Record<string, string>> = {},
+): GatewayError {
+  return new GatewayError(
+    "result_not_kept",
+    "The result of this call was sent before, and results of this job are not kept once they were sent.",
+    { details: { charged: charge?.state !== "released", retryable: false, state }, headers },
+  );
+}
+
 /** Returns the error that answers the client of a job that failed without a result. */
 export function callFailed({ state, reason }: Pick<CallState, "state" | "reason">): GatewayError {
   return new GatewayError("call_failed", "The job failed, and has no result.", {

@@ -90,6 +90,7 @@ export class JobDescriptions {
         serviceName,
         tags: (job.tags ?? []).filter((tag) => LABEL.test(tag)).slice(0, MAX_TAGS),
         ...(job.maxResultBytes !== undefined && { maxResultBytes: job.maxResultBytes }),
+        ...(job.storeAnswers === false && { storeAnswers: false }),
       },
       extensions: Object.assign({}, ...declared.map(({ extensions }) => extensions)),
       outputSchema: Object.assign({}, ...declared.map(({ outputSchema }) => outputSchema)),

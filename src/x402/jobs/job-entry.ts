@@ -8,7 +8,7 @@ import type { Seller } from "./seller.ts";
 /** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
 export function jobEntry(job: ListedJob, { urls, features }: Seller) {
   const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
-  const { input, output, maxRunSecs, maxResultBytes, onFailure, route, parameters } = job;
+  const { input, output, maxRunSecs, maxResultBytes, storeAnswers, onFailure, route, parameters } = job;
   return {
     service_id: serviceId,
     job_index: jobIndex,
@@ -28,6 +28,7 @@ export function jobEntry(job: ListedJob, { urls, features }: Seller) {
     output: output && { content_type: output.contentType },
     max_run_secs: maxRunSecs,
     max_result_bytes: maxResultBytes,
+    store_answers: storeAnswers,
     on_failure: onFailure,
     ...(job.price && priceFields(job.price)),
     settlement_options: job.offers.map((offer) => ({

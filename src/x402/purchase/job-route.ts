@@ -4,11 +4,12 @@ import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";
-import type { CallLookup } from "../../store/contract/call-lookup.ts";
+import { type CallLookup, NOT_KEPT } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { lateSettlement } from "../calls/call-answer.ts";
+import type { SentResults } from "../calls/sent-results.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
-import { callFailed, withheldBecause } from "../calls/withheld.ts";
+import { callFailed, resultNotKept, withheldBecause } from "../calls/withheld.ts";
 import type { Door } from "../doors/door.ts";
 import { callPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
@@ -26,6 +27,7 @@ interface Parts {
   readonly store: Pick<CallLookup, "readResult">;
   readonly tokens: AccessTokens;
   readonly receipts: Signer | undefined;
+  readonly sent: SentResults;
   readonly publicUrl: string;
   /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
   readonly waitSecs: ReadonlyMap<string, number>;
@@ -120,7 +122,7 @@ export class JobRoute {
   /**
    * Answers a payment that bought the job: with its result if the client or the job waits and it arrives in time.
    * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain;
-   * `call_failed`: the job failed, and is not charged
+   * `call_failed`: the job failed, and is not charged; `result_not_kept`: the result was sent before
    */
   async #accept(
     request: HttpRequest,
@@ -128,7 +130,7 @@ export class JobRoute {
     payment: AcceptedPayment,
     ofJob: number | undefined,
   ): Promise<Answer> {
-    const { door, waits, tokens, receipts, publicUrl } = this.#parts;
+    const { door, waits, tokens, receipts, sent, publicUrl } = this.#parts;
     const bought = (settlement = payment.settlement) => ({
       ...payment,
       settlement,
@@ -142,16 +144,18 @@ export class JobRoute {
     const waited = await waits.waitFor(payment, secs, request.closed, ofJob !== undefined);
     switch (waited.kind) {
       case "answered": {
-        const settled = bought(payment.settlement ?? lateSettlement(waited.call));
+        const { call, result } = waited;
+        const settled = bought(payment.settlement ?? lateSettlement(call));
+        if (result === NOT_KEPT) throw resultNotKept(call, settled.headers);
         const { path } = settled;
         // If the job answers with its result, `Location` is the runner's.
         const link = ofJob === undefined ? { location: path } : { link: `<${path}>; rel="status"` };
-        const headers = { ...link, ...settled.headers, ...(await receipts?.headersOf(waited.call)) };
+        const headers = { ...link, ...settled.headers, ...(await receipts?.headersOf(call)) };
         // Conditions and ranges of a purchase are for the job. Only a resend applies them to the stored result.
         const selecting = payment.replayed === true ? request : { headers: {} };
         return resultAnswer(selecting, { ...settled, headers }, preferred, {
-          ...waited,
-          calls: this.#parts.store,
+          ...{ call, result, calls: this.#parts.store },
+          onSent: sent.forgetting(call),
         });
       }
       case "not_in_time": {

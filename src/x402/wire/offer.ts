@@ -73,6 +73,8 @@ export interface JobDescription {
   readonly resource: ResourceInfo & {
     /** Size of the job's largest result. Absent if the job has the default size. */
     readonly maxResultBytes?: number;
+    /** Absent if results are kept. */
+    readonly storeAnswers?: false;
   };
   /** Declared to v2 clients. */
   readonly extensions: NonNullable<PaymentRequired["extensions"]>;

@@ -172,6 +172,7 @@ input = { content_type = "application/json", schema = "schema.json", example = "
 output = { content_type = "text/plain" }
 max_run_secs = 90
 max_result_bytes = 2097152
+store_answers = false
 forward_headers = ["x-own"]
 [[jobs]]
 job_index = 5

@@ -6,6 +6,7 @@ import {
   acceptId,
   claimOne,
   claimRequest,
+  keptResult,
   LEASE_MS,
   NO_BACKOFF,
   paidCall,
@@ -41,7 +42,7 @@ export function describeLookups(given: Given): void {
         enqueuedAt: START_MS,
         finishedAt: START_MS + 10,
       });
-      const result = await given.store.findResult(callId);
+      const result = keptResult(await given.store.findResult(callId));
       expect(result?.contentType).toBe("text/plain");
       expect(Buffer.from(result?.body ?? []).toString()).toBe("result");
     });
@@ -112,7 +113,7 @@ export function describeLookups(given: Given): void {
         body: new Uint8Array(),
         contentType: "text/plain",
       });
-      const result = await given.store.findResult(callId);
+      const result = keptResult(await given.store.findResult(callId));
       expect([result?.body?.length, result?.contentType]).toEqual([0, "text/plain"]);
     });
 

@@ -26,6 +26,55 @@ export function describePruning(given: Given): void {
   };
   const listed = async () => idsOf((await given.store.listCalls({ limit: 100 })).items);
 
+  describe("a result that is forgotten at once", () => {
+    test("Its bytes, headers and type are gone, and how its call ended stays", async () => {
+      const [small, large, none] = [
+        await paidId(given.store, 1),
+        await paidId(given.store, 2),
+        await paidId(given.store, 3),
+      ];
+      for (const lease of await claimCalls(given.store, { limit: 3 })) {
+        const { callId } = lease;
+        const result = { body: Buffer.from("done"), contentType: "text/plain", status: 404 };
+        if (callId === none) await given.store.ack(lease);
+        if (callId === small) await given.store.ack(lease, { ...result, headers: [["etag", "1"]] as const });
+        if (callId !== large) continue;
+        for (let place = 0; place < 20; place++)
+          await given.store.appendResult(lease, place, Buffer.from("chunk"));
+        await given.store.ack(lease, { ...result, body: Buffer.from(""), storedBytes: 100 });
+      }
+      const states = () => Promise.all([small, large, none].map((id) => given.store.findCall(id)));
+      const before = await states();
+      const totals = await given.store.totals();
+      const forget = async (callId: number) => {
+        let steps = 1;
+        while (await given.store.forgetResult(callId)) steps++;
+        return steps;
+      };
+      expect([await forget(small), await forget(large), await forget(none)]).toEqual([1, 2, 1]);
+      const found = () => Promise.all([small, large, none].map((id) => given.store.findResult(id)));
+      expect(await found()).toEqual(["not_kept", "not_kept", undefined]);
+      expect(await given.store.readResult(small, 0, 10)).toBeUndefined();
+      expect(await given.store.readResult(large, 0, 10)).toBeUndefined();
+      expect(await given.store.resultBytes()).toBe(0);
+      expect([await states(), await given.store.totals()]).toEqual([before, totals]);
+      expect(await prune("chunks", 0)).toBe(0);
+      await given.reopen();
+      expect([await found(), await states()]).toEqual([["not_kept", "not_kept", undefined], before]);
+      await expectBalance(given.store);
+    });
+
+    test("Chunks that a crash left of it are pruned", async () => {
+      const callId = await paidId(given.store, 1);
+      const lease = await claimOne(given.store);
+      for (let place = 0; place < 20; place++)
+        await given.store.appendResult(lease, place, Buffer.from("chunk"));
+      await given.store.ack(lease, { body: Buffer.from(""), contentType: "a/b", storedBytes: 100 });
+      expect(await given.store.forgetResult(callId)).toBe(true);
+      expect(await prune("chunks", 0)).toBe(4);
+    });
+  });
+
   describe("retention", () => {
     test("Results and finished calls are forgotten once they ended long enough ago; payments stay known", async () => {
       const old = [await paidId(given.store, 1), await acceptId(given.store)];

@@ -31,6 +31,7 @@ export const LEDGERS: MakersOf<
   | "totals"
   | "revenue"
   | "prune"
+  | "forgetResult"
   | "shrink"
   | "probe"
 > = {
@@ -82,6 +83,7 @@ export const LEDGERS: MakersOf<
     const ageMs = choices.one([0, 60_000, 86_400_000]);
     return [{ kind: choices.one(["results", "calls", "payments"]), ageMs, after }];
   },
+  forgetResult: (world) => [world.call()],
   shrink: () => [],
   probe: () => [],
 };

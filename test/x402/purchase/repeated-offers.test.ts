@@ -105,6 +105,7 @@ class Parts {
       waitSecs: new Map(),
       tokens: unused,
       receipts: undefined,
+      sent: unused,
       publicUrl,
       refusals: { count: () => undefined, add: () => undefined },
       logger,

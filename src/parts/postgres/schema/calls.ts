@@ -62,6 +62,7 @@ CREATE TABLE jobgate.results (
   reason       text,
   -- What a call that is paid by use is charged.
   charge       text,
+  -- NULL without a result. Empty once the result is forgotten: no bytes are left then.
   content_type text,
   -- HTTP status that the runner named, and a JSON array of the names and values of its headers.
   status       int,

@@ -3,8 +3,11 @@ import {
   type ChunkRow,
   chunksToRemove,
   countedKinds,
+  forgetResult,
+  mayHaveMoreChunks,
   type PruneRow,
   pruneOutcome,
+  removeForgottenChunks,
   selectChunks,
   selectForPruning,
 } from "../../prune-queries.ts";
@@ -16,7 +19,7 @@ const SHRUNK_AT_ONCE = 250;
 /** Free pages that stay in the file, as a part of all: new rows take them. */
 const KEPT_FREE = 1 / 20;
 
-export function pruneOperations(database: Database): OperationTable<"prune" | "shrink"> {
+export function pruneOperations(database: Database): OperationTable<"prune" | "forgetResult" | "shrink"> {
   const parameters = { schema: "", after: "?1", before: "?2", now: "?3" };
   const select = (kind: Exclude<PrunedKind, "chunks">) =>
     database.prepare<PruneRow>(selectForPruning(kind, parameters));
@@ -43,6 +46,8 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "s
   const removeChunk = database.prepare(
     "DELETE FROM result_chunks WHERE call_id = ? AND attempt = ? AND place = ?",
   );
+  const forget = database.prepare(forgetResult(parameters, "?1"));
+  const removeForgotten = database.prepare(removeForgottenChunks(parameters, "?1"));
   const kinds = countedKinds("");
   const counts = { results: count(kinds.results), payments: count(kinds.payments) };
   const pageCount = database.prepare<{ page_count: number }>("PRAGMA page_count");
@@ -66,6 +71,11 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "s
         removals[kind].run([json]);
       }
       return pruneOutcome(rows, old.length, before);
+    },
+
+    forgetResult(_now, callId) {
+      forget.run([callId]);
+      return mayHaveMoreChunks(removeForgotten.run([callId]).changes);
     },
 
     shrink() {

@@ -59,6 +59,7 @@ CREATE TABLE results (
   reason       TEXT,
   -- What a call that is paid by use is charged.
   charge       TEXT,
+  -- NULL without a result. Empty once the result is forgotten: no bytes are left then.
   content_type TEXT,
   -- HTTP status that the runner named, and a JSON array of the names and values of its headers.
   status       INTEGER,

@@ -72,6 +72,21 @@ export const UPKEEP_STATEMENTS: Statements = {
     for (const row of old) await tx.delete("result_chunks", isLike(row, ["call_id", "attempt", "place"]));
     return [];
   },
+  forget_result: async (tx, [callId]) => {
+    const isAsked = ({ call_id, content_type }: Row) => call_id === callId && content_type !== null;
+    const nothing = { body: null, stored_bytes: null, headers: null, content_type: "" };
+    await tx.update("results", isAsked, (row) => ({ ...row, ...nothing }));
+    return [];
+  },
+  forget_chunks: async (tx, [callId], text) => {
+    const limit = Number(/LIMIT (\d+)/.exec(text)?.[1]);
+    const next = tx
+      .rows("result_chunks")
+      .filter(isIn("call_id", [callId]))
+      .slice(0, limit);
+    for (const row of next) await tx.delete("result_chunks", isLike(row, ["call_id", "attempt", "place"]));
+    return [{ n: next.length }];
+  },
   prune_payments: async (tx, [callIds]) => {
     const gone = await tx.delete("payments", isIn("call_id", arrayOf(callIds)));
     for (const row of gone)
