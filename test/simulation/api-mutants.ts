@@ -33,6 +33,21 @@ export const API_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
+    name: "an answer is forgotten before it was sent",
+    seed: 1,
+    file: "x402/purchase/job-route.ts",
+    ...{
+      from: "onSent: sent.forgetting(call),",
+      to: "onSent: sent.forgetting(call)?.() ?? (() => undefined),",
+    },
+  },
+  {
+    name: "a resend of an answer that is forgotten gets an empty one",
+    seed: 1,
+    file: "store/modules/calls.ts",
+    ...{ from: "if (size === null) return NOT_KEPT;", to: "if (size === null) return undefined;" },
+  },
+  {
     name: "an answer that broke off is taken for the whole",
     seed: 1,
     file: "parts/outbound/http-client.ts",

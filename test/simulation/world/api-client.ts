@@ -28,6 +28,8 @@ export class ApiClient implements Customer {
   readonly #order: Order;
   readonly #requests: Requests;
   #signed = 0;
+  /** Nonces of payments whose answers were sent, heard or not. */
+  readonly #sent = new Set<string>();
   /** A charge of it was refused: it is barred. */
   #isBarred = false;
   isDone = false;
@@ -104,10 +106,17 @@ export class ApiClient implements Customer {
     const { payment } = paid;
     payment.mayBeCharged++;
     const { headers } = X402.request({ path: "", headers: {}, body: "" }, paid);
-    const wasSent = this.#requests.send(this.#request(headers), "with its payment", (answer) => {
-      if (answer !== undefined) this.#hear(paid, answer, first);
-      onAnswer(answer);
-    });
+    const wasSent = this.#requests.send(
+      this.#request(headers),
+      "with its payment",
+      (answer) => {
+        if (answer !== undefined) this.#hear(paid, answer, first);
+        onAnswer(answer);
+      },
+      ({ onSent }) => {
+        if (onSent !== undefined) this.#sent.add(payment.nonce);
+      },
+    );
     if (!wasSent) payment.mayBeCharged--;
   }
 
@@ -118,6 +127,11 @@ export class ApiClient implements Customer {
     const name = `payment ${shortNonce(payment.nonce)} of ${this.name}`;
     if (status === 202 || status === 503) {
       laws.heard(payment, "", told(answer));
+      return;
+    }
+    if (answer.refusal === "result_not_kept") {
+      if (!this.#sent.has(payment.nonce))
+        simulation.break(`the answer to ${name} is forgotten, and was not sent`);
       return;
     }
     const isSame =

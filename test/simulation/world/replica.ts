@@ -146,7 +146,18 @@ export class Replica {
     const run = this.#simulation;
     run.at(run.delay("to gateway", 0.2, 30), running.process, () => {
       void answer(running.routes, request).then(
-        (response) => run.at(run.delay("from gateway", 0.2, 30), run.world, () => onAnswer(response)),
+        (response) => {
+          // A connection is cut where another request for the same answer was the last that got it.
+          if (response === undefined) return;
+          const { onSent } = response;
+          const send = () => run.at(run.delay("from gateway", 0.2, 30), run.world, () => onAnswer(response));
+          if (onSent === undefined) send();
+          else
+            run.at(run.delay("gateway writes", 0.1, 20), running.process, () => {
+              send();
+              onSent();
+            });
+        },
         (error: unknown) => run.break(`a request ended with ${String((error as Error).stack)}`),
       );
     });
@@ -211,7 +222,8 @@ const CALLBACKS: X402Part = {
   },
 };
 
-async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpResponse> {
+/** @returns undefined for an answer that is forgotten while it is sent */
+async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpResponse | undefined> {
   const { method, path, headers, body } = request;
   const handlers = routes(path);
   if (handlers === undefined) throw new Error(`there is no ${path}`);
@@ -226,8 +238,14 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
     if (typeof found === "function") throw new Error("the answer is no whole one");
     if ("stream" in found) {
       const chunks: Uint8Array[] = [];
-      for await (const chunk of found.stream) chunks.push(Buffer.from(chunk));
-      return { status: found.status, headers: found.headers ?? {}, body: Buffer.concat(chunks) };
+      const { status, headers = {}, stream, onSent } = found;
+      try {
+        for await (const chunk of stream) chunks.push(Buffer.from(chunk));
+      } catch (error) {
+        if (onSent === undefined) throw error;
+        return undefined;
+      }
+      return { status, headers, body: Buffer.concat(chunks), ...(onSent && { onSent }) };
     }
     if (found.refusal === "internal_error") throw new Error(`${path} failed unexpectedly`);
     return found;

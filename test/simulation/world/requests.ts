@@ -29,9 +29,15 @@ export class Requests {
   /**
    * @param what for the trace
    * @param onAnswer gets undefined when there is no answer
+   * @param onSent gets every answer that the gateway has sent, also those that are lost
    * @returns false when nobody listens, and nothing was sent
    */
-  send(request: ClientRequest, what: string, onAnswer: (answer: HttpResponse | undefined) => void): boolean {
+  send(
+    request: ClientRequest,
+    what: string,
+    onAnswer: (answer: HttpResponse | undefined) => void,
+    onSent: (answer: HttpResponse) => void = () => undefined,
+  ): boolean {
     const [simulation, name] = [this.#simulation, this.#name];
     const replica = simulation.pick(`${name} chooses`, this.#replicas);
     if (replica.running === undefined) {
@@ -47,6 +53,7 @@ export class Requests {
     };
     simulation.say(`${name} sends ${what}`);
     replica.request(request, (answer) => {
+      onSent(answer);
       if (!simulation.fault(`the answer to ${name} is lost`, 0.03)) end(answer);
     });
     this.later(PATIENCE_MS, () => end(undefined));

@@ -15,6 +15,8 @@ const ROUTES = [
   { serviceId: 1n, jobIndex: 6, route: "GET /read/{name}" },
   { serviceId: 1n, jobIndex: 7, route: "POST /write/{name}" },
 ] as const;
+/** The route whose answers are forgotten once they were sent. */
+const UNSTORED = 7;
 const TIMEOUT_MS = 4_000;
 /** More than the part of a result that is stored at once. */
 const LARGE = 1_100_000;
@@ -48,6 +50,7 @@ export class SoldApi implements Part {
         maxRunSecs: 8,
         waitSecs: 12,
       } as const),
+      ...(key.jobIndex === UNSTORED && { storeAnswers: false as const }),
       ...{ maxResultBytes: 2 * LARGE, runner: { kind: "api", api: API.name, isIdempotent: false } },
     }));
     const prices = ROUTES.map(({ jobIndex }) => [`1/${jobIndex}`, 1_000_000_000_000_000n] as const);
