@@ -1,6 +1,7 @@
 import { createContext, Script } from "node:vm";
 import type { ErrorObject, FuncKeywordDefinition, ValidateFunction } from "ajv";
 import type { Ajv2020 } from "ajv/dist/2020.js";
+import { hasRoundedInteger } from "./json-numbers.ts";
 import { isNestedDeeper } from "./objects.ts";
 
 /** A schema that cannot be used. The message completes "the schema …". */
@@ -131,6 +132,8 @@ export class BodySchema {
   #checkOnce(maxMs: number, body: Uint8Array): readonly BodyProblem[] | undefined {
     const json = parseBody(body);
     if (json === undefined) return [{ path: "", message: "is not JSON in UTF-8" }];
+    if (json.isRounded)
+      return [{ path: "", message: "has a number with more digits than can be read, close to an integer" }];
     try {
       if (this.#runs(this.#validate, json.value, maxMs)) return [];
       if (body.length > MAX_LISTED_BYTES) return toProblems(this.#validate.errors);
@@ -194,9 +197,10 @@ function sortProperties(_key: string, value: unknown): unknown {
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Boxes the value, because `undefined` is the result for a body that is not JSON. */
-function parseBody(body: Uint8Array): { value: unknown } | undefined {
+function parseBody(body: Uint8Array): { value: unknown; isRounded: boolean } | undefined {
   try {
-    return { value: JSON.parse(utf8.decode(body)) };
+    const text = utf8.decode(body);
+    return { value: JSON.parse(text), isRounded: hasRoundedInteger(text) };
   } catch {
     return undefined;
   }

@@ -1,3 +1,4 @@
+import { roundsToInteger } from "./json-numbers.ts";
 import { parameterNames, type Route } from "./route.ts";
 
 /** Parameters that a job with a route accepts in its path and query, as configured. */
@@ -110,7 +111,8 @@ function typed(text: string, schema: unknown): string | number | boolean {
   const types = typesOf(schema);
   const isNumber = NUMBER.test(text) && (types.includes("number") || types.includes("integer"));
   // A program that reads more digits than these could see another number.
-  if (isNumber && Math.abs(Number(text)) <= Number.MAX_SAFE_INTEGER) return Number(text);
+  const isRead = isNumber && Math.abs(Number(text)) <= Number.MAX_SAFE_INTEGER && !roundsToInteger(text);
+  if (isRead) return Number(text);
   if (types.includes("boolean") && (text === "true" || text === "false")) return text === "true";
   return text;
 }

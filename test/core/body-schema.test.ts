@@ -37,6 +37,20 @@ describe("A body", () => {
   });
 
   it.each([
+    ...["1", "1.0", "-0.0", "10e-1", "1.5e1", "0.30000000000000004", "0.1e-1000", "9007199254740993"].map(
+      (number) => [number, number === "0.1e-1000"] as const,
+    ),
+    ...["1.00000000000000000001", "-7.000000000000000000001e0", "9007199254740993.5", "1e-400"].map(
+      (number) => [number, true] as const,
+    ),
+  ])("With the number %s is refused for its digits: %s", async (number, isRefused) => {
+    const schema = { type: "array", items: { type: ["number", "string"] } };
+    const body = `["1.00000000000000000001 \\" 1e-400", ${number}]`;
+    const message = "has a number with more digits than can be read, close to an integer";
+    expect(await check(schema, body)).toEqual(isRefused ? [{ path: "", message }] : []);
+  });
+
+  it.each([
     ["text", "hello"],
     ["nothing", ""],
     ["a byte order mark", Buffer.from([0xef, 0xbb, 0xbf, 0x31])],

@@ -130,6 +130,14 @@ route = "GET /strict/{path...}"
 api = "strict"
 price_wei = "1000000000000000"
 [[jobs]]
+route = "GET /typed/{city}"
+api = "weather"
+price_wei = "1000000000000000"
+[jobs.input.query]
+city = { type = "string", maxLength = 10 }
+days = { type = "integer", maximum = 7 }
+required = ["days"]
+[[jobs]]
 route = "POST /items"
 api = "weather"
 price_wei = "1000000000000000"
@@ -252,6 +260,33 @@ describe("A route of an API", () => {
     const { answer, again } = await buy("/weather/Paris", { headers: { "if-none-match": "*" } });
     expect([answer.status, await answer.json()]).toEqual([200, { city: "Paris" }]);
     expect((await again()).status).toBe(304);
+  });
+
+  it("refuses a path or query that its schemas refuse, with a payment too, before it is charged or called", async () => {
+    const before = await received();
+    const { headers } = await sign("/typed/Paris?days=7");
+    const get = (target: string, sent = {}) => fetch(gateway.jobgate.x402Url + target, { headers: sent });
+    const wrong = { Paris: ["", "?days=8", "?days=1.00000000000000000001", "?days=7&days=7"] };
+    for (const target of [
+      ...wrong.Paris.map((query) => `/typed/Paris${query}`),
+      "/typed/Constantinople?days=7",
+    ])
+      for (const sent of [{}, headers]) {
+        const refused = await get(target, sent);
+        expect([refused.status, await refused.json()]).toMatchObject([
+          422,
+          {
+            code: "invalid_input",
+            charged: false,
+            invalid: [{ path: expect.stringMatching(/^.(path|query)./) }],
+          },
+        ]);
+      }
+    expect(seen).toEqual([]);
+    expect(await received()).toBe(before);
+    expect((await get("/typed/Paris?days=7", headers)).status).toBe(200);
+    expect(await received()).toBe(before + AMOUNT);
+    expect(seen).toMatchObject([{ url: "/typed/Paris?days=7" }]);
   });
 
   it("may have more than 1 MiB", async () => {
