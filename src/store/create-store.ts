@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { JobCall, JobCallEncoder } from "../core/job-call.ts";
+import type { PaymentKey } from "../core/payment.ts";
 import type { Tracing } from "../core/tracing.ts";
 import type { AnyModule } from "./module.ts";
 import { type NewCall, toNewCall } from "./new-call.ts";
@@ -132,6 +133,13 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     ]),
   ) as unknown as StoreMethods;
 
+  /** Returns true for a payment that gets an outcome: it bought its job before, at another replica too, or its money has moved. */
+  async function hasBegun(key: PaymentKey): Promise<boolean> {
+    if ((await methods.findPayment(key)) !== undefined) return true;
+    const adopted = await methods.findAdoptedPayments(key);
+    return adopted.some((one) => one.key.network === key.network && one.key.asset === key.asset);
+  }
+
   const ofModules = new Map<Contract<unknown>, object>();
   let closed: Promise<void> | undefined;
   return {
@@ -139,9 +147,8 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     accept: (call) => write("accept", [encode(call)], [call]),
     acceptOnce: (call, delivery) => write("acceptOnce", [encode(call), delivery], [call, delivery]),
     async beginPayment(intent, call, ...limits) {
-      // A payment that bought its job before, at another replica too, gets its outcome: the store answers it.
       const refusal = await room?.refusal();
-      if (refusal !== undefined && (await methods.findPayment(intent.key)) === undefined) throw refusal;
+      if (refusal !== undefined && !(await hasBegun(intent.key))) throw refusal;
       return write("beginPayment", [intent, encode(call), ...limits], [intent, call, ...limits]);
     },
     ack(lease, result, charge) {

@@ -53,6 +53,10 @@ it("A store whose results are full begins no payment, also after a restart, unti
   expect(await opened.store.beginPayment(paymentIntent(1), paidCall())).toMatchObject({
     kind: "payment_known",
   });
+  const { key, payTo, amount, transferMethod } = paymentIntent(3);
+  const moved = { transaction: "0xa", blockNumber: "1", by: "an operator", note: "" };
+  await opened.store.adoptPayment({ ...{ key, payTo, amount, transferMethod }, ...moved });
+  expect(await opened.store.beginPayment(paymentIntent(3), paidCall())).toMatchObject({ kind: "begun" });
   await opened.store.close();
   const again = await opened.openAgain();
   try {
