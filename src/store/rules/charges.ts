@@ -65,5 +65,7 @@ export function chargeAtEnd(
   const { state, visible_at, ceiling, min_charge, charge_so_far } = call;
   if (ceiling === null || state !== "leased" || (visible_at ?? 0) <= now) return undefined;
   const [reported, least] = [BigInt(charge_so_far ?? 0), BigInt(min_charge ?? 0)];
-  return chargedUnits(ceiling, { units: String(reported > least ? reported : least) });
+  const units = chargedUnits(ceiling, { units: String(reported > least ? reported : least) });
+  // Its payment is free again once it is released, and so is its identifier: the job must not go on.
+  return units === "0" ? undefined : units;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { LOSS_MS } from "../../../src/store/contract/payment-journal.ts";
-import type { Charge } from "../../../src/store/contract/work-queue.ts";
+import type { Charge, Lease } from "../../../src/store/contract/work-queue.ts";
 import { AUTHORIZATION_ENDED } from "../../../src/store/rules/charges.ts";
 import {
   claimOne,
@@ -243,15 +243,18 @@ export function describePaymentsByUse(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A running job without a report is charged the least charge, or released without one", async () => {
+    test("A running job without a report is charged the least charge, and ends without one, so that its identifier is free", async () => {
       const first = await begin(given, 1, { minCharge: "10" });
       const second = await begin(given, 2);
-      await given.store.claim(claimRequest());
+      const { calls } = await given.store.claim(claimRequest());
       expect(await given.store.endAuthorization(first)).toMatchObject({ charge: { amount: "10" } });
-      expect(await given.store.endAuthorization(second)).toEqual({
-        kind: "charged",
-        charge: decided("released", "0"),
+      const released = decided("released", "0");
+      expect(await given.store.endAuthorization(second)).toMatchObject({
+        kind: "buried",
+        buried: { callId: second, reason: AUTHORIZATION_ENDED, released },
       });
+      const lease = calls.find(({ callId }) => callId === second) as Lease;
+      expect(await given.store.ack(lease, RESULT)).toEqual({ outcome: "lease_lost" });
       expect(await given.store.findPayment(byUse(2).key)).toMatchObject({ state: "released" });
       await expectBalance(given.store);
     });

@@ -149,7 +149,10 @@ export function describeWatched(given: Given): void {
     });
 
     test("Keep the JobCall of a job that still runs when the watch ends", async () => {
-      await given.store.beginPayment(byUse(1), paidCall({ body: Buffer.from("body 1") }));
+      await given.store.beginPayment(
+        { ...byUse(1), minCharge: "1" },
+        paidCall({ body: Buffer.from("body 1") }),
+      );
       const { callId } = await claimOne(given.store);
       await given.store.endAuthorization(callId);
       await given.store.failPayment(byUse(1).key, "{}", "cancelled");

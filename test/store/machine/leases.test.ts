@@ -107,7 +107,7 @@ test("An ack charges at most the ceiling, and nothing for a payment that is deci
   expect(new OneCall().steps.ack(NOW, LEASE, undefined, { units: "1002" })).toMatchObject({
     charge: { amount: "1001" },
   });
-  const decided = new OneCall();
+  const decided = new OneCall({ charge_so_far: "1" });
   decided.steps.endAuthorization(NOW, 1);
   expect(decided.steps.ack(NOW, LEASE)).toEqual({ outcome: "done" });
   expect(decided.finished?.charge).toBe("1001");

@@ -34,10 +34,14 @@ test("A charge of nothing is released, any other is settled", () => {
 test.each([
   ["what the runner reported", { ...RUNNING, charge_so_far: "40", min_charge: "10" }, "40"],
   ["the least charge, if that is more", { ...RUNNING, charge_so_far: "4", min_charge: "10" }, "10"],
-  ["nothing, without either", { ...RUNNING, charge_so_far: null }, "0"],
   ["never more than the ceiling", { ...RUNNING, charge_so_far: null, min_charge: "101" }, "100"],
 ] as const)("A job that runs when its authorization ends is charged %s", (_, call, charged) => {
   expect(chargeAtEnd(call, "used", NOW)).toBe(charged);
+});
+
+test("A job that runs and would be charged nothing when its authorization ends, ends with it", () => {
+  expect(chargeAtEnd({ ...RUNNING, charge_so_far: null }, "used", NOW)).toBeUndefined();
+  expect(chargeAtEnd({ ...RUNNING, charge_so_far: "0", min_charge: "0" }, "used", NOW)).toBeUndefined();
 });
 
 test.each([
