@@ -5,6 +5,11 @@ const ROUTE_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 export type RouteMethod = (typeof ROUTE_METHODS)[number];
 
+/** Returns false for a method whose requests have no body, as clients send them. */
+export function takesBody(method: string): boolean {
+  return method !== "GET" && method !== "HEAD" && method !== "DELETE";
+}
+
 /** A segment of a route's path: a text, one segment of any text, or all segments that are left. */
 export type RouteSegment =
   | { readonly kind: "literal"; readonly text: string }

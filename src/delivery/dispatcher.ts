@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { faultPoint } from "../core/fault-points.ts";
 import { MAX_RESULT_BYTES } from "../core/job-call.ts";
+import { within } from "../core/waiting.ts";
 import type {
   CalledJob,
   Charge,
@@ -289,8 +289,11 @@ export class Dispatcher {
     const { callId } = lease;
     try {
       // The check gets half of the lease, so that the lease does not expire before the job runs.
-      const patience = sleep((lease.expiresAt - this.#clock()) / 2, undefined, { ref: false });
-      const reason = await Promise.race([check(callId).catch(() => undefined), patience]);
+      const patienceMs = (lease.expiresAt - this.#clock()) / 2;
+      const reason = await within(
+        patienceMs,
+        check(callId).catch(() => undefined),
+      );
       if (reason === undefined) return subscription.admit(lease);
       const outcome = await this.fail(lease, reason);
       if (outcome === "done") this.#logger.warn({ callId }, `a paid job was not run: ${reason}`);

@@ -1,4 +1,5 @@
 import { isEndToEnd } from "../../core/request-headers.ts";
+import { takesBody } from "../../core/route.ts";
 import type { HttpMessage } from "../outbound/http-client.ts";
 
 /** Metadata of a JobCall that a request at a job's route made, as the API gets it. */
@@ -15,8 +16,6 @@ export const CLIENT_METADATA = "X-FORWARDED-FOR";
 const PREFIX = "X-HTTP-";
 /** Metadata with this prefix that is no header of the request. */
 const NO_HEADER = /^X-HTTP-(METHOD|PATH|QUERY|PARAM-.*)$/;
-/** Methods that have a body only if there are bytes. */
-const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE"]);
 
 /** Makes the request of a JobCall to its API: what the client sent and was matched, and who sends it. */
 export function requestOf(
@@ -42,7 +41,7 @@ export function requestOf(
       "x-jobgate-attempt": String(attempt),
       "x-jobgate-payer": metadata["X-X402-PAYER"] ?? "",
     },
-    body: body.byteLength === 0 && BODILESS.has(method) ? undefined : body,
+    body: body.byteLength > 0 || takesBody(method) ? body : undefined,
   };
 }
 

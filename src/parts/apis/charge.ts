@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { parse } from "lossless-json";
 import type { Price } from "../../core/price.ts";
 import { parseDollars } from "../../core/price.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
@@ -60,12 +61,21 @@ function namedBy(name: string, value: string): string | undefined {
   return name === OVERRIDES ? overrideOf(value) : undefined;
 }
 
-/** Returns the amount in `Settlement-Overrides: {"amount": "50%"}`, and the text itself if it is nothing like that. */
+/**
+ * Returns the amount in `Settlement-Overrides: {"amount": "50%"}`, and the text itself if it is nothing like that, or if programs may
+ * read different amounts in it.
+ */
 function overrideOf(text: string): string | undefined {
   try {
-    const { amount } = JSON.parse(text) as { readonly amount?: unknown };
+    const { amount } = parse(text, undefined, { parseNumber: String, onDuplicateKey: refuse }) as {
+      readonly amount?: unknown;
+    };
     return amount === undefined ? undefined : String(amount);
   } catch {
     return text;
   }
+}
+
+function refuse({ key }: { readonly key: string }): never {
+  throw new SyntaxError(`${key} is there twice`);
 }

@@ -217,8 +217,10 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
         charge,
         answer,
         maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
-        maxRunSecs: job.maxRunSecs ?? secsOf(found, EXTRA_RUN_SECS),
-        maxWaitSecs: job.maxWaitSecs ?? (answer === "result" ? secsOf(found, EXTRA_WAIT_SECS) : undefined),
+        maxRunSecs: job.maxRunSecs ?? secsOf(found, EXTRA_RUN_SECS, MAX_RUN_SECS),
+        maxWaitSecs:
+          job.maxWaitSecs ??
+          (answer === "result" ? secsOf(found, EXTRA_WAIT_SECS, MAX_WAIT_SECS) : undefined),
         forwardHeaders: job.forwardHeaders ?? (found?.forwardHeaders && [found.forwardHeaders].flat()),
       },
       check() {
@@ -262,11 +264,13 @@ const MAX_API_RESULT_BYTES = 10_485_760;
 /** Time that a call may last beyond the API's `timeout_secs`. A buyer waits a little longer than the call. */
 const EXTRA_RUN_SECS = 10;
 const EXTRA_WAIT_SECS = 15;
+/** Most seconds that `max_wait_secs` and `max_run_secs` of a job can have. */
 const MAX_WAIT_SECS = 3_600;
+const MAX_RUN_SECS = 31_536_000;
 
-function secsOf(table: ApiTable | undefined, more = 0): number | undefined {
+function secsOf(table: ApiTable | undefined, more: number, most: number): number | undefined {
   if (table?.timeoutMs === undefined) return undefined;
-  return Math.min(MAX_WAIT_SECS, Math.ceil(table.timeoutMs / 1_000) + more);
+  return Math.min(most, Math.ceil(table.timeoutMs / 1_000) + more);
 }
 
 /** Returns the server of an API. */

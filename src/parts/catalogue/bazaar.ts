@@ -2,7 +2,7 @@ import type { Job } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import { NO_PARAMETERS, pathSchema, querySchema } from "../../core/parameters.ts";
-import { parameterNames } from "../../core/route.ts";
+import { parameterNames, takesBody } from "../../core/route.ts";
 import type { DeclareExtensions } from "../../x402/jobs/job-descriptions.ts";
 import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
 import { mediaKind } from "./media-schema.ts";
@@ -62,14 +62,14 @@ function fits(bazaar: Bazaar): boolean {
 function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; readonly body: unknown }) {
   const { input, output } = job;
   const methods = job.route?.methods ?? ["POST"];
-  const [method] = methods;
-  const takesBody = method !== "GET" && method !== "DELETE";
-  const hasBody = takesBody && body !== undefined;
-  const bodyType = takesBody ? { bodyType: bodyTypeOf(input?.contentType) } : {};
-  const sent: { readonly body?: unknown; readonly bodyType?: object } = takesBody
+  const [method = "POST"] = methods;
+  const isSent = takesBody(method);
+  const hasBody = isSent && body !== undefined;
+  const bodyType = isSent ? { bodyType: bodyTypeOf(input?.contentType) } : {};
+  const sent: { readonly body?: unknown; readonly bodyType?: object } = isSent
     ? { bodyType: { enum: ["json", "form-data", "text"] }, body: schema }
     : {};
-  const { queryParams, queryExample, pathParams } = parametersOf(job, takesBody);
+  const { queryParams, queryExample, pathParams } = parametersOf(job, isSent);
   return {
     ...routeTemplateOf(job),
     info: {
@@ -100,7 +100,7 @@ function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; r
 }
 
 /** Returns the schemas of the path and the query, and an example of a query. */
-function parametersOf({ route, parameters = NO_PARAMETERS }: Job, takesBody: boolean) {
+function parametersOf({ route, parameters = NO_PARAMETERS }: Job, hasBody: boolean) {
   if (route === undefined) return {};
   const { properties, required } = querySchema(route, parameters);
   const examples = Object.fromEntries(
@@ -116,7 +116,7 @@ function parametersOf({ route, parameters = NO_PARAMETERS }: Job, takesBody: boo
   const hasFields = Object.keys(properties).length > 0;
   return {
     queryParams:
-      takesBody && !hasFields
+      hasBody && !hasFields
         ? undefined
         : { type: "object", ...(hasFields && { properties }), ...(isWhole && { required }) },
     queryExample: Object.keys(examples).length > 0 ? { queryParams: examples } : undefined,

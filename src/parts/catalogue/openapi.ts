@@ -1,5 +1,6 @@
 import { decimalText } from "../../core/amounts.ts";
 import { NO_PARAMETERS, pathSchema, querySchema } from "../../core/parameters.ts";
+import { takesBody } from "../../core/route.ts";
 import { version } from "../../node/version.ts";
 import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
@@ -76,7 +77,7 @@ function* operationsByPath(jobs: readonly ListedJob[], seller: Seller): Iterable
 function operation(job: ListedJob, method: string, seller: Seller) {
   const { description, tags, input, output, onFailure, mode, route, parameters } = job;
   const isOneOfSeveral = route !== undefined && route.methods.length > 1;
-  const hasBody = method !== "GET" && method !== "DELETE";
+  const hasBody = takesBody(method);
   return {
     operationId: isOneOfSeveral ? `${operationId(job)}_${method.toLowerCase()}` : operationId(job),
     summary: jobTitle(job),

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { JobInput } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { NO_PARAMETERS, type Parameters, querySchema } from "../../core/parameters.ts";
-import type { Route, RouteMethod, RouteSegment } from "../../core/route.ts";
+import { type Route, type RouteMethod, type RouteSegment, takesBody } from "../../core/route.ts";
 import { embeddedSchema } from "../../x402/jobs/job-input.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
 import { paramsAs } from "./params.ts";
@@ -15,9 +15,6 @@ const argumentsShape = z.strictObject({
   query: z.record(z.string(), z.union([value, z.array(value)])).default({}),
   body: z.unknown().optional(),
 });
-
-/** Methods whose requests have no body. */
-const BODILESS: ReadonlySet<RouteMethod> = new Set(["GET", "DELETE"]);
 
 /** Returns the JSON Schema of the arguments of a tool that is sold at a route: the parts of its request. */
 export function routeSchema(
@@ -42,7 +39,6 @@ export function routeSchema(
   };
   const { required, additionalProperties, ...query } = querySchema(route, parameters);
   const needed = [...(inPath.length > 0 ? ["path"] : []), ...(required.length > 0 ? ["query"] : [])];
-  const takesBody = methods.some((method) => !BODILESS.has(method));
   return {
     type: "object",
     properties: {
@@ -52,7 +48,7 @@ export function routeSchema(
         ...(required.length > 0 && { required }),
         additionalProperties: additionalProperties && { anyOf: [VALUE, { type: "array", items: VALUE }] },
       },
-      ...(takesBody && { body: bodySchema(input) }),
+      ...(methods.some(takesBody) && { body: bodySchema(input) }),
     },
     ...(needed.length > 0 && { required: needed }),
     additionalProperties: false,
@@ -76,7 +72,7 @@ function bodySchema(input: JobInput | undefined): unknown {
 export function requestAt(route: Route, input: JobInput | undefined, args: unknown): ToolInput {
   const { path, query, body } = paramsAs(argumentsShape, args, "arguments");
   const hasBody = body !== undefined;
-  const method = route.methods.find((one) => BODILESS.has(one) !== hasBody);
+  const method = route.methods.find((one) => takesBody(one) === hasBody);
   if (method === undefined && hasBody) throw wrong("arguments.body: this tool takes none.");
   return {
     method: method ?? (route.methods[0] as RouteMethod),

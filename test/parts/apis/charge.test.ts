@@ -25,6 +25,14 @@ test.each(["10001", "100.01%", "$0.011", "-1", "1e3", "", "free", "1.5"])(
   },
 );
 
+test.each(['{"amount":"1","amount":"2"}', '{"amount":1e1}', "[1", "null"])(
+  "Settlement-Overrides: %s is a problem",
+  (value) => {
+    const reading = readCharge([["settlement-overrides", value]], { ceiling: "10000", price: PRICE });
+    expect(reading).toHaveProperty("problem");
+  },
+);
+
 test("Dollars are rounded up to the next unit", () => {
   const reading = readCharge([["x-charge", "$0.004"]], { ceiling: "3", price: PRICE });
   expect(reading).toEqual({ charge: { units: "2" } });

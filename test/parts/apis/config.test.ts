@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
+import { configOf, loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
 
 const API = `${X402}${TOKEN}currency = "USD"
@@ -135,4 +135,11 @@ test("A job of an API may be answered at once", async () => {
     serviceId: 1n,
   });
   expect(result).toMatchObject({ ok: true });
+});
+
+test("A call may last as long as its API's silence and ten seconds, and its request waits an hour at most", async () => {
+  const { x402 } = await configOf(API.replace("[[jobs]]", "timeout_secs = 7200\n[[jobs]]"), {
+    serviceId: 1n,
+  });
+  expect(x402?.jobs?.[0]).toMatchObject({ maxRunSecs: 7_210, waitSecs: 3_600 });
 });
