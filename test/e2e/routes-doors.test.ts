@@ -1,10 +1,12 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
+import type { PaymentRequired } from "@x402/core/types";
 import { describe, expect, it, test } from "vitest";
 import type { Job } from "../../src/config/config.ts";
 import { parseRoute, type Route } from "../../src/core/route.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../helpers/clients.ts";
 import { soldByBoth } from "../helpers/door-tables.ts";
+import { sendRpc } from "../helpers/mcp.ts";
 import { readChallenges, signChallenge } from "../helpers/mpp.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -190,6 +192,24 @@ describe("A request with a payment that was used", () => {
     const again = await send();
     expect(again).toMatchObject({ status: 200, body: { city: "Paris" } });
     expect(again.headers.get("x-call-id")).toBe(String(body.call_id));
+  });
+
+  it("Gets the first outcome by its tool of MCP, although its route has left the configuration", async () => {
+    const other = await startAnotherGateway({ config: config() });
+    const call = async (_meta: object = {}) => {
+      const params = { name: "job-1-0", arguments: { path: { city: "Paris" } }, _meta, task: {} };
+      return (await sendRpc(`${other.url}/mcp`, "tools/call", { ...params })).result;
+    };
+    const offer = (await call())?.structuredContent as unknown as PaymentRequired;
+    const { payload } = await signV2Payment({ offer, account: accounts.payer });
+    const idOf = (told: Awaited<ReturnType<typeof call>>) =>
+      (told?._meta?.["jobgate/call"] as { call_id: number } | undefined)?.call_id;
+    const first = idOf(await call({ "x402/payment": payload }));
+    expect(first).toEqual(expect.any(Number));
+    const settles = parts.facilitator.counts.settle;
+    await other.reload(config([]));
+    expect(idOf(await call({ "x402/payment": payload }))).toBe(first);
+    expect(parts.facilitator.counts.settle).toBe(settles);
   });
 
   it("Gets the first outcome of a job that was bought at its ids before it had a route", async () => {

@@ -149,12 +149,17 @@ export class McpServer {
       const earlier = await checkout.findEarlier(context.request, payment);
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
-      const { query } = context.request;
-      const input = inputOf(args, tool, { tool: listed, earlierHash: earlier?.bodyHash, query });
-      const request = toolRequest(context.request, message.meta, input);
-      const sale = await checkout.buy(request, tool, payment);
-      if (sale.kind === "unpaid") return await this.#askToPay(tool, sale.unpaid, context);
-      bought = sale.payment;
+      // Without its route, the arguments make no request that could be compared with the first one.
+      const isOfGoneRoute = listed?.route === undefined && earlier?.boundHeaders !== undefined;
+      const first = isOfGoneRoute ? await checkout.findOutcome(context.request, payment) : undefined;
+      if (first === undefined) {
+        const { query } = context.request;
+        const input = inputOf(args, tool, { tool: listed, earlierHash: earlier?.bodyHash, query });
+        const request = toolRequest(context.request, message.meta, input);
+        const sale = await checkout.buy(request, tool, payment);
+        if (sale.kind === "unpaid") return await this.#askToPay(tool, sale.unpaid, context);
+        bought = sale.payment;
+      } else bought = first;
     } catch (error) {
       if (error instanceof RpcError || tool === undefined) throw error;
       const refusal = this.#logged(purchaseRefusalOf(error), error, message, context);

@@ -142,6 +142,16 @@ export class Checkout {
     return payment && this.#purchase.findEarlier(payment);
   }
 
+  /**
+   * Finds the outcome of a payment that bought a request which its door can no longer make: its route has left the
+   * configuration.
+   * @throws GatewayError `settlement_failed`, `settlement_unknown`
+   */
+  async findOutcome(request: JobRequest, door: PaymentReader): Promise<AcceptedPayment | undefined> {
+    const payment = readable(request, door);
+    return payment && this.#purchase.findOutcome(payment);
+  }
+
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
   async show(request: JobRequest, job: JobKey): Promise<UnpaidRequest> {
     this.#requireSold(request, job);

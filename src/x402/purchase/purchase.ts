@@ -107,6 +107,16 @@ export class Purchase {
     return known && requireAccepted(outcomeOfKnown(known, identityLike(known)));
   }
 
+  /**
+   * Finds the outcome of this very payment, for a request that can no longer be compared with the one that it bought.
+   * @throws GatewayError `settlement_failed`, `settlement_unknown`
+   */
+  async findOutcome(payment: SignedPayment): Promise<AcceptedPayment | undefined> {
+    const known = await this.#parts.earlier.findOwn(payment);
+    if (known?.fingerprint !== payment.fingerprint) return undefined;
+    return requireAccepted({ ...outcomeOfKnown(known, known), replayed: true });
+  }
+
   /** Finds what a payment is being used for, or was. @throws GatewayError `store_unavailable` */
   async findEarlier(payment: SignedPayment): Promise<PurchaseIdentity | undefined> {
     const { inProgress, earlier } = this.#parts;
