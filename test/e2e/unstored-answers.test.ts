@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { request } from "node:http";
+import { request, type ServerResponse } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
@@ -18,22 +18,30 @@ import { startPaidParts } from "./paid-parts.ts";
 /** An answer that is stored in chunks, and does not fit into the buffers of a connection. */
 const BIG = randomBytes(9_000_000);
 
+/** Time after which a buyer leaves who waits for nothing. */
+const LEAVES_MS = 300;
+/** Time in which an answer that is to be forgotten would be. */
+const FORGETTING_MS = 500;
+
 /** Paths of the requests that reached the API. */
 const seen: string[] = [];
 let answerAfterMs = 0;
 
 const api = startBeforeAll(() =>
   listenHttp({
-    async handler({ url = "" }, response) {
+    handler: ({ url = "" }, response) => {
       seen.push(url);
-      await sleep(answerAfterMs);
-      if (url === "/kept/big" || url === "/secret/big") return response.end(BIG);
-      const status = url.endsWith("/none") ? 404 : 200;
-      const headers = { "content-type": "text/plain", "x-note": "of the answer" };
-      return response.writeHead(status, headers).end(`answer to ${url}`);
+      setTimeout(() => answer(url, response), answerAfterMs);
     },
   }),
 );
+
+function answer(url: string, response: ServerResponse): unknown {
+  if (url === "/kept/big" || url === "/secret/big") return response.end(BIG);
+  const status = url.endsWith("/none") ? 404 : 200;
+  const headers = { "content-type": "text/plain", "x-note": "of the answer" };
+  return response.writeHead(status, headers).end(`answer to ${url}`);
+}
 
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() =>
@@ -128,7 +136,7 @@ function leaveEarly(path: string, headers: Readonly<Record<string, string>>, eno
       },
     );
     sent.on("error", reject).end();
-    if (enough === 0) setTimeout(() => resolve(void sent.destroy()), 300);
+    if (enough === 0) setTimeout(() => resolve(void sent.destroy()), LEAVES_MS);
     sent.on("close", () => resolve());
   });
 }
@@ -186,17 +194,17 @@ describe("An answer of a job with store_answers = false", () => {
     const early = await paid("/secret/early");
     await leaveEarly("/secret/early", early.headers, 0);
     await answered();
-    await sleep(500);
+    await sleep(FORGETTING_MS);
     const kept = await early.send();
     expect([kept.status, await kept.text()]).toEqual([200, "answer to /secret/early"]);
 
     answerAfterMs = 0;
     const big = await paid("/secret/big");
     await leaveEarly("/secret/big", big.headers, 100_000);
-    await sleep(500);
+    await sleep(FORGETTING_MS);
     const part = await big.send({ range: "bytes=0-9" });
     expect([part.status, (await part.arrayBuffer()).byteLength]).toEqual([206, 10]);
-    await sleep(500);
+    await sleep(FORGETTING_MS);
     expect(Buffer.from(await (await big.send()).arrayBuffer()).equals(BIG)).toBe(true);
     await sendUntilForgotten(big.send);
     expect(seen).toEqual(["/secret/early", "/secret/big"]);
@@ -241,7 +249,7 @@ describe("An answer of a job with store_answers = false", () => {
       content: { uri: string }[];
       _meta: { "jobgate/call": { access_token: string } };
     };
-    await sleep(500);
+    await sleep(FORGETTING_MS);
     expect(await large()).toMatchObject({ content: [{ type: "resource_link" }] });
     const link = new URL(String(linked.content[0]?.uri), gateway.jobgate.x402Url).pathname;
     const headers = { authorization: `Bearer ${linked._meta["jobgate/call"].access_token}` };
@@ -255,7 +263,7 @@ describe("An answer of a job with store_answers = false", () => {
   it("is kept as ever at another job", async () => {
     const { send } = await paid("/kept/a");
     await send();
-    await sleep(500);
+    await sleep(FORGETTING_MS);
     expect(await (await send()).text()).toBe("answer to /kept/a");
   });
 });

@@ -9,6 +9,10 @@ const GET = "GET /answer HTTP/1.1\r\nhost: a\r\n\r\n";
 /** More than the buffers of a connection take. */
 const PIECE = Buffer.alloc(1_000_000);
 const PIECES = 20;
+/** Time that the answer takes to be made. */
+const WORK_MS = 100;
+/** Time in which an answer is sent that can be. */
+const SENDING_MS = 300;
 
 async function* pieces() {
   for (let i = 0; i < PIECES; i++) yield PIECE;
@@ -24,7 +28,7 @@ async function isSentTo(
     isSent = true;
   };
   const GETS = async () => {
-    await sleep(100);
+    await sleep(WORK_MS);
     return { ...answer, onSent };
   };
   const { url } = await startServer({ routes: { "/answer": { GET: GETS } } });
@@ -32,10 +36,10 @@ async function isSentTo(
   socket.on("error", () => undefined);
   socket.write(GET);
   await read(socket);
-  await sleep(300);
+  await sleep(SENDING_MS);
   const was = isSent;
   socket.destroy();
-  await sleep(100);
+  await sleep(WORK_MS);
   // It does not change its mind once the connection has ended.
   expect(isSent).toBe(was);
   return was;
