@@ -289,11 +289,8 @@ export class Dispatcher {
     const { callId } = lease;
     try {
       // The check gets half of the lease, so that the lease does not expire before the job runs.
-      const patienceMs = (lease.expiresAt - this.#clock()) / 2;
-      const reason = await within(
-        patienceMs,
-        check(callId).catch(() => undefined),
-      );
+      const checked = check(callId).catch(() => undefined);
+      const reason = await within((lease.expiresAt - this.#clock()) / 2, checked);
       if (reason === undefined) return subscription.admit(lease);
       const outcome = await this.fail(lease, reason);
       if (outcome === "done") this.#logger.warn({ callId }, `a paid job was not run: ${reason}`);
