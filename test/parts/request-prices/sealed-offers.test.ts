@@ -102,6 +102,13 @@ describe("An offer for one request", () => {
     ])
       expect(await outcome(await paymentFor(6, edit), 6)).toBe(OTHER);
     const { v2: offer } = await offerFor(6);
+    const value = "1";
+    const edit = (payload: PaymentPayload) => {
+      const { accepted, ...forged } = cheap(payload);
+      return { ...forged, accepted: { ...accepted, amount: value } };
+    };
+    const forged = await signV2Payment({ offer, account: accounts.payer, authorization: { value }, edit });
+    expect(await outcome(forged, 6)).toBe(OTHER);
     const low = await signV2Payment({ offer, account: accounts.payer, authorization: { value: "11999" } });
     expect(await outcome(low, 6)).toBe(OTHER);
   });
