@@ -8,6 +8,7 @@ const NUMBERS = [3, 9] as const;
 /** First of the numbers that these clients have. */
 const FIRST = 1_900;
 const JOB = 5;
+const NAME = "trier";
 
 /** Clients whose jobs are charged once they succeeded. Some jobs outlast their payments. */
 export class PaidAfter implements Part {
@@ -26,7 +27,7 @@ export class PaidAfter implements Part {
 
   customers(surroundings: Surroundings): readonly Customer[] {
     const { simulation, laws } = surroundings;
-    const isAfter = (payment: SignedPayment) => payment.charge === "after";
+    const isAfter = ({ client }: SignedPayment) => client.startsWith(NAME);
     laws.onSettle((payment) => {
       if (isAfter(payment) && endOf(payment) !== "succeeded")
         simulation.break(`a facilitator is asked to settle a job of ${payment.client} that did not succeed`);
@@ -42,7 +43,7 @@ export class PaidAfter implements Part {
     });
     const endOf = (payment: SignedPayment) => laws.endOf(payment);
     return Array.from({ length: this.#count }, (_, i) => {
-      const name = `trier ${i}`;
+      const name = `${NAME} ${i}`;
       const work = i % 3 === 2 ? LONG : "work";
       return new Client(surroundings, {
         ...{

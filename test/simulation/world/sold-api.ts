@@ -18,8 +18,10 @@ const ROUTES = [
 /** The route whose answers are forgotten once they were sent. */
 const UNSTORED = 7;
 const TIMEOUT_MS = 4_000;
-/** More than the part of a result that is stored at once. */
-const LARGE = 1_100_000;
+/** Sizes of large answers, by the attempt: half of the first is stored before it breaks off, and the second is shorter. */
+const LARGE = [2_400_000, 1_100_000] as const;
+/** More than is kept of an answer that is not charged. */
+const LONG = 70_000;
 
 const API: ApiConfig = {
   ...{ name: "sold", url: `http://${HOST}`, headers: {}, forwardHeaders: [], timeoutMs: TIMEOUT_MS },
@@ -51,7 +53,7 @@ export class SoldApi implements Part {
         waitSecs: 12,
       } as const),
       ...(key.jobIndex === UNSTORED && { storeAnswers: false as const }),
-      ...{ maxResultBytes: 2 * LARGE, runner: { kind: "api", api: API.name, isIdempotent: false } },
+      ...{ maxResultBytes: 2 * LARGE[0], runner: { kind: "api", api: API.name, isIdempotent: false } },
     }));
     const prices = ROUTES.map(({ jobIndex }) => [`1/${jobIndex}`, 1_000_000_000_000_000n] as const);
     return {
@@ -124,23 +126,24 @@ export class SoldApi implements Part {
   }
 
   #answer(run: Simulation, name: string, callId: number, count: number): PeerAnswer {
-    const text = `${callId} ${count}`;
-    if (run.fault(`${HOST} fails`, 0.08)) return { status: 500, text };
-    if (run.fault(`${HOST} knows nothing`, 0.08)) return { status: 404, text };
+    const failure = `${callId} ${count}`.padEnd(run.random(`${HOST} fails at length`) < 0.2 ? LONG : 0, ".");
+    if (run.fault(`${HOST} fails`, 0.08)) return { status: 500, text: failure };
+    if (run.fault(`${HOST} knows nothing`, 0.08)) return { status: 404, text: failure };
     if (run.fault(`${HOST} sends elsewhere`, 0.04))
-      return { status: 302, headers: { location: "/elsewhere" }, text };
-    if (run.fault(`${HOST} wants to be paid`, 0.03)) return { status: 402, text };
-    if (run.fault(`${HOST} says nonsense`, 0.03)) return { status: 999, text };
-    const isLarge = run.random(`${HOST} says much`) < 0.05;
+      return { status: 302, headers: { location: "/elsewhere" }, text: failure };
+    if (run.fault(`${HOST} wants to be paid`, 0.03)) return { status: 402, text: failure };
+    if (run.fault(`${HOST} says nonsense`, 0.03)) return { status: 999, text: failure };
+    const breaks = run.fault(`${HOST} breaks off`, 0.1);
+    const isLarge = run.random(`${HOST} says much`) < (breaks || count > 1 ? 0.8 : 0.05);
     const whole = {
       status: run.pick(`${HOST} says`, [200, 201]),
-      text: isLarge ? text.padEnd(LARGE, ".") : text,
+      text: `${callId} ${count}`.padEnd(isLarge ? LARGE[count === 1 ? 0 : 1] : 0, String(count)),
     };
-    if (run.fault(`${HOST} breaks off`, 0.06)) return { ...whole, isCut: true };
+    if (breaks) return { ...whole, isCut: true };
     const answers = this.#answers.get(name) ?? [];
     this.#answers.set(name, answers);
     answers.push(whole);
     // It lies about what was paid.
-    return { ...whole, headers: { "payment-response": "forged", "x-charged": "false", etag: `"${text}"` } };
+    return { ...whole, headers: { "payment-response": "forged", "x-charged": "false", etag: `"${callId} ${count}"` } };
   }
 }

@@ -92,8 +92,9 @@ function exchange(peer: Peer, request: Request, handler: Handler, addresses: rea
       return void run.at(run.delay(`from ${peer.host}`, 0.2, 40), sender, () => {
         if (isOver) return;
         handler.onResponseStart(controller as never, answer.status, answer.headers ?? {}, "");
+        const bytes = Buffer.from(answer.text ?? "");
+        handler.onResponseData(controller as never, answer.isCut ? bytes.subarray(0, bytes.length / 2) : bytes);
         if (answer.isCut) return fail("UND_ERR_SOCKET", true);
-        handler.onResponseData(controller as never, Buffer.from(answer.text ?? ""));
         onResume = () => {
           if (isOver) return;
           end();
