@@ -33,15 +33,6 @@ export const API_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
-    name: "an answer is forgotten before it was sent",
-    seed: 1,
-    file: "x402/purchase/job-route.ts",
-    ...{
-      from: "onSent: sent.forgetting(call),",
-      to: "onSent: sent.forgetting(call)?.() ?? (() => undefined),",
-    },
-  },
-  {
     name: "a resend of an answer that is forgotten gets an empty one",
     seed: 1,
     file: "store/modules/calls.ts",

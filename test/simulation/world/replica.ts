@@ -154,6 +154,7 @@ export class Replica {
           if (onSent === undefined) send();
           else
             run.at(run.delay("gateway writes", 0.1, 20), running.process, () => {
+              if (run.fault("a buyer leaves before the answer is written", 0.1)) return;
               send();
               onSent();
             });
