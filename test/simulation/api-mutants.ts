@@ -48,15 +48,6 @@ export const API_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
-    name: "an answer is read from the chunks of an earlier attempt",
-    seed: 1,
-    file: "store/modules/calls.ts",
-    ...{
-      from: "result_chunks JOIN ${schema}results USING (call_id, attempt)",
-      to: "result_chunks JOIN ${schema}results USING (call_id)",
-    },
-  },
-  {
     name: "all of a long answer is kept that is not charged",
     seed: 1,
     file: "parts/apis/api-runner.ts",

@@ -139,8 +139,15 @@ export class Replica {
     run.at(run.delay("restart", 1, RESTART_MS), run.world, () => this.start());
   }
 
-  /** Hands a request to the routes. @param onAnswer is not called when the gateway dies before */
-  request(request: ClientRequest, onAnswer: (answer: HttpResponse) => void): void {
+  /**
+   * Hands a request to the routes. Nothing is called when the gateway dies before.
+   * @param onWritten gets the answer when it leaves the gateway
+   */
+  request(
+    request: ClientRequest,
+    onAnswer: (answer: HttpResponse) => void,
+    onWritten: (answer: HttpResponse) => void = () => undefined,
+  ): void {
     const running = this.#running;
     if (running === undefined) throw new Error("nobody listens");
     const run = this.#simulation;
@@ -150,7 +157,10 @@ export class Replica {
           // A connection is cut where another request for the same answer was the last that got it.
           if (response === undefined) return;
           const { onSent } = response;
-          const send = () => run.at(run.delay("from gateway", 0.2, 30), run.world, () => onAnswer(response));
+          const send = () => {
+            onWritten(response);
+            run.at(run.delay("from gateway", 0.2, 30), run.world, () => onAnswer(response));
+          };
           if (onSent === undefined) send();
           else
             run.at(run.delay("gateway writes", 0.1, 20), running.process, () => {

@@ -52,10 +52,10 @@ export class Requests {
       onAnswer(answer);
     };
     simulation.say(`${name} sends ${what}`);
-    replica.request(request, (answer) => {
-      onSent(answer);
+    const hear = (answer: HttpResponse) => {
       if (!simulation.fault(`the answer to ${name} is lost`, 0.03)) end(answer);
-    });
+    };
+    replica.request(request, hear, onSent);
     this.later(PATIENCE_MS, () => end(undefined));
     return true;
   }

@@ -144,6 +144,9 @@ export class SoldApi implements Part {
     this.#answers.set(name, answers);
     answers.push(whole);
     // It lies about what was paid.
-    return { ...whole, headers: { "payment-response": "forged", "x-charged": "false", etag: `"${callId} ${count}"` } };
+    return {
+      ...whole,
+      headers: { "payment-response": "forged", "x-charged": "false", etag: `"${callId} ${count}"` },
+    };
   }
 }

@@ -93,7 +93,10 @@ function exchange(peer: Peer, request: Request, handler: Handler, addresses: rea
         if (isOver) return;
         handler.onResponseStart(controller as never, answer.status, answer.headers ?? {}, "");
         const bytes = Buffer.from(answer.text ?? "");
-        handler.onResponseData(controller as never, answer.isCut ? bytes.subarray(0, bytes.length / 2) : bytes);
+        handler.onResponseData(
+          controller as never,
+          answer.isCut ? bytes.subarray(0, bytes.length / 2) : bytes,
+        );
         if (answer.isCut) return fail("UND_ERR_SOCKET", true);
         onResume = () => {
           if (isOver) return;
