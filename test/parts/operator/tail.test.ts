@@ -8,6 +8,7 @@ import { EventHub } from "../../../src/core/events.ts";
 import { type Event, OperatorService, PaymentState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
 import { History } from "../../../src/parts/operator/history.ts";
 import { Tail } from "../../../src/parts/operator/tail.ts";
+import { AUTHORIZATION_ENDED } from "../../../src/store/rules/charges.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import { startRunner } from "../../helpers/runner.ts";
@@ -108,7 +109,7 @@ test("A tail shows what payments by use are charged, and which are released", as
   const ended = await begin(3);
   await store.endAuthorization(Number(ended.callId));
   const events: Event[] = [];
-  while (events.length < 5) {
+  while (events.length < 6) {
     const { event } = await tail.read();
     if (event?.what.case === "paymentDecided" || event?.what.case === "deadLettered") events.push(event);
   }
@@ -122,9 +123,10 @@ test("A tail shows what payments by use are charged, and which are released", as
       callId: failed.callId,
       what: { value: { state: PaymentState.RELEASED, amount: "0", reason: "no ink" } },
     },
+    { callId: ended.callId, what: { case: "deadLettered" } },
     {
       callId: ended.callId,
-      what: { value: { state: PaymentState.RELEASED, reason: "the authorization is about to end" } },
+      what: { value: { state: PaymentState.RELEASED, reason: AUTHORIZATION_ENDED } },
     },
   ]);
 });
