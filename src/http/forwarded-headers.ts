@@ -22,7 +22,11 @@ export class ForwardedHeaders {
   /** @param names besides `Content-Type`, lower case; `*` stands for all */
   constructor(names: Iterable<string> = []) {
     this.#list = [...new Set([CONTENT_TYPE, ...names])];
-    this.names = this.#list.includes(ALL_HEADERS) ? BOUND_HEADERS : [...this.#list].sort();
+    const isAll = this.#list.includes(ALL_HEADERS);
+    const bound = isAll
+      ? [...BOUND_HEADERS, ...this.#list.filter((name) => name !== ALL_HEADERS)]
+      : this.#list;
+    this.names = [...new Set(bound)].sort();
   }
 
   /** Reads those that were sent. @throws GatewayError `headers_too_large` */

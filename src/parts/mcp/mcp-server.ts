@@ -1,6 +1,6 @@
 import type { SettleResponse } from "@x402/core/types";
 import { type GatewayError, refusalOf } from "../../core/errors.ts";
-import type { JobKey } from "../../core/job-call.ts";
+import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { version } from "../../node/version.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
@@ -150,7 +150,9 @@ export class McpServer {
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
       // Without its route, the arguments make no request that could be compared with the first one.
-      const isOfGoneRoute = listed?.route === undefined && earlier?.boundHeaders !== undefined;
+      const isOfGoneRoute =
+        earlier?.boundHeaders !== undefined &&
+        (listed === undefined || (listed.route === undefined && equalJobs(listed, earlier)));
       const first = isOfGoneRoute ? await checkout.findOutcome(context.request, payment) : undefined;
       if (first === undefined) {
         const { query } = context.request;

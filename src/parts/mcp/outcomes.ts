@@ -109,11 +109,14 @@ export class Outcomes {
         : { [ANSWER]: { status: status ?? 200, headers: Object.fromEntries(headers ?? []) } };
     if (size <= MAX_RESULT_BYTES) {
       const forget = this.#shop.sent.forgetting(call);
-      if (forget !== undefined) whenSent(forget);
       // A status without a body, such as 204.
-      if (size === 0 && status !== undefined) return { content: { content: [] }, answer };
-      const body = await wholeResult(calls, callId, result);
-      return { content: contentOf(callId, { contentType: mimeType, body }), answer };
+      const isEmpty = size === 0 && status !== undefined;
+      const body = isEmpty ? undefined : await wholeResult(calls, callId, result);
+      const content =
+        body === undefined ? { content: [] } : contentOf(callId, { contentType: mimeType, body });
+      // Not before the result is read: an answer without it is no reason to forget it.
+      if (forget !== undefined) whenSent(forget);
+      return { content, answer };
     }
     const uri = `${callPath(this.#shop.seller.publicUrl, callId)}/result`;
     const link = { type: "resource_link", uri, name: `Result of call ${callId}`, mimeType, size };

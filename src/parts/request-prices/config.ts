@@ -7,7 +7,7 @@ import { integer, matching, parsedText } from "../../config/value-types.ts";
 import { SHOWN } from "../../config/wrong-value.ts";
 import { type Price, parseDollars, priceText, type RequestPricing, type UsdPrice } from "../../core/price.ts";
 import { isEndToEnd, NEVER_FORWARDED } from "../../core/request-headers.ts";
-import { parameterNames, parseRoute } from "../../core/route.ts";
+import { parameterNames, parseRoute, takesBody } from "../../core/route.ts";
 import {
   boundsOf,
   greater,
@@ -187,8 +187,8 @@ function checkSource(source: Source, place: Place, { route: text, input }: JobTa
     }
     return;
   }
-  if (route?.methods.every((method) => method === "GET") === true)
-    place.report("reads the body of a job that is sold by GET; expected query:, path: or header:");
+  if (route?.methods.some(takesBody) === false)
+    place.report("reads the body of a job whose methods have none; expected query:, path: or header:");
   const type = input?.contentType;
   if (source.in === "json" && type !== undefined && !/^application\/([\w.-]+\+)?json\b/i.test(type))
     place.report(`reads JSON from a job whose input is ${type}; expected a JSON content_type`);

@@ -45,8 +45,11 @@ class JsonScanner {
       this.#skipSpace();
       const first = this.#code();
       let starts: readonly number[] = [];
-      if (first === OPEN_BRACE) starts = this.#membersNamed(token);
-      else if (first === OPEN_BRACKET) starts = this.#elementAt(token);
+      if (first === OPEN_BRACE) {
+        const members = this.#membersNamed(token);
+        if (members.hasOtherCase) return { problem: "has a key that differs from it in letter case alone" };
+        starts = members.starts;
+      } else if (first === OPEN_BRACKET) starts = this.#elementAt(token);
       const [start, ...more] = starts;
       if (start === undefined) return { value: undefined };
       if (more.length > 0) return { problem: "is there more than once" };
@@ -56,16 +59,23 @@ class JsonScanner {
     return { value: this.#value() };
   }
 
-  /** Returns where the values of an object's members of that name start. */
-  #membersNamed(name: string): readonly number[] {
+  /**
+   * Returns where the values of an object's members of that name start.
+   * @returns `hasOtherCase` is true if a name differs in letter case alone: some programs take it for the same
+   */
+  #membersNamed(name: string): { readonly starts: readonly number[]; readonly hasOtherCase: boolean } {
     const starts: number[] = [];
+    const folded = foldCase(name);
+    let hasOtherCase = false;
     this.#at++;
     for (;;) {
       this.#skipSpace();
-      if (this.#code() === CLOSE_BRACE) return starts;
+      if (this.#code() === CLOSE_BRACE) return { starts, hasOtherCase };
       const start = this.#at;
       this.#skipString();
-      const isNamed = this.#decoded(start) === name;
+      const found = this.#decoded(start);
+      const isNamed = found === name;
+      if (!isNamed && foldCase(found) === folded) hasOtherCase = true;
       this.#skipSpace();
       this.#at++;
       this.#skipSpace();
@@ -141,6 +151,11 @@ class JsonScanner {
   #code(): number {
     return this.#text.charCodeAt(this.#at);
   }
+}
+
+/** Makes texts equal that differ in letter case alone, also where two letters have one upper case. */
+function foldCase(text: string): string {
+  return text.toUpperCase().toLowerCase();
 }
 
 /** Reports whether a code unit can be in a number: a digit, `+`, `-`, `.`, `e` or `E`. */

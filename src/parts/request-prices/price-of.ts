@@ -1,6 +1,6 @@
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import { codePoints, startedUnits } from "./decimals.ts";
-import { invalid, type KnownFields, requirePlainBody, valueAt } from "./request-values.ts";
+import { invalid, type KnownFields, requirePlainBody, textOf, valueAt } from "./request-values.ts";
 import { boundsOf, type Measure, measureText, type Rule, sourceOf, sourceText } from "./rule.ts";
 
 /**
@@ -41,6 +41,7 @@ function priceOfCase(
   const value = valueAt(of, asked, known);
   if (value !== undefined && value.kind !== "string")
     throw invalid(of, `${capital(sourceText(of))} is not a string.`, "is not a string");
+  textOf(of, value?.text);
   const price = (value === undefined ? undefined : cases.get(value.text)) ?? other;
   if (price !== undefined) return price;
   const problem = value === undefined ? "is missing" : "is not one of the values for sale";

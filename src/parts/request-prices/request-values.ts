@@ -11,6 +11,9 @@ import type { Source } from "./rule.ts";
 /** Fields that the query of a request may have. */
 export type KnownFields = ReadonlySet<string>;
 
+/** Most bytes of a JSON body that a price reads: to parse more would hold up other requests. */
+const MAX_JSON_BYTES = 64 * 1024;
+
 const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
@@ -45,6 +48,10 @@ function jsonAt(source: Source & { in: "json" }, asked: AskedRequest): JsonValue
   const types = asked.headerValues("content-type");
   if (types.length !== 1 || !isJson(types[0] ?? ""))
     throw unsupported("The price depends on the JSON body: send it as application/json in UTF-8.");
+  if (asked.body.length > MAX_JSON_BYTES) {
+    const most = `${MAX_JSON_BYTES} bytes`;
+    throw invalid(source, `The body has more than ${most}.`, `is in a body of more than ${most}`);
+  }
   let text: string;
   try {
     text = UTF_8.decode(asked.body);
@@ -115,7 +122,8 @@ function headerOf(name: string, asked: AskedRequest): string | undefined {
   return value;
 }
 
-function textOf(source: Source, text: string | undefined): JsonValue | undefined {
+/** Refuses a text that programs read in different ways. @throws GatewayError `invalid_input` */
+export function textOf(source: Source, text: string | undefined): JsonValue | undefined {
   if (text === undefined) return undefined;
   // Some programs trim a text, or end it at a control character.
   if (/\p{Cc}|\ufffd/u.test(text) || text !== text.trim())

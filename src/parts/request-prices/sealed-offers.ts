@@ -33,10 +33,11 @@ export class SealedOffers {
   open(extra: Readonly<Record<string, unknown>> | undefined, request: string): Offer | "none" | undefined {
     const sealed = extra?.[SEALED_OFFER];
     if (sealed === undefined) return "none";
-    const [text = "", seal = "", ...more] = String(sealed).split(".");
+    if (typeof sealed !== "string") return undefined;
+    const [text = "", seal = "", ...more] = sealed.split(".");
     if (more.length > 0 || !equalInConstantTime(seal, this.#sealOf(text, request))) return undefined;
     const offer = parseOffer(Buffer.from(text, "base64url").toString());
-    return { ...offer, extra: { [SEALED_OFFER]: String(sealed) } };
+    return { ...offer, extra: { [SEALED_OFFER]: sealed } };
   }
 
   #sealOf(text: string, request: string): string {

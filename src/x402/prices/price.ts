@@ -3,7 +3,7 @@ import type { SignedPayment } from "../methods/method.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { SoldPolicy } from "./job-policies.ts";
 
-/** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
+/** The price of one request for a job: the job's current price, the price of what is asked, or that of a quote that the request names. */
 export interface Price {
   readonly policy: SoldPolicy;
   /** Set if the offers are at the lowest price of a job whose price depends on the request. */

@@ -208,7 +208,7 @@ export class Settlement {
     const isUnasked = this.#unasked.has(callId);
     const isFirst = charge === "used" && isUnasked;
     if (evidence.covers(key)) {
-      if (charge === "after" && isUnasked) return this.#settleCharge(record, false);
+      if (charge === "after" && isUnasked && !isShared) return this.#settleCharge(record, false);
       const found = await evidence.look(record);
       // This process knows that it has not requested this charge: another gateway or an eager facilitator moved the money.
       if (found.kind === "paid" && isFirst && !isShared) return this.#failPaid(record, found, "unasked");

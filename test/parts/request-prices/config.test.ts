@@ -102,7 +102,12 @@ testMistakes([
     "of",
     /path:city/,
   ),
-  mistake("A body of GET is a mistake", file(`{ per = "body:KiB", ${EACH} }`, GET), "per", /sold by GET/),
+  mistake(
+    "A body of GET is a mistake",
+    file(`{ per = "body:KiB", ${EACH} }`, GET),
+    "per",
+    /whose methods have none/,
+  ),
   mistake(
     "A header with credentials is a mistake",
     file(`{ of = "header:cookie", ${CASES} }`),

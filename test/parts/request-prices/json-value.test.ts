@@ -2,6 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { findInJson } from "../../../src/parts/request-prices/json-value.ts";
 
+const OTHER_CASE = "has a key that differs from it in letter case alone";
+
 describe("A value in JSON", () => {
   it.each<[string, string[], unknown]>([
     ['{"n":1e400}', ["n"], { value: { kind: "number", text: "1e400" } }],
@@ -13,6 +15,9 @@ describe("A value in JSON", () => {
     ],
     ['{"\\u006e":3}', ["n"], { value: { kind: "number", text: "3" } }],
     ['{"n":1,"\\u006e":2}', ["n"], { problem: "is there more than once" }],
+    ['{"n":1,"N":1000}', ["n"], { problem: OTHER_CASE }],
+    ['{"N":1000}', ["n"], { problem: OTHER_CASE }],
+    ['{"\u212a":1}', ["k"], { problem: OTHER_CASE }],
     ['{"n":1,"n":1}', ["n"], { problem: "is there more than once" }],
     ['{"a":{"n":1},"a":{"n":1}}', ["a", "n"], { problem: "is there more than once" }],
     ['{"x":1,"x":2,"n":3}', ["n"], { value: { kind: "number", text: "3" } }],
@@ -35,7 +40,7 @@ describe("A value in JSON", () => {
     expect(findInJson(text, pointer)).toEqual(found);
   });
 
-  it("Is what JSON.parse has there, in every document without equal keys", () => {
+  it("Is what JSON.parse has there, in every document without keys that are equal but for their case", () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 4 }), fc.nat(), fc.boolean(), (compact, chance, isSpaced) => {
         const document = JSON.parse(compact);
@@ -56,5 +61,7 @@ describe("A value in JSON", () => {
 function* valuesOf(value: unknown, path: string[], chance: number): Iterable<[string[], unknown]> {
   yield [path, value];
   if (typeof value !== "object" || value === null) return;
+  const names = Object.keys(value).map((name) => name.toUpperCase().toLowerCase());
+  if (new Set(names).size < names.length) return;
   for (const [key, inner] of Object.entries(value)) yield* valuesOf(inner, [...path, key], chance);
 }

@@ -196,6 +196,18 @@ describe("A price by cases", () => {
     ["refuses a space at an end", cases("query:units", "$0.01"), { query: "units=kelvin%20" }, INVALID],
     ["refuses a bad escape", cases("query:units", "$0.01"), { query: "units=%zz" }, INVALID],
     ["reads a string of JSON", cases("json:/units"), { body: '{"units":"kelvin"}' }, usd("$0.02")],
+    [
+      "refuses a string of JSON that ends in a control character",
+      cases("json:/units", "$0.01"),
+      { body: '{"units":"kelvin\\u0000"}' },
+      INVALID,
+    ],
+    [
+      "refuses more than 64 KiB of JSON",
+      cases("json:/units", "$0.01"),
+      { body: `{"units":"kelvin"}${" ".repeat(65_536)}` },
+      INVALID,
+    ],
     ["reads no number of JSON", cases("json:/units", "$0.01"), { body: '{"units":1}' }, INVALID],
     ["reads no null of JSON", cases("json:/units", "$0.01"), { body: '{"units":null}' }, INVALID],
     ["reads the path", cases("path:units"), { params: [["units", "kelvin"]] }, usd("$0.02")],

@@ -81,7 +81,7 @@ describe("An offer for one request", () => {
   });
 
   it("Is not paid by a forged one, nor at another amount", async () => {
-    const changed = (change: (text: string) => string) => (payload: PaymentPayload) => {
+    const changed = (change: (text: string) => unknown) => (payload: PaymentPayload) => {
       const { sealedOffer, ...extra } = payload.accepted.extra;
       return {
         ...payload,
@@ -97,6 +97,7 @@ describe("An offer for one request", () => {
       cheap,
       changed(() => ""),
       changed(() => "."),
+      changed(() => ({ toString: 1 })),
       changed((text) => `${text}.`),
       changed((text) => text.slice(0, -1)),
     ])
