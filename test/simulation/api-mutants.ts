@@ -24,15 +24,6 @@ export const API_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
-    name: "a payer whose charge was refused buys on",
-    seed: 38,
-    file: "x402/purchase/earlier-payments.ts",
-    ...{
-      from: "if (charge === undefined || !(await this.#journal.hasLoss(payer))) return;",
-      to: "if (charge !== null) return;",
-    },
-  },
-  {
     name: "a resend of an answer that is forgotten gets an empty one",
     seed: 1,
     file: "store/modules/calls.ts",
