@@ -125,8 +125,9 @@ export const CALLS = {
          WHERE call_id = ${id} AND place = ${place} AND stored_bytes IS NOT NULL
          UNION ALL
         SELECT substr(body, ${offset + 1}, ${size}) FROM ${schema}results WHERE call_id = ${id} AND body IS NOT NULL`;
-      const [row] = (yield { sql, values }) as { readonly bytes: Uint8Array }[];
-      return row?.bytes;
+      const [row] = (yield { sql, values }) as { readonly bytes: Uint8Array | null }[];
+      // SQLite's substr() makes NULL of an empty BLOB.
+      return row && (row.bytes ?? new Uint8Array());
     },
 
     *findDeadLetter(
