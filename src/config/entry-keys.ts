@@ -74,7 +74,7 @@ export interface EntryContext {
 
 /** A price of a job that is a table. */
 export interface PriceClaim extends EntryClaim<RequestPricing> {
-  /** The lowest and the highest price, without those that have a mistake. */
+  /** Prices that the table names, the lowest and the highest among them. A price with a mistake is left out. */
   readonly bounds: readonly Price[];
 }
 

@@ -12,7 +12,7 @@ import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { withReceipts } from "./paid-config.ts";
-import { startPaidGateway } from "./paid-gateway.ts";
+import { inDollars, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 import { preparePython } from "./workshop.ts";
 
@@ -51,10 +51,9 @@ input = { schema = "${join(folder, "schema.json")}", example = "${join(folder, "
     }),
     edit: (config) =>
       withReceipts(
-        config
+        inDollars(config)
           .replace('[x402]\nbind_address = "127.0.0.1:0"', `[x402]\nbind_address = "${address}"`)
           .replace("http://127.0.0.1:8402", proxy.url)
-          .replace("markup_bps = 200", 'currency = "USD"')
           .replace(/\[job_pricing[\s\S]*/, job),
       ),
   });

@@ -3,7 +3,7 @@ import { callJson } from "../helpers/operator.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED } from "./expected-answers.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { startPaidGateway } from "./paid-gateway.ts";
+import { inDollars, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const JOBS = `
@@ -19,7 +19,7 @@ const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
-    edit: (config) => config.replace("markup_bps = 200", 'currency = "USD"').replace("[job_pricing.1]", JOBS),
+    edit: (config) => inDollars(config).replace("[job_pricing.1]", JOBS),
   }),
 );
 

@@ -37,6 +37,9 @@ export const DOORS = ["x402", "evm", "blueprintevm"] as const;
 /** The same and MCP, which has a path for all jobs. */
 export const DOORS_AND_MCP: readonly DoorName[] = [...DOORS, "mcp", "evm over mcp"];
 
+/** Edits a configuration so that its token is pegged to the dollar. */
+export const inDollars = (config: string) => config.replace("markup_bps = 200", 'currency = "USD"');
+
 export const paysByX402 = (door: DoorName) => door === "x402" || door === "mcp";
 
 /** Answer to a paid request. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch, requestOffer, signV1Payment, signV2Payment } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { startPaidGateway } from "./paid-gateway.ts";
+import { inDollars, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const JOBS = `
@@ -32,7 +32,7 @@ const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
-    edit: (config) => config.replace("markup_bps = 200", 'currency = "USD"').replace("[job_pricing.1]", JOBS),
+    edit: (config) => inDollars(config).replace("[job_pricing.1]", JOBS),
   }),
 );
 

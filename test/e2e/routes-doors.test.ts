@@ -196,8 +196,8 @@ describe("A request with a payment that was used", () => {
 
   it("Gets the first outcome by its tool of MCP, although its route has left the configuration", async () => {
     const other = await startAnotherGateway({ config: config() });
-    const call = async (_meta: object = {}) => {
-      const params = { name: "job-1-0", arguments: { path: { city: "Paris" } }, _meta, task: {} };
+    const call = async (_meta: object = {}, name = "job-1-0") => {
+      const params = { name, arguments: { path: { city: "Paris" } }, _meta, task: {} };
       return (await sendRpc(`${other.url}/mcp`, "tools/call", { ...params })).result;
     };
     const offer = (await call())?.structuredContent as unknown as PaymentRequired;
@@ -207,8 +207,12 @@ describe("A request with a payment that was used", () => {
     const first = idOf(await call({ "x402/payment": payload }));
     expect(first).toEqual(expect.any(Number));
     const settles = parts.facilitator.counts.settle;
-    await other.reload(config([]));
+    await other.reload(config([{ serviceId: 1n, jobIndex: 1 }]));
     expect(idOf(await call({ "x402/payment": payload }))).toBe(first);
+    expect(await call({ "x402/payment": payload }, "job-1-1")).toMatchObject({
+      isError: true,
+      structuredContent: { code: "payment_replay" },
+    });
     expect(parts.facilitator.counts.settle).toBe(settles);
   });
 

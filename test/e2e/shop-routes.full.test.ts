@@ -5,7 +5,7 @@ import { installWallet } from "../helpers/browser-wallet.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { startPaidGateway } from "./paid-gateway.ts";
+import { inDollars, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const CENT = 10_000n;
@@ -25,10 +25,9 @@ startBeforeAll(() =>
   startPaidGateway({
     ...{ parts, setUp: "rpc_url" },
     edit: (config) =>
-      config
+      inDollars(config)
         .replace('[x402]\nbind_address = "127.0.0.1:0"', `[x402]\nbind_address = "${address}"`)
         .replace("http://127.0.0.1:8402", `http://${address}`)
-        .replace("markup_bps = 200", 'currency = "USD"')
         .replace(
           /\[job_pricing[\s\S]*/,
           `

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type PaidGateway, startPaidGateway } from "../e2e/paid-gateway.ts";
+import { inDollars, type PaidGateway, startPaidGateway } from "../e2e/paid-gateway.ts";
 import { startPaidParts } from "../e2e/paid-parts.ts";
 import { ROOT } from "../e2e/workshop.ts";
 import { newAccount, type TestAccount } from "../helpers/accounts.ts";
@@ -124,10 +124,9 @@ async function startSeller(name: AppName, url: string): Promise<PaidGateway> {
   return startPaidGateway({
     ...{ parts, setUp: "rpc_url", asProcess: true },
     edit: (config) =>
-      config
+      inDollars(config)
         .replace('[x402]\nbind_address = "127.0.0.1:0"', `[x402]\nbind_address = "${address}"`)
         .replace("http://127.0.0.1:8402", `http://${address}`)
-        .replace("markup_bps = 200", 'currency = "USD"')
         .replace(/\[job_pricing[\s\S]*/, routes),
   });
 }

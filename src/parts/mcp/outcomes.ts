@@ -114,7 +114,7 @@ export class Outcomes {
       const body = isEmpty ? undefined : await wholeResult(calls, callId, result);
       const content =
         body === undefined ? { content: [] } : contentOf(callId, { contentType: mimeType, body });
-      // Not before the result is read: an answer without it is no reason to forget it.
+      // The result is read first. If that fails, the answer lacks the result, which has to stay.
       if (forget !== undefined) whenSent(forget);
       return { content, answer };
     }

@@ -41,7 +41,7 @@ export interface MppMethod {
 const chargeRequest = z.object({ amount: z.string(), currency: z.string(), recipient: z.string() });
 
 const evmRequest = chargeRequest.extend({ methodDetails: z.object({ chainId: z.number() }) });
-/** The other fields are those of the offer's `extra`. */
+/** Opaque data of a challenge: what is named here, and the fields of the offer's `extra`. */
 const evmOpaque = z
   .object({
     job: z.string(),

@@ -72,7 +72,7 @@ export interface RulePricing extends RequestPricing {
   readonly byRule: Rule;
 }
 
-/** Keys of each kind of rule: those that it needs, and those that it can have. */
+/** Keys that each kind of rule requires, and keys that it takes beside them. */
 const KINDS = {
   each: { needs: ["per", "each", "max"], others: ["base", "min"] },
   tiers: { needs: ["per", "tiers"], others: [] },

@@ -4,7 +4,7 @@ export type JsonValue =
   | { readonly kind: "string"; readonly text: string }
   | { readonly kind: "other" };
 
-/** What a JSON text has at a pointer. */
+/** Value that a JSON text has at a pointer, or the reason why it is not read. */
 type Found = { readonly value: JsonValue | undefined } | { readonly problem: string };
 
 const QUOTE = 0x22;

@@ -40,7 +40,7 @@ export class PricesByRule implements RequestPrices {
     );
   }
 
-  /** A payment that echoes no sealed offer, as those of v1, is matched by the price of its request. */
+  /** Clients of v1 echo no offer: their payments are matched with the price of the request now, and with earlier fixed offers. */
   async match(payment: SignedPayment, asked: AskedRequest, terms: SaleTerms): Promise<Offer> {
     const { sealed, clock } = this.#parts;
     const now = clock();

@@ -8,7 +8,7 @@ import type {
 } from "../../core/payment.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
-/** In place of a result that `forgetResult` has forgotten. */
+/** Stands in place of a result that `forgetResult` has forgotten. */
 export const NOT_KEPT = "not_kept";
 
 /** State of paid calls, for the clients who paid. */

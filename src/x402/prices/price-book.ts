@@ -32,7 +32,7 @@ interface CurrentPrices {
 
 /** Prices of the jobs whose price depends on the request. */
 export interface PricesOfRequests {
-  /** By `jobKeyText`. */
+  /** Prices by `jobKeyText`. */
   readonly byJob: ReadonlyMap<string, RequestPrices>;
   readonly routes: Pick<JobRoutes, "boundHeadersOf" | "paramsOf">;
 }

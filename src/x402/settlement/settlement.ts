@@ -195,8 +195,8 @@ export class Settlement {
 
   /**
    * Settles a charge, or finds out what became of an earlier attempt. Looks at the chain before it asks: an authorization
-   * that was shown to another seller, too, may have been used there. Of an exact payment that nobody can have asked for
-   * yet, the look comes after a refusal: whoever moved the money, it pays for this job.
+   * that was shown to another seller, too, may have been used there. Where one process has the store, and has
+   * not asked for an exact payment yet, it looks after a refusal: whoever moved the money, it pays for this job.
    */
   async charge(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;

@@ -1,17 +1,21 @@
 import { describe, expect, it } from "vitest";
+import type { Job } from "../../../src/config/config.ts";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import type { LoadX402Parts } from "../../../src/x402/part.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
+import { eventually } from "../../helpers/eventually.ts";
 import { sendRpc } from "../../helpers/mcp.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { claimOne } from "../../store/store-fixtures.ts";
 import { startAnotherGateway, type TestGateway } from "../../x402/gateway-harness.ts";
+import { JOB } from "../../x402/payments.ts";
 import { soldByMcp } from "./tables.ts";
 
 const parts = startBeforeAll(startPaidParts);
-const startShop = (options: { readonly parts?: LoadX402Parts } = {}) =>
+const startShop = ({ jobs, ...options }: { readonly parts?: LoadX402Parts; readonly jobs?: Job[] } = {}) =>
   startAnotherGateway({
-    config: { facilitatorUrl: parts.facilitator.url, parts: soldByMcp() },
+    config: { facilitatorUrl: parts.facilitator.url, parts: soldByMcp(), ...(jobs && { jobs }) },
     ...options,
   });
 const unavailable = () => Promise.reject(new GatewayError("store_unavailable", "The store is away."));
@@ -108,6 +112,21 @@ describe("A call that is paid for", () => {
     });
     expect(result?.isError).toBeUndefined();
     expect(shop.errors).toMatchObject(logged("tools/call", "a bug"));
+  });
+
+  it("Keeps a result that could not be read for its answer, although the job forgets what was sent", async () => {
+    const shop = await startShop({ jobs: [{ ...JOB, storeAnswers: false }] });
+    const paid = buy(shop);
+    const result = { body: Buffer.alloc(300_000, "x"), contentType: "text/plain" };
+    await eventually(async () => shop.store.ack(await claimOne(shop.store), result));
+    const { readResult } = shop.store;
+    shop.store.readResult = unavailable;
+    const told = (await paid).result;
+    expect(told).toMatchObject({ structuredContent: { status: "running" } });
+    const taskId = told?.structuredContent?.task_id;
+    shop.store.readResult = readResult;
+    const { result: read } = await sendRpc(`${shop.url}/mcp`, "tasks/result", { taskId });
+    expect(read).toMatchObject({ content: [{ text: "x".repeat(300_000) }] });
   });
 
   it("Becomes a task when it outlasts its wait, and a task that outlasts its own is asked for again", async () => {

@@ -2,6 +2,7 @@ import type { PaymentPayload } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
 import { parseDollars } from "../../../src/core/price.ts";
+import { parseRoute } from "../../../src/core/route.ts";
 import type { RulePricing } from "../../../src/parts/request-prices/config.ts";
 import { boundsOf, parseMeasure, type Rule } from "../../../src/parts/request-prices/rule.ts";
 import { accounts } from "../../helpers/accounts.ts";
@@ -194,4 +195,18 @@ describe("The lists of jobs", () => {
     });
     expect(await read("/llms.txt")).toContain("$0.01 to $5.00 (by n), from 0.01 USDC");
   });
+});
+
+it("Of a query, the parameters of the path are no fields", async () => {
+  const route = parseRoute("POST /draw/{style}");
+  const measure = parseMeasure("query:n");
+  if (route === undefined || measure === undefined) throw new Error("no route or no measure");
+  const { price, ...job } = pricedBy("$0.002");
+  const byRule = { ...(price as RulePricing).byRule, measure } as Rule;
+  const parameters = { properties: { n: {}, style: {} }, required: [], additionalProperties: true };
+  const sold = { ...job, route, parameters, price: { ...(price as RulePricing), byRule } };
+  const shop = await startAnotherGateway({ config: { ...config, jobs: [sold] } });
+  const draw = async (query: string) =>
+    (await fetch(`${shop.url}/draw/oil?${query}`, { method: "POST" })).status;
+  expect([await draw("n=6"), await draw("n=6&style=ink")]).toEqual([402, 422]);
 });

@@ -180,6 +180,15 @@ export function describeLookups(given: Given): void {
       expect(await given.store.readResult(callId + 1, 0, 1)).toBeUndefined();
     });
 
+    test("An empty result is read as empty", async () => {
+      const callId = await paidId(given.store, 1);
+      await given.store.ack(await claimOne(given.store), {
+        body: new Uint8Array(),
+        contentType: "text/plain",
+      });
+      expect(await given.store.readResult(callId, 0, 10)).toHaveLength(0);
+    });
+
     test("Each delivery has chunks of its own, and a lost lease adds none", async () => {
       const callId = await paidId(given.store, 1);
       const lost = await claimOne(given.store);

@@ -80,6 +80,17 @@ describe("A charge that the chain shows as settled, and the journal does not", (
     expect(harness.facilitator.count("/settle")).toBe(settles + 1);
   });
 
+  it("Counts in one of several replicas, which looks first: another one may have asked", async () => {
+    const record = await charged("after");
+    const settlement = harness.patient(1);
+    settlement.noteCharge(record.callId);
+    const settles = harness.facilitator.count("/settle");
+    Object.assign(harness.journal, { isShared: true });
+    onTestFinished(() => void Object.assign(harness.journal, { isShared: false }));
+    expect(await settlement.charge(record)).toMatchObject({ kind: "accepted" });
+    expect(harness.facilitator.count("/settle")).toBe(settles);
+  });
+
   it("Stays failed when it was recorded as failed, and is logged and counted once with what moved", async () => {
     const record = await charged();
     await harness.store.failPayment(record.key, "{}", "the payer cancelled the authorization");

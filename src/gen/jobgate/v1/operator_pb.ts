@@ -198,9 +198,9 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   paidCalls?: GetTotalsResponse_PaidCalls | undefined;
 
   /**
-   * True if ready + leased + done + dead of paid_calls is the number of their payments, payments.settled - by_use.settled +
-   * by_use.authorized, and dead = kept + uncharged + refunds in any state but those of released payments; false is a fault
-   * in jobgate.
+   * False is a fault in jobgate. True if both sums are right:
+   * ready + leased + done + dead of paid_calls = payments.settled - by_use.settled + the sum of by_use;
+   * dead = kept + uncharged + refunds, of which those of released payments do not count.
    *
    * @generated from field: bool balanced = 4;
    */

@@ -6,6 +6,7 @@ import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts
 import { openSqliteStore } from "../../../../src/store/sqlite/sqlite-store.ts";
 import { testFolder } from "../../../helpers/test-folder.ts";
 import { openTestStore } from "../../../helpers/test-store.ts";
+import { expectBalance, failAll } from "../../../store/contract/given.ts";
 import {
   claimOne,
   encodeTestCall,
@@ -28,6 +29,8 @@ test("The operator approves each refund of a payment in a copy, because it may h
     await store.fail(await claimOne(store), "no good");
   }
   await buy(3);
+  const released = paymentIntent(4, { charge: "after" });
+  await store.beginPayment(released, paidCall());
   const [sending] = await store.of(REFUNDS).listOpenRefunds(NETWORK, { state: "owed", limit: 1 });
   const queue = `${NETWORK}/refunds`;
   await store.of(REFUNDS).sendRefund(sending?.callId ?? 0, 1, { ...newTransaction(1), network: queue });
@@ -43,7 +46,9 @@ test("The operator approves each refund of a payment in a copy, because it may h
     encodeJobCall: encodeTestCall,
     threads: false,
   });
-  await restored.fail(await claimOne(restored), "no good");
+  await failAll(restored);
+  const settlement = JSON.stringify({ success: false, transaction: "0x1", amount: "7" });
+  expect(await restored.contradictPayment(released.key, "it moved", settlement)).toBe(true);
   for (const state of ["owed", "sending"] as const)
     expect(await restored.of(REFUNDS).listOpenRefunds(NETWORK, { state, limit: 10 })).toEqual([]);
   const refunds = await restored.of(REFUNDS).listRefunds({ limit: 10 });
@@ -51,8 +56,10 @@ test("The operator approves each refund of a payment in a copy, because it may h
     ["owed", false],
     ["owed", false],
     ["owed", false],
+    ["owed", false],
   ]);
   const queued = await restored.of(TRANSACTIONS).listOpenTransactions(queue, { state: "queued", limit: 10 });
   expect(queued.transactions).toEqual([]);
+  await expectBalance(restored);
   await restored.close();
 });
