@@ -176,11 +176,6 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
-    name: "a job that is charged after it ran goes on once its payment ends",
-    file: CHARGES,
-    ...{ from: 'if (charge !== "used") return undefined;', to: "" },
-  },
-  {
     name: "a job that is charged after it ran is charged half",
     file: METERED,
     ...{

@@ -53,5 +53,5 @@ test.each([
 });
 
 test("A job that is charged its whole amount after it ran is charged nothing when its authorization ends before", () => {
-  expect(chargeAtEnd({ ...RUNNING, charge_so_far: null }, "after", NOW)).toBeUndefined();
+  expect(chargeAtEnd({ ...RUNNING, charge_so_far: "40" }, "after", NOW)).toBeUndefined();
 });
