@@ -78,6 +78,30 @@ export const httpUrl = () =>
     near: nearUrl,
   });
 
+/** URL that is requested as it is, or a Unix socket. */
+export const httpUrlOrSocket = () =>
+  parsedText(
+    "an absolute http:// or https:// URL, or unix:PATH",
+    (value) => (isSocket(value) ? value : parseHttpUrl(value)?.href),
+    { view: shownUrl, shown: shownHttpUrl, fault: urlFault, near: nearUrl },
+  );
+
+/** URL that paths are appended to, or a Unix socket. */
+export const baseUrlOrSocket = () =>
+  parsedText(
+    "an absolute http:// or https:// URL without query and fragment, or unix:PATH",
+    (value) => {
+      if (isSocket(value)) return value;
+      const url = parseHttpUrl(value);
+      return url === undefined || /[?#]/.test(value) ? undefined : url.href.replace(/\/+$/, "");
+    },
+    { view: shownUrl, shown: shownUrl },
+  );
+
+function isSocket(value: string): boolean {
+  return value.startsWith("unix:") && parseBindAddress(value)?.kind === "unix";
+}
+
 /** Origin of web pages as browsers send it, or `*` for every origin. */
 export const webOrigin = () =>
   parsedText(

@@ -66,6 +66,7 @@ export const ERROR_KINDS = {
   too_many_undecided: { status: 503, retryable: true },
   too_many_open_payments: { status: 429, retryable: true },
   store_unavailable: { status: 503, retryable: true },
+  price_refused: { status: 422, retryable: false },
   price_unavailable: { status: 503, retryable: true },
   facilitator_unavailable: { status: 503, retryable: true },
   settler_unfunded: { status: 503, retryable: true },
@@ -92,6 +93,7 @@ export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly details: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, string>>;
+  readonly status: number;
 
   constructor(
     code: ErrorCode,
@@ -102,16 +104,15 @@ export class GatewayError extends Error {
       readonly details?: Readonly<Record<string, unknown>>;
       /** More headers of the HTTP answer. */
       readonly headers?: Readonly<Record<string, string>>;
+      /** Default: that of the code. */
+      readonly status?: number;
     } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.details = options.details ?? {};
     this.headers = options.headers ?? {};
-  }
-
-  get status(): number {
-    return ERROR_KINDS[this.code].status;
+    this.status = options.status ?? ERROR_KINDS[code].status;
   }
 
   get retryable(): boolean {

@@ -7,6 +7,7 @@ import { JobDescriptions } from "./jobs/job-descriptions.ts";
 import { JobRoutes } from "./jobs/job-routes.ts";
 import { sellerOf } from "./jobs/seller.ts";
 import type { ShopAddition, X402Part } from "./part.ts";
+import { SealedOffers } from "./prices/sealed-offers.ts";
 import { X402Producer } from "./producer.ts";
 import { AdoptedPayments } from "./purchase/adopted-payments.ts";
 import { Checkout } from "./purchase/checkout.ts";
@@ -68,7 +69,8 @@ export async function openShop(
     additions.flatMap(({ freeRoutes = [] }) => freeRoutes),
   );
   const byJob = new Map(additions.flatMap(({ requestPrices = [] }) => [...requestPrices]));
-  const ofRequests = byJob.size === 0 ? undefined : { byJob, routes };
+  const ofRequests =
+    byJob.size === 0 ? undefined : { byJob, routes, sealed: new SealedOffers(services.tokens) };
   const { book: prices, listing, quotePayment } = services.prices.at(config, ofRequests);
   const identifiers = new IdentifierRule(jobs);
   const features = additions.flatMap(({ feature }) => feature ?? []);

@@ -14,34 +14,20 @@ import {
   integer,
   jobName,
   oneOf,
-  parsedText,
   pemFile,
   seconds,
   trueOrFalse,
 } from "../../config/value-types.ts";
-import { headerName, headerNames, parseHttpUrl, route, shownUrl } from "../../config/web-types.ts";
-import { type BindAddress, isLoopbackHost, parseBindAddress } from "../../core/network-address.ts";
+import { baseUrlOrSocket, headerName, headerNames, route, shownUrl } from "../../config/web-types.ts";
+import { type BindAddress, isLoopbackHost } from "../../core/network-address.ts";
 import { ALL_HEADERS, BOUND_HEADERS, OF_CONNECTION, PLAIN_NAME } from "../../core/request-headers.ts";
 import { parseRoute } from "../../core/route.ts";
-import type { HttpServer } from "../outbound/http-client.ts";
-
-/** URL that the paths of requests are appended to, or a Unix socket. */
-const apiUrl = () =>
-  parsedText(
-    "an absolute http:// or https:// URL without query and fragment, or unix:PATH",
-    (value) => {
-      const address = value.startsWith("unix:") ? parseBindAddress(value) : undefined;
-      if (address?.kind === "unix") return value;
-      const url = parseHttpUrl(value);
-      return url === undefined || /[?#]/.test(value) ? undefined : url.href.replace(/\/+$/, "");
-    },
-    { view: shownUrl, shown: shownUrl },
-  );
+import { type HttpServer, placeOf } from "../outbound/http-client.ts";
 
 const api = z.object({
   /** Unique. Jobs name it. */
   name: jobName(),
-  url: apiUrl(),
+  url: baseUrlOrSocket(),
   /** Set on each request, in place of what the client sends. */
   headers: z.record(headerName(), headerValue()).describe('a table of header = "value"').default({}),
   /** Headers of the client's request that the API gets; "*": every end-to-end header but credentials. */
@@ -275,10 +261,8 @@ function secsOf(table: ApiTable | undefined, more: number, most: number): number
 
 /** Returns the server of an API. */
 export function serverOf({ url, concurrency, timeoutMs, tls }: ApiConfig): HttpServer {
-  const isSocket = url.startsWith("unix:");
   return {
-    url: isSocket ? "http://localhost" : url,
-    socketPath: isSocket ? url.slice("unix:".length) : undefined,
+    ...placeOf(url),
     tls: tls && { ca: tls.ca?.text, cert: tls.cert?.text, key: tls.key?.text },
     ...{ concurrency, timeoutMs, timesSilence: true },
   };

@@ -39,6 +39,13 @@ export interface HttpServer {
   readonly lookup?: LookupFunction | undefined;
 }
 
+/** Returns the place of a server at a URL or `unix:PATH`. */
+export function placeOf(url: string): Pick<HttpServer, "url" | "socketPath"> {
+  return url.startsWith("unix:")
+    ? { url: "http://localhost", socketPath: url.slice("unix:".length) }
+    : { url };
+}
+
 /** One request, whose path follows that of the client's URL. */
 export interface HttpMessage {
   readonly method: string;

@@ -1,9 +1,12 @@
 import * as z from "zod";
 import { type Checked, required } from "../../config/check-shape.ts";
+import type { Job } from "../../config/config.ts";
 import type { EntryKeys } from "../../config/entry-keys.ts";
 import type { JobTable } from "../../config/jobs.ts";
-import type { Place } from "../../config/mistakes.ts";
-import { integer, matching, parsedText } from "../../config/value-types.ts";
+import { fileKey, type Place } from "../../config/mistakes.ts";
+import { checkCredentials } from "../../config/rules/urls.ts";
+import { integer, matching, parsedText, seconds } from "../../config/value-types.ts";
+import { httpUrlOrSocket } from "../../config/web-types.ts";
 import { SHOWN } from "../../config/wrong-value.ts";
 import { type Price, parseDollars, priceText, type RequestPricing, type UsdPrice } from "../../core/price.ts";
 import { isEndToEnd, NEVER_FORWARDED } from "../../core/request-headers.ts";
@@ -11,6 +14,7 @@ import { parameterNames, parseRoute, takesBody } from "../../core/route.ts";
 import {
   boundsOf,
   greater,
+  headersOf,
   MEASURE_FORM,
   parseMeasure,
   parseSource,
@@ -18,12 +22,14 @@ import {
   ruleText,
   SOURCE_FORM,
   type Source,
-  sourceOf,
 } from "./rule.ts";
 
 const PRICE_DECIMALS = 6;
 /** Decimal places of an amount for each unit, of which many make a price. */
 const UNIT_DECIMALS = 18;
+/** The smallest price, in 10^-18 dollars. */
+const SMALLEST = 10n ** BigInt(UNIT_DECIMALS - PRICE_DECIMALS);
+const DEFAULT_TIMEOUT_MS = 2_000;
 
 const dollars = (decimals = PRICE_DECIMALS) =>
   parsedText(
@@ -61,6 +67,10 @@ const keys = {
     .optional(),
   /** Price of a request with any other text, or none. */
   other: dollars().optional(),
+  /** The operator's program that makes the price of each request. */
+  url: httpUrlOrSocket().optional(),
+  /** Time for its answer. */
+  timeoutMs: seconds(0.001).optional(),
 };
 
 const table = z.object(keys);
@@ -72,11 +82,23 @@ export interface RulePricing extends RequestPricing {
   readonly byRule: Rule;
 }
 
+/** Price of a job that a program makes for each request. */
+export interface PricerPricing extends RequestPricing {
+  readonly byPricer: { readonly url: string; readonly timeoutMs: number };
+}
+
+/** Returns the price of a job that depends on the request, if this part makes it. */
+export function pricingOf({ price }: Pick<Job, "price">): RulePricing | PricerPricing | undefined {
+  const isOwn = typeof price === "object" && ("byRule" in price || "byPricer" in price);
+  return isOwn ? (price as RulePricing | PricerPricing) : undefined;
+}
+
 /** Keys that each kind of rule requires, and keys that it takes beside them. */
 const KINDS = {
   each: { needs: ["per", "each", "max"], others: ["base", "min"] },
   tiers: { needs: ["per", "tiers"], others: [] },
   cases: { needs: ["of", "cases"], others: ["other"] },
+  pricer: { needs: ["max", "url"], others: ["min", "timeoutMs"] },
 } as const satisfies Record<string, { readonly needs: readonly Key[]; readonly others: readonly Key[] }>;
 
 /** `price` of `[[jobs]]`, as a table */
@@ -112,6 +134,7 @@ function priceIn(value: unknown): UsdPrice | undefined {
 }
 
 function kindOf(given: PriceTable): keyof typeof KINDS {
+  if (given.url !== undefined) return "pricer";
   if (given.tiers !== undefined) return "tiers";
   return given.cases !== undefined || given.of !== undefined ? "cases" : "each";
 }
@@ -129,12 +152,27 @@ function checkPrice(given: PriceTable, place: Place, job: JobTable): void {
   const allowed: readonly Key[] = [...needs, ...others];
   for (const key of Object.keys(keys) as Key[])
     if (given[key] !== undefined && !allowed.includes(key))
-      place.at(key).report(`is set beside ${needs[1]}; expected only ${allowed.join(", ")}`);
+      place
+        .at(fileKey(key))
+        .report(`is set beside ${needs[1]}; expected only ${allowed.map(fileKey).join(", ")}`);
+  if (kind === "pricer") checkPricer(given, place);
   if (kind === "each") checkBounds(given, place);
   checkTiers(given, place.at("tiers"));
   const at = place.at(kind === "cases" ? "of" : "per");
   const source = given.of === undefined ? parseMeasure(given.per ?? "")?.source : parseSource(given.of);
   if (source !== undefined) checkSource(source, at, job);
+}
+
+function checkPricer({ url, min, max }: PriceTable, place: Place): void {
+  if (url !== undefined && !url.startsWith("unix:")) checkCredentials(place.at("url"), url);
+  checkMax(priceIn(max)?.amount, priceIn(min)?.amount ?? 0n, place);
+}
+
+/** @returns false if the highest price is missing or below the lowest */
+function checkMax(most: bigint | undefined, least: bigint, place: Place): most is bigint {
+  if (most === undefined || most >= least) return most !== undefined;
+  place.at("max").report("is below min; expected at least as much");
+  return false;
 }
 
 function checkBounds({ base, each, min, max }: PriceTable, place: Place): void {
@@ -145,9 +183,7 @@ function checkBounds({ base, each, min, max }: PriceTable, place: Place): void {
   const amounts = [base, each, min].map((one) => priceIn(one)?.amount ?? 0n);
   const [ofBase = 0n, ofUnit = 0n, least = 0n] = amounts;
   const most = priceIn(max)?.amount;
-  if (most === undefined) return;
-  if (most < least) place.at("max").report("is below min; expected at least as much");
-  else if (most < ofBase + ofUnit)
+  if (checkMax(most, least, place) && most < ofBase + ofUnit)
     place.at("max").report("is below the price of one unit; expected at least base and each together");
 }
 
@@ -195,15 +231,23 @@ function checkSource(source: Source, place: Place, { route: text, input }: JobTa
 }
 
 /** Completes a table without mistakes. */
-function toPricing(given: PriceTable): RulePricing {
+function toPricing(given: PriceTable): RulePricing | PricerPricing {
+  const { url, timeoutMs = DEFAULT_TIMEOUT_MS, min, max } = given;
+  if (url !== undefined)
+    return {
+      from: priceIn(min) ?? { unit: "usd", amount: SMALLEST },
+      upTo: required(priceIn(max)),
+      rule: "as the seller's program says",
+      headers: [],
+      byPricer: { url, timeoutMs },
+    };
   const rule = toRule(given);
   const { from, upTo } = boundsOf(rule);
-  const source = sourceOf(rule);
   return {
     from: { unit: "usd", amount: from },
     upTo: { unit: "usd", amount: upTo },
     rule: ruleText(rule),
-    headers: source.in === "header" ? [source.name] : [],
+    headers: headersOf(rule),
     byRule: rule,
   };
 }

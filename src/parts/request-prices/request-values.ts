@@ -43,6 +43,12 @@ export function requirePlainBody(asked: AskedRequest): void {
   throw unsupported("The price depends on the body: send it without Content-Encoding.");
 }
 
+/** @throws GatewayError `unsupported_media_type` */
+export function requireOneContentType(asked: AskedRequest): void {
+  if (asked.headerValues("content-type").length < 2) return;
+  throw unsupported("The price depends on the body: send one Content-Type.");
+}
+
 function jsonAt(source: Source & { in: "json" }, asked: AskedRequest): JsonValue | undefined {
   requirePlainBody(asked);
   const types = asked.headerValues("content-type");

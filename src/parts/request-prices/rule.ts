@@ -91,6 +91,12 @@ export function sourceOf(rule: Rule): Source {
   return rule.kind === "cases" ? rule.of : rule.measure.source;
 }
 
+/** Returns the headers that prices by a rule depend on, in lower case. */
+export function headersOf(rule: Rule): readonly string[] {
+  const source = sourceOf(rule);
+  return source.in === "header" ? [source.name] : [];
+}
+
 export function greater(one: bigint, other: bigint): bigint {
   const isLess = one < other;
   return isLess ? other : one;

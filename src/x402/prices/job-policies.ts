@@ -62,7 +62,7 @@ export class JobPolicies {
       if (this.#defaultMode === "disabled" && !this.#policies.has(keyOf(job))) throw error;
       unavailable = error;
     }
-    return { policy: this.#requireEnabled(job), unavailable, range: price?.range };
+    return { policy: this.requireEnabled(job), unavailable, range: price?.range };
   }
 
   /**
@@ -73,10 +73,11 @@ export class JobPolicies {
   async findQuoted(job: JobKey, checkQuote: () => Promise<unknown>): Promise<SoldPolicy> {
     // The quote of an enabled job is checked after the request's body and payment.
     if (this.policyOf(job).invocationMode === "disabled") await checkQuote();
-    return this.#requireEnabled(job);
+    return this.requireEnabled(job);
   }
 
-  #requireEnabled(job: JobKey): SoldPolicy {
+  /** @throws GatewayError `x402_disabled` */
+  requireEnabled(job: JobKey): SoldPolicy {
     const policy = this.policyOf(job);
     if (policy.invocationMode !== "disabled") return policy;
     throw new GatewayError("x402_disabled", "This job exists, but cannot be bought over x402.", {

@@ -14,6 +14,7 @@ import type { ConfirmedPrice, Price } from "./price.ts";
 import { type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { QuoteBook } from "./quote-book.ts";
 import { RequestPrice, type RequestPrices } from "./request-prices.ts";
+import type { SealedOffers } from "./sealed-offers.ts";
 
 const QUOTE_HEADER = "x-x402-quote-digest";
 
@@ -35,6 +36,7 @@ export interface PricesOfRequests {
   /** Prices by `jobKeyText`. */
   readonly byJob: ReadonlyMap<string, RequestPrices>;
   readonly routes: Pick<JobRoutes, "boundHeadersOf" | "paramsOf">;
+  readonly sealed: SealedOffers;
 }
 
 /** The prices of jobs, at one configuration. */
@@ -73,30 +75,35 @@ export class PriceBook {
   }
 
   /** Finds the price of a request for a job whose price depends on the request; undefined for any other job. */
-  #findAsked(request: JobRequest, job: JobKey): Promise<Price> | undefined {
-    const { byJob, routes } = this.#ofRequests ?? {};
-    const prices = byJob?.get(jobKeyText(job.serviceId, job.jobIndex));
-    if (prices === undefined || routes === undefined) return undefined;
-    return this.#policies.find(job).then(({ policy }) => {
-      const { offers, quoteTtlSecs, clock } = this.#current;
-      const terms = {
-        policy,
-        ttlSecs: quoteTtlSecs,
-        offersAt: (price: JobPrice) => offers.makeUnsaved(offerTerms(policy, price, this.#current)),
-        findEarlier: () => offers.findOpen(policy),
-        digestOf: (offer: Offer) => offers.newDigest(offer),
-      };
-      return new RequestPrice({ request, prices, routes, terms, clock });
-    });
+  #findAsked(request: JobRequest, job: JobKey): Price | undefined {
+    const { routes, sealed } = this.#ofRequests ?? {};
+    const prices = this.#pricesOf(job);
+    if (prices === undefined || routes === undefined || sealed === undefined) return undefined;
+    const policy = this.#policies.requireEnabled(job);
+    const { offers, quoteTtlSecs, clock } = this.#current;
+    const terms = {
+      policy,
+      ttlSecs: quoteTtlSecs,
+      sealed,
+      offersAt: (price: JobPrice) => offers.makeUnsaved(offerTerms(policy, price, this.#current)),
+      findEarlier: () => offers.findOpen(policy),
+      digestOf: (offer: Offer) => offers.newDigest(offer),
+    };
+    return new RequestPrice({ request, prices, routes, terms, clock });
   }
 
   /**
-   * Finds the current price of a job; of a job whose price depends on the request, the lowest one.
+   * Finds the current price of a job; of a job whose price depends on the request, the lowest one, or that of no request.
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
   async findCurrent(job: JobKey): Promise<Price> {
     const { policy, unavailable, range } = await this.#policies.find(job);
-    return new CurrentPrice(policy, this.#current, { unavailable, range });
+    const isShownOnly = this.#pricesOf(job) !== undefined;
+    return new CurrentPrice(policy, this.#current, { unavailable, range, isShownOnly });
+  }
+
+  #pricesOf({ serviceId, jobIndex }: JobKey): RequestPrices | undefined {
+    return this.#ofRequests?.byJob.get(jobKeyText(serviceId, jobIndex));
   }
 }
 
@@ -112,6 +119,7 @@ function offerTerms({ serviceId, jobIndex, onFailure }: SoldPolicy, price: JobPr
     onFailure,
     charge: chargeTerms?.of(job),
     ttlSecs: quoteTtlSecs,
+    ...(price.extra && { extra: price.extra }),
     ...(price.quote && quoteTerms(price.quote, { nowMs: clock(), maxTtlSecs: quoteTtlSecs })),
   };
 }
@@ -121,16 +129,23 @@ class CurrentPrice implements Price {
   readonly policy: SoldPolicy;
   readonly range: JobPrice["range"] | undefined;
   readonly #sources: CurrentPrices;
+  /** Nobody can pay the offers: another price is asked for each request. */
+  readonly #isShownOnly: boolean;
   /** The request has already waited for the price source in vain, and must not wait as long again. */
   readonly #unavailable: GatewayError | undefined;
 
   constructor(
     policy: SoldPolicy,
     sources: CurrentPrices,
-    found: { readonly unavailable: GatewayError | undefined; readonly range: JobPrice["range"] | undefined },
+    found: {
+      readonly unavailable: GatewayError | undefined;
+      readonly range: JobPrice["range"] | undefined;
+      readonly isShownOnly: boolean;
+    },
   ) {
     this.policy = policy;
     this.range = found.range;
+    this.#isShownOnly = found.isShownOnly;
     this.#sources = sources;
     this.#unavailable = found.unavailable;
   }
@@ -140,7 +155,7 @@ class CurrentPrice implements Price {
     const { prices, offers } = this.#sources;
     const price = await prices.priceOf(this.policy);
     const terms = price && offerTerms(this.policy, price, this.#sources);
-    const made = terms && (price.range ? offers.makeUnsaved(terms) : await offers.make(terms));
+    const made = terms && (this.#isShownOnly ? offers.makeUnsaved(terms) : await offers.make(terms));
     if (made === undefined || made.length === 0) throw priceUnavailable("no token can be asked for it now");
     return made;
   }

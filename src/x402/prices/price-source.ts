@@ -14,6 +14,8 @@ export interface JobPrice {
   readonly quote?: JobQuote;
   /** Set if the price depends on the request: then this price is its lowest. */
   readonly range?: RequestPricing;
+  /** Further fields of the `extra` of its offers. */
+  readonly extra?: Readonly<Record<string, string>>;
 }
 
 /** Source of prices: the jobs' own prices, the operator's map, or the pricing engine. */

@@ -1,7 +1,8 @@
 import type { X402Config } from "../../config/config.ts";
 import type { GatewayError } from "../../core/errors.ts";
 import { type AddressedRequest, type AddressFinder, createAddressFinder } from "../../http/client-address.ts";
-import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
+import { RateLimit } from "../../http/rate-limit.ts";
+import { WorkLimit } from "../../http/work-limit.ts";
 
 /** Wrong access tokens that one client may send in a window. */
 const MAX_WRONG_TOKENS = 20;
@@ -14,8 +15,7 @@ const WRONG_TOKEN_WINDOW_SECS = 10;
 export class ClientLimits {
   readonly #unpaid = new RateLimit();
   readonly #wrongTokens = new RateLimit(WRONG_TOKEN_WINDOW_SECS);
-  readonly #verifying = new Map<string, number>();
-  #totalVerifying = 0;
+  readonly #verifying = new WorkLimit();
   #limits: X402Config["limits"];
   #addressOf: AddressFinder;
 
@@ -55,23 +55,10 @@ export class ClientLimits {
   }
 
   /** Runs a verification if the client and the facilitator have room for one more. @throws GatewayError `rate_limited` */
-  async whileVerifying<Result>(request: AddressedRequest, verify: () => Promise<Result>): Promise<Result> {
-    const client = this.clientOf(request);
-    const { maxVerifiesPerClient, maxVerifies } = this.#limits;
-    const ofClient = this.#verifying.get(client) ?? 0;
-    if (ofClient >= maxVerifiesPerClient || this.#totalVerifying >= maxVerifies) {
-      throw rateLimited("Too many payments are being verified at once. Nothing was charged", 1_000);
-    }
-    this.#verifying.set(client, ofClient + 1);
-    this.#totalVerifying++;
-    try {
-      return await verify();
-    } finally {
-      this.#totalVerifying--;
-      const left = (this.#verifying.get(client) ?? 1) - 1;
-      if (left === 0) this.#verifying.delete(client);
-      else this.#verifying.set(client, left);
-    }
+  whileVerifying<Result>(request: AddressedRequest, verify: () => Promise<Result>): Promise<Result> {
+    const { maxVerifiesPerClient: perClient, maxVerifies: total } = this.#limits;
+    const reason = "Too many payments are being verified at once. Nothing was charged";
+    return this.#verifying.run(this.clientOf(request), { perClient, total, reason }, verify);
   }
 
   /** Returns the client's address. Clients whose address the proxy does not send share the proxy's limit. */

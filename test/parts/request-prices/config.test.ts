@@ -72,6 +72,42 @@ testMistakes([
     /is set beside tiers/,
   ),
   mistake(
+    "A pricer without a maximum is a mistake",
+    file('{ url = "http://127.0.0.1:7000" }'),
+    "max",
+    /is missing/,
+  ),
+  mistake(
+    "A pricer at anything but an http or https URL or a socket is a mistake",
+    file('{ url = "ftp://127.0.0.1/price", max = "$1" }'),
+    "url",
+    /expected an absolute http/,
+  ),
+  mistake(
+    "A pricer that gets credentials in the clear is a mistake",
+    file('{ url = "http://me:secret@pricer.example", max = "$1" }'),
+    "url",
+    /in the clear/,
+  ),
+  mistake(
+    "A pricer whose maximum is below its minimum is a mistake",
+    file('{ url = "unix:/run/pricer", min = "$2", max = "$1" }'),
+    "max",
+    /below min/,
+  ),
+  mistake(
+    "A price for units beside a pricer is a mistake",
+    file('{ url = "http://127.0.0.1:7000", max = "$1", each = "$0.1" }'),
+    "each",
+    /is set beside url; expected only max, url, min, timeout_secs/,
+  ),
+  mistake(
+    "A time-out beside tiers is a mistake",
+    file('{ per = "json:/n", tiers = [{ price = "$0.01" }], timeout_secs = 1 }'),
+    "timeout_secs",
+    /is set beside tiers/,
+  ),
+  mistake(
     "Tiers that do not rise are a mistake",
     file('{ per = "json:/n", tiers = [{ up_to = 5, price = "$0.01" }, { up_to = 5, price = "$0.02" }] }'),
     "tiers[1].up_to",

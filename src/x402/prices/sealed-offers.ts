@@ -1,5 +1,5 @@
 import { equalInConstantTime } from "../../core/constant-time.ts";
-import { formatOffer, type Offer, parseOffer } from "../../x402/wire/offer.ts";
+import { formatOffer, type Offer, parseOffer } from "../wire/offer.ts";
 
 /** Field of an offer's `extra` that has its seal. */
 const SEALED_OFFER = "sealedOffer";
@@ -23,7 +23,7 @@ export class SealedOffers {
   /** @param request hash of the request that the offer is for */
   seal(offer: Offer, request: string): Offer {
     const text = Buffer.from(formatOffer(offer)).toString("base64url");
-    return { ...offer, extra: { [SEALED_OFFER]: `${text}.${this.#sealOf(text, request)}` } };
+    return { ...offer, extra: { ...offer.extra, [SEALED_OFFER]: `${text}.${this.#sealOf(text, request)}` } };
   }
 
   /**
@@ -37,7 +37,7 @@ export class SealedOffers {
     const [text = "", seal = "", ...more] = sealed.split(".");
     if (more.length > 0 || !equalInConstantTime(seal, this.#sealOf(text, request))) return undefined;
     const offer = parseOffer(Buffer.from(text, "base64url").toString());
-    return { ...offer, extra: { [SEALED_OFFER]: sealed } };
+    return { ...offer, extra: { ...offer.extra, [SEALED_OFFER]: sealed } };
   }
 
   #sealOf(text: string, request: string): string {

@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import type { Logger } from "pino";
+import type { JobKey } from "../../core/job-call.ts";
+import { RateLimit } from "../../http/rate-limit.ts";
+import { WorkLimit } from "../../http/work-limit.ts";
+import type { AskedRequest } from "../../x402/prices/request-prices.ts";
+import type { HttpOutcome } from "../outbound/http-answer.ts";
+import { HttpClient, placeOf } from "../outbound/http-client.ts";
+import { MAX_ANSWER_BYTES } from "./pricer-answer.ts";
+
+/** Address of a pricer, and the time for one answer. */
+export interface PricerAddress {
+  readonly url: string;
+  readonly timeoutMs: number;
+}
+
+/** Questions in progress. */
+const BOUNDS = {
+  perClient: 8,
+  total: 64,
+  reason: "Too many prices are being asked for at once. Nothing was charged",
+};
+/** Largest body that a question has. */
+const MAX_BODY_BYTES = 64 * 1024;
+const SECS_BETWEEN_WARNINGS = 10;
+
+/** An operator's program that makes prices. It is asked over HTTP. */
+export class Pricer {
+  readonly #client: HttpClient;
+  readonly #logger: Logger;
+  readonly #limit = new WorkLimit();
+  readonly #warnings = new RateLimit(SECS_BETWEEN_WARNINGS);
+  readonly #asking = new Set<Promise<unknown>>();
+
+  constructor({ url, timeoutMs }: PricerAddress, logger: Logger) {
+    const { total: concurrency } = BOUNDS;
+    this.#client = new HttpClient({ ...placeOf(url), concurrency, timeoutMs });
+    this.#logger = logger;
+  }
+
+  /**
+   * Asks for the price of one request.
+   * @param client address of the client that sent the request
+   * @throws GatewayError `rate_limited`
+   */
+  ask(job: JobKey, asked: AskedRequest, client: string): Promise<HttpOutcome | undefined> {
+    return this.#limit.run(client, BOUNDS, async () => {
+      const { outcome } = this.#client.send({
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json" },
+        body: Buffer.from(JSON.stringify(questionOf(job, asked))),
+        bodyLimit: () => MAX_ANSWER_BYTES,
+      });
+      this.#asking.add(outcome);
+      return outcome.finally(() => this.#asking.delete(outcome));
+    });
+  }
+
+  /** Logs why there is no price, from time to time. */
+  warn({ serviceId, jobIndex }: JobKey, problem: string): void {
+    if (this.#warnings.exceeded("all", 1) !== undefined) return;
+    this.#logger.warn({ job: `${serviceId}/${jobIndex}`, problem }, "the pricer made no price");
+  }
+
+  /** Closes the connections, once the questions in progress are answered. */
+  async close(): Promise<void> {
+    await Promise.all(this.#asking);
+    await this.#client.close();
+  }
+}
+
+function questionOf({ serviceId, jobIndex }: JobKey, asked: AskedRequest): object {
+  const { method, path, query, params, body } = asked;
+  const [contentType] = asked.headerValues("content-type");
+  return {
+    service_id: serviceId.toString(),
+    job_index: jobIndex,
+    method,
+    path,
+    query,
+    params: Object.fromEntries(params),
+    content_type: contentType ?? null,
+    size: body.length,
+    sha256: createHash("sha256").update(body).digest("hex"),
+    body: body.length > MAX_BODY_BYTES ? undefined : Buffer.from(body).toString("base64"),
+  };
+}
