@@ -16,6 +16,10 @@ export interface ListDialect {
   ofEach(table: string, selected: string): string;
   /** SQL of the sum of a column with decimal digits, as text. */
   sumOf(column: string): string;
+  /** SQL of the amount of a row of `revenue_hours`, with decimal digits. */
+  readonly hourAmount: string;
+  /** SQL function that makes a JSON object of names and values. */
+  readonly jsonObject: string;
   /** SQL condition: the bytes contain others. */
   contains(bytes: string, part: string): string;
 }

@@ -40,6 +40,12 @@ export interface Asked {
   now(): number | null;
 }
 
+/** A query of rows that totals count: their values by name, and the SQL from FROM on. */
+export interface CountQuery {
+  readonly values: Readonly<Record<string, string>>;
+  readonly from: string;
+}
+
 /** Rows of another module, or of the core, that stay while a condition holds. */
 export interface KeptRows {
   readonly table: string;
@@ -95,7 +101,7 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   };
   /** Rows that the totals of the store count: queries by name, and the totals that their rows say. */
   readonly counted?: {
-    readonly queries: { readonly [name: string]: (dialect: ListDialect) => string };
+    readonly queries: { readonly [name: string]: (dialect: ListDialect) => CountQuery };
     /** @param sums totals so far */
     totals(rows: unknown, sums: StoreTotals): Partial<StoreTotals>;
   };

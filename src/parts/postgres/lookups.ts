@@ -1,15 +1,12 @@
 import { GatewayError } from "../../core/errors.ts";
 import { within } from "../../core/waiting.ts";
 import type { SharedLeases } from "../../store/contract/work-queue.ts";
-import { toTotals } from "../../store/counted-rows.ts";
 import type { ListDialect, Lookup } from "../../store/list-dialect.ts";
 import { type LookupName, MODULE_LOOKUPS } from "../../store/modules/modules.ts";
 import { type Input, kindOf, type Outcome, type ReadName } from "../../store/operations.ts";
 import { type LeaseColumns, leaseStanding } from "../../store/rules/leases.ts";
-import { firstSummedHour } from "../../store/rules/payments.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
-import { COUNT_ROWS, SUM_REVENUE } from "./report-statements.ts";
 import { NOW, type Statement, sqlOf, statement, toStorable } from "./sql.ts";
 
 const FIND_LEASES = statement<LeaseColumns & { readonly call_id: number; readonly now: number }>(
@@ -92,17 +89,6 @@ export function createLookups(options: {
 
   return {
     ...ofModules,
-    async totals() {
-      const [row] = await ask(COUNT_ROWS, [now()], operatorReaders);
-      if (row === undefined) throw new Error("Postgres counted nothing");
-      return toTotals(row.counted);
-    },
-    async revenue({ since, bucketMs }) {
-      const values = [since, bucketMs, firstSummedHour({ since, bucketMs })];
-      const rows = await ask(SUM_REVENUE, values, operatorReaders);
-      return rows.map((row) => ({ ...row, amount: BigInt(row.amount) }));
-    },
-
     async lookAtLeases(leases) {
       const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);
       const byCallId = new Map(rows.map((row) => [row.call_id, row]));

@@ -90,5 +90,7 @@ export const LIST_DIALECT: ListDialect = {
   ofEach: (table, selected) =>
     `CROSS JOIN LATERAL (SELECT * FROM jobgate.${table} WHERE ${selected}) AS ${table}`,
   sumOf: (column) => `sum(${column}::numeric)::text`,
+  hourAmount: "amount::text",
+  jsonObject: "json_build_object",
   contains: (bytes, part) => `position(${part}::bytea IN ${bytes}) > 0`,
 };

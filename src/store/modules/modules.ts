@@ -13,6 +13,7 @@ import { OFFERS } from "./offers.ts";
 import { PAYMENTS } from "./payments.ts";
 import { QUOTES } from "./quotes.ts";
 import { REFUSED_PAYMENTS } from "./refused-payments.ts";
+import { REPORTS } from "./reports.ts";
 import { SECRETS } from "./secrets.ts";
 
 const STEPS = {
@@ -33,6 +34,7 @@ const LOOKUPS = {
   ...CALLER_NONCES.lookups,
   ...ADOPTED_PAYMENTS.lookups,
   ...REFUSED_PAYMENTS.lookups,
+  ...REPORTS.lookups,
 };
 
 export type StepName = keyof typeof STEPS;

@@ -88,9 +88,14 @@ interface CountedCallbacks {
 /** Number of callbacks in each state, and the time of the oldest pending one. */
 const COUNTED: NonNullable<AnyModule["counted"]> = {
   queries: {
-    callbacks: ({ schema }) => `SELECT state, count(*) AS n FROM ${schema}callbacks GROUP BY state`,
-    oldestCallback: ({ schema, indexedBy }) =>
-      `SELECT min(at) AS at FROM ${schema}callbacks${indexedBy("callbacks_pending")} WHERE state = 'pending'`,
+    callbacks: ({ schema }) => ({
+      values: { state: "state", n: "count(*)" },
+      from: `FROM ${schema}callbacks GROUP BY state`,
+    }),
+    oldestCallback: ({ schema, indexedBy }) => ({
+      values: { at: "min(at)" },
+      from: `FROM ${schema}callbacks${indexedBy("callbacks_pending")} WHERE state = 'pending'`,
+    }),
   },
   totals({ callbacks: counts, oldestCallback: [oldest] }: CountedCallbacks) {
     const callbacks = { pending: 0, sent: 0, dead: 0 };

@@ -1,5 +1,5 @@
 import type { ListDialect } from "../../../store/list-dialect.ts";
-import type { AnyModule, KeptRows } from "../../../store/module.ts";
+import type { AnyModule, CountQuery, KeptRows } from "../../../store/module.ts";
 import type { RefundSum } from "../../../store/store.ts";
 import type { RefundRow } from "./row.ts";
 
@@ -62,15 +62,15 @@ type SumRow = Omit<RefundSum, "amount" | "oldestAt"> & {
   readonly oldest_at: number;
 };
 
-/** SQL of the number of dead letters, waiting or dropped, that were charged before and not sold with `on_failure` keep. */
-function countRefundable({ schema, indexedBy }: ListDialect): string {
+/** Counts dead letters, waiting or dropped, that were charged before and not sold with `on_failure` keep. */
+function countRefundable({ schema, indexedBy }: ListDialect): CountQuery {
   const isRefundable = (table: string) =>
     `EXISTS (SELECT 1 FROM ${schema}payments
               WHERE payments.call_id = ${table}.call_id AND on_failure <> 'keep' AND charge = 'before')`;
-  return `SELECT (SELECT count(*) FROM ${schema}job_calls${indexedBy("job_calls_dead_groups")}
-                   WHERE state = 'dead' AND dead_group >= 'x402' AND ${isRefundable("job_calls")})
-               + (SELECT count(*) FROM ${schema}results
-                   WHERE state = 'failed' AND ${isRefundable("results")}) AS n`;
+  const n = `(SELECT count(*) FROM ${schema}job_calls${indexedBy("job_calls_dead_groups")}
+               WHERE state = 'dead' AND dead_group >= 'x402' AND ${isRefundable("job_calls")})
+           + (SELECT count(*) FROM ${schema}results WHERE state = 'failed' AND ${isRefundable("results")})`;
+  return { values: { n }, from: "" };
 }
 
 interface CountedRefunds {
@@ -82,17 +82,23 @@ interface CountedRefunds {
 /** Refunds by token and state, without cancelled ones. */
 export const COUNTED: NonNullable<AnyModule["counted"]> = {
   queries: {
-    refunds: ({ schema, sumOf }) =>
-      `SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at, ${sumOf("amount")} AS amount
-         FROM ${schema}refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+    refunds: ({ schema, sumOf }) => ({
+      values: {
+        ...{ network: "network", asset: "asset", symbol: "symbol", state: "state" },
+        ...{ refunds: "count(*)", oldest_at: "min(created_at)", amount: sumOf("amount") },
+      },
+      from: `FROM ${schema}refunds WHERE state <> 'cancelled' GROUP BY network, asset, symbol, state`,
+    }),
     refundable: countRefundable,
-    of_released: ({ schema }) =>
-      `SELECT count(*) AS n FROM ${schema}refunds JOIN ${schema}payments AS payment USING (call_id)
-        WHERE payment.state = 'released' AND refunds.state <> 'cancelled'`,
+    of_released: ({ schema }) => ({
+      values: { n: "count(*)" },
+      from: `FROM ${schema}refunds JOIN ${schema}payments AS payment USING (call_id)
+              WHERE payment.state = 'released' AND refunds.state <> 'cancelled'`,
+    }),
   },
   totals: ({ refunds, refundable: [refundable], of_released: [ofReleased] }: CountedRefunds, { kept }) => ({
-    kept: kept - Number(refundable?.n ?? 0),
-    refundsOfReleased: Number(ofReleased?.n ?? 0),
+    kept: kept - (refundable?.n ?? 0),
+    refundsOfReleased: ofReleased?.n ?? 0,
     refunds: refunds.map(({ amount, oldest_at: oldestAt, ...sum }) => ({
       ...sum,
       amount: BigInt(amount),

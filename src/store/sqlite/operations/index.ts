@@ -14,7 +14,6 @@ import { NewCalls } from "./new-calls.ts";
 import { SqlitePaymentRows } from "./payment-rows.ts";
 import { paymentOperations } from "./payments.ts";
 import { pruneOperations } from "./prune.ts";
-import { reportOperations } from "./reports.ts";
 import type { Undecided } from "./undecided.ts";
 
 type BulkName = "ack" | "acceptOnce";
@@ -66,8 +65,5 @@ function methodsOf<Name extends WriteName>(steps: OperationTable<Name>, ...names
 
 /** Operations of the connection that only reads. */
 export function readOperations(database: Database): OperationTable<ReadName> {
-  return {
-    ...reportOperations(database),
-    ...lookupOperations(database),
-  };
+  return lookupOperations(database);
 }

@@ -28,6 +28,8 @@ export const DIALECT: ListDialect = {
   // Sums in two parts, because numbers end at 2^63 - 1.
   sumOf: (column) => `printf('%d%09d', sum(${highPart(column)}) + sum(${lowPart(column)}) / 1000000000,
       sum(${lowPart(column)}) % 1000000000)`,
+  hourAmount: "printf('%d%09d', high + low / 1000000000, low % 1000000000)",
+  jsonObject: "json_object",
   contains: (bytes, part) => `instr(${bytes}, ${part}) > 0`,
 };
 

@@ -3,7 +3,6 @@ import { holdsIdentifier } from "../../../../src/store/rules/payments.ts";
 import type { Database, SqlValue, Statement } from "../../../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../../../src/store/sqlite/open-database.ts";
 import { withBytes } from "../../../../src/store/sqlite/operations/modules.ts";
-import { countRows, reportOperations } from "../../../../src/store/sqlite/operations/reports.ts";
 import type { Cell, Row, TableShape } from "./tables.ts";
 
 /** Unique indexes with a condition. */
@@ -34,14 +33,10 @@ export class Mirror {
   readonly shapes: readonly TableShape[];
   readonly #columns = new Map<string, readonly string[]>();
   readonly #statements = new Map<string, Statement<Row>>();
-  readonly #count: ReturnType<typeof countRows>;
-  readonly #revenue: ReturnType<typeof reportOperations>["revenue"];
 
   constructor(path: string, isNew: boolean) {
     this.#database = openDatabase(path, { isNew });
     this.#database.exec("PRAGMA synchronous = OFF");
-    this.#count = countRows(this.#database);
-    this.#revenue = reportOperations(this.#database).revenue;
     const names = this.#all("SELECT name FROM sqlite_master WHERE type = 'table'").map(
       ({ name }) => name as string,
     );
@@ -72,15 +67,6 @@ export class Mirror {
     }
     this.#writeRevenue(cells);
     this.#database.exec("COMMIT");
-  }
-
-  /** Answers a report. @returns undefined for any other statement */
-  report(name: string, values: readonly unknown[]): Row[] | undefined {
-    const [first, bucketMs] = values.map(Number);
-    if (name === "count_rows") return [{ counted: this.#count(first ?? 0) }];
-    if (name !== "sum_revenue") return undefined;
-    const sums = this.#revenue(0, { since: first ?? 0, bucketMs: bucketMs ?? 0 });
-    return sums.map((sum) => ({ ...sum, amount: String(sum.amount) }));
   }
 
   /** Runs a query for SQLite, or one for Postgres that is the same in SQLite but for names and parameters. */

@@ -139,11 +139,8 @@ class Session {
     if (table !== undefined) return this.#forget(transaction, table, sent);
     const ran = runModuleStatement(transaction, sent);
     if (ran !== undefined) return ran;
-    const { mirror } = this.#server;
-    const report = mirror.report(name, values);
-    if (report !== undefined) return report;
     if (!ONLY_READS.test(text)) throw new Error(`no statement is named ${name}`);
-    return mirror.select(text, values);
+    return this.#server.mirror.select(text, values);
   }
 
   /** Deletes old rows, which the condition of the statement finds. */
