@@ -1,6 +1,9 @@
-import type { PaymentKey } from "../../core/payment.ts";
+import type { CallerNonce, PaymentIntent, PaymentKey } from "../../core/payment.ts";
+import type { UndecidedLimits } from "../contract/payment-journal.ts";
+import type { Capacity, NewCall } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
+import { type BeginFacts, beginDecision } from "../rules/payments.ts";
 import type { Effects } from "./effects.ts";
 
 type Steps = {
@@ -51,3 +54,48 @@ export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, 
       effects.decide(find(key), { kind: "contradict", reason, settlement }, now) !== undefined,
   };
 }
+
+/** Rows that the beginning of a payment reads and writes, as the commit has left them so far. */
+export interface BeginRows {
+  /** Finds the payment that an intent repeats: the same payment, or the payment that holds its identifier. */
+  findRepeated(intent: PaymentIntent): PaymentRow | undefined;
+  isNonceUsed(nonce: CallerNonce, now: number): boolean;
+  /** Returns true if a payment holds the quote with this digest. */
+  isQuotePaid(receipt: string): boolean;
+  /** Counts payments up to the limits. */
+  undecided(payer: string, now: number, limits: UndecidedLimits): BeginFacts["undecided"];
+  /** Sums {@link BeginFacts.openUnits}. @param since time of the payer's funds */
+  openUnits(key: PaymentKey, since: number): bigint;
+  /** Adds a payment with its JobCall. @returns ID of the JobCall */
+  add(intent: PaymentIntent, call: NewCall, now: number): number;
+  useNonce(nonce: CallerNonce, callId: number, now: number): void;
+}
+
+/** Returns the operation that begins a payment, if there is room and no limit is reached. */
+export function beginStep(
+  rows: BeginRows,
+  capacity: Capacity,
+): (now: number, ...input: Input<"beginPayment">) => Outcome<"beginPayment"> {
+  return (now, intent, call, limits) => {
+    const { key, callerNonce } = intent;
+    const known = rows.findRepeated(intent);
+    const decision = beginDecision({
+      intent,
+      known: known && toPaymentRecord(known),
+      isNonceUsed: callerNonce !== undefined && rows.isNonceUsed(callerNonce, now),
+      isQuotePaid: intent.redeemsQuote === true && rows.isQuotePaid(intent.receipt),
+      hasRoom: capacity.hasRoom(),
+      undecided: limits === undefined ? NONE : rows.undecided(key.payer, now, limits),
+      openUnits: limits?.funds === undefined ? 0n : rows.openUnits(key, now - (limits.fundsAgeMs ?? 0)),
+      limits,
+      now,
+    });
+    if (decision.kind !== "begin") return decision;
+    capacity.adjust(1);
+    const callId = rows.add(intent, call, now);
+    if (callerNonce !== undefined) rows.useNonce(callerNonce, callId, now);
+    return { kind: "begun", callId };
+  };
+}
+
+const NONE: BeginFacts["undecided"] = { total: 0, ofPayer: 0 };

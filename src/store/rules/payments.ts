@@ -1,5 +1,6 @@
 import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
+import type { PaymentRow } from "../payment-row.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
 
 /** SQL condition of {@link holdsIdentifier}, on the column `state`. */
@@ -8,6 +9,14 @@ export const HOLDS_IDENTIFIER = "state NOT IN ('failed', 'released')";
 /** Returns true if a payment holds its identifier: it was charged, or may still be charged. */
 export function holdsIdentifier({ state }: Pick<PaymentRecord, "state">): boolean {
   return state !== "failed" && state !== "released";
+}
+
+/** SQL condition of {@link holdsQuote}, on the columns `redeems_quote` and `state`. */
+export const HOLDS_QUOTE = "redeems_quote = 1 AND state <> 'failed'";
+
+/** Returns true if a payment redeems its quote, which no other payment can redeem then. */
+export function holdsQuote({ redeems_quote, state }: Pick<PaymentRow, "redeems_quote" | "state">): boolean {
+  return redeems_quote === 1 && state !== "failed";
 }
 
 /** Facts that decide whether a payment can begin. */

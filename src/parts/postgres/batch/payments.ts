@@ -1,18 +1,9 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
-import {
-  type BeginPaymentOutcome,
-  MAX_WATCHED,
-  WATCHED_MS,
-} from "../../../store/contract/payment-journal.ts";
-import { paymentSteps } from "../../../store/machine/payment-steps.ts";
+import { MAX_WATCHED, WATCHED_MS } from "../../../store/contract/payment-journal.ts";
+import { type BeginRows, beginStep, paymentSteps } from "../../../store/machine/payment-steps.ts";
 import type { NewCall } from "../../../store/new-call.ts";
-import {
-  PAYMENT_COLUMNS,
-  type PaymentRow,
-  toPaymentRecord,
-  toPaymentRow,
-} from "../../../store/payment-row.ts";
-import { beginDecision } from "../../../store/rules/payments.ts";
+import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
+import { HOLDS_QUOTE, holdsQuote } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
@@ -24,7 +15,7 @@ import { Undecided } from "./undecided.ts";
 const SELECT_REDEEMED = statement<{ receipt: string; call_id: number }>(
   "select_redeemed",
   `SELECT receipt, call_id FROM jobgate.payments
-    WHERE receipt = ANY ($1::text[]) AND redeems_quote = 1 AND state <> 'failed'`,
+    WHERE receipt = ANY ($1::text[]) AND ${HOLDS_QUOTE}`,
 );
 const SET_CEILINGS = statement(
   "set_ceilings",
@@ -146,7 +137,8 @@ export class PaymentsPart implements BatchPart {
       decide(steps[name]?.(now, ...input.map(storableInput)));
     // Before new payments, which may have the identifier of a payment that failed.
     const decisions = paymentRows.write(context);
-    for (const { input, decide } of this.#begins) decide(this.#begin(input, context));
+    const begin = beginStep(this.#beginRows(context), context.capacity);
+    for (const { input, decide } of this.#begins) decide(begin(now, ...input));
     await Promise.all([
       decisions,
       ...this.#endWatches.map((entry) => endWatches(sql, now, entry)),
@@ -156,41 +148,34 @@ export class PaymentsPart implements BatchPart {
     ]);
   }
 
-  #isQuotePaid(receipt: string, { paymentRows }: PostgresEffects): boolean {
-    const callId = this.#redeemed.get(receipt);
-    // It may have failed in this batch.
-    return callId !== undefined && paymentRows.known.get(callId)?.state !== "failed";
-  }
-
-  #begin([intent, call, limits]: Begin["input"], context: BatchContext): BeginPaymentOutcome {
-    const { now, capacity, effects } = context;
-    const { known: payments, nonces } = effects.paymentRows;
-    const { callerNonce } = intent;
-    const known = payments.findRepeated(intent);
-    const decision = beginDecision({
-      intent,
-      known: known && toPaymentRecord(known),
-      isNonceUsed: callerNonce !== undefined && nonces.isUsed(callerNonce, now),
-      isQuotePaid: intent.redeemsQuote === true && this.#isQuotePaid(intent.receipt, effects),
-      hasRoom: capacity.hasRoom(),
-      undecided: this.#undecided.count(normalKey(intent.key).payer),
-      openUnits: this.#undecided.openUnits(normalKey(intent.key)),
-      limits,
-      now,
-    });
-    if (decision.kind !== "begin") return decision;
-    const callId = context.takeCallId();
-    const row = toRow(intent, callId, now);
-    payments.add(row);
-    if (intent.redeemsQuote) this.#redeemed.set(intent.receipt, callId);
-    capacity.adjust(1);
-    if (callerNonce !== undefined) nonces.use(callerNonce, callId);
-    this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
-    if (intent.charge !== "before") {
-      context.madeReady.add(callId);
-      this.#undecided.add(normalKey(intent.key), intent.amount);
-    }
-    return { kind: "begun", callId };
+  /** Rows of payments that begin. They are written once all have begun. */
+  #beginRows({ takeCallId, madeReady, effects }: BatchContext): BeginRows {
+    const { known, nonces } = effects.paymentRows;
+    return {
+      findRepeated: (intent) => known.findRepeated(intent),
+      isNonceUsed: (nonce, now) => nonces.isUsed(nonce, now),
+      isQuotePaid: (receipt) => {
+        const callId = this.#redeemed.get(receipt);
+        const row = known.get(callId);
+        // It may have failed in this batch.
+        return callId !== undefined && (row === undefined || holdsQuote(row));
+      },
+      undecided: (payer) => this.#undecided.count(payer.toLowerCase()),
+      openUnits: (key) => this.#undecided.openUnits(normalKey(key)),
+      add: (intent, call, now) => {
+        const callId = takeCallId();
+        const row = toRow(intent, callId, now);
+        known.add(row);
+        if (intent.redeemsQuote) this.#redeemed.set(intent.receipt, callId);
+        this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
+        if (intent.charge !== "before") {
+          madeReady.add(callId);
+          this.#undecided.add(normalKey(intent.key), intent.amount);
+        }
+        return callId;
+      },
+      useNonce: (nonce, callId) => nonces.use(nonce, callId),
+    };
   }
 
   async #insertCalls(sql: Sql, now: number): Promise<void> {

@@ -1,23 +1,25 @@
 import type { PaymentKey } from "../../../core/payment.ts";
-import { type UndecidedLimits, YOUNG_MS } from "../../../store/contract/payment-journal.ts";
-import { NOW, type Sql, statement } from "../sql.ts";
+import type { UndecidedLimits } from "../../../store/contract/payment-journal.ts";
+import {
+  countOfPayer,
+  countOld,
+  countUnresolved,
+  isOld,
+  selectOpen,
+} from "../../../store/undecided-queries.ts";
+import { LIST_DIALECT as DIALECT, NOW, type Sql, statement } from "../sql.ts";
 
-const IS_OLD = `state = 'intent' AND created_at <= ${NOW} - ${YOUNG_MS}`;
 const COUNT_UNCOUNTED = statement<{ n: number }>(
   "count_uncounted",
-  `SELECT (SELECT count(*) FROM jobgate.payments WHERE ${IS_OLD})
-        + (SELECT count(*) FROM jobgate.payments WHERE state = 'unresolved' AND ceiling IS NULL) AS n`,
+  `SELECT (${countOld(DIALECT, NOW)}) + (${countUnresolved(DIALECT)}) AS n`,
 );
 const COUNT_UNDECIDED = statement<{ n: number }>(
   "count_undecided",
-  `SELECT count(*) AS n FROM (SELECT FROM jobgate.payments WHERE ${IS_OLD} LIMIT $2) AS old`,
+  `SELECT count(*) AS n FROM (SELECT FROM jobgate.payments WHERE ${isOld(NOW)} LIMIT $2) AS old`,
 );
 const COUNT_UNDECIDED_BY_PAYER = statement<{ payer: string; n: number }>(
   "count_undecided_by_payer",
-  `SELECT asked.payer, (SELECT count(*) FROM (
-     SELECT FROM jobgate.payments WHERE payments.payer = asked.payer AND ${IS_OLD}
-     UNION ALL SELECT FROM jobgate.payments WHERE payments.payer = asked.payer AND state IN ('authorized', 'settling')
-     LIMIT $3) AS open) AS n
+  `SELECT asked.payer, (${countOfPayer(DIALECT, { payer: "asked.payer", now: NOW, limit: "$3" })}) AS n
      FROM unnest($2::text[]) AS asked (payer)`,
 );
 
@@ -30,11 +32,11 @@ const LOCK_PAYERS = statement(
 );
 const SUM_OPEN = statement<{ network: string; asset: string; payer: string; units: string }>(
   "sum_open",
-  `SELECT network, asset, payer, sum(amount::numeric)::text AS units FROM (
-     SELECT network, asset, payer, amount FROM jobgate.payments
-      WHERE payer = ANY ($2::text[]) AND state IN ('authorized', 'settling')
-     UNION ALL SELECT network, asset, payer, amount FROM jobgate.payments
-      WHERE payer = ANY ($2::text[]) AND state = 'settled' AND updated_at >= ${NOW} - $3) AS open
+  `SELECT network, asset, payer, ${DIALECT.sumOf("amount")} AS units FROM (${selectOpen(DIALECT, {
+    columns: "network, asset, payer, amount",
+    condition: "payer = ANY ($2::text[])",
+    since: `${NOW} - $3`,
+  })}) AS open
     GROUP BY network, asset, payer`,
 );
 

@@ -1,9 +1,9 @@
 import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
-import { paymentSteps } from "../../machine/payment-steps.ts";
+import { beginStep, paymentSteps } from "../../machine/payment-steps.ts";
 import { isNonceUsed, useNonce } from "../../modules/caller-nonces.ts";
 import type { Capacity } from "../../new-call.ts";
-import { PAYMENT_COLUMNS, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
-import { beginDecision } from "../../rules/payments.ts";
+import { PAYMENT_COLUMNS, toPaymentRow } from "../../payment-row.ts";
+import { HOLDS_QUOTE } from "../../rules/payments.ts";
 import { type Database, prepareInsert } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";
@@ -39,9 +39,7 @@ export function paymentOperations(
   | "endWatches"
 > {
   const payments = new PaymentFinder(database);
-  const selectRedeemed = database.prepare(
-    "SELECT 1 FROM payments WHERE receipt = ? AND redeems_quote = 1 AND state <> 'failed'",
-  );
+  const selectRedeemed = database.prepare(`SELECT 1 FROM payments WHERE receipt = ? AND ${HOLDS_QUOTE}`);
   const insertPayment = prepareInsert(database, "payments", PAYMENT_COLUMNS);
   const selectOldWatches = database.prepare<{ call_id: number; keeps_body: 0 | 1 }>(
     `SELECT call_id, state = 'failed' AND ceiling IS NULL AS keeps_body FROM (
@@ -55,35 +53,28 @@ export function paymentOperations(
   return {
     ...paymentSteps((key) => payments.find(key), effects),
 
-    beginPayment(now, intent, call, limits) {
-      const { callerNonce } = intent;
-      const known =
-        payments.find(intent.key) ??
-        payments.findByFingerprint(intent.fingerprint) ??
-        payments.findByIdentifier({ payer: intent.key.payer, payment_id: intent.paymentId ?? null });
-      const decision = beginDecision({
-        intent,
-        known: known && toPaymentRecord(known),
-        isNonceUsed: callerNonce !== undefined && isNonceUsed(effects.rows, callerNonce, now),
-        isQuotePaid: intent.redeemsQuote === true && selectRedeemed.get([intent.receipt]) !== undefined,
-        hasRoom: capacity.hasRoom(),
-        undecided: {
+    beginPayment: beginStep(
+      {
+        findRepeated: ({ key, fingerprint, paymentId }) =>
+          payments.find(key) ??
+          payments.findByFingerprint(fingerprint) ??
+          payments.findByIdentifier({ payer: key.payer, payment_id: paymentId ?? null }),
+        isNonceUsed: (nonce, now) => isNonceUsed(effects.rows, nonce, now),
+        isQuotePaid: (receipt) => selectRedeemed.get([receipt]) !== undefined,
+        undecided: (payer, now, { maxOpenPerPayer }) => ({
           total: undecided.total,
-          ofPayer:
-            limits === undefined ? 0 : undecided.ofPayer(intent.key.payer, now, limits.maxOpenPerPayer),
+          ofPayer: undecided.ofPayer(payer, now, maxOpenPerPayer),
+        }),
+        openUnits: (key, since) => undecided.openUnits(key, since),
+        add(intent, call, now) {
+          const callId = newCalls.add(call, intent.charge === "before" ? "held" : "ready", now, intent);
+          insertPayment(toPaymentRow(intent, callId, now));
+          return callId;
         },
-        openUnits:
-          limits?.funds === undefined ? 0n : undecided.openUnits(intent.key, now - (limits.fundsAgeMs ?? 0)),
-        limits,
-        now,
-      });
-      if (decision.kind !== "begin") return decision;
-      capacity.adjust(1);
-      const callId = newCalls.add(call, intent.charge === "before" ? "held" : "ready", now, intent);
-      insertPayment(toPaymentRow(intent, callId, now));
-      if (callerNonce !== undefined) useNonce(effects.rows, callerNonce, { callId, now });
-      return { kind: "begun", callId };
-    },
+        useNonce: (nonce, callId, now) => useNonce(effects.rows, nonce, { callId, now }),
+      },
+      capacity,
+    ),
 
     endWatches(now) {
       const old = selectOldWatches.all([now - WATCHED_MS]);

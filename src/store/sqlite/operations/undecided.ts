@@ -1,7 +1,8 @@
 import type { PaymentKey } from "../../../core/payment.ts";
-import { YOUNG_MS } from "../../contract/payment-journal.ts";
 import type { Capacity } from "../../new-call.ts";
+import { countOfPayer, countOld, countUnresolved, selectOpen } from "../../undecided-queries.ts";
 import type { Database, Statement } from "../driver.ts";
+import { DIALECT } from "./modules.ts";
 
 type Count = { n: number };
 
@@ -20,23 +21,11 @@ export class Undecided {
 
   constructor(database: Database, capacity: Capacity) {
     this.#capacity = capacity;
-    this.#countOld = database.prepare(
-      "SELECT count(*) AS n FROM payments WHERE state = 'intent' AND created_at <= ?",
-    );
-    this.#countUnresolved = database.prepare(
-      "SELECT count(*) AS n FROM payments WHERE state = 'unresolved' AND ceiling IS NULL",
-    );
-    this.#countOfPayer = database.prepare(
-      `SELECT count(*) AS n FROM
-         (SELECT 1 FROM payments WHERE state = 'intent' AND payer = ?1 AND created_at <= ?2
-          UNION ALL SELECT 1 FROM payments WHERE state IN ('authorized', 'settling') AND payer = ?1 LIMIT ?3)`,
-    );
-    this.#selectOpen = database.prepare(
-      `SELECT amount FROM payments
-        WHERE state IN ('authorized', 'settling') AND network = ?1 AND asset = ?2 AND payer = ?3
-       UNION ALL SELECT amount FROM payments INDEXED BY payments_settled
-        WHERE state = 'settled' AND updated_at >= ?4 AND network = ?1 AND asset = ?2 AND payer = ?3`,
-    );
+    this.#countOld = database.prepare(countOld(DIALECT, "?1"));
+    this.#countUnresolved = database.prepare(countUnresolved(DIALECT));
+    this.#countOfPayer = database.prepare(countOfPayer(DIALECT, { payer: "?1", now: "?2", limit: "?3" }));
+    const condition = "network = ?1 AND asset = ?2 AND payer = ?3";
+    this.#selectOpen = database.prepare(selectOpen(DIALECT, { columns: "amount", condition, since: "?4" }));
   }
 
   /** Undecided payments that are no longer young, as of the last count. */
@@ -46,7 +35,7 @@ export class Undecided {
 
   /** Counts those of one payer and his open payments by use, at most `limit`. */
   ofPayer(payer: string, now: number, limit: number): number {
-    return this.#countOfPayer.get([payer, now - YOUNG_MS, limit])?.n ?? 0;
+    return this.#countOfPayer.get([payer, now, limit])?.n ?? 0;
   }
 
   /**
@@ -63,7 +52,7 @@ export class Undecided {
   recount(now: number): void {
     const last = this.#countedAt;
     if (last !== undefined && now >= last && now - last < RECOUNT_EVERY_MS) return;
-    this.#total = this.#countOld.get([now - YOUNG_MS])?.n ?? 0;
+    this.#total = this.#countOld.get([now])?.n ?? 0;
     this.#capacity.setUncounted(this.#total + (this.#countUnresolved.get([])?.n ?? 0));
     this.#countedAt = now;
   }
