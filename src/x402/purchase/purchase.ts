@@ -190,8 +190,9 @@ export class Purchase {
         .authorize(price.policy, restriction, { request, body, requestHash, payer: payment.from })
         .catch(findMade));
     if (caller !== undefined && "state" in caller) return first(caller);
-    // payment_invalid
-    await earlier.requireNoLoss(payment, offer);
+    // Looked up while the payment is verified.
+    const noLoss = earlier.requireNoLoss(payment, offer);
+    noLoss.catch(() => undefined);
     // headers_too_large
     const requestMetadata = [...producer.readHeaders(request, identity), ...routes.metadataOf(request)];
     // store_unavailable, queue_full
@@ -208,6 +209,8 @@ export class Purchase {
               .catch(findMade)
               .catch((error: unknown) => adopted.find(error, payment, { price, body, offer }));
       if ("state" in verified) return first(verified);
+      // payment_invalid
+      await noLoss;
       // quote_not_found, if the quote has expired since
       const confirmed = await price.confirm(offer);
       const call = producer.jobCall({

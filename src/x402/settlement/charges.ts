@@ -5,6 +5,7 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { EventHub } from "../../core/events.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
+import type { PaymentRecord } from "../../core/payment.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { PayerFunds } from "./payer-funds.ts";
@@ -14,7 +15,7 @@ import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal & Locks & Pick<CallLookup, "findCall">;
-  readonly settlement: Pick<Settlement, "charge" | "noteCharge" | "mayHaveMoved">;
+  readonly settlement: Pick<Settlement, "charge" | "noteCharge" | "findRunning" | "mayHaveMoved">;
   readonly funds: Pick<PayerFunds, "findShortfall">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
@@ -29,10 +30,14 @@ interface Parts {
   readonly logger: Logger;
 }
 
+type Charge = Pick<UndecidedPayment, "key" | "fingerprint">;
+
 /** Charges in progress at once. Each waits for a transaction to be mined. */
 const MAX_IN_PROGRESS = 256;
-/** Acks within this time share one look at the journal. */
+/** Charges that are decided within this time share one look at the journal. */
 const GATHER_MS = 10;
+/** Time for which the funds that were read at the purchase count as read at the first delivery. */
+const FUNDS_MS = 20;
 /** Authorizations that are ended in one step. */
 const ENDED_AT_ONCE = 200;
 /** Lock of the replica that charges: of two requests for one charge, a facilitator would refuse one. */
@@ -85,13 +90,11 @@ export class Charges implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    const { events, settlement } = this.#parts;
-    this.#unsubscribe = events?.subscribe(
+    this.#unsubscribe = this.#parts.events?.subscribe(
       ({ callId, what }) => {
-        if (what.kind === "acked") this.#loop.wake(GATHER_MS);
-        else if (what.kind === "paymentDecided" && what.state === "settling") settlement.noteCharge(callId);
+        if (what.kind === "paymentDecided" && what.state === "settling") this.#decided(callId, what.amount);
       },
-      ["acked", "paymentDecided"],
+      ["paymentDecided"],
     );
     await this.#loop.start();
   }
@@ -109,14 +112,31 @@ export class Charges implements BackgroundService {
    * @returns why its payer can no longer pay; undefined when he can, it is not known, or nothing is left to charge
    */
   async findShortfall(callId: number): Promise<string | undefined> {
-    const { journal, funds, settlement } = this.#parts;
-    const call = await journal.findCall(callId);
-    if (call?.charge?.state !== "authorized") return undefined;
-    const payment = await journal.findPayment(call.payment);
+    const { funds, settlement, elapsed } = this.#parts;
+    const { record, fundsSeenAt = Number.NEGATIVE_INFINITY } = settlement.findRunning(callId) ?? {};
+    if (elapsed() - fundsSeenAt <= FUNDS_MS) return undefined;
+    const payment = record ?? (await this.#findAuthorized(callId));
     const shortfall = payment && (await funds.findShortfall(payment));
     if (shortfall === undefined || payment?.charge !== "after") return shortfall;
     // The payer may have paid this very amount already, because others can use the authorization too.
     return (await settlement.mayHaveMoved(payment)) ? undefined : shortfall;
+  }
+
+  async #findAuthorized(callId: number): Promise<PaymentRecord | undefined> {
+    const { journal } = this.#parts;
+    const call = await journal.findCall(callId);
+    return call?.charge?.state === "authorized" ? journal.findPayment(call.payment) : undefined;
+  }
+
+  /** Begins a charge at once if its payment is remembered, so that its buyer waits for no look at the journal. */
+  #decided(callId: number, amount: string): void {
+    const record = this.#parts.settlement.noteCharge(callId, amount);
+    const wake = () => this.#loop.wake(GATHER_MS);
+    if (record === undefined) wake();
+    else
+      this.#lock.hold().then((isHeld) => {
+        if (isHeld && this.#canBegin(record)) this.#begin(record, record);
+      }, wake);
   }
 
   /** @returns time until the next step */
@@ -128,8 +148,7 @@ export class Charges implements BackgroundService {
   async #collect(): Promise<void> {
     await this.#endAuthorizations();
     for (const payment of await this.#settling.next()) {
-      if (this.#loop.isStopped || this.#inProgress.size >= MAX_IN_PROGRESS) return;
-      if (this.#isDue(payment)) this.#begin(payment);
+      if (this.#canBegin(payment)) this.#begin(payment);
     }
   }
 
@@ -154,22 +173,23 @@ export class Charges implements BackgroundService {
     }
   }
 
-  #isDue({ fingerprint }: UndecidedPayment): boolean {
+  #canBegin({ fingerprint }: Charge): boolean {
+    if (this.#loop.isStopped || this.#inProgress.size >= MAX_IN_PROGRESS) return false;
     return !this.#inProgress.has(fingerprint) && this.#retries.isDue(fingerprint);
   }
 
-  #begin(payment: UndecidedPayment): void {
+  /** @param settling the payment as it was just decided; undefined when it may have been decided again since it was listed */
+  #begin(payment: Charge, settling?: PaymentRecord): void {
     const { fingerprint } = payment;
-    const charging = this.#charge(payment).finally(() => this.#inProgress.delete(fingerprint));
+    const charging = this.#charge(payment, settling).finally(() => this.#inProgress.delete(fingerprint));
     this.#inProgress.set(fingerprint, charging);
   }
 
-  async #charge({ key, fingerprint }: UndecidedPayment): Promise<void> {
+  async #charge({ key, fingerprint }: Charge, settling?: PaymentRecord): Promise<void> {
     const { journal, settlement, firstDelayMs, clock, logger } = this.#parts;
     let longestDelayMs = longestDelay(Number.POSITIVE_INFINITY);
     try {
-      // It may have been decided since it was listed.
-      const current = await journal.findPayment(key);
+      const current = settling ?? (await journal.findPayment(key));
       if (current?.state !== "settling") return;
       longestDelayMs = longestDelay(current.validBefore * 1_000 - clock());
       const { kind, needsSecondLook } = await settlement.charge(current);

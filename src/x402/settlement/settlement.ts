@@ -37,6 +37,15 @@ export type Rechecked = PaymentOutcome & {
 
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
+/** Payments that are remembered while their jobs run. A forgotten one is read from the journal. */
+const MAX_RUNNING = 1_000;
+
+/** A payment that began in this process and is charged after its job. */
+interface Running {
+  readonly record: PaymentRecord;
+  /** Monotonic milliseconds; undefined when the funds of its payer could not be read. */
+  readonly fundsSeenAt: number | undefined;
+}
 
 /** Moves the money: journals payments, has them settled, and decides their outcome. */
 export class Settlement {
@@ -46,6 +55,9 @@ export class Settlement {
 
   /** Charges that were decided here, and that no facilitator was asked for yet, by call ID. */
   readonly #unasked = boundedCache<number, true>(MAX_UNASKED);
+
+  /** By call ID. */
+  readonly #running = boundedCache<number, Running>(MAX_RUNNING);
 
   readonly #askTimes: AskTimes;
 
@@ -102,9 +114,16 @@ export class Settlement {
         faultPoint("after-journal");
         const { callId } = begun;
         if (intent.charge !== "before") {
-          const { key, receipt } = intent;
-          this.#parts.onAccepted?.();
-          return { kind: "accepted", callId, payment: key, receipt, takenAt: this.#parts.clock() };
+          const { key, receipt, amount } = intent;
+          const { clock, elapsed, onAccepted } = this.#parts;
+          const takenAt = clock();
+          const times = { createdAt: takenAt, updatedAt: takenAt };
+          this.#running.set(callId, {
+            record: { ...intent, callId, state: "authorized", ceiling: amount, ...times },
+            fundsSeenAt: options.limits?.funds === undefined ? undefined : elapsed(),
+          });
+          onAccepted?.();
+          return { kind: "accepted", callId, payment: key, receipt, takenAt };
         }
         const { requestId, paidIn } = options;
         const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
@@ -188,9 +207,21 @@ export class Settlement {
     return outcome;
   }
 
-  /** Notes a charge that was decided just now, so that nobody can have asked for it before. */
-  noteCharge(callId: number): void {
+  /** Returns a payment that began in this process, as long as its job runs; undefined when it is not remembered. */
+  findRunning(callId: number): Running | undefined {
+    return this.#running.get(callId);
+  }
+
+  /**
+   * Notes a charge that was decided just now, so that nobody can have asked for it before.
+   * @param amount the charge, token units
+   * @returns the payment as it is now; undefined when it is not remembered
+   */
+  noteCharge(callId: number, amount: string): PaymentRecord | undefined {
     this.#unasked.set(callId, true);
+    const record = this.#running.get(callId)?.record;
+    this.#running.delete(callId);
+    return record && { ...record, state: "settling", amount };
   }
 
   /**

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { afterEach, expect, it, onTestFinished } from "vitest";
-import { EventHub } from "../../../src/core/events.ts";
+import { EventHub, type GatewayEvent } from "../../../src/core/events.ts";
 import type { PaymentRecord } from "../../../src/core/payment.ts";
 import { AUTHORIZATION_ENDED } from "../../../src/store/rules/charges.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -16,9 +16,17 @@ const UNDECIDED: PaymentOutcome = { kind: "undecided" };
 
 const byUse = (number: number) => paymentIntent(number, { amount: "1001", charge: "used", minCharge: "10" });
 
+/** The event of a charge that was decided. */
+const chargeOf = (callId: number): GatewayEvent => {
+  const amount = { network: "eip155:1", asset: "0x1", symbol: "USDC", amount: "1001", payer: "0x2" };
+  return { at: 0, callId, what: { kind: "paymentDecided", state: "settling", reason: "", ...amount } };
+};
+
 /** Charges that are begun, in order, and what the next ones come to. */
 interface Settling {
   hasMoved: boolean;
+  /** The payment that the settlement remembers. */
+  remembered: { record: PaymentRecord; fundsSeenAt: number | undefined } | undefined;
   readonly asked: string[];
   charge(record: PaymentRecord): Promise<PaymentOutcome>;
 }
@@ -42,7 +50,12 @@ async function harness() {
     { level: "debug" },
     { write: (line: string) => void messages.push((JSON.parse(line) as { msg: string }).msg) },
   );
-  const settling: Settling = { asked: [], hasMoved: false, charge: async () => UNDECIDED };
+  const settling: Settling = {
+    asked: [],
+    hasMoved: false,
+    remembered: undefined,
+    charge: async () => UNDECIDED,
+  };
   const times = { elapsedMs: 0, now: START_MS, rounds: 0 };
   const events = new EventHub();
   const settle = async (record: PaymentRecord): Promise<PaymentOutcome> => {
@@ -70,7 +83,8 @@ async function harness() {
           settling.asked.push(record.fingerprint);
           return settling.charge(record);
         },
-        noteCharge: () => undefined,
+        noteCharge: () => settling.remembered?.record,
+        findRunning: () => settling.remembered,
         mayHaveMoved: async () => settling.hasMoved,
       },
       funds: { findShortfall: async ({ fingerprint }) => `${fingerprint} is short` },
@@ -166,7 +180,7 @@ it("An ack is settled at once, also one during a round, which ends first", async
   const { journal, goOn, counts } = heldList(store);
   const ack = async (number: number) => {
     await acked(number);
-    events.emit({ at: 0, callId: number, what: { kind: "acked", resultBytes: 0, status: undefined } });
+    events.emit(chargeOf(number));
   };
   await start({ journal, roundMs: 3_600_000 });
   await expect.poll(() => counts.lists).toBe(1);
@@ -177,6 +191,34 @@ it("An ack is settled at once, also one during a round, which ends first", async
   await asked().toEqual(["fingerprint-1"]);
   await ack(2);
   await asked().toEqual(["fingerprint-1", "fingerprint-2"]);
+});
+
+it("A charge whose payment is remembered begins at once, beside a round, and once", async () => {
+  const { store, events, settling, acked, start, wholeRound } = await harness();
+  const { journal, goOn, counts } = heldList(store);
+  await start({ journal });
+  await expect.poll(() => counts.lists).toBe(1);
+  await acked(1);
+  const record = await store.findPayment(byUse(1).key);
+  if (record !== undefined) settling.remembered = { record, fundsSeenAt: undefined };
+  events.emit(chargeOf(1));
+  await expect.poll(() => settling.asked).toEqual(["fingerprint-1"]);
+  expect(counts.lists).toBe(1);
+  goOn();
+  await wholeRound();
+  expect(settling.asked).toHaveLength(1);
+});
+
+it("A charge whose payment is remembered is left to the replica that charges", async () => {
+  const { store, events, settling, acked, start } = await harness();
+  await store.holdLock("charges", "another", 10_000);
+  await start();
+  await acked(1);
+  const record = await store.findPayment(byUse(1).key);
+  if (record !== undefined) settling.remembered = { record, fundsSeenAt: undefined };
+  events.emit(chargeOf(1));
+  await othersGoOn();
+  expect(settling.asked).toEqual([]);
 });
 
 it("Stopping waits for the round, which begins no charge any more", async () => {
@@ -354,8 +396,8 @@ it("Does nothing after it has stopped", async () => {
   await started.stop();
   const { rounds } = times;
   await acked(1);
-  events.emit({ at: 0, callId: 1, what: { kind: "acked", resultBytes: 0, status: undefined } });
-  expect(events.watches("acked")).toBe(false);
+  events.emit(chargeOf(1));
+  expect(events.watches("paymentDecided")).toBe(false);
   await othersGoOn();
   expect(times.rounds).toBe(rounds);
   expect(settling.asked).toEqual([]);
@@ -370,6 +412,21 @@ it("Lets a job run whose payment was settled before it, if its whole price is ch
   expect(await shortfalls()).toEqual(["fingerprint-1 is short", "fingerprint-2 is short"]);
   settling.hasMoved = true;
   expect(await shortfalls()).toEqual(["fingerprint-1 is short", undefined]);
+});
+
+it("Looks for no shortfall when the funds were read within the last 20 ms", async () => {
+  const { store, settling, start, times, begin } = await harness();
+  const started = await start({ roundMs: 3_600_000 });
+  const callId = await begin(1);
+  const record = await store.findPayment(byUse(1).key);
+  if (record === undefined) throw new Error("expected a payment");
+  settling.remembered = { record, fundsSeenAt: times.elapsedMs };
+  times.elapsedMs += 20;
+  expect(await started.findShortfall(callId)).toBeUndefined();
+  times.elapsedMs += 1;
+  expect(await started.findShortfall(callId)).toBe("fingerprint-1 is short");
+  settling.remembered = { record, fundsSeenAt: undefined };
+  expect(await started.findShortfall(callId)).toBe("fingerprint-1 is short");
 });
 
 it("Looks for a shortfall only of a payment by use that is not charged yet", async () => {

@@ -55,7 +55,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
   it("Paid for something else in a process that has decided the charge and not asked for it", async () => {
     const record = await charged();
     const settlement = harness.patient(1);
-    settlement.noteCharge(record.callId);
+    settlement.noteCharge(record.callId, record.amount);
     expect(await settlement.charge(record)).toMatchObject({
       kind: "failed",
       settlement: { success: false, amount: record.amount, transaction: expect.stringMatching(/^0x/) },
@@ -74,7 +74,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
   it("Counts in a process that has not asked for it, if it is of an exact payment: the facilitator is asked before the chain", async () => {
     const record = await charged("after");
     const settlement = harness.patient(1);
-    settlement.noteCharge(record.callId);
+    settlement.noteCharge(record.callId, record.amount);
     const settles = harness.facilitator.count("/settle");
     expect(await settlement.charge(record)).toMatchObject({ kind: "accepted" });
     expect(harness.facilitator.count("/settle")).toBe(settles + 1);
@@ -83,7 +83,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
   it("Counts in one of several replicas, which looks first: another one may have asked", async () => {
     const record = await charged("after");
     const settlement = harness.patient(1);
-    settlement.noteCharge(record.callId);
+    settlement.noteCharge(record.callId, record.amount);
     const settles = harness.facilitator.count("/settle");
     Object.assign(harness.journal, { isShared: true });
     onTestFinished(() => void Object.assign(harness.journal, { isShared: false }));
