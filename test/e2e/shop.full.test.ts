@@ -83,6 +83,24 @@ describe("buying", () => {
     await seeResult(page, '"km": 584.2');
   });
 
+  test("A job cannot be paid for before the page's script runs", async () => {
+    const { page } = await visit("about:blank");
+    let goOn = () => {};
+    const held = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    await page.route("**/pay.js", async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.goto(shop.pageOf("route"), { waitUntil: "commit" });
+    await payButton(page).waitFor();
+    expect(await payButton(page).isDisabled()).toBe(true);
+    goOn();
+    await payButton(page).click();
+    await seeResult(page, '"km": 584.2');
+  });
+
   test("A picture is shown, and a file is only saved", async () => {
     const { page } = await visit(shop.pageOf("draw"));
     await page.getByLabel("Body (text/plain)").fill("a gate");

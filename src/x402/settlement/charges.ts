@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import type { Logger } from "pino";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
@@ -113,6 +114,8 @@ export class Charges implements BackgroundService {
    */
   async findShortfall(callId: number): Promise<string | undefined> {
     const { funds, settlement, elapsed } = this.#parts;
+    // A claim can share the commit of the purchase, and its outcome is then read before that of the purchase.
+    await setImmediate();
     const { record, fundsSeenAt = Number.NEGATIVE_INFINITY } = settlement.findRunning(callId) ?? {};
     if (elapsed() - fundsSeenAt <= FUNDS_MS) return undefined;
     const payment = record ?? (await this.#findAuthorized(callId));

@@ -56,6 +56,8 @@ export class Checkout {
       event.preventDefault();
       void this.#run(() => (this.#purchase.kept?.payment === undefined ? this.#buy() : this.#send()));
     });
+    // Before that, the browser would send the form itself.
+    this.#button.disabled = false;
   }
 
   /** Goes on with a payment that was signed before the page was loaded. */
