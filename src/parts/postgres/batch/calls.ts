@@ -25,6 +25,7 @@ export class CallsPart implements BatchPart {
 
   async load(sql: Sql, effects: PostgresEffects): Promise<void> {
     if (this.#entries.length === 0) return;
+    effects.willChange();
     const ending = this.#entries.filter(({ name }) => !CHANGES_NO_END.has(name));
     effects.willNeedPayments(callIdsOf(ending));
     effects.willEnd(

@@ -124,6 +124,7 @@ export class Claims {
     ]);
     const allDead = [...expired, ...claims.flatMap(({ dead }) => dead)];
     if (allDead.length > 0) {
+      effects.willChange();
       const callIds = allDead.map(({ call_id }) => call_id);
       effects.willNeedPayments(callIds);
       effects.willEnd(callIds);

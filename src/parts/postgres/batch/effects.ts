@@ -29,12 +29,18 @@ export class PostgresEffects extends Effects {
   readonly paymentRows = new PostgresPaymentRows();
   readonly locks: PostgresLocks;
   readonly #neededPayments = new Set<number>();
+  #isChanging = false;
   readonly #succeeded = new Set<number>();
 
   /** @param testNow replaces the database's clock */
   constructor(testNow: number | null) {
     super();
     this.locks = new PostgresLocks(testNow);
+  }
+
+  /** Lets {@link load} read the small tables, which steps and reactions to changes read as a whole. */
+  willChange(): void {
+    this.#isChanging = true;
   }
 
   /** Lets {@link load} read payments, by call ID. */
@@ -55,9 +61,12 @@ export class PostgresEffects extends Effects {
   async load(sql: Sql): Promise<void> {
     const paid = [...this.#neededPayments].filter((callId) => this.payment(callId) === undefined);
     this.#neededPayments.clear();
+    const isChanging = this.#isChanging;
+    this.#isChanging = false;
     const [payments] = await Promise.all([
       paid.length === 0 ? [] : sql.run(SOLD_PAYMENTS, [numberArray(paid)]),
       this.rows.load(sql),
+      isChanging ? this.rows.loadSmall(sql) : [],
     ]);
     // Those that the batch itself may change are live.
     for (const row of payments) if (this.payment(row.call_id) === undefined) this.paymentRows.use(row);

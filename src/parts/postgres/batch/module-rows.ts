@@ -33,8 +33,9 @@ export class PostgresRows implements Rows {
     append(this.#asked, table, key);
   }
 
-  /** Reads the small tables. Sends its statements before it first waits. */
+  /** Reads the small tables, once. Sends its statements before it first waits. */
   async loadSmall(sql: Sql): Promise<void> {
+    if (this.#small.size > 0) return;
     await Promise.all(
       SMALL_TABLES.map(async (table) => {
         const { name, columns } = table;
@@ -73,7 +74,9 @@ export class PostgresRows implements Rows {
   }
 
   all<Row>(table: AnyTable): readonly Row[] {
-    return [...(this.#small.get(table)?.values() ?? [])] as readonly unknown[] as readonly Row[];
+    const rows = this.#small.get(table);
+    if (rows === undefined) throw new Error(`a step reads all rows of ${table.name}, which were not loaded`);
+    return [...rows.values()] as readonly unknown[] as readonly Row[];
   }
 
   remove(table: AnyTable, key: object): void {

@@ -89,6 +89,7 @@ export class PaymentsPart implements BatchPart {
     const intents = this.#begins.map(({ input: [intent] }) => intent);
     const keys = [...this.#decisions.map(({ input: [key] }) => key), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
+    if (this.#decisions.length > 0) effects.willChange();
     const quotes = intents.flatMap(({ receipt, redeemsQuote }) => (redeemsQuote ? receipt : []));
     const [redeemed] = await Promise.all([
       quotes.length === 0 ? [] : sql.run(SELECT_REDEEMED, [quotes]),

@@ -72,7 +72,6 @@ export async function runBatch(
     sql.run(BEGIN),
     sql.run(READ_START),
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
-    effects.rows.loadSmall(sql),
     ...parts.map((part) => part.load(sql, effects)),
     claims.load(sql),
     // After the parts have locked their rows.

@@ -19,6 +19,8 @@ export class StepsPart implements BatchPart {
   }
 
   async load(sql: Sql, effects: PostgresEffects): Promise<void> {
+    if (this.#entries.length === 0) return;
+    effects.willChange();
     for (const { step, input } of this.#entries) {
       for (const key of step.keys?.(...input) ?? []) effects.rows.willNeed(key);
       effects.willNeedPayments(step.callIds?.(...input) ?? []);
