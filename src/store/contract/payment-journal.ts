@@ -42,7 +42,7 @@ export interface PaymentJournal {
    * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one that is charged `before` while it is
    * watched, which loses its identifier if another payment was begun under it since.
    * @param settlement JSON of the settlement response
-   * @param blockNumber block that the settlement is in, for the books
+   * @param blockNumber block that the settlement is in, if the chain was asked
    * @param amount token units that moved; default: the payment's amount
    */
   settlePayment(

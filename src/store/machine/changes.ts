@@ -35,7 +35,7 @@ export interface Finished {
   readonly at: number;
 }
 
-/** A transaction of the seller that moved money, as the books show it. */
+/** A transaction of the seller that moved money. */
 export interface SentMoney {
   /** Kind of the movement. */
   readonly as: string;

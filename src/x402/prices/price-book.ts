@@ -26,7 +26,7 @@ interface CurrentPrices {
   /** Absent: every job is charged before it runs. */
   readonly chargeTerms?: JobChargeTerms;
   /** Buyers may be promised their money back. */
-  readonly refunds: boolean;
+  readonly paysBack: boolean;
   readonly quoteTtlSecs: number;
   readonly clock: Clock;
 }
@@ -165,11 +165,11 @@ class CurrentPrice implements Price {
    * it may have been shown.
    */
   async match(payment: SignedPayment): Promise<Offer> {
-    const { offers, clock, refunds } = this.#sources;
+    const { offers, clock, paysBack } = this.#sources;
     const current = await this.offers().catch(noneWhileUnavailable);
     const matching = matchOffer(payment, current, clock());
     const matched = await matching.catch(() => undefined);
-    if (matched !== undefined && (!refunds || worth(matched) >= REFUND)) return matched;
+    if (matched !== undefined && (!paysBack || worth(matched) >= REFUND)) return matched;
     const open = await offers.findOpen(this.policy);
     const earlier = matched === undefined ? open : open.filter((offer) => worth(offer) > worth(matched));
     if (earlier.length === 0) return matching;

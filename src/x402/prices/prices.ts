@@ -76,7 +76,7 @@ export class Prices {
       ofRequests,
       tokens,
       chargeTerms,
-      refunds: config.paysBack === true,
+      paysBack: config.paysBack === true,
       quoteTtlSecs,
       clock,
     });

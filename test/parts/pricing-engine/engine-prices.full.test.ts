@@ -47,7 +47,7 @@ test("Requests for twelve jobs that a silent engine never priced are refused wit
     quotes: undefined,
     ofRequests: undefined,
     tokens: new PayableTokens([USDC]),
-    refunds: false,
+    paysBack: false,
     quoteTtlSecs: 300,
     clock: systemClock,
   });

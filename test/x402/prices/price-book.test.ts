@@ -25,7 +25,7 @@ it("An offer at a quote's price is confirmed until the quote ends, and refused f
     quotes: undefined,
     ofRequests: undefined,
     tokens: new PayableTokens([USDC]),
-    refunds: false,
+    paysBack: false,
     quoteTtlSecs: 300,
     clock,
   });
@@ -64,7 +64,7 @@ it("A request queries an unavailable price source once, and still pays an offer 
     quotes: undefined,
     ofRequests: undefined,
     tokens: new PayableTokens([USDC]),
-    refunds: false,
+    paysBack: false,
     quoteTtlSecs: 300,
     clock: Date.now,
   });
@@ -95,7 +95,7 @@ describe("The promise of the offer that a payment answers", () => {
         quotes: undefined,
         ofRequests: undefined,
         tokens: new PayableTokens([USDC]),
-        refunds: true,
+        paysBack: true,
         quoteTtlSecs: 300,
         clock: Date.now,
       });

@@ -85,7 +85,7 @@ class Parts {
       quotes: undefined,
       ofRequests: undefined,
       tokens,
-      refunds: false,
+      paysBack: false,
       quoteTtlSecs,
       clock: this.#clock,
     });

@@ -195,7 +195,7 @@ function changed(before: RefundRow | undefined, refund: RefundRow, known: Known)
   ];
 }
 
-/** Tells the books that a refund was sent. */
+/** Notes that a refund was sent. */
 function noteSent(commit: Commit, refund: RefundRow, account: string | null): void {
   const payment = commit.payment(refund.call_id);
   if (payment === undefined) return;

@@ -122,7 +122,7 @@ export const TRANSACTIONS: StoreModule<TransactionJournal> = {
   },
 };
 
-/** Tells the books what a transaction has cost. */
+/** Notes what a transaction has cost. */
 function noteFee(commit: Commit, transaction: StoredTransaction): void {
   const { fee, finished_at: at, account, mined_hash: transaction_hash, block_number } = transaction;
   if (fee === null || at === null) return;
