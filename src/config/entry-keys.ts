@@ -33,7 +33,7 @@ export interface JobRunner {
 
 /** Claims by the list of the entries, or by the table in each entry. */
 interface ClaimByList {
-  readonly jobs: EntryClaim<JobRunner>;
+  readonly jobs: RunnerClaim;
   readonly "jobs.price": PriceClaim;
   readonly "x402.acceptedTokens": EntryClaim<LiveRateSource>;
   readonly "x402.facilitators": FacilitatorClaim;
@@ -72,8 +72,16 @@ export interface EntryContext {
   readonly settlers: Set<PrivateKey>;
 }
 
+/** A job that a part does. */
+export interface RunnerClaim extends EntryClaim<JobRunner> {
+  /** Headers that the operator sets in place of the buyers', in lower case. */
+  readonly setHeaders: readonly string[];
+}
+
 /** A price of a job that is a table. */
 export interface PriceClaim extends EntryClaim<RequestPricing> {
+  /** Headers that the price depends on, in lower case. */
+  readonly headers: readonly string[];
   /** Prices that the table names, the lowest and the highest among them. A price with a mistake is left out. */
   readonly bounds: readonly Price[];
 }

@@ -26,24 +26,20 @@ export interface RequestPricing {
   readonly headers: readonly string[];
 }
 
-/** Returns a job's own price, if it is the same for every request. */
-export function fixedPrice(price: Price | RequestPricing | "engine" | undefined): Price | undefined {
-  return typeof price === "object" && "unit" in price ? price : undefined;
-}
-
-const DECIMALS = 18;
+/** Most decimal places of a price in dollars. */
+export const PRICE_DECIMALS = 18;
 
 /** Parses a price: `$0.01`. Returns undefined for anything else, for more decimal places, and for 0. */
 export function parseDollars(text: string, maxDecimals = 6): UsdPrice | undefined {
   const [, whole, fraction = ""] = /^\$(0|[1-9][0-9]{0,17})(?:\.([0-9]{1,18}))?$/.exec(text) ?? [];
   if (whole === undefined || fraction.length > maxDecimals) return undefined;
-  const amount = BigInt(whole + fraction.padEnd(DECIMALS, "0"));
+  const amount = BigInt(whole + fraction.padEnd(PRICE_DECIMALS, "0"));
   return amount === 0n ? undefined : { unit: "usd", amount };
 }
 
 /** Formats a price: `1000000000000000 wei`, `$0.01`. Dollars have two decimal places, or as many as they need. */
 export function priceText({ unit, amount }: Price): string {
   if (unit === "wei") return `${amount} wei`;
-  const [whole, fraction = ""] = decimalText(amount, DECIMALS).split(".");
+  const [whole, fraction = ""] = decimalText(amount, PRICE_DECIMALS).split(".");
   return `$${whole}.${fraction.padEnd(2, "0")}`;
 }

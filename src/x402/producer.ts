@@ -1,5 +1,6 @@
 import type { X402Config } from "../config/config.ts";
 import { type JobCall, type JobKey, jobKeyText, SERVICE_ID_METADATA } from "../core/job-call.ts";
+import { priceText } from "../core/price.ts";
 import { ForwardedHeaders } from "../http/forwarded-headers.ts";
 import type { JobRequest } from "../http/request.ts";
 import type { SignedPayment } from "./methods/method.ts";
@@ -40,7 +41,7 @@ export class X402Producer {
 
   jobCall(paid: {
     /** The offer that the payment answers. */
-    readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "charge"> & {
+    readonly offer: Pick<Offer, "job" | "amount" | "priceWei" | "currency" | "confidentiality" | "charge"> & {
       readonly token: Pick<Offer["token"], "network" | "symbol">;
     };
     readonly payment: Pick<SignedPayment, "from" | "paymentId">;
@@ -53,7 +54,7 @@ export class X402Producer {
     readonly caller?: string | undefined;
   }): JobCall {
     const { offer, payment, body, requestMetadata = [], quoteDigest, caller } = paid;
-    const { job, token, amount, confidentiality } = offer;
+    const { job, token, amount, priceWei, currency, confidentiality } = offer;
     const { from, paymentId } = payment;
     return {
       origin: "x402",
@@ -67,6 +68,7 @@ export class X402Producer {
         "X-X402-PAYMENT-TOKEN": token.symbol,
         "X-X402-PAYMENT-SCHEME": schemeOf(offer),
         "X-X402-PAYMENT-AMOUNT": amount,
+        ...(currency === undefined ? {} : { "X-X402-PRICE": priceText({ unit: "usd", amount: priceWei }) }),
         "X-X402-PAYER": from.toLowerCase(),
         ...(paymentId === undefined ? {} : { "X-X402-PAYMENT-ID": paymentId }),
         ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),

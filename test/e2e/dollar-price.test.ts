@@ -29,7 +29,8 @@ it("A job at a price in dollars is bought for exactly that many token units, and
   const expectChanges = await watchLedger(parts, gateway);
   const answer = await gateway.send(payment, { job: 2, body: "one" });
   expect(answer).toMatchObject(ACCEPTED);
-  await gateway.waitForJobs("one");
+  const [call] = await gateway.waitForJobs("one");
+  expect(call?.metadata).toMatchObject({ "X-X402-PRICE": "$0.25", "X-X402-PAYMENT-AMOUNT": "250000" });
   await expectChanges({ ...ONE_PAID_JOB, received: 250_000n });
   const { answer: journalled } = await callJson(gateway.jobgate.operatorUrl, "GetPayment", {
     call_id: String(answer.call_id),

@@ -31,6 +31,12 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     if (job.maxWaitSecs !== undefined && job.answer !== "result" && !place.at("answer").isReported)
       place.at("max_wait_secs").report('is set for a job that is not waited for; expected answer = "result"');
     checkForwardedHeaders(job.forwardHeaders, place.at("forward_headers"));
+    const set = tables.claims.of("jobs", i)?.setHeaders ?? [];
+    for (const name of tables.claims.of("jobs.price", i)?.headers ?? [])
+      if (set.includes(name))
+        place
+          .at("price")
+          .report(`depends on the header ${name}, which you set for the runner; expected another header`);
     if (name !== undefined) requireUnique(`name ${name}`, place.at("name"), "a name of its own");
     if (jobIndex === undefined || place.at("service_id").isReported) continue;
     const serviceId = job.serviceId ?? serviceIdOf(tables);

@@ -1,8 +1,7 @@
 import type { Logger } from "pino";
-import type { Job } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
-import { fixedPrice } from "../../core/price.ts";
+import { PRICE_DECIMALS, parseDollars } from "../../core/price.ts";
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import { MAX_TIMER_MS } from "../../core/waiting.ts";
@@ -133,13 +132,13 @@ export class ApiProtocol implements HttpProtocol {
       read: (outcome) => {
         const run = readApiOutcome(outcome, sent);
         end(outcome, run);
-        return this.#counted(this.#charged(run, outcome, metadata, job), metadata);
+        return this.#counted(this.#charged(run, outcome, metadata), metadata);
       },
     };
   }
 
   /** Adds the charge of an answer that names one, or says that the client has the answer already. */
-  #charged(run: RunOutcome, outcome: HttpOutcome, metadata: Metadata, job: Job): RunOutcome {
+  #charged(run: RunOutcome, outcome: HttpOutcome, metadata: Metadata): RunOutcome {
     if (run.kind !== "done" || outcome.kind !== "answered") return run;
     const status = run.result?.status;
     if (metadata["X-X402-PAYMENT-SCHEME"] !== "upto") {
@@ -148,7 +147,8 @@ export class ApiProtocol implements HttpProtocol {
     }
     if (!canCharge(status)) return run;
     const ceiling = metadata["X-X402-PAYMENT-AMOUNT"] ?? "0";
-    const reading = readCharge(outcome.answer.headers, { ceiling, price: fixedPrice(job.price) });
+    const price = parseDollars(metadata["X-X402-PRICE"] ?? "", PRICE_DECIMALS);
+    const reading = readCharge(outcome.answer.headers, { ceiling, price });
     if ("charge" in reading) return { ...run, charge: reading.charge };
     this.#logger.error(
       { api: this.#sale.api.name, problem: reading.problem },

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { parse } from "lossless-json";
-import type { Price } from "../../core/price.ts";
-import { parseDollars } from "../../core/price.ts";
+import { parseDollars, type UsdPrice } from "../../core/price.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 import type { Charge } from "../../store/contract/work-queue.ts";
 
@@ -17,12 +16,12 @@ const OVERRIDES = "settlement-overrides";
 
 /**
  * Reads the charge of an answer: token units, `25%` of the ceiling, or `$0.004`.
- * @param sold ceiling in token units, and the price that it stands for, if every request has the same
+ * @param sold ceiling in token units, and the price that it stands for, if that is in dollars
  * @returns an undefined charge if the answer names none: then the whole ceiling is charged
  */
 export function readCharge(
   headers: readonly ResultHeader[],
-  sold: { readonly ceiling: string; readonly price: Price | undefined },
+  sold: { readonly ceiling: string; readonly price: UsdPrice | undefined },
 ): ChargeReading {
   const named = headers.flatMap(([name, value]) => namedBy(name.toLowerCase(), value) ?? []);
   const [text, ...others] = named.map((value) => value.trim());
@@ -44,13 +43,13 @@ export function readCharge(
 
 function chargeOf(
   text: string,
-  { ceiling, price }: { readonly ceiling: string; readonly price: Price | undefined },
+  { ceiling, price }: { readonly ceiling: string; readonly price: UsdPrice | undefined },
 ): Charge | undefined {
   if (UNITS.test(text)) return { units: text };
   const [, whole, part = ""] = PERCENT.exec(text) ?? [];
   if (whole !== undefined) return { basisPoints: Number(whole) * 100 + Number(part.padEnd(2, "0")) };
   const dollars = parseDollars(text);
-  if (dollars === undefined || price?.unit !== "usd") return undefined;
+  if (dollars === undefined || price === undefined) return undefined;
   const units = BigInt(ceiling) * dollars.amount;
   return { units: String((units + price.amount - 1n) / price.amount) };
 }

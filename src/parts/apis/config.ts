@@ -78,9 +78,15 @@ export const apisTable = ConfigTable.of({
     }
     checkIndexes(context);
   },
-  complete: ({ apis }): readonly ApiConfig[] => apis,
+  complete: ({ apis }): readonly ApiConfig[] =>
+    apis.map((api) => ({ ...api, headers: inLowerCase(api.headers) })),
   summary: ({ length }) => (length > 0 ? `APIs: ${length}` : undefined),
 });
+
+/** A client sends the same header in lower case: the operator's replaces it. */
+function inLowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
 
 /** Reports a job of an API whose index another job or a webhook has: runners choose JobCalls by the index alone. */
 function checkIndexes({ tables, mistakes }: TableContext): void {
@@ -199,6 +205,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
     }
     const found = tables.apis?.find((table) => table?.name === name);
     return {
+      setHeaders: Object.keys(found?.headers ?? {}).map((name) => name.toLowerCase()),
       keys: {
         charge,
         answer,

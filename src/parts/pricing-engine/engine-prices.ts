@@ -32,7 +32,7 @@ const MAX_REMEMBERED = 10_000;
 const UNPRICED_MS = 5_000;
 const FAILED_MS = 300;
 /** Longest time that a request waits for a price. The question goes on, so that the next request finds its answer. */
-const MAX_WAIT_MS = 20_000;
+export const MAX_WAIT_MS = 20_000;
 const MAX_QUESTIONS = 1_000;
 /** Part of a quote's lifetime after which it is renewed. */
 const RENEW_AFTER = 2 / 3;
@@ -123,20 +123,12 @@ export class EnginePrices implements PriceSource {
     }
     const forMs = answer.kind === "unpriced" ? UNPRICED_MS : FAILED_MS;
     this.#refusals.set(key, { answer, untilMs: this.#elapsed() + forMs });
-    if (answer.kind === "untrustworthy") {
-      this.#logger.error({ job: key, reason: answer.reason }, "pricing engine's quote refused");
-    } else if (answer.kind === "unavailable") {
-      this.#logger.warn({ job: key, reason: answer.reason }, "pricing engine returned no quote");
-    }
+    logRefusal(this.#logger, job, answer);
     return withoutQuote(answer);
   }
 
   #remember(job: JobKey, key: string, quote: JobQuote): void {
-    const lifetimeMs = Math.max(0, Number(quote.expiry) * 1000 - this.#clock());
-    const renewInMs = Math.max(
-      Math.min(lifetimeMs * RENEW_AFTER, lifetimeMs - RENEW_AHEAD_MS),
-      lifetimeMs * RENEW_NOT_BEFORE,
-    );
+    const renewInMs = renewalMs(quote, this.#clock());
     const renewTimer = setTimeout(
       () => {
         if (this.#quotes.peek(key)?.isUsed) this.#renew(job, key);
@@ -158,12 +150,30 @@ export class EnginePrices implements PriceSource {
   }
 }
 
+/** Returns the time after which a quote is replaced ahead of its end. @param nowMs Unix milliseconds */
+export function renewalMs({ expiry }: Pick<JobQuote, "expiry">, nowMs: number): number {
+  const lifetimeMs = Math.max(0, Number(expiry) * 1000 - nowMs);
+  return Math.max(
+    Math.min(lifetimeMs * RENEW_AFTER, lifetimeMs - RENEW_AHEAD_MS),
+    lifetimeMs * RENEW_NOT_BEFORE,
+  );
+}
+
+/** Logs why there is no quote, unless the job has no price. */
+export function logRefusal(logger: Logger, { serviceId, jobIndex }: JobKey, answer: Refusal): void {
+  if (answer.kind === "unpriced") return;
+  const { kind, reason } = answer;
+  const job = jobKeyText(serviceId, jobIndex);
+  if (kind === "untrustworthy") logger.error({ job, reason }, "pricing engine's quote refused");
+  else logger.warn({ job, reason }, "pricing engine returned no quote");
+}
+
 function toPrice(quote: JobQuote): JobPrice {
   return { priceWei: quote.priceWei, quote };
 }
 
 /** @throws GatewayError `price_unavailable`, unless the engine said that the job has no price */
-function withoutQuote(answer: Refusal): undefined {
+export function withoutQuote(answer: Refusal): undefined {
   switch (answer.kind) {
     case "unpriced":
       return undefined;

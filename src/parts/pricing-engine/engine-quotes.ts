@@ -46,11 +46,11 @@ export class EngineQuotes {
 
   /**
    * Asks for a new quote of one job, and checks it.
+   * @param inputs 32 bytes; undefined for a quote of no inputs, which is told from others by random ones
    * @throws GatewayError when no proof of work can be made
    */
-  async ask(job: JobKey, question: Question = { urgent: true }): Promise<QuoteAnswer> {
-    // There are no inputs yet. Random ones give every quote a digest of its own.
-    const inputsHash = randomBytes(32);
+  async ask(job: JobKey, question: Question = { urgent: true }, inputs?: Uint8Array): Promise<QuoteAnswer> {
+    const inputsHash = inputs ?? randomBytes(32);
     try {
       let answer = await this.#call(job, inputsHash, question);
       // The proof may be what was wrong, and the next call uses another.

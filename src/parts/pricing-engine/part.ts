@@ -8,9 +8,10 @@ export const part: Part = {
   async load(whole) {
     const config = engineTable.in(whole);
     if (config === undefined) return undefined;
-    const [{ PricingEngine }, { PricingServer }] = await Promise.all([
+    const [{ PricingEngine }, { PricingServer }, { EngineJobs }] = await Promise.all([
       import("./pricing-engine.ts"),
       import("./pricing-server.ts"),
+      import("./engine-jobs.ts"),
     ]);
     return (host) => {
       const { logger, telemetry } = host;
@@ -28,6 +29,7 @@ export const part: Part = {
         logger,
       });
       return {
+        ...(engine.quotes && { x402: new EngineJobs(engine.quotes, logger) }),
         sources: { prices: engine.prices, redeemsQuotes: true },
         listener: {
           name: "pricing",

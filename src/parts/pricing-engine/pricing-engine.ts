@@ -13,6 +13,8 @@ export class PricingEngine {
   readonly client: EngineClient;
   /** Present when quotes can be checked (`config.signing`). */
   readonly prices?: PriceSource & { stop(): void };
+  /** Present with {@link prices}. */
+  readonly quotes?: EngineQuotes;
   readonly #proofs: ProofMaker | undefined;
 
   /** @param parts `isKnownService` names services whose proofs of work go first; `maxWaitMs` bounds a request's wait for a
@@ -33,8 +35,8 @@ export class PricingEngine {
     this.client = new EngineClient(url, telemetry);
     if (signing === undefined) return;
     this.#proofs = new ProofMaker({ difficulty: proofOfWorkBits, isKnownService, clock, logger });
-    const quotes = new EngineQuotes({ client: this.client, proofs: this.#proofs, signing, clock });
-    this.prices = new EnginePrices({ quotes, clock, elapsed, logger, maxWaitMs });
+    this.quotes = new EngineQuotes({ client: this.client, proofs: this.#proofs, signing, clock });
+    this.prices = new EnginePrices({ quotes: this.quotes, clock, elapsed, logger, maxWaitMs });
   }
 
   /** Ends calls in progress and the thread that makes proofs. */

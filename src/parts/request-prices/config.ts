@@ -8,7 +8,14 @@ import { checkCredentials } from "../../config/rules/urls.ts";
 import { integer, matching, parsedText, seconds } from "../../config/value-types.ts";
 import { httpUrlOrSocket } from "../../config/web-types.ts";
 import { SHOWN } from "../../config/wrong-value.ts";
-import { type Price, parseDollars, priceText, type RequestPricing, type UsdPrice } from "../../core/price.ts";
+import {
+  PRICE_DECIMALS,
+  type Price,
+  parseDollars,
+  priceText,
+  type RequestPricing,
+  type UsdPrice,
+} from "../../core/price.ts";
 import { isEndToEnd, NEVER_FORWARDED } from "../../core/request-headers.ts";
 import { parameterNames, parseRoute, takesBody } from "../../core/route.ts";
 import {
@@ -24,14 +31,12 @@ import {
   type Source,
 } from "./rule.ts";
 
-const PRICE_DECIMALS = 6;
-/** Decimal places of an amount for each unit, of which many make a price. */
-const UNIT_DECIMALS = 18;
+const OFFERED_DECIMALS = 6;
 /** The smallest price, in 10^-18 dollars. */
-const SMALLEST = 10n ** BigInt(UNIT_DECIMALS - PRICE_DECIMALS);
+const SMALLEST = 10n ** BigInt(PRICE_DECIMALS - OFFERED_DECIMALS);
 const DEFAULT_TIMEOUT_MS = 2_000;
 
-const dollars = (decimals = PRICE_DECIMALS) =>
+const dollars = (decimals = OFFERED_DECIMALS) =>
   parsedText(
     `dollars above 0 with at most ${decimals} decimal places, such as "$0.01"`,
     (text) => parseDollars(text, decimals),
@@ -43,12 +48,12 @@ const parsable = (expected: string, parse: (text: string) => unknown) =>
   parsedText(expected, (text) => (parse(text) === undefined ? undefined : text), SHOWN);
 
 const keys = {
-  /** Added to the price of the units. */
-  base: dollars(UNIT_DECIMALS).optional(),
+  /** Added to the price of the units, of which many make a price. */
+  base: dollars(PRICE_DECIMALS).optional(),
   /** Number that is priced. */
   per: parsable(MEASURE_FORM, parseMeasure).optional(),
   /** Price of each started unit. */
-  each: dollars(UNIT_DECIMALS).optional(),
+  each: dollars(PRICE_DECIMALS).optional(),
   /** A lower price is raised to it. */
   min: dollars().optional(),
   /** A request with a higher price is refused. */
@@ -111,8 +116,10 @@ export const priceKeys: EntryKeys<"jobs.price"> = {
     if ("unit" in price) return undefined;
     const given = price as PriceTable;
     const job = tables.jobs?.[Number(place.path[1])] ?? {};
+    const source = sourceIn(given);
     return {
       keys: given,
+      headers: source?.in === "header" ? [source.name] : [],
       bounds: boundsIn(given),
       check: () => checkPrice(given, place, job),
       complete: () => toPricing(given),
@@ -131,6 +138,10 @@ function boundsIn({ base, min, max, tiers = [], cases = {}, other }: PriceTable)
 /** Returns a value of a key that holds dollars: checked tables type it as if parts of it could be missing. */
 function priceIn(value: unknown): UsdPrice | undefined {
   return value as UsdPrice | undefined;
+}
+
+function sourceIn({ of, per = "" }: PriceTable): Source | undefined {
+  return of === undefined ? parseMeasure(per)?.source : parseSource(of);
 }
 
 function kindOf(given: PriceTable): keyof typeof KINDS {
@@ -159,7 +170,7 @@ function checkPrice(given: PriceTable, place: Place, job: JobTable): void {
   if (kind === "each") checkBounds(given, place);
   checkTiers(given, place.at("tiers"));
   const at = place.at(kind === "cases" ? "of" : "per");
-  const source = given.of === undefined ? parseMeasure(given.per ?? "")?.source : parseSource(given.of);
+  const source = sourceIn(given);
   if (source !== undefined) checkSource(source, at, job);
 }
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import type { JobKey } from "../../core/job-call.ts";
 import { RateLimit } from "../../http/rate-limit.ts";
-import { WorkLimit } from "../../http/work-limit.ts";
+import { QUESTIONS } from "../../x402/prices/kept-prices.ts";
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
 import { HttpClient, placeOf } from "../outbound/http-client.ts";
@@ -14,12 +14,6 @@ export interface PricerAddress {
   readonly timeoutMs: number;
 }
 
-/** Questions in progress. */
-const BOUNDS = {
-  perClient: 8,
-  total: 64,
-  reason: "Too many prices are being asked for at once. Nothing was charged",
-};
 /** Largest body that a question has. */
 const MAX_BODY_BYTES = 64 * 1024;
 const SECS_BETWEEN_WARNINGS = 10;
@@ -28,32 +22,24 @@ const SECS_BETWEEN_WARNINGS = 10;
 export class Pricer {
   readonly #client: HttpClient;
   readonly #logger: Logger;
-  readonly #limit = new WorkLimit();
   readonly #warnings = new RateLimit(SECS_BETWEEN_WARNINGS);
   readonly #asking = new Set<Promise<unknown>>();
 
   constructor({ url, timeoutMs }: PricerAddress, logger: Logger) {
-    const { total: concurrency } = BOUNDS;
-    this.#client = new HttpClient({ ...placeOf(url), concurrency, timeoutMs });
+    this.#client = new HttpClient({ ...placeOf(url), concurrency: QUESTIONS.total, timeoutMs });
     this.#logger = logger;
   }
 
-  /**
-   * Asks for the price of one request.
-   * @param client address of the client that sent the request
-   * @throws GatewayError `rate_limited`
-   */
-  ask(job: JobKey, asked: AskedRequest, client: string): Promise<HttpOutcome | undefined> {
-    return this.#limit.run(client, BOUNDS, async () => {
-      const { outcome } = this.#client.send({
-        method: "POST",
-        headers: { "content-type": "application/json", accept: "application/json" },
-        body: Buffer.from(JSON.stringify(questionOf(job, asked))),
-        bodyLimit: () => MAX_ANSWER_BYTES,
-      });
-      this.#asking.add(outcome);
-      return outcome.finally(() => this.#asking.delete(outcome));
+  /** Asks for the price of one request. */
+  ask(job: JobKey, asked: AskedRequest): Promise<HttpOutcome | undefined> {
+    const { outcome } = this.#client.send({
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/json" },
+      body: Buffer.from(JSON.stringify(questionOf(job, asked))),
+      bodyLimit: () => MAX_ANSWER_BYTES,
     });
+    this.#asking.add(outcome);
+    return outcome.finally(() => this.#asking.delete(outcome));
   }
 
   /** Logs why there is no price, from time to time. */

@@ -4,16 +4,15 @@ import type { Clock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { parameterNames } from "../../core/route.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
+import { KeptPrices } from "../../x402/prices/kept-prices.ts";
 import type { RequestPrices } from "../../x402/prices/request-prices.ts";
-import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import { type PricerPricing, pricingOf } from "./config.ts";
 import { Pricer } from "./pricer.ts";
-import { keptAnswers, PricesByPricer } from "./prices-by-pricer.ts";
+import { PricesByPricer } from "./prices-by-pricer.ts";
 import { PricesByRule } from "./prices-by-rule.ts";
 import type { KnownFields } from "./request-values.ts";
 
 interface Services {
-  readonly limits: Pick<ClientLimits, "clientOf">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -21,12 +20,13 @@ interface Services {
 /** Prices that depend on what is asked. */
 export class PricesOfRequests implements X402Part {
   readonly #services: Services;
-  readonly #answers = keptAnswers();
+  readonly #kept: KeptPrices;
   /** Those in use, by address. */
   #pricers: ReadonlyMap<string, Pricer> = new Map();
 
   constructor(services: Services) {
     this.#services = services;
+    this.#kept = new KeptPrices(services.clock);
   }
 
   open({ jobs = [], quoteTtlSecs }: Pick<X402Config, "jobs" | "quoteTtlSecs">): ShopAddition | undefined {
@@ -38,32 +38,20 @@ export class PricesOfRequests implements X402Part {
       pricers.set(key, pricer);
       return pricer;
     };
-    const byJob = jobs.flatMap((job) => {
+    const pricesOf = (job: Job): RequestPrices | undefined => {
+      const { clock } = this.#services;
       const pricing = pricingOf(job);
-      if (pricing === undefined) return [];
-      const prices: RequestPrices =
-        "byRule" in pricing
-          ? new PricesByRule(pricing.byRule, knownFieldsOf(job))
-          : this.#byPricer(job, pricing, pricerAt(pricing.byPricer), quoteTtlSecs);
-      return [[jobKeyText(job.serviceId, job.jobIndex), prices] as const];
+      if (pricing === undefined) return undefined;
+      if ("byRule" in pricing) return new PricesByRule(pricing.byRule, knownFieldsOf(job));
+      const pricer = pricerAt(pricing.byPricer);
+      return new PricesByPricer({ job, pricing, pricer, kept: this.#kept, ttlSecs: quoteTtlSecs, clock });
+    };
+    const byJob = jobs.flatMap((job) => {
+      const prices = pricesOf(job);
+      return prices === undefined ? [] : [[jobKeyText(job.serviceId, job.jobIndex), prices] as const];
     });
     if (byJob.length === 0 && this.#pricers.size === 0) return undefined;
     return { requestPrices: new Map(byJob), apply: () => this.#replace(pricers) };
-  }
-
-  #byPricer(
-    { serviceId, jobIndex }: Job,
-    { from, upTo, byPricer }: PricerPricing,
-    pricer: Pricer,
-    ttlSecs: number,
-  ): PricesByPricer {
-    const { limits, clock } = this.#services;
-    const [min, max] = [from.amount, upTo.amount];
-    return new PricesByPricer({
-      ...{ job: { serviceId, jobIndex }, pricer, min, max, ttlSecs, answers: this.#answers, clock },
-      id: [jobKeyText(serviceId, jobIndex), byPricer.url, min, max].join("\n"),
-      clientOf: (asked) => limits.clientOf(asked),
-    });
   }
 
   #replace(pricers: ReadonlyMap<string, Pricer>): void {

@@ -54,7 +54,7 @@ export class JobPolicies {
     let price: JobPrice | undefined;
     try {
       price = await this.#prices.priceOf(job);
-      if (price === undefined) throw notFound(job);
+      if (price === undefined) throw jobNotFound(job);
     } catch (error) {
       if (!(error instanceof GatewayError && error.code === "price_unavailable")) throw error;
       // A default of "disabled" must not confirm that the job exists. An enabled job goes on: a payment may answer an
@@ -90,7 +90,8 @@ function keyOf({ serviceId, jobIndex }: JobKey): string {
   return jobKeyText(serviceId, jobIndex);
 }
 
-function notFound({ serviceId, jobIndex }: JobKey): GatewayError {
+/** Refusal of a request for a job without a price. */
+export function jobNotFound({ serviceId, jobIndex }: JobKey): GatewayError {
   return new GatewayError("job_not_found", "No such job is for sale here: it has no price.", {
     details: { service_id: serviceId, job_index: jobIndex },
   });

@@ -2,7 +2,6 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
-import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, quoteTerms } from "../wire/offer.ts";
@@ -13,8 +12,7 @@ import type { PayableTokens } from "./payable-tokens.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
 import { type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { QuoteBook } from "./quote-book.ts";
-import { RequestPrice, type RequestPrices } from "./request-prices.ts";
-import type { SealedOffers } from "./sealed-offers.ts";
+import { RequestPrice, type RequestPriceServices, type RequestPrices } from "./request-prices.ts";
 
 const QUOTE_HEADER = "x-x402-quote-digest";
 
@@ -32,11 +30,9 @@ interface CurrentPrices {
 }
 
 /** Prices of the jobs whose price depends on the request. */
-export interface PricesOfRequests {
+export interface PricesOfRequests extends RequestPriceServices {
   /** Prices by `jobKeyText`. */
   readonly byJob: ReadonlyMap<string, RequestPrices>;
-  readonly routes: Pick<JobRoutes, "boundHeadersOf" | "paramsOf">;
-  readonly sealed: SealedOffers;
 }
 
 /** The prices of jobs, at one configuration. */
@@ -76,20 +72,19 @@ export class PriceBook {
 
   /** Finds the price of a request for a job whose price depends on the request; undefined for any other job. */
   #findAsked(request: JobRequest, job: JobKey): Price | undefined {
-    const { routes, sealed } = this.#ofRequests ?? {};
+    const services = this.#ofRequests;
     const prices = this.#pricesOf(job);
-    if (prices === undefined || routes === undefined || sealed === undefined) return undefined;
+    if (prices === undefined || services === undefined) return undefined;
     const policy = this.#policies.requireEnabled(job);
     const { offers, quoteTtlSecs, clock } = this.#current;
     const terms = {
       policy,
       ttlSecs: quoteTtlSecs,
-      sealed,
       offersAt: (price: JobPrice) => offers.makeUnsaved(offerTerms(policy, price, this.#current)),
       findEarlier: () => offers.findOpen(policy),
       digestOf: (offer: Offer) => offers.newDigest(offer),
     };
-    return new RequestPrice({ request, prices, routes, terms, clock });
+    return new RequestPrice({ ...services, request, prices, terms, clock });
   }
 
   /**

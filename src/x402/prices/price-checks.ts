@@ -9,7 +9,7 @@ import { type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { TokenRates } from "./token-rates.ts";
 
 /** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
-const UNPAYABLE_SECS = 7;
+export const UNPAYABLE_SECS = 7;
 
 /** Bound on the jobs remembered as logged. */
 const MAX_REMEMBERED = 10_000;

@@ -5,6 +5,7 @@ import { equalJobs } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
+import type { ClientLimits } from "../purchase/client-limits.ts";
 import { bindRequest } from "../purchase/request-binding.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer } from "../wire/offer.ts";
@@ -14,8 +15,9 @@ import { type JobPrice, priceUnavailable } from "./price-source.ts";
 import type { SealedOffers } from "./sealed-offers.ts";
 
 /** A request whose price is asked for. */
-export interface AskedRequest
-  extends Pick<JobRequest, "method" | "path" | "query" | "headerValues" | "remoteAddress"> {
+export interface AskedRequest extends Pick<JobRequest, "method" | "path" | "query" | "headerValues"> {
+  /** Address of the client. */
+  readonly client: string;
   /** Parameters of the path of the job's route, decoded. */
   readonly params: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
@@ -38,7 +40,6 @@ export interface RequestPrices {
 interface SaleTerms {
   readonly policy: SoldPolicy;
   readonly ttlSecs: number;
-  readonly sealed: SealedOffers;
   /** Returns the offers at a price, which are not saved. */
   offersAt(price: JobPrice): readonly Offer[];
   /** Finds the offers that are still open, of the time when the job had one price for all requests. */
@@ -47,10 +48,16 @@ interface SaleTerms {
   digestOf(offer: Offer): string;
 }
 
-interface Parts {
+/** What the prices of all requests need. */
+export interface RequestPriceServices {
+  readonly routes: Pick<JobRoutes, "boundHeadersOf" | "paramsOf">;
+  readonly limits: Pick<ClientLimits, "clientOf">;
+  readonly sealed: SealedOffers;
+}
+
+interface Parts extends RequestPriceServices {
   readonly request: JobRequest;
   readonly prices: RequestPrices;
-  readonly routes: Pick<JobRoutes, "boundHeadersOf" | "paramsOf">;
   readonly terms: SaleTerms;
   readonly clock: Clock;
 }
@@ -73,7 +80,7 @@ export class RequestPrice implements Price {
 
   /** A request whose payment is refused gets its offer again, while that is open: nobody is asked for another price. */
   async offers(body: Uint8Array): Promise<readonly Offer[]> {
-    const { terms, clock } = this.#of;
+    const { terms, sealed, clock } = this.#of;
     const paid = this.#paid && atTime(this.#paid, clock());
     if (paid !== undefined) return [paid];
     const asked = this.#asked(body);
@@ -81,15 +88,15 @@ export class RequestPrice implements Price {
     const end = Math.ceil(clock() / 1000) + terms.ttlSecs;
     return offers.map((offer) => {
       const { quoteExpiry = end } = offer;
-      return terms.sealed.seal({ ...offer, quoteDigest: digestOf(offer, terms), quoteExpiry }, asked.hash);
+      return sealed.seal({ ...offer, quoteDigest: digestOf(offer, terms), quoteExpiry }, asked.hash);
     });
   }
 
   /** Clients of v1 echo no offer: their payments are matched with the price of the request now, and with earlier fixed offers. */
   async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
-    const { terms, clock } = this.#of;
+    const { terms, sealed, clock } = this.#of;
     const asked = this.#asked(body);
-    const found = terms.sealed.open(payment.accepted?.extra, asked.hash);
+    const found = sealed.open(payment.accepted?.extra, asked.hash);
     if (found === "none") {
       const offers = [...(await this.#offersNow(asked)), ...(await terms.findEarlier())];
       return matchOffer(payment, offers, clock());
@@ -121,15 +128,16 @@ export class RequestPrice implements Price {
   }
 
   #asked(body: Uint8Array): AskedRequest {
-    const { request, prices, routes } = this.#of;
-    const { method, path, query, remoteAddress } = request;
+    const { request, prices, routes, limits } = this.#of;
+    const { method, path, query } = request;
     const { bodyHash } = bindRequest(request, body, routes.boundHeadersOf(request, this.policy));
     const headers = [...OF_BODY, ...prices.headers].map(
       (name) => `${name}: ${JSON.stringify(request.headerValues(name))}`,
     );
     const hash = createHash("sha256").update([bodyHash, ...headers].join("\n"));
     return {
-      ...{ method, path, query, remoteAddress, body },
+      ...{ method, path, query, body },
+      client: limits.clientOf(request),
       headerValues: (name) => request.headerValues(name),
       params: routes.paramsOf(request),
       hash: hash.digest("hex"),

@@ -4,6 +4,7 @@ import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import { ApiProtocol, type ApiSale } from "../../../src/parts/apis/api-runner.ts";
 import type { SoldJob } from "../../../src/parts/apis/config.ts";
 import { UnchargedCalls } from "../../../src/parts/apis/uncharged-calls.ts";
+import type { HttpOutcome } from "../../../src/parts/outbound/http-answer.ts";
 
 const PAYER = "0xabc";
 const observations: unknown[] = [];
@@ -17,6 +18,7 @@ function ask({
   now = 1_000,
   byUse = true,
   maxRunSecs = 30,
+  metadata = {},
 }: {
   method: string;
   attempt: number;
@@ -25,6 +27,7 @@ function ask({
   now?: number;
   byUse?: boolean;
   maxRunSecs?: number;
+  metadata?: Readonly<Record<string, string>>;
 }) {
   const job = {
     serviceId: 1n,
@@ -49,6 +52,7 @@ function ask({
       "X-HTTP-PATH": "/items",
       "X-X402-PAYER": PAYER,
       traceparent: "00-trace",
+      ...metadata,
     },
   });
   const lease = {
@@ -124,4 +128,30 @@ test("A call is measured by its status, or by how it ended, and carries its trac
   expect(observations).toEqual([
     ["jobgate_api_call_duration_seconds", { api: "weather", outcome: "timed_out" }, expect.any(Number)],
   ]);
+});
+
+test.each([
+  ["$0.004", "$0.016", { units: "4000" }],
+  ["$0.004", "$0.0125", { units: "5120" }],
+  ["25%", "$0.016", { basisPoints: 2_500 }],
+  ["$0.004", undefined, undefined],
+])("A charge of %s at a request's price of %s is %j", (charged, price, charge) => {
+  const metadata = {
+    "X-X402-PAYMENT-SCHEME": "upto",
+    "X-X402-PAYMENT-AMOUNT": "16000",
+    ...(price !== undefined && { "X-X402-PRICE": price }),
+  };
+  const { asked } = ask({ method: "GET", attempt: 1, metadata });
+  if (asked.kind !== "request") throw new Error(asked.kind);
+  const common = { contentType: "text/plain", contentEncoding: undefined, retryAfter: undefined };
+  const headers: [string, string][] = [["x-charge", charged]];
+  const answer = {
+    ...common,
+    status: 200,
+    headers,
+    body: Buffer.from(""),
+    isCut: false,
+  };
+  const run = asked.read({ kind: "answered", answer } satisfies HttpOutcome, 0);
+  expect(run.kind === "done" && run.charge).toEqual(charge);
 });

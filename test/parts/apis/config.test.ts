@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { apisTable } from "../../../src/parts/apis/config.ts";
 import { configOf, loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
 
@@ -142,4 +143,9 @@ test("A call may last as long as its API's silence and ten seconds, and its requ
     serviceId: 1n,
   });
   expect(x402?.jobs?.[0]).toMatchObject({ maxRunSecs: 7_210, waitSecs: 3_600 });
+});
+
+test("A header that is set for an API replaces the buyer's, whatever its letter case is", async () => {
+  const config = await configOf(API.replace(':8000"', ':8000"\nheaders = { X-Tier = "gold" }'));
+  expect(apisTable.in(config)?.[0]?.headers).toEqual({ "x-tier": "gold" });
 });

@@ -11,6 +11,7 @@ mode = "public_paid"
 price = ${price} #!`;
 
 const GET = 'route = "GET /weather/{city}"';
+const API_JOB = 'route = "GET /maps"\napi = "maps"\ncharge = "before"';
 const EACH = 'each = "$0.001", min = "$0.01", max = "$1"';
 const CASES = 'cases = { a = "$0.01" }';
 
@@ -70,6 +71,16 @@ testMistakes([
     file('{ per = "json:/n", tiers = [{ price = "$0.01" }], min = "$0.01" }'),
     "min",
     /is set beside tiers/,
+  ),
+  mistake(
+    "A header that the operator sets for the API is a mistake",
+    `${file('{ of = "header:x-tier", cases = { gold = "$0.02" }, other = "$0.01" }', API_JOB)}
+[[apis]]
+name = "maps"
+url = "http://127.0.0.1:9"
+headers = { X-Tier = "gold" }`,
+    "",
+    /depends on the header x-tier, which you set for the runner/,
   ),
   mistake(
     "A pricer without a maximum is a mistake",

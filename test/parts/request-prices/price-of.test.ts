@@ -21,7 +21,7 @@ function asked(given: {
     query,
     params,
     body: Buffer.from((given.body ?? "") as string),
-    remoteAddress: "127.0.0.1",
+    client: "127.0.0.1",
     hash: "",
     headerValues: (name) => headers.filter(([one]) => one === name).map(([, value]) => value),
   };

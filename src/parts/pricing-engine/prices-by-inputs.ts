@@ -1,0 +1,57 @@
+import type { Logger } from "pino";
+import type { Clock } from "../../core/clock.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { within } from "../../core/waiting.ts";
+import { jobNotFound } from "../../x402/prices/job-policies.ts";
+import type { KeptPrices } from "../../x402/prices/kept-prices.ts";
+import { UNPAYABLE_SECS } from "../../x402/prices/price-checks.ts";
+import { type JobPrice, priceUnavailable } from "../../x402/prices/price-source.ts";
+import type { JobQuote } from "../../x402/prices/quotes.ts";
+import type { AskedRequest, RequestPrices } from "../../x402/prices/request-prices.ts";
+import { secsUntil } from "../../x402/wire/offer.ts";
+import { logRefusal, MAX_WAIT_MS, renewalMs, withoutQuote } from "./engine-prices.ts";
+import type { EngineQuotes } from "./engine-quotes.ts";
+import { MAX_QUOTED_JOB_INDEX } from "./job-quote.ts";
+
+interface Parts {
+  readonly job: JobKey;
+  readonly quotes: EngineQuotes;
+  readonly kept: KeptPrices;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The prices of a job whose `price` is "engine": each is the engine's quote for the body of the request. */
+export class PricesByInputs implements RequestPrices {
+  readonly headers = [];
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async priceOf(asked: AskedRequest): Promise<JobPrice> {
+    const { job, kept, clock } = this.#parts;
+    const key = jobKeyText(job.serviceId, job.jobIndex);
+    if (job.jobIndex > MAX_QUOTED_JOB_INDEX) throw jobNotFound(job);
+    const price = await kept.find(key, asked, async () => {
+      const quote = await this.#quoteFor(asked.body);
+      return { price: { priceWei: quote.priceWei, quote }, endsAt: clock() + renewalMs(quote, clock()) };
+    });
+    if (price.quote === undefined || secsUntil(Number(price.quote.expiry), clock()) > UNPAYABLE_SECS)
+      return price;
+    throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
+  }
+
+  async #quoteFor(body: Uint8Array): Promise<JobQuote> {
+    const { job, quotes, logger } = this.#parts;
+    const { keccak } = await import("hash-wasm");
+    const inputs = Buffer.from(await keccak(body, 256), "hex");
+    const answer = await within(MAX_WAIT_MS, quotes.ask(job, { urgent: true }, inputs));
+    if (answer === undefined) throw priceUnavailable("the pricing engine is busy with other jobs");
+    if (answer.kind === "quote") return answer.quote;
+    logRefusal(logger, job, answer);
+    withoutQuote(answer);
+    throw jobNotFound(job);
+  }
+}
