@@ -30,16 +30,12 @@ import type { Effects } from "./effects.ts";
 import { decidedCharge } from "./metered.ts";
 import { chargeEvent } from "./payments.ts";
 
-type LeaseStep =
-  | "ack"
-  | "appendResult"
-  | "retry"
-  | "fail"
-  | "release"
-  | "extend"
-  | "retryDeadLetter"
-  | "dropDeadLetter"
-  | "endAuthorization";
+/** Operations of {@link LeaseSteps}. */
+export const LEASE_STEPS = [
+  ...(["ack", "appendResult", "retry", "fail", "release", "extend"] as const),
+  ...(["retryDeadLetter", "dropDeadLetter", "endAuthorization"] as const),
+] as const;
+export type LeaseStep = (typeof LEASE_STEPS)[number];
 
 /** Operations on a lease, and operations on dead letters that write. */
 export class LeaseSteps

@@ -6,16 +6,21 @@ import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
 import { type BeginFacts, beginDecision } from "../rules/payments.ts";
 import type { Effects } from "./effects.ts";
 
+/** Operations that decide a payment. */
+export const PAYMENT_STEPS = [
+  "settlePayment",
+  "failPayment",
+  "leavePaymentUnresolved",
+  "closePayment",
+  "contradictPayment",
+] as const;
+export type PaymentStep = (typeof PAYMENT_STEPS)[number];
+
 type Steps = {
-  readonly [Name in
-    | "settlePayment"
-    | "failPayment"
-    | "leavePaymentUnresolved"
-    | "closePayment"
-    | "contradictPayment"]: (now: number, ...input: Input<Name>) => Outcome<Name>;
+  readonly [Name in PaymentStep]: (now: number, ...input: Input<Name>) => Outcome<Name>;
 };
 
-/** Operations that decide a payment. @param find finds the payment as the commit has left it so far */
+/** Returns {@link PAYMENT_STEPS}. @param find finds the payment as the commit has left it so far */
 export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, effects: Effects): Steps {
   return {
     settlePayment(now, key, settlement, blockNumber, amount) {

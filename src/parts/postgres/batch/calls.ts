@@ -1,14 +1,11 @@
 import { hasFailed } from "../../../core/result-answer.ts";
-import { LeaseSteps } from "../../../store/machine/leases.ts";
+import { type LeaseStep, LeaseSteps } from "../../../store/machine/leases.ts";
 import type { Sql } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
 import type { PostgresCallRows } from "./call-rows.ts";
 import type { PostgresEffects } from "./effects.ts";
 
-type CallEntry = Entry<
-  | ("ack" | "retry" | "fail" | "extend" | "release" | "appendResult")
-  | ("retryDeadLetter" | "dropDeadLetter" | "endAuthorization")
->;
+type CallEntry = Entry<LeaseStep>;
 
 const CHANGES_NO_END: ReadonlySet<string> = new Set(["extend", "appendResult", "dropDeadLetter"]);
 

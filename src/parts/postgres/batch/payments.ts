@@ -1,6 +1,12 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import { MAX_WATCHED, WATCHED_MS } from "../../../store/contract/payment-journal.ts";
-import { type BeginRows, beginStep, paymentSteps } from "../../../store/machine/payment-steps.ts";
+import {
+  type BeginRows,
+  beginStep,
+  PAYMENT_STEPS,
+  type PaymentStep,
+  paymentSteps,
+} from "../../../store/machine/payment-steps.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
 import { HOLDS_QUOTE, holdsQuote } from "../../../store/rules/payments.ts";
@@ -49,9 +55,7 @@ const END_OLD_WATCHES = statement<{ ended: number }>(
 );
 
 type Begin = Entry<"beginPayment">;
-type Decision = Entry<
-  "settlePayment" | "failPayment" | "leavePaymentUnresolved" | "closePayment" | "contradictPayment"
->;
+type Decision = Entry<PaymentStep>;
 
 /** Payment operations that write. Those that end a payment come before those that begin one. */
 export class PaymentsPart implements BatchPart {
@@ -72,14 +76,7 @@ export class PaymentsPart implements BatchPart {
   /** @param now replaces the database's clock */
   constructor(entries: readonly (Begin | Decision | Entry<"endWatches">)[], now: number | null) {
     this.#undecided = new Undecided(now);
-    this.#decisions = entriesOf(
-      entries,
-      "settlePayment",
-      "failPayment",
-      "leavePaymentUnresolved",
-      "closePayment",
-      "contradictPayment",
-    );
+    this.#decisions = entriesOf(entries, ...PAYMENT_STEPS);
     this.#endWatches = entriesOf(entries, "endWatches");
     this.#begins = entriesOf(entries, "beginPayment");
     this.callIds = this.#begins.length;

@@ -1,3 +1,5 @@
+import { LEASE_STEPS } from "../../../store/machine/leases.ts";
+import { PAYMENT_STEPS } from "../../../store/machine/payment-steps.ts";
 import { MODULE_STEPS } from "../../../store/modules/modules.ts";
 import { Capacity } from "../../../store/new-call.ts";
 import type { Operation, WriteName } from "../../../store/operations.ts";
@@ -109,35 +111,9 @@ export async function runBatch(
 
 function partsOf(entries: readonly Entry[], callRows: PostgresCallRows, now: number | null): BatchPart[] {
   return [
-    new PaymentsPart(
-      entriesOf(
-        entries,
-        "beginPayment",
-        "settlePayment",
-        "failPayment",
-        "leavePaymentUnresolved",
-        "closePayment",
-        "contradictPayment",
-        "endWatches",
-      ),
-      now,
-    ),
+    new PaymentsPart(entriesOf(entries, "beginPayment", ...PAYMENT_STEPS, "endWatches"), now),
     locksPart(entriesOf(entries, "holdLock")),
-    new CallsPart(
-      entriesOf(
-        entries,
-        "ack",
-        "appendResult",
-        "retry",
-        "fail",
-        "extend",
-        "release",
-        "retryDeadLetter",
-        "dropDeadLetter",
-        "endAuthorization",
-      ),
-      callRows,
-    ),
+    new CallsPart(entriesOf(entries, ...LEASE_STEPS), callRows),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     new StepsPart(entriesOf(entries, ...MODULE_STEPS.map(([name]) => name))),
   ];

@@ -1,5 +1,5 @@
 import { IntakeSteps } from "../../machine/intake.ts";
-import { LeaseSteps } from "../../machine/leases.ts";
+import { LEASE_STEPS, LeaseSteps } from "../../machine/leases.ts";
 import type { Capacity } from "../../new-call.ts";
 import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
@@ -45,8 +45,7 @@ export function writeOperations(
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   const operations = {
     ...methodsOf(intakeSteps, "accept"),
-    ...methodsOf(leaseSteps, "retry", "fail", "extend", "release", "endAuthorization", "appendResult"),
-    ...methodsOf(leaseSteps, "retryDeadLetter", "dropDeadLetter"),
+    ...methodsOf(leaseSteps, ...LEASE_STEPS.filter((name) => name !== "ack")),
     ...paymentOperations(database, { capacity, newCalls, undecided, effects }),
     ...claimOperations(database, callRows, leaseSteps, effects, newCalls),
     ...pruneOperations(database),

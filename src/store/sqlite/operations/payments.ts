@@ -1,5 +1,5 @@
 import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
-import { beginStep, paymentSteps } from "../../machine/payment-steps.ts";
+import { beginStep, type PaymentStep, paymentSteps } from "../../machine/payment-steps.ts";
 import { isNonceUsed, useNonce } from "../../modules/caller-nonces.ts";
 import type { Capacity } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, toPaymentRow } from "../../payment-row.ts";
@@ -29,15 +29,7 @@ export function paymentOperations(
     readonly undecided: Undecided;
     readonly effects: SqliteEffects;
   },
-): OperationTable<
-  | "beginPayment"
-  | "settlePayment"
-  | "failPayment"
-  | "leavePaymentUnresolved"
-  | "closePayment"
-  | "contradictPayment"
-  | "endWatches"
-> {
+): OperationTable<"beginPayment" | PaymentStep | "endWatches"> {
   const payments = new PaymentFinder(database);
   const selectRedeemed = database.prepare(`SELECT 1 FROM payments WHERE receipt = ? AND ${HOLDS_QUOTE}`);
   const insertPayment = prepareInsert(database, "payments", PAYMENT_COLUMNS);
