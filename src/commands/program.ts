@@ -17,6 +17,7 @@ const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandMod
   ["dev", () => import("../parts/dev/dev.ts")],
   ["pay", () => import("../parts/pay/pay.ts")],
   ["check", () => import("./check.ts")],
+  ["price", () => import("../parts/request-prices/command.ts")],
   ["sign-caller", () => import("../parts/sign-caller/command.ts")],
   ["sign-webhook", () => import("../parts/sign-webhook/command.ts")],
   ["status", () => import("../parts/operator/commands/status.ts")],

@@ -1,20 +1,33 @@
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import { codePoints, startedUnits } from "./decimals.ts";
 import { invalid, type KnownFields, requirePlainBody, textOf, valueAt } from "./request-values.ts";
-import { boundsOf, type Measure, measureText, type Rule, sourceOf, sourceText } from "./rule.ts";
+import { boundsOf, countText, type Measure, measureText, type Rule, sourceOf, sourceText } from "./rule.ts";
+
+/** Price of a request, and how it comes about. */
+export interface RulePrice {
+  /** 10^-18 dollars. */
+  readonly amount: bigint;
+  /** What was read of the request: `3 KiB of the body`; undefined if nothing was. */
+  readonly read: string | undefined;
+}
 
 /**
- * Returns the price of a request in 10^-18 dollars.
+ * Returns the price of a request.
  * @param known further fields that the query may have, if the rule reads the query
  * @throws GatewayError `invalid_input`, `unsupported_media_type`
  */
-export function priceOf(rule: Rule, asked: AskedRequest, known: KnownFields): bigint {
+export function priceOf(rule: Rule, asked: AskedRequest, known: KnownFields): RulePrice {
   const source = sourceOf(rule);
   if (rule.kind === "cases") return priceOfCase(rule, asked, known);
   const readsInput = source.in !== "path" && source.in !== "header";
-  if (readsInput && asked.body.length === 0 && asked.query === "") return boundsOf(rule).from;
+  if (readsInput && asked.body.length === 0 && asked.query === "") return lowestOf(rule);
   const units = unitsOf(rule.measure, asked, known);
-  return rule.kind === "each" ? priceOfUnits(rule, units) : priceOfTier(rule, units);
+  const amount = rule.kind === "each" ? priceOfUnits(rule, units) : priceOfTier(rule, units);
+  return { amount, read: countText(rule.measure, units) };
+}
+
+function lowestOf(rule: Rule): RulePrice {
+  return { amount: boundsOf(rule).from, read: undefined };
 }
 
 function priceOfUnits({ base, each, min, max, measure }: Rule & { kind: "each" }, units: bigint): bigint {
@@ -33,17 +46,21 @@ function priceOfCase(
   { of, cases, other }: Rule & { kind: "cases" },
   asked: AskedRequest,
   known: KnownFields,
-): bigint {
+): RulePrice {
   const isEmpty = asked.body.length === 0 && asked.query === "";
   const readsInput = of.in === "json" || of.in === "query";
-  if (isEmpty && readsInput) return other ?? boundsOf({ kind: "cases", of, cases, other }).from;
+  if (isEmpty && readsInput)
+    return other === undefined
+      ? lowestOf({ kind: "cases", of, cases, other })
+      : { amount: other, read: undefined };
   if (of.in === "body") throw new Error("a rule compares the whole body");
   const value = valueAt(of, asked, known);
   if (value !== undefined && value.kind !== "string")
     throw invalid(of, `${capital(sourceText(of))} is not a string.`, "is not a string");
   textOf(of, value?.text);
-  const price = (value === undefined ? undefined : cases.get(value.text)) ?? other;
-  if (price !== undefined) return price;
+  const amount = (value === undefined ? undefined : cases.get(value.text)) ?? other;
+  const text = value === undefined ? "nothing" : JSON.stringify(value.text);
+  if (amount !== undefined) return { amount, read: `${text} in ${sourceText(of)}` };
   const problem = value === undefined ? "is missing" : "is not one of the values for sale";
   throw invalid(of, `${capital(sourceText(of))} ${problem}.`, problem, { values: [...cases.keys()] });
 }

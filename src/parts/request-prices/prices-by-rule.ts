@@ -18,6 +18,6 @@ export class PricesByRule implements RequestPrices {
   }
 
   async priceOf(asked: AskedRequest): Promise<JobPrice> {
-    return { priceWei: priceOf(this.#rule, asked, this.#known), currency: "USD" };
+    return { priceWei: priceOf(this.#rule, asked, this.#known).amount, currency: "USD" };
   }
 }

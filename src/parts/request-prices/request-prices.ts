@@ -61,7 +61,7 @@ export class PricesOfRequests implements X402Part {
 }
 
 /** Returns the fields that the query of a request may have. */
-function knownFieldsOf({ parameters, route }: Job): KnownFields {
+export function knownFieldsOf({ parameters, route }: Job): KnownFields {
   const known = new Set(Object.keys(parameters?.properties ?? {}));
   if (route !== undefined) for (const name of parameterNames(route)) known.delete(name);
   return known;

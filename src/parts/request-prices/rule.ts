@@ -142,6 +142,14 @@ export function measureText({ source, unit }: Measure): string {
   return unit === "characters" ? `the characters of ${sourceText(source)}` : `the ${unit.name} of the body`;
 }
 
+/** Returns what was counted in a request: `3 KiB of the body`. */
+export function countText({ source, unit }: Measure, units: bigint): string {
+  if (unit === "number") return `${units} units of ${sourceText(source)}`;
+  return unit === "characters"
+    ? `${units} characters of ${sourceText(source)}`
+    : `${units} ${unit.name} of the body`;
+}
+
 function startedText({ source, unit }: Measure): string {
   if (unit === "number") return `1 of ${sourceText(source)}`;
   return unit === "characters" ? `character of ${sourceText(source)}` : `started ${unit.name} of the body`;

@@ -55,7 +55,7 @@ function cases(of: string, other?: string): Rule {
 /** Returns the price, or the code of the refusal. */
 function outcome(rule: Rule, given: Parameters<typeof asked>[0], known: string[] = []): bigint | string {
   try {
-    return priceOf(rule, asked(given), new Set(known));
+    return priceOf(rule, asked(given), new Set(known)).amount;
   } catch (error) {
     return (error as GatewayError).code;
   }
