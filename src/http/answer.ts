@@ -28,10 +28,9 @@ const LINGER_MS = 2_000;
  */
 export function sendWhole(
   outgoing: ServerResponse,
-  { status, headers = {}, body, onSent }: HttpResponse,
+  { status, headers = {}, body }: HttpResponse,
   more: HeaderPairs = [],
 ): void {
-  if (onSent !== undefined) whenSent(outgoing, onSent);
   const list = headerList(headers, more);
   // RFC 9110 §8.6: a 204 has no Content-Length, and a 304 must not have that of its own empty body.
   if (status !== 204 && status !== 304) list.push("content-length", Buffer.byteLength(body));
@@ -42,10 +41,9 @@ export function sendWhole(
 /** Rejects when the stream fails; the connection is then cut, so that the answer does not pass for complete. */
 export async function sendStream(
   outgoing: ServerResponse,
-  { status, headers = {}, stream, onSent }: StreamingResponse,
+  { status, headers = {}, stream }: StreamingResponse,
   more: HeaderPairs,
 ): Promise<void> {
-  if (onSent !== undefined) whenSent(outgoing, onSent);
   outgoing.writeHead(status, headerList(headers, more));
   // The client learns that it is connected before there is anything to send.
   outgoing.flushHeaders();
@@ -55,14 +53,6 @@ export async function sendStream(
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
   }
-}
-
-/** Calls a listener once the whole answer was written. A client that has closed its side may not read it. */
-function whenSent(outgoing: ServerResponse, onSent: () => void): void {
-  const { socket } = outgoing.req;
-  outgoing.once("finish", () => {
-    if (!socket.destroyed && !socket.readableEnded) onSent();
-  });
 }
 
 function headerList(headers: OutgoingHttpHeaders, more: HeaderPairs): OutgoingHttpHeader[] {

@@ -14,8 +14,8 @@ export interface HttpResponse {
   readonly onSent?: OnSent;
 }
 
-/** Called once the whole answer was written to a client that has not left. */
-type OnSent = (() => void) | undefined;
+/** Called once the client has taken the whole answer, as far as HTTP shows. Its next request waits for it. */
+export type OnSent = (() => void | Promise<void>) | undefined;
 
 /** An answer whose body arrives over time; each piece is sent at once. */
 export interface StreamingResponse {

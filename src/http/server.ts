@@ -31,6 +31,7 @@ import {
   refusalAt,
   type TableOwner,
 } from "./routes.ts";
+import { QUIET_MS, UntakenAnswers } from "./untaken-answers.ts";
 import { ClientGone, Uploads } from "./uploads.ts";
 
 const DEFAULT_TIMEOUTS = {
@@ -40,6 +41,8 @@ const DEFAULT_TIMEOUTS = {
   requestMs: 30_000,
   /** Time a connection may be idle between two requests. */
   keepAliveMs: 65_000,
+  /** Silence by which a client has taken an answer: less than `keepAliveMs`. */
+  quietMs: QUIET_MS,
   /** Time after `unmount` that a client has to finish sending a request. */
   stopUploadMs: 5_000,
   /** Time after `unmount` that requests in progress have, settlements included, before their sockets are cut. */
@@ -69,6 +72,7 @@ export class HttpServer {
   /** Tables whose gateway stops or has stopped, while others share the socket: their paths take no requests. */
   readonly #leaving = new Map<RouteTable, TableOwner>();
   readonly #answers = new AnswersInProgress();
+  readonly #untaken: UntakenAnswers;
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
   #listening: Promise<void> | undefined;
@@ -87,6 +91,7 @@ export class HttpServer {
     this.#address = options.address;
     this.#logger = options.logger;
     this.#timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
+    this.#untaken = new UntakenAnswers(this.#timeouts.quietMs);
     this.#uploads = new Uploads(options.maxHeldBodyBytes);
     this.#exchanges = new ExchangeObserver(options.telemetry ?? NO_TELEMETRY, options.logger);
   }
@@ -226,8 +231,11 @@ export class HttpServer {
   /** Resolves once the route has nothing more to do. Never rejects. */
   async #respond(exchange: Exchange): Promise<void> {
     const { incoming, outgoing } = exchange;
+    const earlier = this.#untaken.next(incoming.socket);
     try {
+      if (earlier !== undefined) await earlier;
       const answer = await this.#handle(exchange);
+      if ("onSent" in answer && answer.onSent !== undefined) this.#untaken.watch(outgoing, answer.onSent);
       if (typeof answer === "function") {
         endWithReader(incoming, outgoing);
         outgoing.setHeader(...NO_SNIFF);

@@ -215,6 +215,13 @@ describe("An answer of a job with store_answers = false", () => {
     const { send } = await paid("/secret/crash");
     const answer = await send();
     expect([answer.status, await answer.text()]).toEqual([200, "answer to /secret/crash"]);
+    // A next request on the answer's connection shows that it was taken.
+    await until(() =>
+      send().then(
+        () => undefined,
+        () => true,
+      ),
+    );
     await gateway.startAgain({ asProcess: true });
     const resent = await send();
     expect([resent.status, await resent.text()]).toEqual([200, "answer to /secret/crash"]);

@@ -62,13 +62,13 @@ export class McpRoute {
       if (error instanceof RpcError) return jsonResponse(200, rpcError(message.id, error));
       throw error;
     }
-    const listeners: (() => void)[] = [];
-    const onSent = () => {
-      for (const listener of listeners) listener();
+    const listeners: (() => Promise<void>)[] = [];
+    const onSent = async () => {
+      for (const listener of listeners) await listener();
     };
     const context = {
       ...{ request, session },
-      whenSent: (listener: () => void) => void listeners.push(listener),
+      whenSent: (listener: () => Promise<void>) => void listeners.push(listener),
     };
     if (message.meta.progressToken !== undefined && acceptsEvents(request)) {
       return {
@@ -78,7 +78,8 @@ export class McpRoute {
         onSent,
       };
     }
-    return { ...jsonResponse(200, await this.#server.answer(message, context), headers), onSent };
+    const answer = jsonResponse(200, await this.#server.answer(message, context), headers);
+    return listeners.length > 0 ? { ...answer, onSent } : answer;
   }
 
   /** Streams progress, and then the answer. */

@@ -36,7 +36,7 @@ export interface Context {
   readonly session: Session | undefined;
   readonly notify?: (notification: object) => void;
   /** Registers what is called once the whole answer to the request was sent. */
-  readonly whenSent: (listener: () => void) => void;
+  readonly whenSent: (listener: () => Promise<void>) => void;
 }
 
 const TOOLS_PER_PAGE = 100;

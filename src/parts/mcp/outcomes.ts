@@ -23,7 +23,7 @@ interface Waiting {
   readonly request: HttpRequest;
   readonly notify?: (notification: object) => void;
   /** Registers what is called once the whole answer to the request was sent. */
-  readonly whenSent: (listener: () => void) => void;
+  readonly whenSent: (listener: () => Promise<void>) => void;
   readonly message: RpcMessage;
   readonly meta: Meta;
   /** Returns the fields that `_meta` has for a settlement after the job. Default: the fields of x402. */

@@ -5,7 +5,7 @@ import { jobKeyText } from "../../core/job-call.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 import type { Pruning } from "../../store/contract/pruning.ts";
 
-/** Forgets the results of jobs with `store_answers = false` once they were sent. */
+/** Forgets the results of jobs with `store_answers = false` once their clients have taken them. */
 export class SentResults {
   readonly #jobs: ReadonlySet<string>;
   readonly #store: Pick<Pruning, "forgetResult">;
@@ -26,12 +26,12 @@ export class SentResults {
   }
 
   /**
-   * Returns what forgets the result of a call, to be called once all of it was sent. A result that was not sent, or that a crash
-   * keeps from being forgotten, stays until it is sent again. Returns undefined for a job whose results are kept.
+   * Returns what forgets the result of a call, to be called once its client has taken all of it. A result that was not taken, or that a
+   * stop or a crash keeps from being forgotten, stays until it is sent again. Returns undefined for a job whose results are kept.
    */
-  forgetting({ callId, job }: Pick<CallState, "callId" | "job">): (() => void) | undefined {
+  forgetting({ callId, job }: Pick<CallState, "callId" | "job">): (() => Promise<void>) | undefined {
     const isKept = !this.#jobs.has(jobKeyText(job.serviceId, job.jobIndex));
-    return isKept ? undefined : () => void this.#forget(callId);
+    return isKept ? undefined : () => this.#forget(callId);
   }
 
   async #forget(callId: number): Promise<void> {

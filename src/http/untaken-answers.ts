@@ -1,0 +1,91 @@
+import type { ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { isConnected } from "../node/is-connected.ts";
+import type { OnSent } from "./response.ts";
+
+/** Silence after a written answer, without a reset, by which its client has taken it. */
+export const QUIET_MS = 30_000;
+/** Time in which a client that closed its side in the middle of an answer resets the connection: a round trip, and more. */
+const LEAVING_MS = 1_000;
+
+/**
+ * Answers that were written whole, and that their clients have not taken as far as HTTP shows: the system buffers hundreds of
+ * kilobytes, and loses them with the client.
+ */
+export class UntakenAnswers {
+  readonly #quietMs: number;
+  readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
+
+  constructor(quietMs: number) {
+    this.#quietMs = quietMs;
+  }
+
+  /**
+   * Calls a listener once the client has taken an answer: it sends its next request, closes its side or keeps silent, and does not
+   * reset the connection. Never calls it for a client that does, or when jobgate ends the connection before.
+   */
+  watch(outgoing: ServerResponse, onTaken: NonNullable<OnSent>): void {
+    // Before Node ends the connection of a last answer.
+    outgoing.prependOnceListener("finish", () => {
+      const { socket } = outgoing.req;
+      if (!socket.destroyed) this.#watch(socket, onTaken);
+    });
+  }
+
+  /** Notes that a client begins its next request. @returns what to wait for, so that the request finds the answers taken */
+  next(socket: Socket): Promise<unknown> | undefined {
+    const answers = this.#bySocket.get(socket);
+    return answers && Promise.all(Array.from(answers, async (taken) => taken()));
+  }
+
+  #watch(socket: Socket, onTaken: NonNullable<OnSent>): void {
+    const answers = this.#bySocket.get(socket) ?? new Set();
+    this.#bySocket.set(socket, answers);
+    const stop = () => {
+      clearTimeout(timer);
+      socket.off("end", onEnd).off("close", stop);
+      answers.delete(taken);
+      if (answers.size > 0) return;
+      this.#bySocket.delete(socket);
+      letEnd(socket);
+    };
+    const taken = () => {
+      stop();
+      return onTaken();
+    };
+    const decide = () => void (isConnected(socket) ? taken() : stop());
+    const onEnd = () => {
+      clearTimeout(timer);
+      // Where both sides are closed, nothing shows a reset.
+      if (socket.writableEnded) void taken();
+      else timer = setTimeout(decide, LEAVING_MS).unref();
+    };
+    let timer = setTimeout(decide, this.#quietMs).unref();
+    answers.add(taken);
+    keepOpen(socket);
+    socket.once("end", onEnd).once("close", stop);
+  }
+}
+
+/** Connections that are kept open, and whether Node wanted to end them. */
+const kept = new WeakMap<Socket, { isEnding: boolean }>();
+
+/** Keeps a connection open whose client has closed its side: a reset shows only there. */
+function keepOpen(socket: Socket): void {
+  if (kept.has(socket)) return;
+  const state = { isEnding: false };
+  kept.set(socket, state);
+  const end = (...last: unknown[]) => {
+    if (socket.readableEnded && last.length === 0) state.isEnding = true;
+    else Reflect.apply(Socket.prototype.end, socket, last);
+    return socket;
+  };
+  Object.assign(socket, { end, destroySoon: () => end() });
+}
+
+function letEnd(socket: Socket): void {
+  const { isEnding } = kept.get(socket) ?? { isEnding: false };
+  kept.delete(socket);
+  for (const name of ["end", "destroySoon"]) Reflect.deleteProperty(socket, name);
+  if (isEnding) socket.destroySoon();
+}
