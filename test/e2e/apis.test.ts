@@ -64,8 +64,13 @@ function answer(path: string, body: string, response: ServerResponse): unknown {
     case "/docs/a%20b":
       return json(200, { docs: true }, { "set-cookie": "a=b", etag: '"1"' });
     case "/weather/Paris":
-      return json(200, { city: "Paris" }, { etag: '"w1"', "payment-response": "forged" });
+      return json(
+        200,
+        { city: "Paris" },
+        { etag: '"w1"', link: '</p2>; rel="next"', "payment-response": "forged" },
+      );
     case "/weather/Atlantis":
+    case "/strict/Atlantis":
       return json(404, { error: "no such city" });
     case "/weather/secret":
       return json(401, { error: "wrong key" });
@@ -200,7 +205,7 @@ describe("A route of an API", () => {
     expect(await answer.json()).toEqual({ city: "Paris" });
     expect(answer.headers.get("etag")).toBe('"w1"');
     expect(answer.headers.get("location")).toBeNull();
-    expect(answer.headers.get("link")).toMatch(/\/x402\/calls\/\d+>; rel="status"$/);
+    expect(answer.headers.get("link")).toMatch(/^<\/p2>; rel="next", <\/x402\/calls\/\d+>; rel="status"$/);
     expect(answer.headers.get("payment-response")).toMatch(/^[A-Za-z0-9+/=]{40,}$/);
     expect(await received()).toBe(before + AMOUNT);
     expect(seen).toMatchObject([{ method: "GET", url: "/weather/Paris?units=%4Detric", body: "" }]);
@@ -345,7 +350,7 @@ describe("A route of an API", () => {
       structuredContent: { city: "Paris" },
       _meta: {
         "x402/payment-response": { success: true },
-        "jobgate/answer": { status: 200, headers: { etag: '"w1"' } },
+        "jobgate/answer": { status: 200, headers: { etag: '"w1"', link: '</p2>; rel="next"' } },
       },
     });
     expect((await tool()).structuredContent).toEqual({ city: "Paris" });
@@ -388,15 +393,15 @@ describe("A route of an API", () => {
     expect(seen).toMatchObject([{ method: "GET", url: "/socket/a?b=c" }]);
   });
 
-  it("is refused to payers whose calls ended uncharged", async () => {
-    // Only this API counts the uncharged calls so strictly, and only once there was one.
+  it("is refused to payers whose calls of this API ended uncharged", async () => {
     await buy("/weather/Atlantis");
+    await buy("/strict/Atlantis");
     const { answer } = await buy("/strict/a");
     expect([answer.status, await answer.json()]).toMatchObject([
       429,
       { code: "rate_limited", charged: false },
     ]);
-    expect(seen.map(({ url }) => url)).toEqual(["/weather/Atlantis"]);
+    expect(seen.map(({ url }) => url)).toEqual(["/weather/Atlantis", "/strict/Atlantis"]);
   });
 
   it("makes a GET again once whose answer broke off", async () => {

@@ -50,7 +50,7 @@ export class ApiGate implements SaleGate {
     if (found === undefined) return undefined;
     this.requireOpen(job);
     const { api } = found;
-    this.#uncharged.check(api.unchargedPerMinute, payer.toLowerCase(), client);
+    this.#uncharged.check(api, payer.toLowerCase(), client);
     const { name, concurrency } = api;
     for (let waitedMs = 0; !this.#hasRoom(name, concurrency); waitedMs += LOOK_MS) {
       if (waitedMs >= MAX_WAIT_MS)

@@ -159,7 +159,7 @@ export class ApiProtocol implements HttpProtocol {
 
   #counted(run: RunOutcome, metadata: Metadata): RunOutcome {
     if (run.kind === "done" && run.charge === undefined && !canCharge(run.result?.status))
-      this.#uncharged.count(metadata["X-X402-PAYER"], metadata[CLIENT_METADATA]);
+      this.#uncharged.count(this.#sale.api.name, metadata["X-X402-PAYER"], metadata[CLIENT_METADATA]);
     return run;
   }
 }

@@ -1,21 +1,27 @@
 import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
+import type { ApiConfig } from "./config.ts";
 
 const WINDOW_SECS = 60;
 
-/** Calls that ended without a charge, by payer and by client: each costs the API work that nobody pays. */
+type ApiLimit = Pick<ApiConfig, "name" | "unchargedPerMinute">;
+
+/** Calls that ended without a charge, by API and payer, and by API and client: each costs the API work that nobody pays. */
 export class UnchargedCalls {
   readonly #counts = new RateLimit(WINDOW_SECS);
 
-  count(...names: readonly (string | undefined)[]): void {
-    for (const name of names) if (name !== undefined) this.#counts.exceeded(name, Number.POSITIVE_INFINITY);
+  count(api: string, ...names: readonly (string | undefined)[]): void {
+    for (const name of names)
+      if (name !== undefined) this.#counts.exceeded(keyOf(api, name), Number.POSITIVE_INFINITY);
   }
 
   /** @throws GatewayError `rate_limited` for a payer or client that has none left */
-  check(limit: number, ...names: readonly string[]): void {
+  check({ name: api, unchargedPerMinute: limit }: ApiLimit, ...names: readonly string[]): void {
     for (const name of names) {
-      const waitMs = this.#counts.exceeded(name, limit - 1, 0);
+      const waitMs = this.#counts.exceeded(keyOf(api, name), limit - 1, 0);
       if (waitMs !== undefined)
         throw rateLimited("Too many calls of yours ended without a charge. Nothing was charged", waitMs);
     }
   }
 }
+
+const keyOf = (api: string, name: string) => `${name} ${api}`;

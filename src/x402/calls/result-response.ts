@@ -14,7 +14,7 @@ interface ResultParts {
   readonly call: Pick<CallState, "callId" | "finishedAt" | "charge">;
   /** Undefined if the runner gave none: the answer has no body. */
   readonly result: StoredResult | undefined;
-  /** Replace headers of the runner, but its Location. */
+  /** Replace headers of the runner, but its Location and its Link, to which they add. */
   readonly headers: HttpResponse["headers"];
   /** Called once the whole result was sent. */
   readonly onSent: HttpResponse["onSent"];
@@ -39,6 +39,7 @@ export function resultResponse(
     ...(call.charge?.state === "released" && { "x-charged": "false" }),
     ...headers,
     ...(byName.location === undefined ? {} : { location: byName.location[0] }),
+    ...(byName.link && headers?.link && { link: [...byName.link, String(headers.link)] }),
   };
   const whole = { ...described, "content-type": contentType };
   const bytes = (from: { readonly status: number; readonly headers: object }, first: number, last: number) =>

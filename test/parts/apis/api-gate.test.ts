@@ -16,10 +16,16 @@ const API: ApiConfig = {
 };
 const ENTERING = { job: { serviceId: 1n, jobIndex: 0 }, client: "192.0.2.1", payer: "0xABC" };
 
+/** Does the job with index 2. */
+const OTHER = { ...API, name: "maps" };
+
 function gateOf({ inFlight = () => 0, isUp = true }: { inFlight?: () => number; isUp?: boolean } = {}) {
   const uncharged = new UnchargedCalls();
-  const find = ({ jobIndex }: { readonly jobIndex: number }) =>
-    jobIndex === 0 ? { api: API, isUp } : undefined;
+  const apis = [API, undefined, OTHER];
+  const find = ({ jobIndex }: { readonly jobIndex: number }) => {
+    const api = apis[jobIndex];
+    return api && { api, isUp };
+  };
   return { uncharged, gate: new ApiGate({ find, inFlight, uncharged }) };
 }
 
@@ -60,10 +66,14 @@ test("A request for an API that does not work is refused", async () => {
 test.each([
   ["payer", { ...ENTERING, client: "192.0.2.9" }],
   ["client", { ...ENTERING, payer: "0xdef" }],
-])("A %s whose calls ended without a charge too often is refused", async (_, entering) => {
-  const { gate, uncharged } = gateOf();
-  uncharged.count("0xabc", "192.0.2.1");
-  await gate.enter(entering);
-  uncharged.count("0xabc", "192.0.2.1");
-  await expect(gate.enter(entering)).rejects.toMatchObject({ code: "rate_limited" });
-});
+])(
+  "A %s whose calls of an API ended without a charge too often is refused there, and not at another API",
+  async (_, entering) => {
+    const { gate, uncharged } = gateOf();
+    uncharged.count("weather", "0xabc", "192.0.2.1");
+    await gate.enter(entering);
+    uncharged.count("weather", "0xabc", "192.0.2.1");
+    await expect(gate.enter(entering)).rejects.toMatchObject({ code: "rate_limited" });
+    await expect(gate.enter({ ...entering, job: { serviceId: 1n, jobIndex: 2 } })).resolves.toBeDefined();
+  },
+);

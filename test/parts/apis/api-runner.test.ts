@@ -88,7 +88,7 @@ test("A call that is not made again has an unknown outcome, and counts as unchar
   const result = asked.kind === "decided" && asked.outcome.kind === "done" ? asked.outcome.result : undefined;
   expect(result?.status).toBe(502);
   expect(JSON.parse(Buffer.from(result?.body ?? []).toString())).toMatchObject({ code: "outcome_unknown" });
-  expect(() => uncharged.check(1, PAYER)).toThrow();
+  expect(() => uncharged.check({ name: "weather", unchargedPerMinute: 1 }, PAYER)).toThrow();
 });
 
 test("A call that is charged afterwards ends in time, counted from its purchase", () => {
