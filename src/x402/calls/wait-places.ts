@@ -8,7 +8,7 @@ export const MAX_WAITS_OF_ONE = 20;
 /** A client that waits for a paid call to change, and has proved that the call is its own. */
 interface Waiter {
   readonly callId: number;
-  /** Account that paid for the call. Absent: the wait is the job's own answer to each buyer. */
+  /** Account that paid for the call. Absent: the wait is the job's own answer to each buyer, and takes no place of one. */
   readonly payer?: string | undefined;
   /** ID of the client's session, in a protocol that has sessions. */
   readonly session?: string | undefined;
@@ -21,8 +21,7 @@ export class WaitPlaces {
 
   /** Takes a place until the returned function is called. @returns undefined when none is free for this client */
   take({ callId, payer, session }: Waiter): (() => void) | undefined {
-    const holders = [`call ${callId}`];
-    if (payer !== undefined) holders.push(`payer ${payer}`);
+    const holders = payer === undefined ? [] : [`call ${callId}`, `payer ${payer}`];
     if (session !== undefined) holders.push(`session ${session}`);
     const isFull = holders.some((holder) => (this.#taken.get(holder) ?? 0) >= MAX_WAITS_OF_ONE);
     if (isFull || this.#total >= MAX_WAITS) return undefined;

@@ -25,6 +25,12 @@ test("A place is free again once, when its holder leaves", () => {
   expect(times(2, take)).toBe(1);
 });
 
+test("Any number of clients wait for a job's own answer to one call, and leave its 20 places to others", () => {
+  const places = new WaitPlaces();
+  expect(times(3 * MAX, () => places.take({ callId: 1 }))).toBe(3 * MAX);
+  expect(times(2 * MAX, () => places.take({ callId: 1, payer: "0x1" }))).toBe(MAX);
+});
+
 test("A client without a session shares no place with others of that kind", () => {
   const places = new WaitPlaces();
   expect(times(2 * MAX, (i) => places.take({ callId: i, payer: `0x${i}` }))).toBe(2 * MAX);
