@@ -44,6 +44,7 @@ test("A handler returns text, bytes, JSON or nothing", async () => {
         ["Set-Cookie", "a=b"],
       ],
     },
+    object: { body: "", headers: { ETag: '"2"' } },
   };
   const bodies = Object.keys(returned);
   const ids = await script(...bodies);
@@ -58,8 +59,10 @@ test("A handler returns text, bytes, JSON or nothing", async () => {
     "application/octet-stream",
     undefined,
     "text/plain; charset=utf-8",
+    "text/plain; charset=utf-8",
   ]);
   expect(results[6]).toMatchObject({ status: 404, headers: [["etag", '"1"']] });
+  expect(results[7]).toMatchObject({ headers: [["etag", '"2"']] });
   const texts = results.map((result) => result && Buffer.from(result.body).toString("latin1"));
   expect(texts.slice(0, 4)).toEqual(["grÃ¼Ã\u009f", "\0ÿ", '{"done":true}', "<p>"]);
   expect(results[4]?.body).toHaveLength(MIB);
@@ -100,13 +103,15 @@ test("A result that jobgate would refuse makes a dead letter that says why, and 
     type: { body: "x", contentType: "a text" },
     status: { body: "x", status: 101 },
     header: { body: "x", headers: [["a b", "c"]] },
+    number: { body: "x", headers: { age: 5 } },
   };
   await script(...Object.keys(returned));
   startRun(({ body }) => returned[body.toString()] as string, { address });
-  await until(() => acks.length + fails.length === 6);
+  await until(() => acks.length + fails.length === 7);
   expect(fails.map(([, reason]) => reason).sort()).toEqual([
     "The content type is not a media type: a text",
     "The handler did not return text, bytes, json(value) or nothing.",
+    "The headers of the result are neither pairs of name and text, nor an object of texts.",
     'The result cannot be sent: "a b" is not the name of a header.',
     "The result cannot be sent: status is 101: expected 200 to 599.",
     "The result has 1048577 bytes: at most 1048576 are allowed.",
