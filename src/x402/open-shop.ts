@@ -69,8 +69,7 @@ export async function openShop(
     additions.flatMap(({ freeRoutes = [] }) => freeRoutes),
   );
   const byJob = new Map(additions.flatMap(({ requestPrices = [] }) => [...requestPrices]));
-  const ofRequests =
-    byJob.size === 0 ? undefined : { byJob, routes, limits, sealed: new SealedOffers(services.tokens) };
+  const ofRequests = { byJob, routes, limits, sealed: new SealedOffers(services.tokens) };
   const { book: prices, listing, quotePayment } = services.prices.at(config, ofRequests);
   const identifiers = new IdentifierRule(jobs);
   const features = additions.flatMap(({ feature }) => feature ?? []);

@@ -2,6 +2,8 @@ import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { AcceptedToken } from "../../src/config/config.ts";
 import type { JobCall } from "../../src/core/job-call.ts";
 import type { PaymentIntent } from "../../src/core/payment.ts";
+import type { PricesOfRequests } from "../../src/x402/prices/price-book.ts";
+import { SealedOffers } from "../../src/x402/prices/sealed-offers.ts";
 import { accounts } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
 import { type SignedPayment, signV2Payment } from "../helpers/clients.ts";
@@ -117,4 +119,12 @@ export const jobCall: JobCall = {
   serviceId: 1n,
   body: Buffer.from("work"),
   metadata: {},
+};
+
+/** Prices of a gateway whose prices do not depend on the request. */
+export const NO_REQUEST_PRICES: PricesOfRequests = {
+  byJob: new Map(),
+  routes: { boundHeadersOf: () => undefined, paramsOf: () => [] },
+  limits: { clientOf: () => "" },
+  sealed: new SealedOffers({ seal: (text) => text }),
 };

@@ -12,7 +12,12 @@ import type { PayableTokens } from "./payable-tokens.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
 import { type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { QuoteBook } from "./quote-book.ts";
-import { RequestPrice, type RequestPriceServices, type RequestPrices } from "./request-prices.ts";
+import {
+  RequestPrice,
+  type RequestPriceServices,
+  type RequestPrices,
+  RequestSeals,
+} from "./request-prices.ts";
 
 const QUOTE_HEADER = "x-x402-quote-digest";
 
@@ -39,15 +44,15 @@ export interface PricesOfRequests extends RequestPriceServices {
 export class PriceBook {
   readonly #policies: JobPolicies;
   readonly #quotes: QuoteBook | undefined;
-  readonly #ofRequests: PricesOfRequests | undefined;
+  readonly #ofRequests: PricesOfRequests;
   readonly #current: CurrentPrices;
 
-  /** @param parts without `quotes`, a request cannot name a quote; without `ofRequests`, no price depends on the request */
+  /** @param parts without `quotes`, a request cannot name a quote */
   constructor(
     parts: CurrentPrices & {
       readonly policies: JobPolicies;
       readonly quotes: QuoteBook | undefined;
-      readonly ofRequests: PricesOfRequests | undefined;
+      readonly ofRequests: PricesOfRequests;
     },
   ) {
     const { policies, quotes, ofRequests, ...current } = parts;
@@ -64,7 +69,7 @@ export class PriceBook {
   async find(request: JobRequest, job: JobKey): Promise<Price> {
     const quotes = this.#quotes;
     if (quotes === undefined || request.headers[QUOTE_HEADER] === undefined)
-      return this.#findAsked(request, job) ?? this.findCurrent(job);
+      return this.#findAsked(request, job) ?? this.#findCurrent(job, this.#sealsOf(request, job));
     const digest = readQuoteDigest(request);
     const policy = await this.#policies.findQuoted(job, () => quotes.checkOpen(digest, job));
     return new QuotedPrice(policy, { digest, quotes, clock: this.#current.clock });
@@ -74,7 +79,7 @@ export class PriceBook {
   #findAsked(request: JobRequest, job: JobKey): Price | undefined {
     const services = this.#ofRequests;
     const prices = this.#pricesOf(job);
-    if (prices === undefined || services === undefined) return undefined;
+    if (prices === undefined) return undefined;
     const policy = this.#policies.requireEnabled(job);
     const { offers, quoteTtlSecs, clock } = this.#current;
     const terms = {
@@ -84,21 +89,30 @@ export class PriceBook {
       findEarlier: () => offers.findOpen(policy),
       digestOf: (offer: Offer) => offers.newDigest(offer),
     };
-    return new RequestPrice({ ...services, request, prices, terms, clock });
+    const seals = this.#sealsOf(request, job);
+    return new RequestPrice({ ...services, request, prices, seals, terms, clock });
   }
 
   /**
    * Finds the current price of a job; of a job whose price depends on the request, the lowest one, or that of no request.
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
-  async findCurrent(job: JobKey): Promise<Price> {
+  findCurrent(job: JobKey): Promise<Price> {
+    return this.#findCurrent(job, undefined);
+  }
+
+  async #findCurrent(job: JobKey, seals: RequestSeals | undefined): Promise<Price> {
     const { policy, unavailable, range } = await this.#policies.find(job);
     const isShownOnly = this.#pricesOf(job) !== undefined;
-    return new CurrentPrice(policy, this.#current, { unavailable, range, isShownOnly });
+    return new CurrentPrice(policy, this.#current, { unavailable, range, isShownOnly, seals });
+  }
+
+  #sealsOf(request: JobRequest, job: JobKey): RequestSeals {
+    return new RequestSeals({ request, job, sealed: this.#ofRequests.sealed, clock: this.#current.clock });
   }
 
   #pricesOf({ serviceId, jobIndex }: JobKey): RequestPrices | undefined {
-    return this.#ofRequests?.byJob.get(jobKeyText(serviceId, jobIndex));
+    return this.#ofRequests.byJob.get(jobKeyText(serviceId, jobIndex));
   }
 }
 
@@ -126,6 +140,8 @@ class CurrentPrice implements Price {
   readonly #sources: CurrentPrices;
   /** Nobody can pay the offers: another price is asked for each request. */
   readonly #isShownOnly: boolean;
+  /** Seals of offers of the time when each request had its own price; undefined if there is no request. */
+  readonly #seals: RequestSeals | undefined;
   /** The request has already waited for the price source in vain, and must not wait as long again. */
   readonly #unavailable: GatewayError | undefined;
 
@@ -136,11 +152,13 @@ class CurrentPrice implements Price {
       readonly unavailable: GatewayError | undefined;
       readonly range: JobPrice["range"] | undefined;
       readonly isShownOnly: boolean;
+      readonly seals: RequestSeals | undefined;
     },
   ) {
     this.policy = policy;
     this.range = found.range;
     this.#isShownOnly = found.isShownOnly;
+    this.#seals = found.seals;
     this.#sources = sources;
     this.#unavailable = found.unavailable;
   }
@@ -159,8 +177,10 @@ class CurrentPrice implements Price {
    * Finds the offer that a payment answers. If it cannot tell several apart, the one with the best promise counts, because
    * it may have been shown.
    */
-  async match(payment: SignedPayment): Promise<Offer> {
+  async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
     const { offers, clock, paysBack } = this.#sources;
+    const sealed = this.#seals?.find(payment, body);
+    if (sealed !== undefined) return matchOffer(payment, [sealed], clock());
     const current = await this.offers().catch(noneWhileUnavailable);
     const matching = matchOffer(payment, current, clock());
     const matched = await matching.catch(() => undefined);

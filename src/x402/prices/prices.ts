@@ -52,11 +52,8 @@ export class Prices {
     this.#quotes = new QuoteBook({ ledger, rates, checks: this.#checks, clock });
   }
 
-  /**
-   * Returns the prices at a configuration, whose rates must be watched.
-   * @param ofRequests undefined if no price depends on the request
-   */
-  at(config: X402Config, ofRequests: PricesOfRequests | undefined): ShopPrices {
+  /** Returns the prices at a configuration, whose rates must be watched. */
+  at(config: X402Config, ofRequests: PricesOfRequests): ShopPrices {
     const { prices, redeemsQuotes = false, facilitators, methods, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */

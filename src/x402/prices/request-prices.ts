@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { equalJobs } from "../../core/job-call.ts";
+import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
@@ -12,7 +12,7 @@ import { atTime, type Offer } from "../wire/offer.ts";
 import type { SoldPolicy } from "./job-policies.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
 import { type JobPrice, priceUnavailable } from "./price-source.ts";
-import type { SealedOffers } from "./sealed-offers.ts";
+import type { HashedParts, SealedOffers } from "./sealed-offers.ts";
 
 /** A request whose price is asked for. */
 export interface AskedRequest extends Pick<JobRequest, "method" | "path" | "query" | "headerValues"> {
@@ -58,6 +58,7 @@ export interface RequestPriceServices {
 interface Parts extends RequestPriceServices {
   readonly request: JobRequest;
   readonly prices: RequestPrices;
+  readonly seals: RequestSeals;
   readonly terms: SaleTerms;
   readonly clock: Clock;
 }
@@ -80,34 +81,29 @@ export class RequestPrice implements Price {
 
   /** A request whose payment is refused gets its offer again, while that is open: nobody is asked for another price. */
   async offers(body: Uint8Array): Promise<readonly Offer[]> {
-    const { terms, sealed, clock } = this.#of;
+    const { request, routes, prices, terms, seals, clock } = this.#of;
     const paid = this.#paid && atTime(this.#paid, clock());
     if (paid !== undefined) return [paid];
-    const asked = this.#asked(body);
-    const offers = await this.#offersNow(asked);
+    const offers = await this.#offersNow(body);
     const end = Math.ceil(clock() / 1000) + terms.ttlSecs;
+    const { headers } = prices;
+    const parts = { boundHeaders: routes.boundHeadersOf(request, this.policy), headers };
     return offers.map((offer) => {
       const { quoteExpiry = end } = offer;
-      return sealed.seal({ ...offer, quoteDigest: digestOf(offer, terms), quoteExpiry }, asked.hash);
+      return seals.seal({ ...offer, quoteDigest: digestOf(offer, terms), quoteExpiry }, body, parts);
     });
   }
 
   /** Clients of v1 echo no offer: their payments are matched with the price of the request now, and with earlier fixed offers. */
   async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
-    const { terms, sealed, clock } = this.#of;
-    const asked = this.#asked(body);
-    const found = sealed.open(payment.accepted?.extra, asked.hash);
-    if (found === "none") {
-      const offers = [...(await this.#offersNow(asked)), ...(await terms.findEarlier())];
-      return matchOffer(payment, offers, clock());
+    const { terms, seals, clock } = this.#of;
+    const sealed = seals.find(payment, body);
+    if (sealed !== undefined) {
+      this.#paid = sealed;
+      return matchOffer(payment, [sealed], clock());
     }
-    if (found === undefined || !equalJobs(found.job, terms.policy))
-      throw mismatch("The offer is for another request: its price is for the request that asked for it.");
-    const now = clock();
-    const offer = atTime(found, now);
-    if (offer === undefined) throw mismatch("The offer for this request has ended.");
-    this.#paid = found;
-    return matchOffer(payment, [offer], now);
+    const offers = [...(await this.#offersNow(body)), ...(await terms.findEarlier())];
+    return matchOffer(payment, offers, clock());
   }
 
   async confirm(offer: Offer): Promise<ConfirmedPrice> {
@@ -120,9 +116,9 @@ export class RequestPrice implements Price {
     return { quoteDigest: digestOf(offer, terms) };
   }
 
-  async #offersNow(asked: AskedRequest): Promise<readonly Offer[]> {
+  async #offersNow(body: Uint8Array): Promise<readonly Offer[]> {
     const { prices, terms } = this.#of;
-    const offers = terms.offersAt(await prices.priceOf(asked));
+    const offers = terms.offersAt(await prices.priceOf(this.#asked(body)));
     if (offers.length === 0) throw priceUnavailable("no token can be asked for it now");
     return offers;
   }
@@ -130,19 +126,66 @@ export class RequestPrice implements Price {
   #asked(body: Uint8Array): AskedRequest {
     const { request, prices, routes, limits } = this.#of;
     const { method, path, query } = request;
-    const { bodyHash } = bindRequest(request, body, routes.boundHeadersOf(request, this.policy));
-    const headers = [...OF_BODY, ...prices.headers].map(
-      (name) => `${name}: ${JSON.stringify(request.headerValues(name))}`,
-    );
-    const hash = createHash("sha256").update([bodyHash, ...headers].join("\n"));
+    const boundHeaders = routes.boundHeadersOf(request, this.policy);
     return {
       ...{ method, path, query, body },
       client: limits.clientOf(request),
       headerValues: (name) => request.headerValues(name),
       params: routes.paramsOf(request),
-      hash: hash.digest("hex"),
+      hash: hashOf(request, body, { boundHeaders, headers: prices.headers }),
     };
   }
+}
+
+/** Seals of the offers for one request. They stay good when the prices of the job are made in another way meanwhile. */
+export class RequestSeals {
+  readonly #of: {
+    readonly request: JobRequest;
+    readonly job: JobKey;
+    readonly sealed: SealedOffers;
+    readonly clock: Clock;
+  };
+
+  constructor(of: {
+    readonly request: JobRequest;
+    readonly job: JobKey;
+    readonly sealed: SealedOffers;
+    /** Wall clock. */
+    readonly clock: Clock;
+  }) {
+    this.#of = of;
+  }
+
+  seal(offer: Offer, body: Uint8Array, parts: HashedParts): Offer {
+    const { request, sealed } = this.#of;
+    return sealed.seal(offer, parts, hashOf(request, body, parts));
+  }
+
+  /**
+   * Returns the sealed offer that a payment answers; undefined for a payment of another offer.
+   * @throws GatewayError `payment_mismatch` when it is for another request, or has ended
+   */
+  find(payment: SignedPayment, body: Uint8Array): Offer | undefined {
+    const { request, job, sealed, clock } = this.#of;
+    const found = sealed.open(payment.accepted?.extra, (parts) => hashOf(request, body, parts));
+    if (found === "none") return undefined;
+    if (found === undefined || !equalJobs(found.job, job))
+      throw mismatch("The offer is for another request: its price is for the request that asked for it.");
+    const offer = atTime(found, clock());
+    if (offer === undefined) throw mismatch("The offer for this request has ended.");
+    return offer;
+  }
+}
+
+/** Hashes everything that the price of a request can depend on. */
+function hashOf(request: JobRequest, body: Uint8Array, { boundHeaders, headers }: HashedParts): string {
+  const { bodyHash } = bindRequest(request, body, boundHeaders);
+  const values = [...OF_BODY, ...headers].map(
+    (name) => `${name}: ${JSON.stringify(request.headerValues(name))}`,
+  );
+  return createHash("sha256")
+    .update([bodyHash, ...values].join("\n"))
+    .digest("hex");
 }
 
 function digestOf(offer: Offer, terms: Pick<SaleTerms, "digestOf">): string {

@@ -1,8 +1,19 @@
+import * as z from "zod";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { formatOffer, type Offer, parseOffer } from "../wire/offer.ts";
 
 /** Field of an offer's `extra` that has its seal. */
 const SEALED_OFFER = "sealedOffer";
+/** Longest list of names that is read before its seal is checked. */
+const MAX_NAMES = 8_192;
+
+/** Names of the parts of a request that its hash is of. They stay as they were when the configuration changes. */
+export interface HashedParts {
+  /** Names of the headers that the request is bound with; undefined at a job's ids. */
+  readonly boundHeaders: string | undefined;
+  /** Names of the headers that the price was made of. */
+  readonly headers: readonly string[];
+}
 
 /** Makes a seal that only holders of the store's secret can make. */
 export interface Seals {
@@ -20,27 +31,50 @@ export class SealedOffers {
     this.#seals = seals;
   }
 
-  /** @param request hash of the request that the offer is for */
-  seal(offer: Offer, request: string): Offer {
-    const text = Buffer.from(formatOffer(offer)).toString("base64url");
-    return { ...offer, extra: { ...offer.extra, [SEALED_OFFER]: `${text}.${this.#sealOf(text, request)}` } };
+  /** @param hash that of the parts of the request which the offer is for */
+  seal(offer: Offer, { boundHeaders, headers }: HashedParts, hash: string): Offer {
+    const parts = JSON.stringify({ boundHeaders, headers });
+    const text = Buffer.from(`${parts}\n${formatOffer(offer)}`).toString("base64url");
+    return { ...offer, extra: { ...offer.extra, [SEALED_OFFER]: `${text}.${this.#sealOf(text, hash)}` } };
   }
 
   /**
    * Returns the offer in the `extra` of a payment.
+   * @param hashOf hashes parts of the payment's request
    * @returns undefined for an offer that was not made here, or was made for another request; "none" if there is none
    */
-  open(extra: Readonly<Record<string, unknown>> | undefined, request: string): Offer | "none" | undefined {
+  open(
+    extra: Readonly<Record<string, unknown>> | undefined,
+    hashOf: (parts: HashedParts) => string,
+  ): Offer | "none" | undefined {
     const sealed = extra?.[SEALED_OFFER];
     if (sealed === undefined) return "none";
     if (typeof sealed !== "string") return undefined;
     const [text = "", seal = "", ...more] = sealed.split(".");
-    if (more.length > 0 || !equalInConstantTime(seal, this.#sealOf(text, request))) return undefined;
-    const offer = parseOffer(Buffer.from(text, "base64url").toString());
+    const parts = readParts(text);
+    if (more.length > 0 || parts === undefined) return undefined;
+    if (!equalInConstantTime(seal, this.#sealOf(text, hashOf(parts)))) return undefined;
+    const offer = parseOffer(parts.offer);
     return { ...offer, extra: { ...offer.extra, [SEALED_OFFER]: sealed } };
   }
 
-  #sealOf(text: string, request: string): string {
-    return this.#seals.seal(`offer for a request\n${request}\n${text}`);
+  #sealOf(text: string, hash: string): string {
+    return this.#seals.seal(`offer for a request\n${hash}\n${text}`);
+  }
+}
+
+const SEALED_PARTS = z.object({
+  boundHeaders: z.string().max(MAX_NAMES).optional(),
+  headers: z.array(z.string()).max(MAX_NAMES),
+});
+
+/** Reads what a client sends as the text under a seal. */
+function readParts(text: string): (HashedParts & { readonly offer: string }) | undefined {
+  const [parts = "", offer = ""] = Buffer.from(text, "base64url").toString().split("\n", 2);
+  try {
+    const { boundHeaders, headers } = SEALED_PARTS.parse(JSON.parse(parts));
+    return { offer, boundHeaders, headers };
+  } catch {
+    return undefined;
   }
 }

@@ -9,6 +9,7 @@ import type { PriceSource } from "../../../src/x402/prices/price-source.ts";
 import { startLog } from "../../helpers/log.ts";
 import { startPricingEngine } from "../../helpers/pricing-engine.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
+import { NO_REQUEST_PRICES } from "../../x402/payment-fixtures.ts";
 import { FIXED_RATES, USDC } from "../../x402/payments.ts";
 
 const NO_BODY = new Uint8Array();
@@ -45,7 +46,7 @@ test("Requests for twelve jobs that a silent engine never priced are refused wit
     prices: source,
     offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock: systemClock, logger }),
     quotes: undefined,
-    ofRequests: undefined,
+    ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
     paysBack: false,
     quoteTtlSecs: 300,

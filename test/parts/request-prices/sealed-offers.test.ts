@@ -15,8 +15,8 @@ const usd = (text: string) => parseDollars(text)?.amount ?? 0n;
 const JSON_BODY = { "content-type": "application/json" };
 const DOLLARS = { ...USDC, markupBps: 0, currency: "USD" } as const;
 
-function pricedBy(eachText: string): Job {
-  const measure = parseMeasure("json:/n");
+function pricedBy(eachText: string, of = "json:/n"): Job {
+  const measure = parseMeasure(of);
   if (measure === undefined) throw new Error("no measure");
   const each = usd(eachText);
   const byRule: Rule = { kind: "each", measure, base: 0n, each, min: usd("$0.01"), max: usd("$5") };
@@ -132,6 +132,21 @@ describe("An offer for one request", () => {
     expect(await outcome(fresh, 6)).toBe(MATCHED);
     nowMs += 2_000;
     expect(await outcome(fresh, 6)).toBe(OTHER);
+  });
+
+  it("Is paid at its price over a reload to one price for all requests, and to a price of other headers", async () => {
+    nowMs = Date.now();
+    const another = await startAnotherGateway({ config, clock, store: gateway.store });
+    const payment = await paymentFor(6);
+    const later = await paymentFor(8);
+    await another.reload({ ...config, jobs: [{ ...JOB, price: { unit: "usd", amount: usd("$1") } }] });
+    expect((await offerFor(6, another)).v2.accepts[0]?.amount).toBe("1000000");
+    expect(await outcome(payment, 7, { shop: another })).toBe(OTHER);
+    expect(await outcome(payment, 6, { shop: another })).toBe(MATCHED);
+    await another.reload({ ...config, jobs: [pricedBy("$0.003", "header:x-tier")] });
+    expect(await outcome(later, 8, { shop: another })).toBe(MATCHED);
+    nowMs += 301_000;
+    expect(await outcome(later, 8, { shop: another, more: { "x-tier": "1" } })).toBe(OTHER);
   });
 
   it("Is matched by the price of its request if a client sends no seal back", async () => {

@@ -9,6 +9,7 @@ import { priceUnavailable } from "../../../src/x402/prices/price-source.ts";
 import type { JobQuote } from "../../../src/x402/prices/quotes.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
+import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
 import { asV1, FIXED_RATES, JOB, PRICE_WEI, read, signedPayload, USDC } from "../payments.ts";
 
 it("An offer at a quote's price is confirmed until the quote ends, and refused from then on", async () => {
@@ -23,7 +24,7 @@ it("An offer at a quote's price is confirmed until the quote ends, and refused f
     prices: source,
     offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock, logger }),
     quotes: undefined,
-    ofRequests: undefined,
+    ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
     paysBack: false,
     quoteTtlSecs: 300,
@@ -62,7 +63,7 @@ it("A request queries an unavailable price source once, and still pays an offer 
       logger: pino({ level: "silent" }),
     }),
     quotes: undefined,
-    ofRequests: undefined,
+    ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
     paysBack: false,
     quoteTtlSecs: 300,
@@ -93,7 +94,7 @@ describe("The promise of the offer that a payment answers", () => {
         prices: source,
         offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock: Date.now, logger }),
         quotes: undefined,
-        ofRequests: undefined,
+        ofRequests: NO_REQUEST_PRICES,
         tokens: new PayableTokens([USDC]),
         paysBack: true,
         quoteTtlSecs: 300,

@@ -23,6 +23,7 @@ import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { JobRoute } from "../../../src/x402/purchase/job-route.ts";
 import { makeOffers, quoteTerms } from "../../../src/x402/wire/offer.ts";
 import { paymentRequired, paymentRequiredResponse } from "../../../src/x402/wire/payment-required.ts";
+import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
 import { EURC, METHODS, requestWith, USDC } from "../payments.ts";
 
 const logger = pino({ level: "silent" });
@@ -83,7 +84,7 @@ class Parts {
       prices: source,
       offers: this.#offers,
       quotes: undefined,
-      ofRequests: undefined,
+      ofRequests: NO_REQUEST_PRICES,
       tokens,
       paysBack: false,
       quoteTtlSecs,
