@@ -9,6 +9,7 @@ import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { JobRunner } from "./entry-keys.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import {
+  bodyBytes,
   dollarsOrEngine,
   integer,
   jobName,
@@ -109,6 +110,8 @@ export const jobSchema = z.object({
   maxRunSecs: integer(1, 31_536_000).optional(),
   /** Instead of those in `[x402]`. */
   forwardHeaders: headerNames().optional(),
+  /** Instead of that in `[x402]`. */
+  maxBodyBytes: bodyBytes().optional(),
   /** Size of the largest result. */
   maxResultBytes: integer(1, 104_857_600).optional(),
   /** False: a result is forgotten once it was sent. */
@@ -139,6 +142,7 @@ export interface Job
       | "output"
       | "maxRunSecs"
       | "forwardHeaders"
+      | "maxBodyBytes"
       | "maxResultBytes"
     > {
   /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
@@ -176,7 +180,8 @@ export function toJob(
 ): Job {
   const { serviceId, mode } = table;
   const jobIndex = required(table.jobIndex);
-  const { name, title, description, tags, output, maxRunSecs, forwardHeaders, maxResultBytes } = table;
+  const { name, title, description, tags, output, maxRunSecs, forwardHeaders, maxBodyBytes, maxResultBytes } =
+    table;
   return defined({
     serviceId,
     jobIndex,
@@ -190,6 +195,7 @@ export function toJob(
     maxRunSecs,
     forwardHeaders,
     route: table.route === undefined ? undefined : parseRoute(table.route),
+    maxBodyBytes,
     maxResultBytes,
     runner: ofParts.runner,
     price: ofParts.price ?? (table.priceWei === undefined ? table.price : weiPrice(table.priceWei)),

@@ -137,7 +137,8 @@ export const integer = (min: number, max: number) =>
   );
 
 /** Largest request body that a gateway accepts. */
-export const maxBodyBytes = () => integer(1, 268_435_456).default(1_048_576);
+export const bodyBytes = () => integer(1, 268_435_456);
+export const maxBodyBytes = () => bodyBytes().default(1_048_576);
 
 /** Longest timer: Node fires a longer one at once. */
 const MAX_TIMER_SECS = 2_147_483;

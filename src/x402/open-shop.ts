@@ -43,7 +43,7 @@ export async function prepareShop(
 ): Promise<PreparedShop> {
   const opened = await Promise.all(parts.map(async (part) => part.open(config)));
   const additions = opened.filter((addition) => addition !== undefined);
-  const inputs = await InputChecks.compile(config.jobs ?? [], { bodies, limits });
+  const inputs = await InputChecks.compile(config, { bodies, limits });
   return { config, additions, inputs };
 }
 
@@ -56,7 +56,7 @@ export async function openShop(
   { config, additions, inputs }: PreparedShop,
   before: Shop | undefined,
 ): Promise<OpenShop> {
-  const { jobs = [], acceptedTokens: tokens, maxBodyBytes } = config;
+  const { jobs = [], acceptedTokens: tokens } = config;
   const { store, payments, callerAuth, limits, stats, methods, clock } = services;
   const { facilitators, evidence, funds, settlement, inProgress } = payments;
   await services.reload(config);
@@ -105,7 +105,7 @@ export async function openShop(
     limits,
   });
   const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;
-  const checkout = new Checkout({ routes, prices, inputs, callbacks, purchase, limits, maxBodyBytes });
+  const checkout = new Checkout({ routes, prices, inputs, callbacks, purchase, limits });
   const shop: Shop = {
     config,
     seller,

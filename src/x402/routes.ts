@@ -33,7 +33,7 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
   const { store, callEvents, stats, clock } = services;
   const { rates } = services.prices;
   const { config, prices, routes: jobRoutes, seller } = shop;
-  const { acceptedTokens, publicUrl, maxBodyBytes } = config;
+  const { acceptedTokens, publicUrl } = config;
   const call = new CallRoute({ ...services, ...shop, calls: store, events: callEvents });
   const fixed = distinct<MethodHandlers>("route", [
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
@@ -51,7 +51,7 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
   ]);
   const jobs = new Map([...doors].map(([name, door]) => [name, routeThrough(door)]));
   const shared = routeThrough(x402);
-  const dryRun = new DryRunRoute({ ...services, ...shop, door: x402, maxBodyBytes });
+  const dryRun = new DryRunRoute({ ...services, ...shop, door: x402 });
 
   return { routes: (path) => ownRoute(path) ?? soldAt(path), unmatched };
 

@@ -19,7 +19,8 @@ export class Mcp implements X402Part {
   }
 
   open(x402: X402Config): ShopAddition | undefined {
-    const { publicUrl, maxBodyBytes } = x402;
+    const { publicUrl, jobs = [] } = x402;
+    const maxBodyBytes = Math.max(x402.maxBodyBytes, ...jobs.flatMap((job) => job.maxBodyBytes ?? []));
     const config = mcpTable.in(x402);
     if (config === undefined) return undefined;
     const { allowedOrigins } = config;

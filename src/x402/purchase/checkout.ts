@@ -59,7 +59,6 @@ export class Checkout {
   readonly #callbacks: CallbackUrls | undefined;
   readonly #purchase: Purchase;
   readonly #limits: ClientLimits;
-  readonly #maxBodyBytes: number;
 
   constructor(parts: {
     readonly routes: JobRoutes;
@@ -69,7 +68,6 @@ export class Checkout {
     readonly callbacks: CallbackUrls | undefined;
     readonly purchase: Purchase;
     readonly limits: ClientLimits;
-    readonly maxBodyBytes: number;
   }) {
     this.#routes = parts.routes;
     this.#prices = parts.prices;
@@ -77,7 +75,6 @@ export class Checkout {
     this.#callbacks = parts.callbacks;
     this.#purchase = parts.purchase;
     this.#limits = parts.limits;
-    this.#maxBodyBytes = parts.maxBodyBytes;
   }
 
   /**
@@ -94,7 +91,7 @@ export class Checkout {
     // quote_not_found, quote_mismatch
     const price = await this.#findPrice(request, job);
     if (price.isOfBody !== true && this.#spares(request, job, door)) {
-      await this.#checkInput(request, job, NO_BODY);
+      await this.#checkInput(request, job, undefined);
       this.#limits.countUnpaid(request);
       const offers = await price.offers(NO_BODY);
       return {
@@ -103,9 +100,11 @@ export class Checkout {
       };
     }
     // body_too_large
-    const body = await request.readBody(this.#maxBodyBytes);
+    const body = await this.readBody(request, job);
+    // Nobody can buy with an empty body that does not match, but catalogues ask that way what a job costs.
+    const isQuestion = body.length === 0 && !door.carriesPayment(request);
     // invalid_input, invalid_callback_url, rate_limited
-    await this.#checkInput(request, job, body);
+    await this.#checkInput(request, job, isQuestion ? undefined : body);
     const requestHash = this.requestHashOf(request, job, body);
     try {
       // invalid_payment, malformed_credential
@@ -162,6 +161,11 @@ export class Checkout {
     return { job: price.policy, body: undefined, requestHash: undefined, offers };
   }
 
+  /** @throws GatewayError `body_too_large`, and as {@link JobRequest.readBody} */
+  readBody(request: JobRequest, job: JobKey): Promise<Uint8Array> {
+    return request.readBody(this.#inputs.maxBodyBytes(job));
+  }
+
   /** Returns the hash of a whole request at a job's own route; undefined for a job at its ids. */
   requestHashOf(request: JobRequest, job: JobKey, body: Uint8Array): string | undefined {
     const boundHeaders = this.#routes.boundHeadersOf(request, job);
@@ -172,7 +176,7 @@ export class Checkout {
   async #findPaid(request: JobRequest, job: JobKey, door: PaymentReader): Promise<PaidRequest | undefined> {
     const payment = readable(request, door);
     if (payment === undefined) return undefined;
-    const body = await this.#readBody(request, payment);
+    const body = await this.#readPaidBody(request, job, payment);
     if (body === undefined) return undefined;
     const { fingerprint, paymentId, from: payer } = payment;
     const { url: callbackUrl } = readCallbackUrl(request, this.#callbacks);
@@ -204,10 +208,14 @@ export class Checkout {
    * @throws GatewayError the refusal, if the payment was seen before: it may have bought the job with this body, under
    *   an earlier limit
    */
-  async #readBody(request: JobRequest, payment: SignedPayment): Promise<Uint8Array | undefined> {
+  async #readPaidBody(
+    request: JobRequest,
+    job: JobKey,
+    payment: SignedPayment,
+  ): Promise<Uint8Array | undefined> {
     try {
       this.#routes.requireNoQuery(request);
-      return await request.readBody(this.#maxBodyBytes);
+      return await this.readBody(request, job);
     } catch (refusal) {
       if (!(refusal instanceof GatewayError)) throw refusal;
       if ((await this.#purchase.findEarlier(payment)) === undefined) return undefined;
@@ -232,7 +240,8 @@ export class Checkout {
    */
   #spares(request: JobRequest, job: JobKey, door: PaymentReader): boolean {
     const { expect, "content-length": announced = "0" } = request.headers;
-    if (expect?.toLowerCase() !== "100-continue" || Number(announced) > this.#maxBodyBytes) return false;
+    if (expect?.toLowerCase() !== "100-continue") return false;
+    if (Number(announced) > this.#inputs.maxBodyBytes(job)) return false;
     return door.bindsBody !== true && !door.carriesPayment(request) && !this.#inputs.readsBody(job);
   }
 
@@ -243,7 +252,7 @@ export class Checkout {
   }
 
   /** Checks path, query, body and the callback's URL. @throws GatewayError `invalid_input`, `invalid_callback_url`, `rate_limited` */
-  async #checkInput(request: JobRequest, job: JobKey, body: Uint8Array): Promise<void> {
+  async #checkInput(request: JobRequest, job: JobKey, body: Uint8Array | undefined): Promise<void> {
     const refusal =
       (await this.#inputs.refusalOf(request, job, { body, params: this.#routes.paramsOf(request) })) ??
       readCallbackUrl(request, this.#callbacks).refusal;

@@ -24,7 +24,6 @@ interface Parts {
   readonly verification: Verification;
   readonly limits: ClientLimits;
   readonly stats: X402Stats;
-  readonly maxBodyBytes: number;
 }
 
 /**
@@ -59,7 +58,7 @@ export class DryRunRoute {
 
   /** @throws GatewayError for every refusal of the caller */
   async #check(received: HttpRequest, job: JobKey) {
-    const { door, routes, checkout, prices, callerAuth, limits, maxBodyBytes } = this.#parts;
+    const { door, routes, checkout, prices, callerAuth, limits } = this.#parts;
     routes.requireNoQuery(received);
     const request = atTarget(withBodyOnce(received));
     limits.countUnpaid(request);
@@ -72,7 +71,7 @@ export class DryRunRoute {
     await this.#requireWellFormed(request, price);
     const { invocationMode: mode, restriction } = price.policy;
     if (restriction === undefined) return { mode };
-    const body = await request.readBody(maxBodyBytes);
+    const body = await checkout.readBody(request, job);
     const requestHash = checkout.requestHashOf(request, job, body);
     const { payer, source } =
       restriction.authMode === "payer_is_caller"
@@ -90,12 +89,12 @@ export class DryRunRoute {
 
   /** @throws PaymentRefusal `malformed_credential` */
   async #requireWellFormed(request: JobRequest, price: Price): Promise<void> {
-    const { door, checkout, maxBodyBytes } = this.#parts;
+    const { door, checkout } = this.#parts;
     try {
       door.readPayment(request);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.status !== 402) return;
-      const body = await request.readBody(maxBodyBytes);
+      const body = await checkout.readBody(request, price.policy);
       const requestHash = checkout.requestHashOf(request, price.policy, body);
       throw await withOffers(error, { findPrice: async () => price, body, requestHash });
     }

@@ -1,4 +1,4 @@
-import type { Job } from "../../config/config.ts";
+import type { Job, X402Config } from "../../config/config.ts";
 import { type BodyProblem, BodySchema } from "../../core/body-schema.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
@@ -13,6 +13,8 @@ interface Parts {
   readonly limits: Pick<ClientLimits, "clientOf">;
 }
 
+type Config = Pick<X402Config, "jobs" | "maxBodyBytes">;
+
 /** Schemas of a job's input. */
 interface Input {
   readonly body: InputSchema | undefined;
@@ -21,31 +23,47 @@ interface Input {
 
 /** Input that a request has for a job. */
 interface GivenInput {
-  readonly body: Uint8Array;
+  /** Undefined: it is not checked. */
+  readonly body: Uint8Array | undefined;
   /** Parameters of the path of the job's route, decoded. */
   readonly params: readonly (readonly [name: string, value: string])[];
 }
 
-/** Schemas of the jobs that have one. */
+/** Limits and schemas of what the jobs take, at one configuration. */
 export class InputChecks {
   readonly #inputs: ReadonlyMap<string, Input>;
+  /** Sizes of the largest bodies, of the jobs that have their own. */
+  readonly #maxBodyBytes: ReadonlyMap<string, number>;
+  readonly #config: Config;
   readonly #parts: Parts;
 
-  private constructor(inputs: ReadonlyMap<string, Input>, parts: Parts) {
+  private constructor(inputs: ReadonlyMap<string, Input>, config: Config, parts: Parts) {
+    const { jobs = [] } = config;
     this.#inputs = inputs;
+    this.#config = config;
+    this.#maxBodyBytes = new Map(
+      jobs.flatMap((job) =>
+        job.maxBodyBytes === undefined ? [] : [[jobKeyText(job.serviceId, job.jobIndex), job.maxBodyBytes]],
+      ),
+    );
     this.#parts = parts;
   }
 
   /** @throws SchemaProblem for a schema that a configuration file could not have had */
-  static async compile(jobs: readonly Job[], parts: Parts): Promise<InputChecks> {
+  static async compile(config: Config, parts: Parts): Promise<InputChecks> {
     const inputs = new Map<string, Input>();
-    for (const job of jobs) {
+    for (const job of config.jobs ?? []) {
       const body = job.input?.schema === undefined ? undefined : await compiled(job.input.schema);
       const parameters = await parametersOf(job);
       if (body !== undefined || parameters !== undefined)
         inputs.set(jobKeyText(job.serviceId, job.jobIndex), { body, parameters });
     }
-    return new InputChecks(inputs, parts);
+    return new InputChecks(inputs, config, parts);
+  }
+
+  /** Returns the size of the largest body that a job takes. */
+  maxBodyBytes({ serviceId, jobIndex }: JobKey): number {
+    return this.#maxBodyBytes.get(jobKeyText(serviceId, jobIndex)) ?? this.#config.maxBodyBytes;
   }
 
   /** Reports whether a job has a schema for bodies. */
@@ -71,7 +89,8 @@ export class InputChecks {
       parameters &&
       read &&
       (await this.#refusalOf("request", request, parameters.schema, Buffer.from(read.json)));
-    return refusal ?? (input.body && this.#refusalOf("body", request, input.body, body));
+    if (refusal !== undefined || input.body === undefined || body === undefined) return refusal;
+    return this.#refusalOf("body", request, input.body, body);
   }
 
   async #refusalOf(

@@ -41,6 +41,14 @@ describe("A job with an input schema", () => {
     expect((await gateway.post({}, { job: 1, body: "any" })).status).toBe(402);
   });
 
+  it("Offers itself to a question without a body, and refuses a payment without one", async () => {
+    expect((await gateway.post({}, { body: "" })).status).toBe(402);
+    expect(await gateway.post(payment, { body: "" })).toMatchObject({
+      status: 422,
+      body: { code: "invalid_input" },
+    });
+  });
+
   it("Takes another schema on a reload, and keeps the old one if the new one is invalid", async () => {
     const another = await startAnotherGateway({ config: { jobs } });
     await expect(another.reload({ jobs: [withSchema({ type: "objekt" })] })).rejects.toThrow(
@@ -81,4 +89,15 @@ describe("A job with an input schema", () => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => limited.post({}, wrong)));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([422, 429]));
   });
+});
+
+it("A job with a limit of its own takes bodies up to that, and others up to the gateway's", async () => {
+  const jobs: Job[] = [{ ...JOB, maxBodyBytes: 2_000 }];
+  const shop = await startAnotherGateway({ config: { jobs, maxBodyBytes: 1_000 } });
+  const statusOf = async (job: number, length: number) =>
+    (await shop.post({}, { job, body: "x".repeat(length) })).status;
+  expect([await statusOf(0, 2_000), await statusOf(0, 2_001)]).toEqual([402, 413]);
+  expect([await statusOf(1, 1_000), await statusOf(1, 1_001)]).toEqual([402, 413]);
+  await shop.reload({ jobs: [{ ...JOB, maxBodyBytes: 10 }] });
+  expect([await statusOf(0, 10), await statusOf(0, 11)]).toEqual([402, 413]);
 });

@@ -99,7 +99,6 @@ class Parts {
         inputs,
         purchase,
         limits: new ClientLimits({ limits }),
-        maxBodyBytes: 1_000,
       }),
       waits: unused,
       store: unused,
@@ -114,10 +113,13 @@ class Parts {
   }
 }
 
-const inputs = await InputChecks.compile([], {
-  bodies: new BodyChecks(monotonicClock),
-  limits: { clientOf: () => "a" },
-});
+const inputs = await InputChecks.compile(
+  { maxBodyBytes: 1_000 },
+  {
+    bodies: new BodyChecks(monotonicClock),
+    limits: { clientOf: () => "a" },
+  },
+);
 const describedAt = (publicUrl: string) =>
   new JobDescriptions({
     jobs: [],
