@@ -174,7 +174,7 @@ bind_address = "${terms.runner}"
 lease_secs = ${terms.leaseSecs}
 max_attempts = 100
 retry_base_secs = 0.05
-retry_max_secs = 5
+retry_max_secs = 60
 [operator]
 bind_address = "${terms.operator}"
 [webhooks]
