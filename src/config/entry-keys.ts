@@ -29,6 +29,8 @@ export interface InProcessFacilitatorConfig {
 export interface JobRunner {
   /** Name of the kind. */
   readonly kind: string;
+  /** It sends the headers of a request on: their metadata has one character for each byte, in place of text. */
+  readonly sendsHeadersOn?: boolean;
 }
 
 /** Claims by the list of the entries, or by the table in each entry. */

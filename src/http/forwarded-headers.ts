@@ -18,9 +18,14 @@ export class ForwardedHeaders {
   /** Names that a payment is bound to: sorted, with `content-type`, lower case. */
   readonly names: readonly string[];
   readonly #list: readonly string[];
+  readonly #areBytes: boolean;
 
-  /** @param names besides `Content-Type`, lower case; `*` stands for all */
-  constructor(names: Iterable<string> = []) {
+  /**
+   * @param names besides `Content-Type`, lower case; `*` stands for all
+   * @param options `areBytes`: a value has one character for each byte that was sent, and not the text that the bytes are
+   */
+  constructor(names: Iterable<string> = [], { areBytes = false } = {}) {
+    this.#areBytes = areBytes;
     this.#list = [...new Set([CONTENT_TYPE, ...names])];
     const isAll = this.#list.includes(ALL_HEADERS);
     const bound = isAll
@@ -34,7 +39,9 @@ export class ForwardedHeaders {
     const metadata: [name: string, value: string][] = [];
     for (const name of namesIn(this.#list, request.headers)) {
       const lines = request.headerValues(name);
-      if (lines.length > 0) metadata.push([`${PREFIX}${name.toUpperCase()}`, joined(name, lines)]);
+      if (lines.length === 0) continue;
+      const value = joined(name, lines);
+      metadata.push([`${PREFIX}${name.toUpperCase()}`, this.#areBytes ? value : decode(value)]);
     }
     return metadata;
   }
@@ -44,7 +51,7 @@ export class ForwardedHeaders {
 function joined(name: string, lines: readonly string[]): string {
   const value = lines.join(", ");
   requireForwardable(`The header ${name}`, value);
-  return decode(value);
+  return value;
 }
 
 /** @throws GatewayError `headers_too_large` for a part of a request that is too long for its runner */

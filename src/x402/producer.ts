@@ -13,11 +13,12 @@ export function forwardedHeadersOf({
 }: Pick<X402Config, "forwardHeaders" | "jobs">): (job: JobKey) => ForwardedHeaders {
   const ofGateway = new ForwardedHeaders(forwardHeaders);
   const ofJobs = new Map(
-    jobs.flatMap(({ serviceId, jobIndex, forwardHeaders: own, price }) => {
+    jobs.flatMap(({ serviceId, jobIndex, forwardHeaders: own, price, runner }) => {
       const priced = typeof price === "object" && "from" in price ? price.headers : [];
-      if (own === undefined && priced.length === 0) return [];
+      const areBytes = runner?.sendsHeadersOn === true;
+      if (own === undefined && priced.length === 0 && !areBytes) return [];
       const names = [...(own ?? forwardHeaders ?? []), ...priced];
-      return [[jobKeyText(serviceId, jobIndex), new ForwardedHeaders(names)] as const];
+      return [[jobKeyText(serviceId, jobIndex), new ForwardedHeaders(names, { areBytes })] as const];
     }),
   );
   return ({ serviceId, jobIndex }) => ofJobs.get(jobKeyText(serviceId, jobIndex)) ?? ofGateway;

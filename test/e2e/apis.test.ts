@@ -28,6 +28,9 @@ let isWell = true;
 /** Answer that is stored in chunks. */
 const BIG = randomBytes(1_500_000);
 
+/** Bytes that are no UTF-8, and bytes that are. */
+const ACCEPT = 'application/json;q="\u00e9, Ã¼"';
+
 /** An API that knows nothing of payments. */
 const api = startBeforeAll((): Promise<HttpListener> => listenHttp({ handler }));
 
@@ -199,7 +202,7 @@ describe("A route of an API", () => {
   it("is bought with the API's own answer, which a resend gets without another call", async () => {
     const before = await received();
     const { answer, again } = await buy("/weather/Paris?units=%4Detric", {
-      headers: { accept: "application/json" },
+      headers: { accept: ACCEPT },
     });
     expect(answer.status).toBe(200);
     expect(await answer.json()).toEqual({ city: "Paris" });
@@ -211,7 +214,7 @@ describe("A route of an API", () => {
     expect(seen).toMatchObject([{ method: "GET", url: "/weather/Paris?units=%4Detric", body: "" }]);
     const [call] = seen;
     expect(call?.headers).toMatchObject({
-      accept: "application/json",
+      accept: ACCEPT,
       host: new URL(api.url).host,
       "x-api-key": "the key",
       "x-forwarded-for": "127.0.0.1",

@@ -26,7 +26,7 @@ export function requestOf(
   const query = metadata["X-HTTP-QUERY"] ?? "";
   const forwarded = Object.entries(metadata).flatMap(([name, value]) => {
     const header = name.startsWith(PREFIX) && !NO_HEADER.test(name) ? name.slice(PREFIX.length) : "";
-    return isEndToEnd(header) ? [[header.toLowerCase(), headerBytes(value)] as const] : [];
+    return isEndToEnd(header) ? [[header.toLowerCase(), value] as const] : [];
   });
   return {
     method,
@@ -43,11 +43,6 @@ export function requestOf(
     },
     body: body.byteLength > 0 || takesBody(method) ? body : undefined,
   };
-}
-
-/** Returns a value with one character for each byte of its UTF-8, as Node writes headers. */
-function headerBytes(value: string): string {
-  return /^[\x20-\x7e]*$/.test(value) ? value : Buffer.from(value).toString("latin1");
 }
 
 /** Headers that say where a request came from. */

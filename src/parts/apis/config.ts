@@ -178,7 +178,7 @@ function isAt(url: string, address: BindAddress): boolean {
 const ALL_INTERFACES: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
 
 /** A job that an API does. */
-export interface ApiJob {
+export interface ApiJob extends JobRunner {
   readonly kind: "api";
   /** Name of the API. */
   readonly api: string;
@@ -236,7 +236,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
               'is "after", and a POST whose connection breaks is not made again and not charged; expected idempotent = true if the API knows Idempotency-Key, or else false',
             );
       },
-      complete: (): ApiJob => ({ kind: "api", api: name, isIdempotent: idempotent }),
+      complete: (): ApiJob => ({ kind: "api", sendsHeadersOn: true, api: name, isIdempotent: idempotent }),
     };
   },
 };
