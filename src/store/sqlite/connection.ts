@@ -6,6 +6,7 @@ import { COMMIT_NUMBER_PRAGMA, type SeenCommit } from "./database-header.ts";
 import type { Database } from "./driver.ts";
 import { makeLogDurable } from "./durable-log.ts";
 import type { FileOwner } from "./file-owner.ts";
+import { ForgottenPages } from "./forgotten-pages.ts";
 import { AUTOCHECKPOINT_PAGES, openDatabase, readPragma, reasonOf } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { Undecided } from "./operations/undecided.ts";
@@ -56,7 +57,8 @@ export function openConnection(role: ConnectionRole, onLost: LossListener): Conn
   makeLogDurable(role.path);
   const database = openDatabase(role.path, role);
   try {
-    return watched(writer(database, role), watchedFiles(database, role), onLost);
+    const forgotten = new ForgottenPages(database);
+    return watched(writer(database, role), { files: watchedFiles(database, role), forgotten }, onLost);
   } catch (cause) {
     database.close();
     throw new Error(`${role.path}: ${reasonOf(cause)}`, { cause });
@@ -104,7 +106,11 @@ function pageBytesOf(database: Database): number {
 const WATCH_INTERVAL_MS = 1000;
 
 /** Looks at the database's files around each batch and once a second, and refuses every batch once they are lost. */
-function watched(connection: Connection, files: WatchedFiles, onLost: LossListener): Connection {
+function watched(
+  connection: Connection,
+  { files, forgotten }: { readonly files: WatchedFiles; readonly forgotten: ForgottenPages },
+  onLost: LossListener,
+): Connection {
   let isLost = false;
   let isIdle = true;
   function check(options: { isIdle: boolean }): void {
@@ -119,6 +125,7 @@ function watched(connection: Connection, files: WatchedFiles, onLost: LossListen
   const timer = setInterval(() => {
     try {
       check({ isIdle });
+      forgotten.look({ isIdle });
     } catch {
       clearInterval(timer);
     }
@@ -131,6 +138,7 @@ function watched(connection: Connection, files: WatchedFiles, onLost: LossListen
       check({ isIdle });
       const outcomes = connection.run(batch);
       if (batch.some(({ name }) => name === "shrink")) files.noteShrunk();
+      if (batch.some(({ name }) => name === "forgetResult")) forgotten.noteForgotten();
       try {
         check({ isIdle });
       } catch (cause) {
