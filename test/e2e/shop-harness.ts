@@ -25,6 +25,7 @@ const RESULTS: Readonly<Record<keyof typeof JOBS, readonly [contentType: string,
   resize: ["application/pdf", "%PDF-1.7"],
   hostile: ["text/html", HOSTILE],
   permitted: ["text/plain", "no"],
+  print: ["text/plain", "printed"],
 };
 
 /** Does each job; a body with the word "impossible" fails. */

@@ -8,7 +8,15 @@ import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 /** Jobs of the shop, by index. */
-export const JOBS = { summarise: 10, route: 11, draw: 12, resize: 13, hostile: 14, permitted: 15 } as const;
+export const JOBS = {
+  summarise: 10,
+  route: 11,
+  draw: 12,
+  resize: 13,
+  hostile: 14,
+  permitted: 15,
+  print: 16,
+} as const;
 
 /** Markup that runs in a page that shows it as such. */
 export const HOSTILE = `</script><script>globalThis.hacked = 1</script><img src=x onerror="globalThis.hacked = 2">`;
@@ -75,6 +83,7 @@ export async function startShop(options: {
   const summariseExample = await write("summarise-example.json", SUMMARISE_EXAMPLE);
   const route = await write("route.json", ROUTE_SCHEMA);
   const routeExample = await write("route-example.json", ROUTE_EXAMPLE);
+  const print = await write("print.json", { type: "object", properties: { pages: { type: "integer" } } });
   const parts = await startPaidParts();
   await installPermit2(parts.anvil);
   const jobs = `
@@ -135,7 +144,15 @@ auth_mode = "payer_is_caller"
 chain_rpc_url = "http://127.0.0.1:9"
 chain_contract = "0x00000000000000000000000000000000000000aa"
 `;
-  const hostile = `
+  const untidy = `
+[[jobs]]
+job_index = ${JOBS.print}
+name = "print"
+title = "Print a book"
+price = { per = "json:/pages", each = "$0.02", min = "$0.05", max = "$1" }
+mode = "public_paid"
+input = { content_type = "application/json", schema = "${print}" }
+output = { content_type = "text/plain" }
 [[jobs]]
 job_index = ${JOBS.hostile}
 name = "hostile"
@@ -158,7 +175,7 @@ output = { content_type = "text/html" }
         .replace("[runner]\n", "[runner]\nmax_attempts = 1\n")
         .replace(options.isTidy ? /\[job_pricing\.1\]\n.*\n.*\n/ : "", "") +
       jobs +
-      (options.isTidy ? "" : hostile),
+      (options.isTidy ? "" : untidy),
   });
   return {
     parts,

@@ -28,7 +28,7 @@ describe("buying", () => {
     const { page, wallet } = await visit(shop.url);
     await page.getByRole("searchbox", { name: "Filter jobs" }).fill("language");
     expect(await page.locator("#jobs > li:visible").count()).toBe(1);
-    expect(await page.locator("#count").textContent()).toBe("1 of 8 jobs");
+    expect(await page.locator("#count").textContent()).toBe("1 of 9 jobs");
     const tokens = page.locator("#jobs > li:visible .card-price .small");
     expect(await tokens.textContent()).toBe("USDC on Base Sepolia");
     await page.getByRole("link", { name: "Summarise a text" }).click();
@@ -81,6 +81,25 @@ describe("buying", () => {
     await page.getByText("Browser wallet").waitFor();
     await payButton(page).click();
     await seeResult(page, '"km": 584.2');
+  });
+
+  test("The price follows the form, and is what is paid", async () => {
+    const before = await earned();
+    const { page, wallet } = await visit(shop.pageOf("print"));
+    for (const [pages, price] of [
+      ["1", "0.05"],
+      ["7", "0.14"],
+      ["20", "0.4"],
+    ] as const) {
+      await page.getByLabel("Pages").fill(pages);
+      await expect.poll(() => page.locator("#price").textContent()).toBe(`${price} USDC`);
+      expect(await payButton(page).textContent()).toBe(`Pay ${price} USDC`);
+    }
+    await payButton(page).click();
+    await seeResult(page, "printed");
+    expect(await earned()).toBe(before + 40n * CENT);
+    expect(wallet.signed).toHaveLength(1);
+    expect(shop.gateway.jobsWith('{\n  "pages": 20\n}')).toHaveLength(1);
   });
 
   test("A job cannot be paid for before the page's script runs", async () => {

@@ -4,6 +4,7 @@
 import { byId, h } from "../../../page/shared/dom.js";
 import { endStep, explainStep, showChoices, showStep } from "./checkout-view.js";
 import { InputMissing } from "./input-form.js";
+import { followPrice } from "./live-price.js";
 import { isTestNetwork, networkName, tokenAmount } from "./money.js";
 import { isPermit2, PERMIT2, paymentFor, paymentHeader } from "./payment.js";
 import {
@@ -50,6 +51,7 @@ export class Checkout {
     this.#isByUse = this.#options.length < job.settlement_options.length;
     this.#needsCaller = job.auth_mode === "delegated_caller_signature";
     this.#showOptions();
+    if (job.price_range !== undefined) followPrice(form, purchase, (accepts) => this.#showOffers(accepts));
     findWallets((wallets) => this.#showWallets(wallets));
     this.#showWallets(this.#wallets);
     byId("order", HTMLFormElement).addEventListener("submit", (event) => {
@@ -188,12 +190,7 @@ export class Checkout {
 
   /** @param {Option} option @param {readonly Requirements[]} accepts */
   #offerFor(option, accepts) {
-    const same = (/** @type {Requirements} */ offer) =>
-      offer.scheme === "exact" &&
-      offer.network === option.network &&
-      offer.asset.toLowerCase() === option.asset.toLowerCase() &&
-      isPermit2(offer) === isPermit2(option);
-    const offer = accepts.find(same);
+    const offer = accepts.find((one) => isFor(one, option));
     if (offer === undefined) {
       throw new Stopped(
         `The seller no longer takes ${option.symbol} on ${networkName(option.network)}. Load this page again. Nothing was paid.`,
@@ -206,6 +203,18 @@ export class Checkout {
     throw new Stopped(
       `The price of this request is ${tokenAmount(changed, changed.amount)}. Nothing was paid: press the button again if that is fine.`,
     );
+  }
+
+  /** Shows what the input in the form costs. @param {readonly Requirements[]} accepts */
+  #showOffers(accepts) {
+    if (this.#isBusy || accepts.length === 0) return;
+    this.#options = this.#options.map((option) => {
+      const { amount = option.amount } = accepts.find((offer) => isFor(offer, option)) ?? {};
+      return { ...option, amount };
+    });
+    this.#showOptions();
+    const [first] = this.#options;
+    if (first !== undefined) byId("price", HTMLElement).textContent = tokenAmount(first, first.amount);
   }
 
   #chosenOption() {
@@ -297,6 +306,16 @@ export class Checkout {
     place.hidden = text === "";
     place.textContent = text;
   }
+}
+
+/** Reports whether an offer takes an option's token in the option's way. @param {Requirements} offer @param {Option} option */
+function isFor(offer, option) {
+  return (
+    offer.scheme === "exact" &&
+    offer.network === option.network &&
+    offer.asset.toLowerCase() === option.asset.toLowerCase() &&
+    isPermit2(offer) === isPermit2(option)
+  );
 }
 
 /** Explains a refusal that is worded for programs. @param {string | undefined} code */

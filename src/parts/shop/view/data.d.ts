@@ -13,6 +13,8 @@ export interface Job {
   readonly output?: { readonly content_type: string };
   /** Price in dollars; absent for a price in the chain's own unit. */
   readonly price?: string;
+  /** Prices of a job whose price depends on the request, in dollars. */
+  readonly price_range?: { readonly min: string; readonly max: string; readonly rule: string };
   readonly settlement_options: readonly Option[];
   /** Methods and path of a job that is sold at a route of its own. */
   readonly route?: string;

@@ -54,8 +54,13 @@ export class InputForm {
   }
 
   /** Returns the body to send. @returns {Promise<Body>} @throws InputMissing */
-  async read() {
+  read() {
     this.showProblems([]);
+    return this.peek();
+  }
+
+  /** Returns the body as it is so far, and shows no problem. @returns {Promise<Body>} @throws InputMissing */
+  async peek() {
     const contentType = this.#contentType;
     if (this.#shown === "none") return { bytes: new Uint8Array(), contentType };
     if (this.#shown === "file") {

@@ -1,4 +1,5 @@
-/** @import { Answer, CallState, PaymentRequired } from "./data.js" */
+/** @import { Answer, CallState, PaymentRequired, Requirements } from "./data.js" */
+/** @import { Body } from "./input-form.js" */
 import { decodeHeader, newIdentifier, toBase64 } from "./payment.js";
 
 /** Times that a payment is sent again by itself, while it is undecided or no answer comes. */
@@ -110,6 +111,17 @@ export class Purchase {
   }
 
   /**
+   * Asks for the offers of an input that may never be bought.
+   * @param {Body} input
+   * @returns {Promise<readonly Requirements[]>} none for an input that the job does not take
+   */
+  async offersFor({ bytes, contentType }) {
+    const response = await this.#fetch(undefined, bytes, contentType);
+    const offered = response.headers.get("payment-required");
+    return response.status === 402 && offered !== null ? decodeHeader(offered).accepts : [];
+  }
+
+  /**
    * Sends the very same payment until it is decided.
    * @param {(words: string) => void} tell says why it takes so long
    * @returns {Promise<Outcome>}
@@ -134,17 +146,20 @@ export class Purchase {
     return { kind: "undecided", words };
   }
 
-  /** @param {string} [payment] */
-  #fetch(payment) {
+  /**
+   * @param {string} [payment]
+   * @param {Uint8Array<ArrayBuffer> | null} body
+   * @param {string} type
+   */
+  #fetch(payment, body = this.#body ?? null, type = this.#kept?.contentType ?? "application/octet-stream") {
     const paid = payment !== undefined && { "payment-signature": payment };
     // The URL that the person opened is the whole request. The answer may be of any type.
     if (this.#method === "GET")
       return fetch(location.href, { headers: { accept: "*/*", ...paid }, cache: "no-store" });
-    const type = this.#kept?.contentType ?? "application/octet-stream";
     return fetch(location.pathname, {
       method: "POST",
       headers: { accept: "application/json", "content-type": type, ...paid },
-      body: this.#body ?? null,
+      body,
     });
   }
 

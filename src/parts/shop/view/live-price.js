@@ -1,0 +1,34 @@
+/** @import { Requirements } from "./data.js" */
+/** @import { InputForm } from "./input-form.js" */
+/** @import { Purchase } from "./purchase.js" */
+import { byId } from "../../../page/shared/dom.js";
+
+/** Time without a change of the form after which its price is asked for. */
+const QUIET_MS = 400;
+
+/**
+ * Asks for the price of the input in the form: at once, and after each change. An input that is not complete has none.
+ * @param {Pick<InputForm, "peek">} form
+ * @param {Pick<Purchase, "offersFor">} purchase
+ * @param {(offers: readonly Requirements[]) => void} show
+ */
+export function followPrice(form, purchase, show) {
+  /** @type {number | undefined} */
+  let timer;
+  let changes = 0;
+  const ask = async () => {
+    const asked = ++changes;
+    const offers = await form
+      .peek()
+      .then((input) => purchase.offersFor(input))
+      .catch(() => []);
+    // The answer to an earlier input may come later.
+    if (asked === changes) show(offers);
+  };
+  byId("order", HTMLFormElement).addEventListener("input", () => {
+    changes += 1;
+    clearTimeout(timer);
+    timer = setTimeout(ask, QUIET_MS);
+  });
+  void ask();
+}
