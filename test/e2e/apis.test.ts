@@ -353,6 +353,7 @@ describe("A route of an API", () => {
       structuredContent: { city: "Paris" },
       _meta: {
         "x402/payment-response": { success: true },
+        "jobgate/call": expect.not.objectContaining({ payment: expect.anything() }),
         "jobgate/answer": { status: 200, headers: { etag: '"w1"', link: '</p2>; rel="next"' } },
       },
     });
@@ -373,7 +374,7 @@ describe("A route of an API", () => {
     expect([isError, structuredContent]).toEqual([true, { error: "no such city" }]);
     expect(_meta).toMatchObject({
       "jobgate/answer": { status: 404 },
-      "jobgate/call": { payment: "authorized" },
+      "jobgate/call": { payment: "released" },
     });
     expect(_meta).not.toHaveProperty(["x402/payment-response"]);
     expect(await received()).toBe(before);

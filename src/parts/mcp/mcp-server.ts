@@ -17,7 +17,7 @@ import { toRequirements } from "../../x402/wire/offer.ts";
 import { callPath } from "../../x402/wire/paths.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
-import { Outcomes, x402Meta } from "./outcomes.ts";
+import { CALL, Outcomes, x402Meta } from "./outcomes.ts";
 import { PARAMS, paramsAs } from "./params.ts";
 import type { Session } from "./sessions.ts";
 import { errorContent, stillRunning, taskOf } from "./tasks.ts";
@@ -235,7 +235,7 @@ export class McpServer {
     const path = callPath(this.#shop.seller.publicUrl, bought.callId);
     return {
       ...this.#settledMeta(bought, payment, sent),
-      "jobgate/call": {
+      [CALL]: {
         call_id: bought.callId,
         ...(bought.settlement === undefined && { payment: "authorized" }),
         receipt: bought.receipt,

@@ -17,6 +17,8 @@ import { contentOf } from "./tools.ts";
 
 /** Key in `_meta` of a runner's status and headers. */
 const ANSWER = "jobgate/answer";
+/** Key in `_meta` of the call. */
+export const CALL = "jobgate/call";
 
 /** Request that waits for a call, with the function that sends its progress. */
 interface Waiting {
@@ -70,14 +72,18 @@ export class Outcomes {
           const settled = await receipts?.settlementOf(call);
           const late = lateSettlement(call);
           const { settledMeta = x402Meta } = of;
-          const meta = { ...of.meta, ...(late && settledMeta(late)), ...(settled && x402Meta(settled)) };
+          const meta = {
+            ...withCharge(of.meta, call),
+            ...(late && settledMeta(late)),
+            ...(settled && x402Meta(settled)),
+          };
           const isError = call.state === "failed" ? { isError: true } : {};
           const { content, answer } = await this.#show(call, of);
           return { ...isError, ...content, _meta: { ...meta, ...answer } };
         }
         const failed = withheldBecause(call)?.message ?? `The job failed: ${call.reason ?? "unknown"}`;
         const reason = call.state === "failed" ? failed : "The call has expired.";
-        return { isError: true, content: [text(reason)], _meta: of.meta };
+        return { isError: true, content: [text(reason)], _meta: withCharge(of.meta, call) };
       }
     } finally {
       of.request.closed.removeEventListener("abort", end);
@@ -126,4 +132,11 @@ export class Outcomes {
 
 export function x402Meta(settlement: SettleResponse | undefined): Meta {
   return settlement === undefined ? {} : { "x402/payment-response": settlement };
+}
+
+/** Returns fields with the charge of a call as it is now, in place of what it was when the payment was accepted. */
+function withCharge(meta: Meta, { charge }: CallState): Meta {
+  const told = meta[CALL];
+  if (charge === undefined || told === undefined) return meta;
+  return { ...meta, [CALL]: { ...told, payment: charge.state === "settled" ? undefined : charge.state } };
 }
