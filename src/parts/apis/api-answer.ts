@@ -23,6 +23,9 @@ interface Asked {
 /** Statuses by which an API says that it does not know jobgate: its client cannot do anything about them. */
 export const REFUSALS: ReadonlySet<number> = new Set([401, 402, 407]);
 
+/** Reasons by which the HTTP client tells that it got an answer that it cannot read. */
+const NO_HTTP = /^(?:HPE_|HTTPParserError$|UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$)/;
+
 /** Decides a call by its answer. An answer of any status is final; a connection that breaks may be tried again. */
 export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
   const fail = (code: ErrorCode, error: string, status?: number) =>
@@ -44,6 +47,8 @@ export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
           delayMs: 0,
           blame: "call",
         };
+      if (NO_HTTP.test(outcome.reason))
+        return fail("api_broke_off", "The answer of the API cannot be read as HTTP.");
       return outcome.hasBegun
         ? fail("api_broke_off", "The API broke its answer off.")
         : done(outcomeUnknown(asked.isCharged));
@@ -52,7 +57,7 @@ export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
 
 /** Returns the result of a call that may have been made, and must not be made again. */
 export function outcomeUnknown(isCharged: boolean): JobResult {
-  const error = "The connection to the API broke before an answer, and this call cannot be made twice.";
+  const error = "The connection to the API broke before an answer, and the call is not made again.";
   return errorResult("outcome_unknown", error, isCharged);
 }
 

@@ -89,6 +89,14 @@ test("A connection that breaks in mid-answer is api_broke_off, and before it out
   expect(errorOf(lost(false))).toEqual([502, "outcome_unknown"]);
 });
 
+test.each(["HTTPParserError", "UND_ERR_HEADERS_OVERFLOW", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"])(
+  "An answer that is no HTTP is api_broke_off: %s",
+  (reason) => {
+    const outcome = readApiOutcome({ kind: "lost", reason, hasBegun: false }, ASKED);
+    expect(errorOf(outcome)).toEqual([502, "api_broke_off"]);
+  },
+);
+
 test("A call that may be made again is made again after a broken connection", () => {
   const outcome = readApiOutcome(
     { kind: "lost", reason: "ECONNRESET", hasBegun: true },
