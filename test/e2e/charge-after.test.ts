@@ -186,6 +186,7 @@ describe("A job that is charged after it ran", () => {
     expect(await gateway.send(payment, { body: "cancelled" })).toMatchObject({
       status: 402,
       code: "settlement_failed",
+      settlement: { success: false, errorReason: "settlement_failed", transaction: "" },
     });
     expect(await gateway.send(await gateway.sign({ account }))).toMatchObject({
       status: 402,

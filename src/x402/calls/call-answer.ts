@@ -52,8 +52,7 @@ export function lateSettlement({ charge, settlement }: CallState): SettleRespons
 }
 
 /** Headers with the settlement of a call that was charged after it ran. */
-export function settlementHeaders(call: CallState): Record<string, string> {
-  const settlement = lateSettlement(call);
+export function settlementHeaders(settlement: SettleResponse | undefined): Record<string, string> {
   return settlement === undefined ? {} : { "payment-response": encodePaymentResponseHeader(settlement) };
 }
 

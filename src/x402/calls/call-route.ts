@@ -7,7 +7,7 @@ import type { ClientLimits } from "../purchase/client-limits.ts";
 import type { CallPath } from "../wire/paths.ts";
 import type { Signer } from "../wire/signer.ts";
 import type { AccessTokens } from "./access-tokens.ts";
-import { describeCall, hasResult, settlementHeaders } from "./call-answer.ts";
+import { describeCall, hasResult, lateSettlement, settlementHeaders } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
 import type { PayerProof } from "./payer-proof.ts";
 import { resultResponse } from "./result-response.ts";
@@ -99,7 +99,7 @@ export class CallRoute {
         onSent: sent.forgetting(call),
         headers: {
           "x-call-id": String(callId),
-          ...settlementHeaders(call),
+          ...settlementHeaders(lateSettlement(call)),
           ...(await receipts?.headersOf(call)),
         },
       });

@@ -1,5 +1,6 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
+import { settlementHeaders } from "./call-answer.ts";
 
 /**
  * Returns why the client of a job that was done does not get its result: no result is handed out before its charge is
@@ -8,7 +9,8 @@ import type { CallState } from "../../store/contract/call-lookup.ts";
 export function withheldBecause({
   state,
   charge,
-}: Pick<CallState, "state" | "charge">): GatewayError | undefined {
+  settlement,
+}: Pick<CallState, "state" | "charge" | "settlement">): GatewayError | undefined {
   if (charge?.state === "failed") {
     const { moved } = charge;
     return new GatewayError(
@@ -16,7 +18,11 @@ export function withheldBecause({
       moved === undefined
         ? "The job was done, but it could not be charged, so there is no result. This job was not charged."
         : `The job was done, but it could not be charged, so there is no result: ${moved.reason}.`,
-      { details: { retryable: false, state, ...(moved && { charged: "unknown", moved }) } },
+      {
+        details: { retryable: false, state, ...(moved && { charged: "unknown", moved }) },
+        // Nothing has moved, and that is certain.
+        headers: moved || settlement === undefined ? {} : settlementHeaders(JSON.parse(settlement)),
+      },
     );
   }
   if (!charge?.isAwaited) return undefined;
