@@ -49,7 +49,19 @@ ${features.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an 
 }
 
 function line(job: ListedJob, publicUrl: string): string {
-  const { description, price, offers, input, mode, onFailure, url, route, serviceId, jobIndex } = job;
+  const {
+    description,
+    price,
+    offers,
+    input,
+    mode,
+    onFailure,
+    storeAnswers,
+    url,
+    route,
+    serviceId,
+    jobIndex,
+  } = job;
   const facts = [
     ...(route === undefined ? [] : [`\`${routeText(route)}\`.`]),
     ...(description === undefined ? [] : [asSentence(oneLine(description))]),
@@ -58,6 +70,7 @@ function line(job: ListedJob, publicUrl: string): string {
       : `Price: ${[listedPriceText(price), ...offers.map(optionText)].join(", ")}.`,
     ...(input === undefined ? [] : [`Input: ${input.contentType}.`]),
     ...(onFailure === undefined ? [] : [PROMISES[onFailure]]),
+    ...(storeAnswers === false ? ["Its answer is forgotten once you have it: keep it."] : []),
     ...(mode === "restricted_paid" ? ["For permitted callers only."] : []),
   ];
   return `- [${oneLine(jobTitle(job))}](${url}): ${facts.join(" ")}`;

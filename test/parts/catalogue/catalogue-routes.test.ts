@@ -201,6 +201,18 @@ describe("GET /.well-known/x402 and /llms.txt", () => {
     expect(text).toContain("Price: $0.01, 0.01 USDC on eip155:84532.");
   });
 
+  it("A text for agents says of which job no answer is kept", () => {
+    const jobs = [false as const, undefined].map((storeAnswers, jobIndex) => ({
+      ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },
+      mode: "public_paid" as const,
+      ...(storeAnswers === false && { storeAnswers }),
+    }));
+    const text = [...llmsText(jobs, sellerOf({ publicUrl: PUBLIC_URL, serviceName: "Two" }))].join("");
+    const lines = text.split("\n").filter((line) => line.includes("/x402/jobs/1/"));
+    const told = lines.filter((line) => line.startsWith("- [")).map((line) => line.includes("keep it"));
+    expect(told).toEqual([true, false]);
+  });
+
   it("A text for agents stays under 200 lines, and escapes nothing into a new one", async () => {
     const jobs = Array.from({ length: 10_000 }, (_, jobIndex) => ({
       ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },
