@@ -58,8 +58,8 @@ export function selectForPruning(
     FROM ${schema}${table} AS entry WHERE call_id > ${after} ORDER BY call_id LIMIT ${LOOKED_AT}`;
 }
 
-/** Chunks that one step removes: a few megabytes. */
-const CHUNKS_AT_ONCE = 16;
+/** Chunks that one step removes: a megabyte, which SQLite overwrites within about 10 ms. */
+const CHUNKS_AT_ONCE = 4;
 
 /** Chunk of a result that a step looks at. */
 export interface ChunkRow {

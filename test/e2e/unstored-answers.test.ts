@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
 import { request, type ServerResponse } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -114,6 +115,14 @@ function stored() {
   database.close();
   return found;
 }
+/** Waits until the database and its log have none of some bytes. */
+async function gone(...bytes: readonly Buffer[]): Promise<void> {
+  const files = ["jobgate.db", "jobgate.db-wal"].map((name) => join(gateway.jobgate.folder, name));
+  await until(() => {
+    const all = files.filter((file) => existsSync(file)).map((file) => readFileSync(file));
+    return bytes.some((part) => all.some((file) => file.includes(part))) ? undefined : true;
+  });
+}
 const NOTHING = { chunks: 0, body: null, headers: null, content_type: "", stored_bytes: null };
 
 /** Headers of `fetch` that a payment is bound to. */
@@ -173,6 +182,7 @@ describe("An answer of a job with store_answers = false", () => {
       { code: "result_not_kept" },
     ]);
     expect(seen).toEqual(["/secret/a"]);
+    await gone(Buffer.from("answer to /secret/a"), Buffer.from("of the answer"));
   });
 
   it("is forgotten also where it was not charged, and where it is large", async () => {
@@ -186,6 +196,7 @@ describe("An answer of a job with store_answers = false", () => {
     expect(Buffer.from(await (await big.send()).arrayBuffer()).equals(BIG)).toBe(true);
     await sendUntilForgotten(big.send);
     expect(stored()).toMatchObject(NOTHING);
+    await gone(...Array.from({ length: 90 }, (_, i) => BIG.subarray(i * 100_000, i * 100_000 + 30)));
     expect(seen).toEqual(["/secret/none", "/secret/big"]);
   });
 
