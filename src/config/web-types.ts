@@ -120,7 +120,7 @@ export const webOrigin = () =>
     },
   );
 
-export function parseHttpUrl(value: string): URL | undefined {
+function parseHttpUrl(value: string): URL | undefined {
   // new URL() silently corrects spaces, backslashes and missing slashes.
   if (!/^https?:\/\/[^/\\\s][^\\\s]*$/.test(value) || !URL.canParse(value)) return undefined;
   return new URL(value);

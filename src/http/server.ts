@@ -19,6 +19,7 @@ import { AnswersInProgress } from "./answers-in-progress.ts";
 import { Exchange } from "./exchange.ts";
 import { ExchangeObserver } from "./exchange-observer.ts";
 import { Incoming } from "./incoming.ts";
+import { DEFAULT_TIMEOUTS, type HttpTimeouts, MAX_HEADER_BYTES, TCP_KEEP_ALIVE_MS } from "./limits.ts";
 import { hasKnownFraming, hasOneHost, pathOf } from "./request.ts";
 import { errorResponse, type HttpResponse } from "./response.ts";
 import {
@@ -31,30 +32,9 @@ import {
   refusalAt,
   type TableOwner,
 } from "./routes.ts";
-import { QUIET_MS, UntakenAnswers } from "./untaken-answers.ts";
+import { UntakenAnswers } from "./untaken-answers.ts";
 import { ClientGone, Uploads } from "./uploads.ts";
 
-const DEFAULT_TIMEOUTS = {
-  /** Time a client has to send its headers. */
-  headersMs: 10_000,
-  /** Time a client has to send its whole request. */
-  requestMs: 30_000,
-  /** Time a connection may be idle between two requests. */
-  keepAliveMs: 65_000,
-  /** Silence by which a client has taken an answer: less than `keepAliveMs`. */
-  quietMs: QUIET_MS,
-  /** Time after `unmount` that a client has to finish sending a request. */
-  stopUploadMs: 5_000,
-  /** Time after `unmount` that requests in progress have, settlements included, before their sockets are cut. */
-  stopMs: 90_000,
-};
-
-export type HttpTimeouts = Readonly<typeof DEFAULT_TIMEOUTS>;
-
-/** Most bytes of request line and headers together; a payment header is 1 to 4 KiB. */
-const MAX_HEADER_BYTES = 32 * 1024;
-/** Silence before TCP probes whether the peer is still there. */
-const TCP_KEEP_ALIVE_MS = 30_000;
 /** Owner of tables that were mounted without a name. */
 const UNNAMED: TableOwner = { listener: "http" };
 

@@ -1,10 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { Socket } from "node:net";
-import { isConnected } from "../node/is-connected.ts";
 import type { OnSent } from "./response.ts";
 
-/** Silence after a written answer, without a reset, by which its client has taken it. */
-export const QUIET_MS = 30_000;
 /** Time in which a client that closed its side in the middle of an answer resets the connection: a round trip, and more. */
 const LEAVING_MS = 1_000;
 
@@ -16,6 +13,7 @@ export class UntakenAnswers {
   readonly #quietMs: number;
   readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
 
+  /** @param quietMs silence after a written answer, without a reset, by which its client has taken it */
   constructor(quietMs: number) {
     this.#quietMs = quietMs;
   }
@@ -88,4 +86,19 @@ function letEnd(socket: Socket): void {
   kept.delete(socket);
   for (const name of ["end", "destroySoon"]) Reflect.deleteProperty(socket, name);
   if (isEnding) socket.destroySoon();
+}
+
+/** Node's handle of a TCP connection, which asks the system. */
+interface Handle {
+  getpeername?(into: object): number;
+}
+
+/**
+ * Checks whether a connection stands whose client has closed its side. Node no longer reads there, so it does not see a
+ * reset, and its public address is a copy. A Unix socket shows a reset by itself.
+ */
+function isConnected(socket: Socket): boolean {
+  if (socket.destroyed) return false;
+  const { _handle: handle } = socket as Socket & { readonly _handle?: Handle | null };
+  return (handle?.getpeername?.({}) ?? 0) === 0;
 }

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { Cors } from "../../src/http/cors.ts";
+import type { HttpTimeouts } from "../../src/http/limits.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
-import type { HttpTimeouts } from "../../src/http/server.ts";
 import { openSocket, type RawAnswer, rawRequest, readAnswers, sendRaw } from "../helpers/raw-request.ts";
 import { COUNT, heldRoute, MAX_BODY, newServer, SHORT, tableOf } from "./server-harness.ts";
 

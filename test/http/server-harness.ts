@@ -2,9 +2,10 @@ import type { Socket } from "node:net";
 import type { Logger } from "pino";
 import { onTestFinished } from "vitest";
 import type { BindAddress } from "../../src/core/network-address.ts";
+import type { HttpTimeouts } from "../../src/http/limits.ts";
 import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
-import { HttpServer, type HttpTimeouts } from "../../src/http/server.ts";
+import { HttpServer } from "../../src/http/server.ts";
 import { startLog } from "../helpers/log.ts";
 import { openSocket, rawRequest } from "../helpers/raw-request.ts";
 
