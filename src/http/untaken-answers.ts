@@ -6,21 +6,21 @@ import type { OnSent } from "./response.ts";
 const LEAVING_MS = 1_000;
 
 /**
- * Answers that were written whole, and that their clients have not taken as far as HTTP shows: the system buffers hundreds of
- * kilobytes, and loses them with the client.
+ * Answers that jobgate has written whole, but that the client may not have read: the kernel buffers hundreds of kilobytes, and
+ * drops them when the connection breaks.
  */
 export class UntakenAnswers {
   readonly #quietMs: number;
   readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
 
-  /** @param quietMs silence after a written answer, without a reset, by which its client has taken it */
+  /** @param quietMs silence after which an answer counts as taken, if its connection was not reset */
   constructor(quietMs: number) {
     this.#quietMs = quietMs;
   }
 
   /**
-   * Calls a listener once the client has taken an answer: it sends its next request, closes its side or keeps silent, and does not
-   * reset the connection. Never calls it for a client that does, or when jobgate ends the connection before.
+   * Calls the listener once the client has taken the answer: the client sends another request, closes its side, or stays silent
+   * for a time. Does not call it if the connection is reset, or jobgate closes it first.
    */
   watch(outgoing: ServerResponse, onTaken: NonNullable<OnSent>): void {
     // Before Node ends the connection of a last answer.
@@ -78,7 +78,11 @@ function keepOpen(socket: Socket): void {
     else Reflect.apply(Socket.prototype.end, socket, last);
     return socket;
   };
-  Object.assign(socket, { end, destroySoon: () => end() });
+  const destroySoon = () => {
+    state.isEnding = true;
+    if (!socket.readableEnded) Reflect.apply(Socket.prototype.end, socket, []);
+  };
+  Object.assign(socket, { end, destroySoon });
 }
 
 function letEnd(socket: Socket): void {
@@ -94,8 +98,8 @@ interface Handle {
 }
 
 /**
- * Checks whether a connection stands whose client has closed its side. Node no longer reads there, so it does not see a
- * reset, and its public address is a copy. A Unix socket shows a reset by itself.
+ * Returns true if a half-closed connection still stands. Node stops reading after the client's FIN, so it does not notice a reset;
+ * `getpeername` asks the kernel. A reset of a Unix socket closes it in Node.
  */
 function isConnected(socket: Socket): boolean {
   if (socket.destroyed) return false;

@@ -103,6 +103,18 @@ describe("A whole answer counts as sent", () => {
     await expect.poll(isSent, { timeout: 10_000 }).toBe(true);
   });
 
+  it("once it was the last one, and its client never closes the connection, which jobgate then does", async () => {
+    const { socket, isSent } = await request({ status: 200, body: "all" }, { text: LAST, quietMs: QUIET_MS });
+    socket.resume();
+    await once(socket, "end");
+    await expect.poll(isSent, { timeout: 10_000 }).toBe(true);
+    const closed = new Promise<void>((resolve) => socket.on("error", () => resolve()));
+    // What arrives at a connection that is gone is answered with a reset.
+    const writing = setInterval(() => socket.write("a"), 20);
+    await closed;
+    clearInterval(writing);
+  });
+
   it("before the next request on its connection is handled", async () => {
     const { socket, sentBefore } = await request({ status: 200, body: "all" });
     await readAll(socket, 3);

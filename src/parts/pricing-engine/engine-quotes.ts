@@ -46,7 +46,7 @@ export class EngineQuotes {
 
   /**
    * Asks for a new quote of one job, and checks it.
-   * @param inputs 32 bytes; undefined for a quote of no inputs, which is told from others by random ones
+   * @param inputs hash of the request's inputs, 32 bytes. Default: random bytes, so that no two quotes are equal.
    * @throws GatewayError when no proof of work can be made
    */
   async ask(job: JobKey, question: Question = { urgent: true }, inputs?: Uint8Array): Promise<QuoteAnswer> {

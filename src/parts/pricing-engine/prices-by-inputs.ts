@@ -34,10 +34,13 @@ export class PricesByInputs implements RequestPrices {
     const { job, kept, clock } = this.#parts;
     const key = jobKeyText(job.serviceId, job.jobIndex);
     if (job.jobIndex > MAX_QUOTED_JOB_INDEX) throw jobNotFound(job);
-    const price = await kept.find(key, asked, async () => {
+    const asking = kept.find(key, asked, async () => {
       const quote = await this.#quoteFor(asked.body);
       return { price: { priceWei: quote.priceWei, quote }, endsAt: clock() + renewalMs(quote, clock()) };
     });
+    // The question goes on: it keeps its place until the engine answers, and the answer is kept for the next request.
+    const price = await within(MAX_WAIT_MS, asking);
+    if (price === undefined) throw priceUnavailable("the pricing engine is busy with other jobs");
     if (price.quote === undefined || secsUntil(Number(price.quote.expiry), clock()) > UNPAYABLE_SECS)
       return price;
     throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
@@ -47,8 +50,7 @@ export class PricesByInputs implements RequestPrices {
     const { job, quotes, logger } = this.#parts;
     const { keccak } = await import("hash-wasm");
     const inputs = Buffer.from(await keccak(body, 256), "hex");
-    const answer = await within(MAX_WAIT_MS, quotes.ask(job, { urgent: true }, inputs));
-    if (answer === undefined) throw priceUnavailable("the pricing engine is busy with other jobs");
+    const answer = await quotes.ask(job, { urgent: true }, inputs);
     if (answer.kind === "quote") return answer.quote;
     logRefusal(logger, job, answer);
     withoutQuote(answer);

@@ -7,8 +7,8 @@ const MAX_LOOKS = 5;
 /** Cuts the write-ahead log off once a result was forgotten: earlier frames still have its bytes. */
 export class ForgottenPages {
   readonly #database: Database;
-  /** Looks since a result was forgotten whose bytes may be in the log. */
-  #looks: number | undefined;
+  /** Looks since a result was forgotten whose bytes may be in the log: before the start, a process may have been killed. */
+  #looks: number | undefined = 0;
 
   constructor(database: Database) {
     this.#database = database;

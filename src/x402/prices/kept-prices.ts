@@ -4,7 +4,7 @@ import { WorkLimit } from "../../http/work-limit.ts";
 import type { JobPrice } from "./price-source.ts";
 import type { AskedRequest } from "./request-prices.ts";
 
-/** Bound on the prices that are kept. For an evicted one its maker is asked again. */
+/** Maximum number of kept prices. The price of an evicted request is asked for again. */
 const MAX_PRICES = 10_000;
 
 /** Bounds of the questions in progress. */

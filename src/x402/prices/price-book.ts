@@ -138,7 +138,7 @@ class CurrentPrice implements Price {
   readonly policy: SoldPolicy;
   readonly range: JobPrice["range"] | undefined;
   readonly #sources: CurrentPrices;
-  /** Nobody can pay the offers: another price is asked for each request. */
+  /** The offers are shown and cannot be paid, because each request has a price of its own. */
   readonly #isShownOnly: boolean;
   /** Seals of offers of the time when each request had its own price; undefined if there is no request. */
   readonly #seals: RequestSeals | undefined;

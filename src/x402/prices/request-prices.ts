@@ -137,7 +137,7 @@ export class RequestPrice implements Price {
   }
 }
 
-/** Seals of the offers for one request. They stay good when the prices of the job are made in another way meanwhile. */
+/** Seals the offers for one request, and finds a sealed offer in its payment. A sealed offer stays payable when the job's price changes. */
 export class RequestSeals {
   readonly #of: {
     readonly request: JobRequest;

@@ -16,7 +16,10 @@ import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal & Locks & Pick<CallLookup, "findCall">;
-  readonly settlement: Pick<Settlement, "charge" | "noteCharge" | "findRunning" | "mayHaveMoved">;
+  readonly settlement: Pick<
+    Settlement,
+    "charge" | "noteCharge" | "findRunning" | "forgetRunning" | "mayHaveMoved"
+  >;
   readonly funds: Pick<PayerFunds, "findShortfall">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
@@ -93,7 +96,9 @@ export class Charges implements BackgroundService {
   async start(): Promise<void> {
     this.#unsubscribe = this.#parts.events?.subscribe(
       ({ callId, what }) => {
-        if (what.kind === "paymentDecided" && what.state === "settling") this.#decided(callId, what.amount);
+        if (what.kind !== "paymentDecided") return;
+        if (what.state === "settling") this.#decided(callId, what.amount);
+        else this.#parts.settlement.forgetRunning(callId);
       },
       ["paymentDecided"],
     );
@@ -135,7 +140,8 @@ export class Charges implements BackgroundService {
   #decided(callId: number, amount: string): void {
     const record = this.#parts.settlement.noteCharge(callId, amount);
     const wake = () => this.#loop.wake(GATHER_MS);
-    if (record === undefined) wake();
+    // Another process may hold the lock: the next round asks for it.
+    if (record === undefined || this.#lock.leftMs === 0) wake();
     else
       this.#lock.hold().then((isHeld) => {
         if (isHeld && this.#canBegin(record)) this.#begin(record, record);
@@ -181,7 +187,10 @@ export class Charges implements BackgroundService {
     return !this.#inProgress.has(fingerprint) && this.#retries.isDue(fingerprint);
   }
 
-  /** @param settling the payment as it was just decided; undefined when it may have been decided again since it was listed */
+  /**
+   * @param settling the payment, if it was decided just now. Otherwise the journal is read again, because a listed payment may
+   * have been decided since.
+   */
   #begin(payment: Charge, settling?: PaymentRecord): void {
     const { fingerprint } = payment;
     const charging = this.#charge(payment, settling).finally(() => this.#inProgress.delete(fingerprint));

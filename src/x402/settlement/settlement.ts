@@ -37,13 +37,15 @@ export type Rechecked = PaymentOutcome & {
 
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
+/** Age up to which the funds that a purchase has read count as read at its end: its facilitator may answer late. */
+const MAX_FUNDS_AGE_MS = 500;
 /** Payments that are remembered while their jobs run. A forgotten one is read from the journal. */
 const MAX_RUNNING = 1_000;
 
 /** A payment that began in this process and is charged after its job. */
 interface Running {
   readonly record: PaymentRecord;
-  /** Monotonic milliseconds; undefined when the funds of its payer could not be read. */
+  /** Monotonic milliseconds; undefined when the funds of its payer were read long before, or could not be read. */
   readonly fundsSeenAt: number | undefined;
 }
 
@@ -120,7 +122,7 @@ export class Settlement {
           const times = { createdAt: takenAt, updatedAt: takenAt };
           this.#running.set(callId, {
             record: { ...intent, callId, state: "authorized", ceiling: amount, ...times },
-            fundsSeenAt: options.limits?.funds === undefined ? undefined : elapsed(),
+            fundsSeenAt: (options.limits?.fundsAgeMs ?? Infinity) > MAX_FUNDS_AGE_MS ? undefined : elapsed(),
           });
           onAccepted?.();
           return { kind: "accepted", callId, payment: key, receipt, takenAt };
@@ -210,6 +212,11 @@ export class Settlement {
   /** Returns a payment that began in this process, as long as its job runs; undefined when it is not remembered. */
   findRunning(callId: number): Running | undefined {
     return this.#running.get(callId);
+  }
+
+  /** Forgets a payment whose job ended without a charge. */
+  forgetRunning(callId: number): void {
+    this.#running.delete(callId);
   }
 
   /**

@@ -5,6 +5,7 @@ import { parseDollars } from "../../../src/core/price.ts";
 import { parseRoute } from "../../../src/core/route.ts";
 import type { RulePricing } from "../../../src/parts/request-prices/config.ts";
 import { boundsOf, parseMeasure, type Rule } from "../../../src/parts/request-prices/rule.ts";
+import { SealedOffers } from "../../../src/x402/prices/sealed-offers.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
@@ -113,6 +114,15 @@ describe("An offer for one request", () => {
     expect(await outcome(forged, 6)).toBe(OTHER);
     const low = await signV2Payment({ offer, account: accounts.payer, authorization: { value: "11999" } });
     expect(await outcome(low, 6)).toBe(OTHER);
+  });
+
+  it("Is not read before its seal is checked", async () => {
+    const headers = Array.from({ length: 500_000 }, () => "x-tier");
+    const parts = Buffer.from(`${JSON.stringify({ headers, hash: "" })}\n{}`).toString("base64url");
+    const read: unknown[] = [];
+    const sealed = new SealedOffers({ seal: () => "right" });
+    expect(sealed.open({ sealedOffer: `${parts}.wrong` }, (names) => `${read.push(names)}`)).toBeUndefined();
+    expect(read).toEqual([]);
   });
 
   it("Is paid at its price over a reload with another rule, at every replica, until it ends", async () => {

@@ -85,6 +85,9 @@ async function harness() {
         },
         noteCharge: () => settling.remembered?.record,
         findRunning: () => settling.remembered,
+        forgetRunning: () => {
+          settling.remembered = undefined;
+        },
         mayHaveMoved: async () => settling.hasMoved,
       },
       funds: { findShortfall: async ({ fingerprint }) => `${fingerprint} is short` },

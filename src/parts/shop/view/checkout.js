@@ -207,14 +207,19 @@ export class Checkout {
 
   /** Shows what the input in the form costs. @param {readonly Requirements[]} accepts */
   #showOffers(accepts) {
-    if (this.#isBusy || accepts.length === 0) return;
+    if (this.#isBusy) return;
+    const place = byId("price", HTMLElement);
+    if (accepts.length === 0) {
+      place.textContent = "The price depends on the input";
+      return;
+    }
     this.#options = this.#options.map((option) => {
       const { amount = option.amount } = accepts.find((offer) => isFor(offer, option)) ?? {};
       return { ...option, amount };
     });
     this.#showOptions();
-    const [first] = this.#options;
-    if (first !== undefined) byId("price", HTMLElement).textContent = tokenAmount(first, first.amount);
+    const option = this.#options[0] && this.#chosenOption();
+    if (option !== undefined) place.textContent = tokenAmount(option, option.amount);
   }
 
   #chosenOption() {
