@@ -31,10 +31,15 @@ export const PRICE_DECIMALS = 18;
 
 /** Parses a price: `$0.01`. Returns undefined for anything else, for more decimal places, and for 0. */
 export function parseDollars(text: string, maxDecimals = 6): UsdPrice | undefined {
+  const price = parseDollarAmount(text, maxDecimals);
+  return price?.amount === 0n ? undefined : price;
+}
+
+/** Parses dollars as {@link parseDollars} does, and 0 too. */
+export function parseDollarAmount(text: string, maxDecimals = 6): UsdPrice | undefined {
   const [, whole, fraction = ""] = /^\$(0|[1-9][0-9]{0,17})(?:\.([0-9]{1,18}))?$/.exec(text) ?? [];
   if (whole === undefined || fraction.length > maxDecimals) return undefined;
-  const amount = BigInt(whole + fraction.padEnd(PRICE_DECIMALS, "0"));
-  return amount === 0n ? undefined : { unit: "usd", amount };
+  return { unit: "usd", amount: BigInt(whole + fraction.padEnd(PRICE_DECIMALS, "0")) };
 }
 
 /** Formats a price: `1000000000000000 wei`, `$0.01`. Dollars have two decimal places, or as many as they need. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { parse } from "lossless-json";
-import { parseDollars, type UsdPrice } from "../../core/price.ts";
+import { parseDollarAmount, type UsdPrice } from "../../core/price.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 import type { Charge } from "../../store/contract/work-queue.ts";
 
@@ -48,7 +48,7 @@ function chargeOf(
   if (UNITS.test(text)) return { units: text };
   const [, whole, part = ""] = PERCENT.exec(text) ?? [];
   if (whole !== undefined) return { basisPoints: Number(whole) * 100 + Number(part.padEnd(2, "0")) };
-  const dollars = parseDollars(text);
+  const dollars = parseDollarAmount(text);
   if (dollars === undefined || price === undefined) return undefined;
   const units = BigInt(ceiling) * dollars.amount;
   return { units: String((units + price.amount - 1n) / price.amount) };

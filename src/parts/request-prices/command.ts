@@ -47,6 +47,10 @@ async function show(name: string, options: RequestOptions & { readonly config: s
   const job = x402?.jobs?.find((one) => isNamed(one, name));
   if (x402 === undefined || job === undefined) throw new Refusal([`there is no job ${name}`]);
   const pricing = pricingOf(job);
+  if (job.price === "engine")
+    throw new Refusal([
+      `the price of ${name} is the pricing engine's quote for the body; send the request to see it`,
+    ]);
   if (pricing === undefined)
     throw new Refusal([`the price of ${name} does not depend on the request; see jobgate check`]);
   const asked = await requestFor(job, x402, options);

@@ -9,6 +9,8 @@ test.each([
   ["x-charge", "25%", { basisPoints: 2_500 }],
   ["x-charge", "0.5%", { basisPoints: 50 }],
   ["x-charge", "$0.004", { units: "4000" }],
+  ["x-charge", "$0", { units: "0" }],
+  ["x-charge", "$0.00", { units: "0" }],
   ["settlement-overrides", '{"amount":"1000"}', { units: "1000" }],
   ["settlement-overrides", '{"amount":"50%"}', { basisPoints: 5_000 }],
   ["settlement-overrides", '{"amount":"$0.01"}', { units: "10000" }],
