@@ -101,12 +101,24 @@ export function headersByName(headers: readonly ResultHeader[]): Record<string, 
   return byName;
 }
 
+/** Headers as a handler returns them: pairs, in which a name may occur twice, or an object. */
+export type GivenHeaders = Iterable<ResultHeader> | Readonly<Record<string, string>>;
+
+/** Returns headers as pairs; undefined for what is neither pairs of text nor an object of texts. */
+export function headerPairs(headers: GivenHeaders): ResultHeader[] | undefined {
+  const given = Object(headers);
+  const pairs: unknown[] = Symbol.iterator in given ? Array.from(given) : Object.entries(given);
+  const isPair = (pair: unknown): pair is ResultHeader =>
+    Array.isArray(pair) && pair.length === 2 && pair.every((part) => typeof part === "string");
+  return pairs.every(isPair) ? pairs : undefined;
+}
+
 /** Status and headers that a runner gives a result. */
 export interface ResultAnswer {
   /** HTTP status that the paying client gets, 200 to 599. From 400 on the job has failed, and is not tried again. Default: 200. */
   readonly status?: number;
   /** HTTP headers that the paying client gets. */
-  readonly headers?: readonly ResultHeader[];
+  readonly headers?: GivenHeaders;
 }
 
 /** @returns what is wrong with a result, as a sentence for the runner's author; undefined if nothing is */
@@ -114,17 +126,20 @@ export function resultProblem({
   body,
   contentType,
   status = MIN_STATUS,
-  headers = [],
+  headers: given = [],
 }: ResultAnswer & { readonly body: Uint8Array; readonly contentType: string }): string | undefined {
   if (body.length > MAX_RESULT_BYTES)
     return `The result has ${body.length} bytes: at most ${MAX_RESULT_BYTES} are allowed.`;
   if (!isMediaType(contentType)) return `The content type is not a media type: ${contentType}`;
+  const headers = headerPairs(given);
+  if (headers === undefined)
+    return "The headers of the result are neither pairs of name and text, nor an object of texts.";
   const problem = statusProblem(status) ?? headersProblem(headers);
   return problem && `The result cannot be sent: ${problem}.`;
 }
 
 /** Returns the fields of an ack. */
 export function answerFields({ status, headers = [] }: ResultAnswer) {
-  const pairs = headers.map(([name, value]) => ({ name, value }));
+  const pairs = headerPairs(headers)?.map(([name, value]) => ({ name, value })) ?? [];
   return { ...(status === undefined ? {} : { status }), headers: pairs };
 }

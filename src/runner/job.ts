@@ -1,5 +1,5 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { answerFields, type ResultAnswer, type ResultHeader, resultProblem } from "../core/result-answer.ts";
+import { answerFields, type ResultAnswer, resultProblem } from "../core/result-answer.ts";
 
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000;
 
@@ -27,9 +27,7 @@ export interface Job {
 }
 
 /** Result of a job. */
-export interface Result extends Pick<ResultAnswer, "status"> {
-  /** HTTP headers that the paying client gets: pairs, in which a name may occur twice, or an object. */
-  readonly headers?: Iterable<ResultHeader> | Readonly<Record<string, string>>;
+export interface Result extends ResultAnswer {
   /** At most 1 MiB. */
   readonly body: string | Uint8Array;
   /** Default: `text/plain; charset=utf-8` for text, `application/octet-stream` for bytes. */
@@ -85,21 +83,9 @@ export function ackFields(returned: Returned) {
   const body = typeof result.body === "string" ? Buffer.from(result.body) : result.body;
   if (!(body instanceof Uint8Array))
     throw new Fail("The handler did not return text, bytes, json(value) or nothing.");
-  const answer = { ...result, body, contentType, headers: pairsOf(result.headers) };
-  const problem = resultProblem(answer);
+  const problem = resultProblem({ ...result, body, contentType });
   if (problem !== undefined) throw new Fail(problem);
-  return { result: { body, contentType }, ...answerFields(answer) };
-}
-
-/** @throws Fail for what is neither pairs of text nor an object of text: another attempt would return it again */
-function pairsOf(headers: Result["headers"] = []): ResultHeader[] {
-  const given = Object(headers);
-  const pairs: unknown[] = Symbol.iterator in given ? Array.from(given) : Object.entries(given);
-  const isPair = (pair: unknown): pair is ResultHeader =>
-    Array.isArray(pair) && pair.length === 2 && pair.every((part) => typeof part === "string");
-  if (!pairs.every(isPair))
-    throw new Fail("The headers of the result are neither pairs of name and text, nor an object of texts.");
-  return pairs;
+  return { result: { body, contentType }, ...answerFields(result) };
 }
 
 /** Returns the nack of a handler that threw. */

@@ -22,7 +22,7 @@ import { baseUrlOrSocket, headerName, headerNames, route, shownUrl } from "../..
 import { type BindAddress, isLoopbackHost } from "../../core/network-address.ts";
 import { ALL_HEADERS, BOUND_HEADERS, OF_CONNECTION, PLAIN_NAME } from "../../core/request-headers.ts";
 import { parseRoute } from "../../core/route.ts";
-import { type HttpServer, placeOf } from "../outbound/http-client.ts";
+import { type HttpServer, placeOf } from "../outbound/http-server.ts";
 
 const api = z.object({
   /** Unique. Jobs name it. */

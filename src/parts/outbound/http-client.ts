@@ -1,10 +1,10 @@
-import type { LookupFunction } from "node:net";
 import type { Readable } from "node:stream";
 import { type Dispatcher, Pool } from "undici";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 import { version } from "../../node/version.ts";
 import type { HttpOutcome } from "./http-answer.ts";
+import type { HttpServer } from "./http-server.ts";
 
 const MAX_CONNECT_MS = 10_000;
 /**
@@ -13,38 +13,6 @@ const MAX_CONNECT_MS = 10_000;
  */
 const KEPT_MS = 1_000;
 const MAX_ANSWER_HEADER_BYTES = 16_384;
-
-/** PEM texts. */
-export interface ServerTls {
-  /** Authorities of the server, instead of the system's. */
-  readonly ca?: string | undefined;
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
-}
-
-/** A server, and how it is asked. */
-export interface HttpServer {
-  readonly url: string;
-  /** Most requests in progress. */
-  readonly concurrency: number;
-  /** Time for one request, its whole answer included. */
-  readonly timeoutMs: number;
-  /** True: `timeoutMs` is for the first byte of the answer, and for each silence after it. */
-  readonly timesSilence?: true;
-  /** Path of a Unix socket to connect to. */
-  readonly socketPath?: string | undefined;
-  /** Client certificate of jobgate, and authorities of the server. */
-  readonly tls?: ServerTls | undefined;
-  /** Resolves the name of the host, once for each connection. Default: the system's. */
-  readonly lookup?: LookupFunction | undefined;
-}
-
-/** Returns the place of a server at a URL or `unix:PATH`. */
-export function placeOf(url: string): Pick<HttpServer, "url" | "socketPath"> {
-  return url.startsWith("unix:")
-    ? { url: "http://localhost", socketPath: url.slice("unix:".length) }
-    : { url };
-}
 
 /** One request, whose path follows that of the client's URL. */
 export interface HttpMessage {

@@ -14,7 +14,8 @@ import type {
   RetryBackoff,
 } from "../../store/contract/work-queue.ts";
 import type { HttpOutcome } from "./http-answer.ts";
-import { HttpClient, type HttpExchange, type HttpMessage, type HttpServer } from "./http-client.ts";
+import { HttpClient, type HttpExchange, type HttpMessage } from "./http-client.ts";
+import type { HttpServer } from "./http-server.ts";
 import { Pace } from "./pace.ts";
 
 /** Part of a lease after which it is extended, so that one extension may fail. */

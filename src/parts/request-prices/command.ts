@@ -74,7 +74,7 @@ function isNamed({ name, serviceId, jobIndex, route }: Job, given: string): bool
 
 async function ask(job: Job, x402: X402Config, asked: AskedRequest): Promise<JobPrice> {
   const logger = pino({ level: "warn" }, pino.destination({ fd: 2, sync: true }));
-  const { requestPrices } = new PricesOfRequests({ clock: systemClock, logger }).open(x402) ?? {};
+  const { requestPrices } = (await new PricesOfRequests({ clock: systemClock, logger }).open(x402)) ?? {};
   const prices = requestPrices?.get(jobKeyText(job.serviceId, job.jobIndex));
   if (prices === undefined) throw new Error("a job with a price of a request has none");
   return prices.priceOf(asked);

@@ -5,7 +5,8 @@ import { RateLimit } from "../../http/rate-limit.ts";
 import { QUESTIONS } from "../../x402/prices/kept-prices.ts";
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
-import { HttpClient, placeOf } from "../outbound/http-client.ts";
+import { HttpClient } from "../outbound/http-client.ts";
+import { placeOf } from "../outbound/http-server.ts";
 import { MAX_ANSWER_BYTES } from "./pricer-answer.ts";
 
 /** Address of a pricer, and the time for one answer. */

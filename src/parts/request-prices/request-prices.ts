@@ -7,7 +7,7 @@ import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import { KeptPrices } from "../../x402/prices/kept-prices.ts";
 import type { RequestPrices } from "../../x402/prices/request-prices.ts";
 import { type PricerPricing, pricingOf } from "./config.ts";
-import { Pricer } from "./pricer.ts";
+import type { Pricer } from "./pricer.ts";
 import { PricesByPricer } from "./prices-by-pricer.ts";
 import { PricesByRule } from "./prices-by-rule.ts";
 import type { KnownFields } from "./request-values.ts";
@@ -29,29 +29,34 @@ export class PricesOfRequests implements X402Part {
     this.#kept = new KeptPrices(services.clock);
   }
 
-  open({ jobs = [], quoteTtlSecs }: Pick<X402Config, "jobs" | "quoteTtlSecs">): ShopAddition | undefined {
+  async open({
+    jobs = [],
+    quoteTtlSecs,
+  }: Pick<X402Config, "jobs" | "quoteTtlSecs">): Promise<ShopAddition | undefined> {
     const pricers = new Map<string, Pricer>();
-    const pricerAt = ({ url, timeoutMs }: PricerPricing["byPricer"]) => {
+    const pricerAt = async ({ url, timeoutMs }: PricerPricing["byPricer"]) => {
       const key = JSON.stringify([url, timeoutMs]);
+      const { Pricer } = await import("./pricer.ts");
       const pricer =
         pricers.get(key) ?? this.#pricers.get(key) ?? new Pricer({ url, timeoutMs }, this.#services.logger);
       pricers.set(key, pricer);
       return pricer;
     };
-    const pricesOf = (job: Job): RequestPrices | undefined => {
+    const pricesOf = async (job: Job): Promise<RequestPrices | undefined> => {
       const { clock } = this.#services;
       const pricing = pricingOf(job);
       if (pricing === undefined) return undefined;
       if ("byRule" in pricing) return new PricesByRule(pricing.byRule, knownFieldsOf(job));
-      const pricer = pricerAt(pricing.byPricer);
+      const pricer = await pricerAt(pricing.byPricer);
       return new PricesByPricer({ job, pricing, pricer, kept: this.#kept, ttlSecs: quoteTtlSecs, clock });
     };
-    const byJob = jobs.flatMap((job) => {
-      const prices = pricesOf(job);
-      return prices === undefined ? [] : [[jobKeyText(job.serviceId, job.jobIndex), prices] as const];
-    });
-    if (byJob.length === 0 && this.#pricers.size === 0) return undefined;
-    return { requestPrices: new Map(byJob), apply: () => this.#replace(pricers) };
+    const byJob = new Map<string, RequestPrices>();
+    for (const job of jobs) {
+      const prices = await pricesOf(job);
+      if (prices !== undefined) byJob.set(jobKeyText(job.serviceId, job.jobIndex), prices);
+    }
+    if (byJob.size === 0 && this.#pricers.size === 0) return undefined;
+    return { requestPrices: byJob, apply: () => this.#replace(pricers) };
   }
 
   #replace(pricers: ReadonlyMap<string, Pricer>): void {
