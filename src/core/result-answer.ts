@@ -105,7 +105,7 @@ export function headersByName(headers: readonly ResultHeader[]): Record<string, 
 export type GivenHeaders = Iterable<ResultHeader> | Readonly<Record<string, string>>;
 
 /** Returns headers as pairs; undefined for what is neither pairs of text nor an object of texts. */
-export function headerPairs(headers: GivenHeaders): ResultHeader[] | undefined {
+function headerPairs(headers: GivenHeaders): ResultHeader[] | undefined {
   const given = Object(headers);
   const pairs: unknown[] = Symbol.iterator in given ? Array.from(given) : Object.entries(given);
   const isPair = (pair: unknown): pair is ResultHeader =>
