@@ -166,7 +166,7 @@ export class Replica {
             run.at(run.delay("gateway writes", 0.1, 20), running.process, () => {
               if (run.fault("a buyer leaves before the answer is written", 0.1)) return;
               send();
-              onSent();
+              void onSent();
             });
         },
         (error: unknown) => run.break(`a request ended with ${String((error as Error).stack)}`),
