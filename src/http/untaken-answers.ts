@@ -13,7 +13,7 @@ export class UntakenAnswers {
   readonly #quietMs: number;
   readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
 
-  /** @param quietMs silence after which an answer counts as taken, if its connection was not reset */
+  /** @param quietMs silence, in milliseconds, after which the client counts as having taken an answer */
   constructor(quietMs: number) {
     this.#quietMs = quietMs;
   }

@@ -6,7 +6,7 @@ import { PART_MODULES } from "./part-modules.ts";
 import type { CallState } from "./rules/leases.ts";
 import { type StoreTotals, TOTALS_OF_NO_PART } from "./store.ts";
 
-/** A row of one of the queries, as JSON. */
+/** Row of a query, as JSON text. */
 export interface NamedRow {
   readonly name: string;
   readonly json: string;
@@ -30,7 +30,7 @@ interface CountedRows {
 
 const COUNTED = PART_MODULES.flatMap(({ counted }) => counted ?? []);
 
-/** Counts of the core. A lease that has run out counts as `ready`, as in a lookup. @param now SQL of the store's time */
+/** Counts the rows of the core. A lease that has run out counts as `ready`, as in a lookup. @param now SQL of the store's time */
 function ownQueries({ schema, indexedBy }: ListDialect, now: string): [name: string, query: CountQuery][] {
   const n = "count(*)";
   const byState = (from: string) => ({

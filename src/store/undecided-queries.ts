@@ -2,8 +2,8 @@ import { YOUNG_MS } from "./contract/payment-journal.ts";
 import type { ListDialect } from "./list-dialect.ts";
 
 /*
- * SQL that finds the payments which limits count, the same for both dialects. A payment by use is open until it is settled
- * or released.
+ * SQL of the payments that limits count, the same for both dialects. A payment by use is open until it is settled or
+ * released.
  */
 
 type Dialect = Pick<ListDialect, "schema" | "indexedBy">;
@@ -13,15 +13,15 @@ const IS_OPEN = "state IN ('authorized', 'settling')";
 /** SQL condition of undecided payments that are no longer young. @param now SQL of the store's time */
 export const isOld = (now: string): string => `state = 'intent' AND created_at <= ${now} - ${YOUNG_MS}`;
 
-/** SQL that counts undecided payments that are no longer young. @param now SQL of the store's time */
+/** Counts undecided payments older than {@link YOUNG_MS}. @param now SQL of the store's time */
 export const countOld = ({ schema }: Dialect, now: string): string =>
   `SELECT count(*) AS n FROM ${schema}payments WHERE ${isOld(now)}`;
 
-/** SQL that counts unresolved payments whose JobCalls are held. */
+/** Counts unresolved payments whose JobCalls are held. */
 export const countUnresolved = ({ schema }: Dialect): string =>
   `SELECT count(*) AS n FROM ${schema}payments WHERE state = 'unresolved' AND ceiling IS NULL`;
 
-/** SQL that counts a payer's undecided payments that are no longer young, and open ones, up to a limit. */
+/** Counts a payer's open payments and undecided payments older than {@link YOUNG_MS}, up to a limit. */
 export function countOfPayer(
   { schema }: Dialect,
   { payer, now, limit }: { readonly payer: string; readonly now: string; readonly limit: string },
@@ -32,7 +32,7 @@ export function countOfPayer(
 }
 
 /**
- * SQL that selects open payments, and those that were settled since a time.
+ * Selects open payments, and payments that were settled since a time.
  * @param columns columns to select
  * @param condition SQL condition of the payers
  */

@@ -5,7 +5,7 @@ const WINDOW_SECS = 60;
 
 type ApiLimit = Pick<ApiConfig, "name" | "unchargedPerMinute">;
 
-/** Calls that ended without a charge, by API and payer, and by API and client: each costs the API work that nobody pays. */
+/** Counts the calls of each API that ended without a charge, by payer and by client: nobody pays the API for them. */
 export class UnchargedCalls {
   readonly #counts = new RateLimit(WINDOW_SECS);
 

@@ -159,7 +159,7 @@ export function renewalMs({ expiry }: Pick<JobQuote, "expiry">, nowMs: number): 
   );
 }
 
-/** Logs why there is no quote, unless the job has no price. */
+/** Logs the reason why the engine gave no quote. A job without a price is not logged. */
 export function logRefusal(logger: Logger, { serviceId, jobIndex }: JobKey, answer: Refusal): void {
   if (answer.kind === "unpriced") return;
   const { kind, reason } = answer;

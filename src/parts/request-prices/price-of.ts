@@ -7,7 +7,7 @@ import { boundsOf, countText, type Measure, measureText, type Rule, sourceOf, so
 export interface RulePrice {
   /** 10^-18 dollars. */
   readonly amount: bigint;
-  /** What was read of the request: `3 KiB of the body`; undefined if nothing was. */
+  /** Value that the rule read, such as `3 KiB of the body`; undefined if the request has none. */
   readonly read: string | undefined;
 }
 

@@ -43,7 +43,7 @@ export class Pricer {
     return outcome.finally(() => this.#asking.delete(outcome));
   }
 
-  /** Logs why there is no price, from time to time. */
+  /** Logs the reason why the program gave no price. Repeated reasons are logged once in a while. */
   warn({ serviceId, jobIndex }: JobKey, problem: string): void {
     if (this.#warnings.exceeded("all", 1) !== undefined) return;
     this.#logger.warn({ job: `${serviceId}/${jobIndex}`, problem }, "the pricer made no price");

@@ -27,7 +27,7 @@ interface KeptPrice {
   endsAt: number | undefined;
 }
 
-/** Prices of requests that somebody has to be asked for, each kept for a while. */
+/** Prices of requests that another program gave. Each is kept until its end. */
 export class KeptPrices {
   readonly #clock: Clock;
   readonly #limit = new WorkLimit();

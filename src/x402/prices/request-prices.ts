@@ -27,7 +27,7 @@ export interface AskedRequest extends Pick<JobRequest, "method" | "path" | "quer
 
 /** Prices of the requests for one job. A part makes them. */
 export interface RequestPrices {
-  /** Headers that prices depend on besides those of the body, in lower case. */
+  /** Names of the headers that prices depend on, in lower case, except those that describe the body. */
   readonly headers: readonly string[];
   /**
    * Returns the price of a request, which is the same for a while. Offers that were made at another price stay open.
@@ -48,7 +48,7 @@ interface SaleTerms {
   digestOf(offer: Offer): string;
 }
 
-/** What the prices of all requests need. */
+/** Services that the prices of all requests share. */
 export interface RequestPriceServices {
   readonly routes: Pick<JobRoutes, "boundHeadersOf" | "paramsOf">;
   readonly limits: Pick<ClientLimits, "clientOf">;

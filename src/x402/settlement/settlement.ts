@@ -58,7 +58,7 @@ export class Settlement {
   /** Charges that were decided here, and that no facilitator was asked for yet, by call ID. */
   readonly #unasked = boundedCache<number, true>(MAX_UNASKED);
 
-  /** By call ID. */
+  /** Keyed by call ID. */
   readonly #running = boundedCache<number, Running>(MAX_RUNNING);
 
   readonly #askTimes: AskTimes;
