@@ -100,6 +100,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     // Nothing that anyone watches.
     case "adoptPayment":
     case "appendResult":
+    case "confirmPayment":
     case "contradictPayment":
     case "endWatches":
     case "forgetResult":

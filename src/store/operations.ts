@@ -45,6 +45,7 @@ export const OPERATIONS = {
   settlePayment: { channel: "write", makesWork: true, span: "settle" },
   failPayment: { channel: "write", span: "fail" },
   leavePaymentUnresolved: { channel: "write" },
+  confirmPayment: { channel: "write" },
   closePayment: { channel: "write", makesWork: (_key, { as }) => as === "paid" },
   contradictPayment: { channel: "write" },
   endWatches: { channel: "write" },

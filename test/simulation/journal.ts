@@ -9,7 +9,12 @@ import { type Answer, ask } from "./tasks.ts";
 /** The writes that decide about a payment. */
 export type JournalWrites = Pick<
   PaymentJournal,
-  "beginPayment" | "settlePayment" | "failPayment" | "leavePaymentUnresolved" | "findPayment"
+  | "beginPayment"
+  | "settlePayment"
+  | "failPayment"
+  | "leavePaymentUnresolved"
+  | "confirmPayment"
+  | "findPayment"
 >;
 
 /** A journal in memory that decides as the stores do. */
@@ -62,6 +67,8 @@ export class ModelJournal {
         this.#ask("fail", () => this.steps.failPayment(0, key, settlement, reason)),
       leavePaymentUnresolved: (key, reason) =>
         this.#ask("leave", () => this.steps.leavePaymentUnresolved(0, key, reason)),
+      confirmPayment: (key, state) =>
+        ask("confirm", () => [{ name: "done", value: () => this.steps.confirmPayment(0, key, state) }]),
       findPayment: (key) => ask("find", () => [{ name: "done", value: () => this.find(key) }]),
     };
     return journal as PaymentJournal;

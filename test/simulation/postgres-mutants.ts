@@ -16,7 +16,7 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a batch is not noted",
     seed: 1,
-    ...{ file: COMMIT, from: "sql.run(NOTE_BATCH, [id, isProbe]),", to: "" },
+    ...{ file: COMMIT, from: "sql.run(NOTE_BATCH, [id, isNoted]),", to: "" },
   },
   {
     name: "a payment that was begun elsewhere begins again",
@@ -55,6 +55,15 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
     ...{
       from: "UPDATE jobgate.batches SET is_abandoned = is_abandoned WHERE id = $1 RETURNING is_abandoned",
       to: "SELECT is_abandoned FROM jobgate.batches WHERE id = $1",
+    },
+  },
+  {
+    name: "a payment that a fail-over can lose is settled",
+    seed: 1_008,
+    file: "x402/settlement/settlement.ts",
+    ...{
+      from: "return !journal.isShared || journal.confirmPayment(key, state);",
+      to: "return true || journal.confirmPayment(key, state);",
     },
   },
 ];

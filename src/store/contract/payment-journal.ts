@@ -6,6 +6,7 @@ import type {
   PaymentIntent,
   PaymentKey,
   PaymentRecord,
+  PaymentState,
 } from "../../core/payment.ts";
 import type { BuriedCall, DecidedCharge } from "./work-queue.ts";
 
@@ -64,6 +65,12 @@ export interface PaymentJournal {
    * @returns the payment if this call changed it: only an `intent` can become unresolved
    */
   leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<PaymentRecord | undefined>;
+
+  /**
+   * Checks that a payment is in a state, durably. Where a standby can take the place of the database's server, it may lack a
+   * state that was read, so money moves only after this check.
+   */
+  confirmPayment(key: PaymentKey, state: PaymentState): Promise<boolean>;
 
   /**
    * The operator decides: settles or fails the payment, and watches it. Settling queues the JobCall exactly once. Takes

@@ -11,6 +11,7 @@ export const PAYMENT_STEPS = [
   "settlePayment",
   "failPayment",
   "leavePaymentUnresolved",
+  "confirmPayment",
   "closePayment",
   "contradictPayment",
 ] as const;
@@ -45,6 +46,8 @@ export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, 
       const left = effects.decide(find(key), { kind: "leaveUnresolved", reason }, now);
       return left && toPaymentRecord(left);
     },
+
+    confirmPayment: (_now, key, state) => find(key)?.state === state,
 
     closePayment(now, key, { as, by, note }) {
       const row = find(key);

@@ -176,6 +176,7 @@ export class Settlement {
         : outcome;
     }
     if (clock() < record.validBefore * 1000) {
+      if (!(await this.#isDurable(record))) return { kind: "undecided" };
       return this.#recorder.decide(record, (await this.#attempts.settleAgain(record)).found);
     }
     return this.#recorder.leaveUnresolved(
@@ -189,7 +190,7 @@ export class Settlement {
    * a nonce once, so an earlier settlement that is on its way and this settlement cannot both move money.
    */
   async askAgain(record: PaymentRecord): Promise<PaymentOutcome> {
-    if (!this.#askTimes.mayAskAgain(record)) return { kind: "undecided" };
+    if (!this.#askTimes.mayAskAgain(record) || !(await this.#isDurable(record))) return { kind: "undecided" };
     this.#askTimes.note(record);
     const { logger } = this.#parts;
     logger.info(logFields(record), "the authorization is unused: asking its facilitator to settle again");
@@ -257,7 +258,14 @@ export class Settlement {
         "the authorization has expired, and no chain can be asked: set the token's rpc_url",
       );
     }
+    if (!isUnasked && !(await this.#isDurable(record))) return { kind: "undecided" };
     return this.#settleCharge(record, isFirst);
+  }
+
+  /** Checks a payment that was read, before a facilitator is asked to move its money. */
+  async #isDurable({ key, state }: PaymentRecord): Promise<boolean> {
+    const { journal } = this.#parts;
+    return !journal.isShared || journal.confirmPayment(key, state);
   }
 
   /** @param isFirst true for a payment by use that nobody can have asked for */

@@ -15,6 +15,7 @@ export const PAYMENTS: MakersOf<
   | "settlePayment"
   | "failPayment"
   | "leavePaymentUnresolved"
+  | "confirmPayment"
   | "closePayment"
   | "contradictPayment"
   | "endWatches"
@@ -49,6 +50,7 @@ export const PAYMENTS: MakersOf<
   },
   failPayment: (world) => [payment(world), settlement(world, false), world.text()],
   leavePaymentUnresolved: (world) => [payment(world), world.text()],
+  confirmPayment: (world) => [payment(world), world.choices.one(["intent", "settling", "settled"])],
   closePayment: (world) => [
     payment(world),
     { as: world.choices.one(["paid", "not_paid"]), by: "ada", note: world.note() },

@@ -163,6 +163,7 @@ function failingJournal(store: Store): FailingJournal {
     settlePayment: (key, settlement) => (journal.fails ? refuse() : store.settlePayment(key, settlement)),
     failPayment: (key, settlement, reason) =>
       journal.fails ? refuse() : store.failPayment(key, settlement, reason),
+    confirmPayment: (key, state) => (journal.fails ? refuse() : store.confirmPayment(key, state)),
     closePayment: (key, closing) => (journal.fails ? refuse() : store.closePayment(key, closing)),
     contradictPayment: (key, reason, settlement) =>
       journal.fails ? refuse() : store.contradictPayment(key, reason, settlement),

@@ -254,6 +254,22 @@ describe("With rpc_url, a payment that the facilitator did not settle", () => {
     expect(settles()).toBe(1);
   });
 
+  it("Is not settled again by a replica that read it where a fail-over could lose it", async () => {
+    const { intent, settles } = await undecidedPayment();
+    harness.letPass(30_000);
+    const { confirmPayment } = harness.journal;
+    Object.assign(harness.journal, { isShared: true, confirmPayment: async () => false });
+    onTestFinished(() => void Object.assign(harness.journal, { isShared: false, confirmPayment }));
+    const record = await recordOf(intent);
+    expect(await harness.withRpc.askAgain(record)).toEqual({ kind: "undecided" });
+    expect(await harness.withoutRpc.recheck(record)).toEqual({ kind: "undecided" });
+    expect(await harness.withRpc.charge({ ...record, charge: "after" })).toEqual({ kind: "undecided" });
+    expect(settles()).toBe(1);
+    Object.assign(harness.journal, { confirmPayment });
+    expect(await harness.withRpc.askAgain(record)).toMatchObject({ kind: "accepted" });
+    expect(settles()).toBe(2);
+  });
+
   it("Is not settled again with less than 6 s left", async () => {
     const { intent, settles } = await undecidedPayment(10);
     harness.letPass(5_000);

@@ -35,12 +35,15 @@ const ADJUST_PENDING = statement(
    UPDATE jobgate.pending SET n = n + $1
     WHERE slot = COALESCE((SELECT slot FROM free), 1 + floor(random() * 64)::int)`,
 );
-// A batch that changed nothing is not noted, and so costs nothing: either answer about its outcome is true.
+// A batch that changed nothing is not noted, and so costs nothing: either answer about its outcome is true. A note makes the
+// COMMIT wait for the synchronous standbys.
 const NOTE_BATCH = statement(
   "note_batch",
   `INSERT INTO jobgate.batches (id, is_abandoned)
    SELECT $1::uuid, false WHERE $2::boolean OR pg_current_xact_id_if_assigned() IS NOT NULL`,
 );
+/** Operations whose answer says that something is durable, even if they changed nothing: a repeat of a delivery is stored. */
+const NOTED: ReadonlySet<WriteName> = new Set(["probe", "acceptOnce"]);
 const COMMIT = statement("commit", "COMMIT");
 const ROLLBACK = statement("rollback", "ROLLBACK");
 
@@ -153,7 +156,7 @@ async function attemptOn(
   }
   options.onRan?.(id, operations, batch);
   try {
-    await commit(sql, batch, { id, isProbe: isProbe(operations) });
+    await commit(sql, batch, { id, isNoted: operations.some(({ name }) => NOTED.has(name)) });
     return { kind: "committed", batch };
   } catch (error) {
     // One of the statements before the COMMIT.
@@ -173,11 +176,11 @@ async function attemptOn(
 async function commit(
   sql: Sql,
   { pendingChange }: RanBatch,
-  { id, isProbe }: { readonly id: string; readonly isProbe: boolean },
+  { id, isNoted }: { readonly id: string; readonly isNoted: boolean },
 ): Promise<void> {
   await Promise.all([
     pendingChange === 0 ? [] : sql.run(ADJUST_PENDING, [pendingChange]),
-    sql.run(NOTE_BATCH, [id, isProbe]),
+    sql.run(NOTE_BATCH, [id, isNoted]),
     sql.run(COMMIT),
   ]);
 }

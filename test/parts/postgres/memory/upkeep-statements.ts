@@ -23,8 +23,8 @@ export const UPKEEP_STATEMENTS: Statements = {
     return [];
   },
 
-  note_batch: async (tx, [id, isProbe]) => {
-    if (isProbe === true || tx.hasLocks) await tx.insertNew("batches", note(id, false));
+  note_batch: async (tx, [id, isNoted]) => {
+    if (isNoted === true || tx.hasLocks) await tx.insertNew("batches", note(id, false));
     return [];
   },
   abandon_batch: async (tx, [id]) =>
