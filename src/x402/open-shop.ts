@@ -1,6 +1,7 @@
 import type { X402Config } from "../config/config.ts";
 import { jobKeyText } from "../core/job-call.ts";
 import type { PageAccess } from "../http/cors.ts";
+import { CallerTerms } from "./callers/terms.ts";
 import { SentResults } from "./calls/sent-results.ts";
 import { accessOfPages } from "./cors.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
@@ -88,12 +89,10 @@ export async function openShop(
   if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
   const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
   const purchase = new Purchase({
-    callerAuth,
     store,
     verification,
     settlement,
     inProgress,
-    identifiers,
     adopted: new AdoptedPayments({ ledger: store, verification }),
     earlier: new EarlierPayments({ journal: store, tokens }),
     producer: new X402Producer(config),
@@ -101,7 +100,11 @@ export async function openShop(
     stats,
     echoes,
     undecidedLimits: config,
-    gates: additions.flatMap(({ gate }) => gate ?? []),
+    terms: [
+      identifiers,
+      new CallerTerms(callerAuth, config.jobPolicies),
+      ...additions.flatMap(({ terms }) => terms ?? []),
+    ],
     limits,
   });
   const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;

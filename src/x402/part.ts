@@ -10,7 +10,7 @@ import type { FreeRoute } from "./jobs/job-routes.ts";
 import type { Feature } from "./jobs/seller.ts";
 import type { RequestPrices } from "./prices/request-prices.ts";
 import type { CallbackUrls } from "./purchase/checkout.ts";
-import type { SaleGate } from "./purchase/sale-gate.ts";
+import type { Terms } from "./purchase/terms.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { Signer } from "./wire/signer.ts";
@@ -51,8 +51,8 @@ export interface ShopAddition {
   readonly callbackUrls?: CallbackUrls | undefined;
   /** Headers of the part's requests and answers, for web pages. */
   readonly pageHeaders?: PageHeaders;
-  /** Refuses paid requests for its jobs before their payments are verified. */
-  readonly gate?: SaleGate;
+  /** Conditions on the sale of jobs. */
+  readonly terms?: Terms;
   /** Prices of the jobs whose price depends on the request, by `jobKeyText`. */
   readonly requestPrices?: ReadonlyMap<string, RequestPrices>;
   /** Answers that are not for sale, at paths that are matched with those of the jobs. */

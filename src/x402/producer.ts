@@ -51,10 +51,10 @@ export class X402Producer {
     readonly requestMetadata?: JobCall["requestMetadata"];
     /** 64 hex digits. */
     readonly quoteDigest: string;
-    /** The caller of a restricted job. */
-    readonly caller?: string | undefined;
+    /** What the terms of the job add. */
+    readonly metadata?: JobCall["metadata"];
   }): JobCall {
-    const { offer, payment, body, requestMetadata = [], quoteDigest, caller } = paid;
+    const { offer, payment, body, requestMetadata = [], quoteDigest, metadata } = paid;
     const { job, token, amount, priceWei, currency, confidentiality } = offer;
     const { from, paymentId } = payment;
     return {
@@ -74,7 +74,7 @@ export class X402Producer {
         ...(paymentId === undefined ? {} : { "X-X402-PAYMENT-ID": paymentId }),
         ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),
         [SERVICE_ID_METADATA]: job.serviceId.toString(),
-        ...(caller === undefined ? {} : { "X-CHAIN-CALLER": caller.toLowerCase() }),
+        ...metadata,
       },
       requestMetadata,
     };

@@ -5,9 +5,9 @@ import type { Telemetry } from "../../core/telemetry.ts";
 import type { Host } from "../../part.ts";
 import type { ShopAddition } from "../../x402/part.ts";
 import { HttpRunners } from "../outbound/http-runners.ts";
-import { ApiGate } from "./api-gate.ts";
 import { ApiHealth } from "./api-health.ts";
 import { type ApiSale, apiRunner } from "./api-runner.ts";
+import { ApiTerms } from "./api-terms.ts";
 import { apisTable, jobsOf } from "./config.ts";
 import { FreeRoutes } from "./free-routes.ts";
 import { UnchargedCalls } from "./uncharged-calls.ts";
@@ -48,7 +48,7 @@ export class Apis {
     return {
       apply: () => this.#replace(open),
       freeRoutes: open.flatMap(({ free }) => free.routes),
-      gate: new ApiGate({
+      terms: new ApiTerms({
         find: ({ serviceId, jobIndex }: JobKey) => {
           const found = byJob.get(jobKeyText(serviceId, jobIndex));
           return found && { api: found.sale.api, isUp: found.health.isUp };

@@ -1,49 +1,19 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
-import { priceText } from "../../core/price.ts";
 import type { JobRequest } from "../../http/request.ts";
-import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
-import type { Store } from "../../store/store.ts";
-import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
-import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import type { ConfirmedPrice, Price } from "../prices/price.ts";
-import type { X402Producer } from "../producer.ts";
-import {
-  outcomeOfKnown,
-  type PaymentOutcome,
-  type PurchaseIdentity,
-  queueFull,
-} from "../settlement/payment-outcome.ts";
+import type { Price } from "../prices/price.ts";
+import { outcomeOfKnown, type PaymentOutcome, type PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
-import type { Settlement } from "../settlement/settlement.ts";
 import type { X402Stats } from "../stats.ts";
-import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
-import type { AdoptedPayments } from "./adopted-payments.ts";
-import type { ClientLimits } from "./client-limits.ts";
-import type { EarlierPayments } from "./earlier-payments.ts";
-import type { ExtensionEchoes } from "./extension-echoes.ts";
-import { passGates, type SaleGate } from "./sale-gate.ts";
-import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
+import { PurchaseState, purchaseSteps, type StepParts } from "./steps.ts";
+import type { Terms } from "./terms.ts";
 
-interface Parts {
-  readonly callerAuth: CallerAuth;
-  readonly store: Pick<Store, "status">;
-  readonly earlier: EarlierPayments;
-  readonly adopted: AdoptedPayments;
-  readonly verification: Verification;
-  readonly settlement: Settlement;
+interface Parts extends StepParts {
   readonly inProgress: PaymentsInProgress;
-  readonly identifiers: IdentifierRule;
-  readonly producer: X402Producer;
-  readonly routes: JobRoutes;
   readonly stats: X402Stats;
-  readonly echoes: ExtensionEchoes;
-  readonly undecidedLimits: UndecidedLimits;
-  readonly gates: readonly SaleGate[];
-  readonly limits: Pick<ClientLimits, "clientOf">;
+  readonly terms: readonly Terms[];
 }
 
 /** A payment that bought a run of a job, now or in an earlier request. */
@@ -69,26 +39,26 @@ export interface PaidRequest {
 /** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
 export class Purchase {
   readonly #parts: Parts;
+  readonly #steps: ReturnType<typeof purchaseSteps>;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#steps = purchaseSteps(parts.terms.flatMap(({ checks = [] }) => checks));
   }
 
   /** Refuses a job that a part has taken off sale. @throws GatewayError */
   requireOpen(job: JobKey): void {
-    for (const gate of this.#parts.gates) gate.requireOpen(job);
+    for (const terms of this.#parts.terms) terms.requireOpen?.(job);
   }
 
   /**
-   * Buys one run of a job. The comments name the refusals of each step, in the order that clients rely on; it continues
-   * in {@link Purchase.#payOnce}.
+   * Buys one run of a job, by {@link purchaseSteps}.
    * @throws GatewayError for every refusal; a 402 is a {@link PaymentRefusal}
    */
   async buy(paid: PaidRequest): Promise<AcceptedPayment> {
     const { inProgress, stats } = this.#parts;
     let outcome: PaymentOutcome | undefined;
     try {
-      // payment_replay
       outcome = await inProgress.join(paid.identity, () => this.#inTurn(paid));
       if (outcome.replayed) stats.count("payment_replayed");
       return requireAccepted(outcome);
@@ -133,133 +103,19 @@ export class Purchase {
     return inProgress.inTurn({ payer, id }, isSigned, () => this.#payOnce(paid));
   }
 
-  /**
-   * Pays, unless this very payment was seen before, or another one under its identifier: then the first outcome is the
-   * answer. Continues {@link Purchase.buy}.
-   */
+  /** Continues {@link Purchase.buy}. */
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
-    const { callerAuth, earlier, adopted, settlement, producer, routes, verification } = this.#parts;
-    const { request, body, requestHash, payment, identity } = paid;
-    const first = async (record: PaymentRecord) => {
-      const outcome = outcomeOfKnown(record, paid.identityLike(record));
-      const latest = outcome.kind === "undecided" ? await settlement.retry(record) : outcome;
-      return { ...latest, replayed: true as const };
-    };
-    // store_unavailable
-    const known = await earlier.find(payment);
-    // payment_replay, payment_identifier_conflict
-    if (known !== undefined && (await earlier.isFromPayer(payment, known))) return first(known);
-    // not_found, query_not_allowed, job_not_found, api_unreachable, x402_disabled, price_unavailable;
-    // quote_not_found, quote_mismatch
-    const price = await paid.findPrice().catch(async (error: unknown) => {
-      const mayBeAdopted = known === undefined && (await earlier.isSignedByPayer(payment));
-      throw mayBeAdopted ? await adopted.explain(error, payment) : error;
-    });
-    if (known !== undefined) {
-      // payment_mismatch, payment_invalid, …: as without the identifier, which does not prove who the payer is
-      await verification.verify(payment, await price.match(payment, body), request);
-      // payment_identifier_conflict
-      return first(known);
+    const state = new PurchaseState(paid);
+    try {
+      for (const step of this.#steps) {
+        const outcome = await step.run(state, this.#parts);
+        if (outcome !== undefined) return outcome;
+      }
+    } finally {
+      for (const contribution of state.contributions.toReversed()) contribution.leave?.();
     }
-    // invalid_input, invalid_callback_url, rate_limited
-    await paid.checkInput();
-    const { restriction } = price.policy;
-    // missing_payment_identifier
-    this.#parts.identifiers.check(payment, identity);
-    // payment_mismatch
-    this.#parts.echoes.check(payment.payload, identity);
-    // payment_mismatch
-    payment.requireAskedFor?.({ ...identity, body, requestHash });
-    // payment_mismatch; quote_not_found, quote_mismatch, quote_conflict
-    const matched = await price.match(payment, body).then(
-      (offer) => ({ offer }),
-      (error: unknown) => adopted.find(error, payment, { price, body }),
-    );
-    const { offer } = matched;
-    // The same purchase may be made meanwhile at another replica: then its outcome counts.
-    const findMade = async (error: unknown): Promise<PaymentRecord> => {
-      const made = await earlier.find(payment, paymentKey(payment, offer));
-      if (made === undefined) throw error;
-      if (await earlier.isFromPayer(payment, made)) return made;
-      throw made.key.nonce === payment.nonce ? asReplay(error) : error;
-    };
-    // missing_*, invalid_*, signature_mismatch, signature_expired, signature_replay, caller_not_permitted, permission_check_failed
-    const caller =
-      restriction &&
-      (await callerAuth
-        .authorize(price.policy, restriction, { request, body, requestHash, payer: payment.from })
-        .catch(findMade));
-    if (caller !== undefined && "state" in caller) return first(caller);
-    // Looked up while the payment is verified.
-    const noLoss = earlier.requireNoLoss(payment, offer);
-    noLoss.catch(() => undefined);
-    // headers_too_large
-    const requestMetadata = [...producer.readHeaders(request, identity), ...routes.metadataOf(request)];
-    // store_unavailable, queue_full
-    this.#checkRoom();
-    const entering = { job: identity, client: this.#parts.limits.clientOf(request), payer: payment.from };
-    // rate_limited, api_busy, api_unreachable
-    return passGates(this.#parts.gates, entering, async (metadata) => {
-      // rate_limited, authorization_used, payment_replay, payment_invalid, facilitator_unavailable, settler_unfunded
-      const verified =
-        "paidIn" in matched
-          ? matched
-          : await verification
-              .verify(payment, offer, request)
-              .catch(findMade)
-              .catch((error: unknown) => adopted.find(error, payment, { price, body, offer }));
-      if ("state" in verified) return first(verified);
-      // payment_invalid
-      await noLoss;
-      // quote_not_found, if the quote has expired since
-      const confirmed = await price.confirm(offer);
-      const call = producer.jobCall({
-        offer,
-        payment,
-        body,
-        requestMetadata: [...requestMetadata, ...metadata],
-        quoteDigest: confirmed.quoteDigest,
-        caller: caller?.caller,
-      });
-      const { funds, fundsReadAt } = verified;
-      const { maxUndecided, maxOpenPerPayer } = this.#parts.undecidedLimits;
-      // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, payment_invalid,
-      // queue_full, store_full, store_unavailable
-      return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
-        requestId: request.id,
-        limits: {
-          maxUndecided,
-          maxOpenPerPayer,
-          ...(funds === undefined
-            ? {}
-            : { funds: funds.toString(), fundsAgeMs: Math.ceil(performance.now() - fundsReadAt) }),
-        },
-        paidIn: verified.paidIn,
-      });
-    });
+    throw new Error("the last step of a purchase has an outcome");
   }
-
-  #checkRoom(): void {
-    const { writable, full } = this.#parts.store.status();
-    if (!writable) {
-      throw new GatewayError(
-        "store_unavailable",
-        "The store takes no jobs now. Nothing was charged: try again.",
-        { headers: { "retry-after": "5" } },
-      );
-    }
-    if (full) throw queueFull();
-  }
-}
-
-/** The chain shows an authorization as used that is in the journal: it came before, with another signature. */
-function asReplay(error: unknown): unknown {
-  if (!(error instanceof GatewayError) || error.code !== "authorization_used") return error;
-  return new GatewayError(
-    "payment_replay",
-    "This authorization was sent before, with another signature. Send that very request again for its outcome, or sign a new payment.",
-    { details: { charged: "unknown" } },
-  );
 }
 
 /** @throws GatewayError `settlement_failed`, `settlement_unknown`: the payment was not settled, or not yet */
@@ -303,37 +159,4 @@ export async function withOffers(
   const offers = findPrice().then((price) => price.offers(body));
   const shown = error.code === "settlement_failed" ? offers.catch(() => []) : offers;
   return new PaymentRefusal(error, await shown, { body, requestHash, settled });
-}
-
-function toIntent(
-  { payment, identity }: PaidRequest,
-  { offer, requirements, fromBlock, facilitator, paidIn }: VerifiedPayment,
-  { quoteDigest, redeemsQuote }: ConfirmedPrice,
-  caller: AuthorizedCaller | undefined,
-): PaymentIntent {
-  const { token, amount, rate, priceWei, currency, charge } = offer;
-  return {
-    ...identity,
-    key: paymentKey(payment, offer),
-    x402Version: payment.x402Version,
-    payload: JSON.stringify(payment.payload),
-    requirements: JSON.stringify(requirements),
-    facilitator,
-    transferMethod: token.transferMethod,
-    payTo: token.payTo.toLowerCase(),
-    amount,
-    symbol: token.symbol,
-    price: currency === "USD" ? priceText({ unit: "usd", amount: priceWei }) : priceWei.toString(),
-    rate,
-    decimals: token.decimals,
-    validBefore: storableSeconds(payment.validBefore),
-    receipt: quoteDigest,
-    redeemsQuote: redeemsQuote || undefined,
-    fromBlock: fromBlock?.toString(),
-    callerNonce: caller?.nonce,
-    onFailure: offer.onFailure,
-    // An adopted payment has moved its money.
-    charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",
-    minCharge: charge?.minCharge,
-  };
 }

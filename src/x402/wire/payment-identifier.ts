@@ -2,6 +2,7 @@ import type { PaymentPayload, PaymentPayloadV1, PaymentRequired } from "@x402/co
 import type { Job } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Terms, TermsCheck } from "../purchase/terms.ts";
 
 const EXTENSION = "payment-identifier";
 const MIN_LENGTH = 16;
@@ -39,7 +40,15 @@ export function readPaymentIdentifier(payload: PaymentPayload | PaymentPayloadV1
 }
 
 /** Jobs that are sold only to clients that send a payment identifier. */
-export class IdentifierRule {
+export class IdentifierRule implements Terms {
+  readonly checks: readonly TermsCheck[] = [
+    {
+      name: "identifier",
+      before: "offer",
+      refusals: ["missing_payment_identifier"],
+      run: ({ payment, job }) => this.check(payment, job),
+    },
+  ];
   readonly #jobs: ReadonlySet<string>;
 
   constructor(jobs: readonly Job[]) {
@@ -59,7 +68,7 @@ export class IdentifierRule {
   check(
     { x402Version, paymentId }: { readonly x402Version: 1 | 2; readonly paymentId?: string },
     job: JobKey,
-  ): void {
+  ): undefined {
     if (paymentId !== undefined || !this.#isRequired(job)) return;
     const cure =
       x402Version === 1

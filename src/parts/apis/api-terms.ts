@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { Entered, Entering, SaleGate } from "../../x402/purchase/sale-gate.ts";
+import type { CheckedRequest, Contribution, Terms, TermsCheck } from "../../x402/purchase/terms.ts";
 import { CLIENT_METADATA } from "./api-request.ts";
 import type { ApiConfig } from "./config.ts";
 import type { UnchargedCalls } from "./uncharged-calls.ts";
@@ -17,7 +17,15 @@ interface SoldApi {
 }
 
 /** Keeps paid requests from an API that has no room for them, before their payments are verified. */
-export class ApiGate implements SaleGate {
+export class ApiTerms implements Terms {
+  readonly checks: readonly TermsCheck[] = [
+    {
+      name: "api",
+      before: "verification",
+      refusals: ["api_unreachable", "rate_limited", "api_busy"],
+      run: (request) => this.#enter(request),
+    },
+  ];
   readonly #find: (job: JobKey) => SoldApi | undefined;
   readonly #inFlight: (api: string) => number;
   readonly #uncharged: UnchargedCalls;
@@ -44,13 +52,12 @@ export class ApiGate implements SaleGate {
     });
   }
 
-  /** @throws GatewayError `api_unreachable`, `rate_limited`, `api_busy` */
-  async enter({ job, client, payer }: Entering): Promise<Entered | undefined> {
+  async #enter({ job, client, payment }: CheckedRequest): Promise<Contribution | undefined> {
     const found = this.#find(job);
     if (found === undefined) return undefined;
     this.requireOpen(job);
     const { api } = found;
-    this.#uncharged.check(api, payer.toLowerCase(), client);
+    this.#uncharged.check(api, payment.from, client);
     const { name, concurrency } = api;
     for (let waitedMs = 0; !this.#hasRoom(name, concurrency); waitedMs += LOOK_MS) {
       if (waitedMs >= MAX_WAIT_MS)
@@ -60,7 +67,7 @@ export class ApiGate implements SaleGate {
       await sleep(LOOK_MS);
     }
     this.#add(name, 1);
-    return { metadata: [[CLIENT_METADATA, client]], leave: () => this.#add(name, -1) };
+    return { requestMetadata: [[CLIENT_METADATA, client]], leave: () => this.#add(name, -1) };
   }
 
   #hasRoom(name: string, concurrency: number): boolean {

@@ -1,0 +1,298 @@
+import { type ErrorCode, GatewayError } from "../../core/errors.ts";
+import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import { priceText } from "../../core/price.ts";
+import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
+import type { Store } from "../../store/store.ts";
+import type { JobRoutes } from "../jobs/job-routes.ts";
+import type { ConfirmedPrice, Price } from "../prices/price.ts";
+import type { X402Producer } from "../producer.ts";
+import { outcomeOfKnown, type PaymentOutcome, queueFull } from "../settlement/payment-outcome.ts";
+import type { Settlement } from "../settlement/settlement.ts";
+import type { Offer } from "../wire/offer.ts";
+import type { AdoptedPayments } from "./adopted-payments.ts";
+import type { ClientLimits } from "./client-limits.ts";
+import type { EarlierPayments } from "./earlier-payments.ts";
+import type { ExtensionEchoes } from "./extension-echoes.ts";
+import type { PaidRequest } from "./purchase.ts";
+import type { Contribution, TermsCheck } from "./terms.ts";
+import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
+
+export interface StepParts {
+  readonly store: Pick<Store, "status">;
+  readonly earlier: EarlierPayments;
+  readonly adopted: AdoptedPayments;
+  readonly verification: Verification;
+  readonly settlement: Settlement;
+  readonly producer: X402Producer;
+  readonly routes: JobRoutes;
+  readonly echoes: ExtensionEchoes;
+  readonly undecidedLimits: UndecidedLimits;
+  readonly limits: Pick<ClientLimits, "clientOf">;
+}
+
+/** A purchase on its way through the steps. A step sets fields that later steps read. */
+export class PurchaseState {
+  readonly paid: PaidRequest;
+  /** The payment that an earlier request made under this identifier. */
+  known: PaymentRecord | undefined;
+  price!: Price;
+  offer!: Offer;
+  /** Set by the match, for an adopted payment, or by the verification. */
+  verified: VerifiedPayment | undefined;
+  readonly contributions: Contribution[] = [];
+  headers: NonNullable<Contribution["requestMetadata"]> = [];
+  confirmed!: ConfirmedPrice;
+
+  constructor(paid: PaidRequest) {
+    this.paid = paid;
+  }
+}
+
+/** A step of a purchase. Its refusals come before any money moves. */
+interface PurchaseStep {
+  readonly name: string;
+  /** Codes of the step's refusals, in their order. */
+  readonly refusals: readonly ErrorCode[];
+  /** @returns the outcome, if it ends the purchase @throws GatewayError */
+  run(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined>;
+}
+
+/**
+ * The steps of a purchase, in the order that clients rely on: the first refusal that applies is the answer. docs/errors.md
+ * prints them.
+ */
+const STEPS = [
+  {
+    name: "resend",
+    refusals: ["store_unavailable", "payment_replay", "payment_identifier_conflict"],
+    run: findEarlier,
+  },
+  {
+    name: "price",
+    refusals: [
+      ...["not_found", "query_not_allowed", "job_not_found", "api_unreachable", "x402_disabled"],
+      ...["price_refused", "price_unavailable", "quote_not_found", "quote_mismatch"],
+    ] as ErrorCode[],
+    run: findPrice,
+  },
+  { name: "input", refusals: ["invalid_input", "invalid_callback_url", "rate_limited"], run: checkInput },
+  { name: "offer", refusals: ["payment_mismatch", "quote_conflict"], run: matchOffer },
+  { name: "room", refusals: ["headers_too_large", "store_unavailable", "queue_full"], run: checkRoom },
+  {
+    name: "verification",
+    refusals: [
+      ...["rate_limited", "authorization_used", "payment_replay", "payment_invalid"],
+      ...["facilitator_unavailable", "settler_unfunded"],
+    ] as ErrorCode[],
+    run: verify,
+  },
+  { name: "confirmation", refusals: ["quote_not_found"], run: confirmPrice },
+  {
+    name: "settlement",
+    refusals: [
+      ...["signature_replay", "payment_replay", "quote_conflict", "too_many_undecided"],
+      ...["too_many_open_payments", "payment_invalid", "queue_full", "store_full", "store_unavailable"],
+      ...["settlement_failed", "settlement_unknown"],
+    ] as ErrorCode[],
+    run: settle,
+  },
+] as const satisfies readonly PurchaseStep[];
+
+export type StepName = (typeof STEPS)[number]["name"];
+
+/** Returns the steps of a purchase with the checks of parts at their places. */
+export function purchaseSteps(checks: readonly TermsCheck[]): readonly PurchaseStep[] {
+  return STEPS.flatMap((step) => [...checks.filter(({ before }) => before === step.name).map(stepOf), step]);
+}
+
+function stepOf(check: TermsCheck): PurchaseStep {
+  return {
+    name: check.name,
+    refusals: check.refusals,
+    async run(state, parts) {
+      const { request, payment, body, requestHash, identity: job } = state.paid;
+      const client = parts.limits.clientOf(request);
+      try {
+        const contribution = await check.run({ job, request, payment, body, requestHash, client });
+        if (contribution !== undefined) state.contributions.push(contribution);
+        return undefined;
+      } catch (error) {
+        return findMade(error, state, parts);
+      }
+    },
+  };
+}
+
+/** A payment that was seen before, or another one under its identifier, has the first outcome as its answer. */
+async function findEarlier(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined> {
+  const { earlier } = parts;
+  const { payment } = state.paid;
+  state.known = await earlier.find(payment);
+  if (state.known === undefined || !(await earlier.isFromPayer(payment, state.known))) return undefined;
+  return outcomeOf(state.known, state, parts);
+}
+
+async function findPrice(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined> {
+  const { earlier, adopted, verification } = parts;
+  const { payment, body, request } = state.paid;
+  try {
+    state.price = await state.paid.findPrice();
+  } catch (error) {
+    const mayBeAdopted = state.known === undefined && (await earlier.isSignedByPayer(payment));
+    throw mayBeAdopted ? await adopted.explain(error, payment) : error;
+  }
+  if (state.known === undefined) return undefined;
+  // The identifier does not prove who the payer is, so the payment is checked as without it.
+  await verification.verify(payment, await state.price.match(payment, body), request);
+  return outcomeOf(state.known, state, parts);
+}
+
+async function checkInput({ paid }: PurchaseState): Promise<undefined> {
+  await paid.checkInput();
+}
+
+async function matchOffer(state: PurchaseState, { echoes, adopted }: StepParts): Promise<undefined> {
+  const { price } = state;
+  const { payment, body, identity, requestHash } = state.paid;
+  echoes.check(payment.payload, identity);
+  payment.requireAskedFor?.({ ...identity, body, requestHash });
+  try {
+    state.offer = await price.match(payment, body);
+  } catch (error) {
+    state.verified = await adopted.find(error, payment, { price, body });
+    state.offer = state.verified.offer;
+  }
+}
+
+async function checkRoom(state: PurchaseState, { producer, routes, store }: StepParts): Promise<undefined> {
+  const { request, identity } = state.paid;
+  state.headers = [...producer.readHeaders(request, identity), ...routes.metadataOf(request)];
+  const { writable, full } = store.status();
+  if (!writable) {
+    throw new GatewayError(
+      "store_unavailable",
+      "The store takes no jobs now. Nothing was charged: try again.",
+      {
+        headers: { "retry-after": "5" },
+      },
+    );
+  }
+  if (full) throw queueFull();
+}
+
+async function verify(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined> {
+  const { earlier, verification, adopted } = parts;
+  const { price, offer } = state;
+  const { payment, body, request } = state.paid;
+  // Looked up while the payment is verified.
+  const noLoss = earlier.requireNoLoss(payment, offer);
+  noLoss.catch(() => undefined);
+  if (state.verified === undefined) {
+    try {
+      state.verified = await verification.verify(payment, offer, request);
+    } catch (refusal) {
+      try {
+        return await findMade(refusal, state, parts);
+      } catch (error) {
+        state.verified = await adopted.find(error, payment, { price, body, offer });
+      }
+    }
+  }
+  await noLoss;
+  return undefined;
+}
+
+async function confirmPrice(state: PurchaseState): Promise<undefined> {
+  // A quote may have expired since.
+  state.confirmed = await state.price.confirm(state.offer);
+}
+
+async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome> {
+  const { producer, settlement, undecidedLimits } = parts;
+  const { offer, contributions, confirmed, headers } = state;
+  const { request, payment, body } = state.paid;
+  const verified = state.verified as VerifiedPayment;
+  const call = producer.jobCall({
+    offer,
+    payment,
+    body,
+    requestMetadata: [...headers, ...contributions.flatMap(({ requestMetadata = [] }) => requestMetadata)],
+    quoteDigest: confirmed.quoteDigest,
+    metadata: Object.assign({}, ...contributions.map(({ metadata }) => metadata)),
+  });
+  const { funds, fundsReadAt, paidIn } = verified;
+  const { maxUndecided, maxOpenPerPayer } = undecidedLimits;
+  const fundsAgeMs = Math.ceil(performance.now() - fundsReadAt);
+  return settlement.settle(toIntent(state, verified), call, {
+    requestId: request.id,
+    limits: {
+      maxUndecided,
+      maxOpenPerPayer,
+      ...(funds === undefined ? {} : { funds: funds.toString(), fundsAgeMs }),
+    },
+    paidIn,
+  });
+}
+
+/** Finds the same purchase, made at another replica meanwhile: its outcome counts. @throws the refusal, if there is none */
+async function findMade(error: unknown, state: PurchaseState, parts: StepParts): Promise<PaymentOutcome> {
+  const { earlier } = parts;
+  const { offer } = state as { readonly offer?: Offer };
+  const { payment } = state.paid;
+  const made = offer && (await earlier.find(payment, paymentKey(payment, offer)));
+  if (made === undefined) throw error;
+  if (await earlier.isFromPayer(payment, made)) return outcomeOf(made, state, parts);
+  throw made.key.nonce === payment.nonce ? asReplay(error) : error;
+}
+
+async function outcomeOf(
+  record: PaymentRecord,
+  { paid }: PurchaseState,
+  { settlement }: StepParts,
+): Promise<PaymentOutcome> {
+  const outcome = outcomeOfKnown(record, paid.identityLike(record));
+  const latest = outcome.kind === "undecided" ? await settlement.retry(record) : outcome;
+  return { ...latest, replayed: true };
+}
+
+/** The chain shows an authorization as used that is in the journal: it came before, with another signature. */
+function asReplay(error: unknown): unknown {
+  if (!(error instanceof GatewayError) || error.code !== "authorization_used") return error;
+  return new GatewayError(
+    "payment_replay",
+    "This authorization was sent before, with another signature. Send that very request again for its outcome, or sign a new payment.",
+    { details: { charged: "unknown" } },
+  );
+}
+
+function toIntent(
+  { paid, confirmed, contributions }: PurchaseState,
+  { offer, requirements, fromBlock, facilitator, paidIn }: VerifiedPayment,
+): PaymentIntent {
+  const { payment, identity } = paid;
+  const { token, amount, rate, priceWei, currency, charge } = offer;
+  return {
+    ...identity,
+    key: paymentKey(payment, offer),
+    x402Version: payment.x402Version,
+    payload: JSON.stringify(payment.payload),
+    requirements: JSON.stringify(requirements),
+    facilitator,
+    transferMethod: token.transferMethod,
+    payTo: token.payTo.toLowerCase(),
+    amount,
+    symbol: token.symbol,
+    price: currency === "USD" ? priceText({ unit: "usd", amount: priceWei }) : priceWei.toString(),
+    rate,
+    decimals: token.decimals,
+    validBefore: storableSeconds(payment.validBefore),
+    receipt: confirmed.quoteDigest,
+    redeemsQuote: confirmed.redeemsQuote || undefined,
+    fromBlock: fromBlock?.toString(),
+    callerNonce: contributions.find(({ nonce }) => nonce)?.nonce,
+    onFailure: offer.onFailure,
+    // An adopted payment has moved its money.
+    charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",
+    minCharge: charge?.minCharge,
+  };
+}

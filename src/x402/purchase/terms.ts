@@ -1,0 +1,49 @@
+import type { ErrorCode } from "../../core/errors.ts";
+import type { JobCall, JobKey } from "../../core/job-call.ts";
+import type { CallerNonce } from "../../core/payment.ts";
+import type { JobRequest } from "../../http/request.ts";
+import type { SignedPayment } from "../methods/method.ts";
+import type { StepName } from "./steps.ts";
+
+/** Conditions of a part on the sale of jobs. */
+export interface Terms {
+  /** Refuses a job that is not on sale now, whether or not its request has a payment. @throws GatewayError */
+  requireOpen?(job: JobKey): void;
+  /** Checks between the steps of a purchase. */
+  readonly checks?: readonly TermsCheck[];
+}
+
+/** A check of a part at a named place in the order of a purchase. */
+export interface TermsCheck {
+  readonly name: string;
+  /** The step that the check comes before. */
+  readonly before: StepName;
+  /** Codes of the check's refusals, in their order. */
+  readonly refusals: readonly ErrorCode[];
+  /** @returns undefined for a job that the terms are not about @throws GatewayError */
+  run(request: CheckedRequest): Contribution | undefined | Promise<Contribution | undefined>;
+}
+
+/** A paid request, before its payment is verified. */
+export interface CheckedRequest {
+  readonly job: JobKey;
+  readonly request: JobRequest;
+  readonly payment: SignedPayment;
+  readonly body: Uint8Array;
+  /** Hash of the whole request, at a job's own route. */
+  readonly requestHash: string | undefined;
+  /** Address of the client. */
+  readonly client: string;
+}
+
+/** Additions of terms to a purchase that they allow. */
+export interface Contribution {
+  /** Further metadata of the JobCall. */
+  readonly metadata?: JobCall["metadata"];
+  /** Further headers that the runner gets. */
+  readonly requestMetadata?: JobCall["requestMetadata"];
+  /** A nonce that is used up with the payment. */
+  readonly nonce?: CallerNonce | undefined;
+  /** Is called once the JobCall is queued, or the request refused. */
+  leave?(): void;
+}

@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import { ApiTerms } from "../../../src/parts/apis/api-terms.ts";
+import type { ApiConfig } from "../../../src/parts/apis/config.ts";
+import { UnchargedCalls } from "../../../src/parts/apis/uncharged-calls.ts";
+import type { CheckedRequest } from "../../../src/x402/purchase/terms.ts";
+
+const API: ApiConfig = {
+  name: "weather",
+  url: "http://127.0.0.1:8000",
+  headers: {},
+  forwardHeaders: [],
+  timeoutMs: 1_000,
+  concurrency: 2,
+  free: [],
+  freeRate: 1,
+  unchargedPerMinute: 2,
+};
+const REQUEST = { job: { serviceId: 1n, jobIndex: 0 }, client: "192.0.2.1", payment: { from: "0xabc" } };
+type Request = typeof REQUEST;
+
+/** Does the job with index 2. */
+const OTHER = { ...API, name: "maps" };
+
+function termsOf({ inFlight = () => 0, isUp = true }: { inFlight?: () => number; isUp?: boolean } = {}) {
+  const uncharged = new UnchargedCalls();
+  const apis = [API, undefined, OTHER];
+  const find = ({ jobIndex }: { readonly jobIndex: number }) => {
+    const api = apis[jobIndex];
+    return api && { api, isUp };
+  };
+  const terms = new ApiTerms({ find, inFlight, uncharged });
+  const enter = async (request: Request) => terms.checks[0]?.run(request as CheckedRequest);
+  return { uncharged, enter };
+}
+
+test("A request for another job enters without a place", async () => {
+  const { enter } = termsOf({ inFlight: () => 2 });
+  expect(await enter({ ...REQUEST, job: { serviceId: 1n, jobIndex: 1 } })).toBeUndefined();
+});
+
+test("A request tells its API the address of its client", async () => {
+  expect((await termsOf().enter(REQUEST))?.requestMetadata).toEqual([["X-FORWARDED-FOR", "192.0.2.1"]]);
+});
+
+test("A request waits for a place that another one leaves", async () => {
+  const { enter } = termsOf({ inFlight: () => 1 });
+  const first = await enter(REQUEST);
+  let hasEntered = false;
+  const second = enter(REQUEST).then(() => {
+    hasEntered = true;
+  });
+  await Promise.resolve();
+  expect(hasEntered).toBe(false);
+  first?.leave?.();
+  await second;
+});
+
+test("A request that finds no place is refused", async () => {
+  await expect(termsOf({ inFlight: () => 2 }).enter(REQUEST)).rejects.toMatchObject({
+    code: "api_busy",
+  });
+});
+
+test("A request for an API that does not work is refused", async () => {
+  await expect(termsOf({ isUp: false }).enter(REQUEST)).rejects.toMatchObject({
+    code: "api_unreachable",
+  });
+});
+
+test.each([
+  ["payer", { ...REQUEST, client: "192.0.2.9" }],
+  ["client", { ...REQUEST, payment: { from: "0xdef" } }],
+])(
+  "A %s whose calls of an API ended without a charge too often is refused there, and not at another API",
+  async (_, request) => {
+    const { enter, uncharged } = termsOf();
+    uncharged.count("weather", "0xabc", "192.0.2.1");
+    await enter(request);
+    uncharged.count("weather", "0xabc", "192.0.2.1");
+    await expect(enter(request)).rejects.toMatchObject({ code: "rate_limited" });
+    await expect(enter({ ...request, job: { serviceId: 1n, jobIndex: 2 } })).resolves.toBeDefined();
+  },
+);

@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import type { GatewayError } from "../../../src/core/errors.ts";
+import { PurchaseState, purchaseSteps } from "../../../src/x402/purchase/steps.ts";
+import type { CheckedRequest, TermsCheck } from "../../../src/x402/purchase/terms.ts";
+import { documentedOrder } from "../../helpers/documented-order.ts";
+
+const check = (name: string, before: TermsCheck["before"]): TermsCheck => ({
+  name,
+  before,
+  refusals: ["rate_limited"],
+  run: () => undefined,
+});
+
+test("docs/errors.md prints the steps of a purchase in their order, with their refusals", () => {
+  const steps = purchaseSteps([]).map(({ name, refusals }) => ({ name, refusals }));
+  const names = new Set<string>(steps.map(({ name }) => name));
+  expect(documentedOrder().filter(({ name }) => names.has(name))).toEqual(steps);
+});
+
+test("A check of a part comes directly before its step, behind the earlier checks at that place", () => {
+  const names = purchaseSteps([check("second", "room"), check("first", "offer"), check("third", "room")]).map(
+    ({ name }) => name,
+  );
+  expect(names.slice(names.indexOf("first"), names.indexOf("verification"))).toEqual([
+    "first",
+    "offer",
+    "second",
+    "third",
+    "room",
+  ]);
+});
+
+test("What a check adds is kept until the purchase has ended, and a refusal adds nothing", async () => {
+  const refusal = new Error("full") as GatewayError;
+  const added = { requestMetadata: [["x-a", "1"]] as const };
+  const terms: TermsCheck[] = [
+    { ...check("adds", "room"), run: ({ client }: CheckedRequest) => (client === "::1" ? added : undefined) },
+    {
+      ...check("refuses", "room"),
+      run: () => {
+        throw refusal;
+      },
+    },
+  ];
+  const state = new PurchaseState({ request: {}, payment: {}, identity: {} } as never);
+  const parts = { limits: { clientOf: () => "::1" } } as never;
+  const [adds, refuses] = purchaseSteps(terms).filter(({ name }) => name === "adds" || name === "refuses");
+  await adds?.run(state, parts);
+  expect(state.contributions).toEqual([added]);
+  await expect(refuses?.run(state, parts)).rejects.toBe(refusal);
+  expect(state.contributions).toEqual([added]);
+});
