@@ -71,12 +71,19 @@ const STEPS = [
     name: "price",
     refusals: [
       ...["not_found", "query_not_allowed", "job_not_found", "api_unreachable", "x402_disabled"],
-      ...["price_refused", "price_unavailable", "quote_not_found", "quote_mismatch"],
+      ...["price_unavailable", "quote_not_found", "quote_mismatch"],
     ] as ErrorCode[],
     run: findPrice,
   },
   { name: "input", refusals: ["invalid_input", "invalid_callback_url", "rate_limited"], run: checkInput },
-  { name: "offer", refusals: ["payment_mismatch", "quote_conflict"], run: matchOffer },
+  {
+    name: "offer",
+    refusals: [
+      ...["payment_mismatch", "invalid_input", "unsupported_media_type", "price_refused"],
+      ...["price_unavailable", "quote_not_found", "quote_mismatch", "quote_conflict"],
+    ] as ErrorCode[],
+    run: matchOffer,
+  },
   { name: "room", refusals: ["headers_too_large", "store_unavailable", "queue_full"], run: checkRoom },
   {
     name: "verification",
@@ -86,7 +93,7 @@ const STEPS = [
     ] as ErrorCode[],
     run: verify,
   },
-  { name: "confirmation", refusals: ["quote_not_found"], run: confirmPrice },
+  { name: "confirmation", refusals: ["quote_not_found", "payment_mismatch"], run: confirmPrice },
   {
     name: "settlement",
     refusals: [
