@@ -42,9 +42,9 @@ export class X402Producer {
 
   jobCall(paid: {
     /** The offer that the payment answers. */
-    readonly offer: Pick<Offer, "job" | "amount" | "priceWei" | "currency" | "confidentiality" | "charge"> & {
+    readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "charge"> & {
       readonly token: Pick<Offer["token"], "network" | "symbol">;
-    };
+    } & Partial<Pick<Offer, "priceWei" | "currency">>;
     readonly payment: Pick<SignedPayment, "from" | "paymentId">;
     readonly body: Uint8Array;
     /** Result of {@link readHeaders}. */
@@ -69,7 +69,9 @@ export class X402Producer {
         "X-X402-PAYMENT-TOKEN": token.symbol,
         "X-X402-PAYMENT-SCHEME": schemeOf(offer),
         "X-X402-PAYMENT-AMOUNT": amount,
-        ...(currency === undefined ? {} : { "X-X402-PRICE": priceText({ unit: "usd", amount: priceWei }) }),
+        ...(currency === undefined || priceWei === undefined
+          ? {}
+          : { "X-X402-PRICE": priceText({ unit: "usd", amount: priceWei }) }),
         "X-X402-PAYER": from.toLowerCase(),
         ...(paymentId === undefined ? {} : { "X-X402-PAYMENT-ID": paymentId }),
         ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),

@@ -11,8 +11,9 @@ import type { PaymentOutcome, PurchaseIdentity } from "../settlement/payment-out
 import type { Offer } from "../wire/offer.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { InputChecks } from "./input-checks.ts";
-import { type AcceptedPayment, type PaidRequest, type Purchase, withOffers } from "./purchase.ts";
+import { type AcceptedPayment, type Purchase, withOffers } from "./purchase.ts";
 import { bindRequest, requestHashOf } from "./request-binding.ts";
+import type { PaidRequest } from "./steps.ts";
 
 /** Reads payments in one protocol. It only translates: what follows is the same through every door. */
 export interface PaymentReader {

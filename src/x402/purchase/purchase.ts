@@ -1,13 +1,11 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import type { Price } from "../prices/price.ts";
 import { outcomeOfKnown, type PaymentOutcome, type PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { X402Stats } from "../stats.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
-import { PurchaseState, purchaseSteps, type StepParts } from "./steps.ts";
+import { type PaidRequest, PurchaseState, purchaseSteps, type StepParts } from "./steps.ts";
 import type { Terms } from "./terms.ts";
 
 interface Parts extends StepParts {
@@ -18,23 +16,6 @@ interface Parts extends StepParts {
 
 /** A payment that bought a run of a job, now or in an earlier request. */
 export type AcceptedPayment = Extract<PaymentOutcome, { kind: "accepted" }>;
-
-/** A request that carries a payment and a body, both as they can be read. */
-export interface PaidRequest {
-  readonly request: JobRequest;
-  readonly payment: SignedPayment;
-  readonly body: Uint8Array;
-  /** Hash of the whole request, at a job's own route. */
-  readonly requestHash: string | undefined;
-  /** Distinguishes this purchase from all others: the same payment may not buy another job, body or callback. */
-  readonly identity: PurchaseIdentity;
-  /** Returns the identity over the headers that a known payment is bound to: the configuration may have changed since. */
-  readonly identityLike: (known: PurchaseIdentity) => PurchaseIdentity;
-  /** Finds the price, once. @throws GatewayError */
-  readonly findPrice: () => Promise<Price>;
-  /** Checks the body by the current configuration. @throws GatewayError */
-  readonly checkInput: () => Promise<void>;
-}
 
 /** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
 export class Purchase {

@@ -1,20 +1,26 @@
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
+import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
+import type { SignedPayment } from "../methods/method.ts";
 import type { ConfirmedPrice, Price } from "../prices/price.ts";
 import type { X402Producer } from "../producer.ts";
-import { outcomeOfKnown, type PaymentOutcome, queueFull } from "../settlement/payment-outcome.ts";
+import {
+  outcomeOfKnown,
+  type PaymentOutcome,
+  type PurchaseIdentity,
+  queueFull,
+} from "../settlement/payment-outcome.ts";
 import type { Settlement } from "../settlement/settlement.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { AdoptedPayments } from "./adopted-payments.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
 import type { ExtensionEchoes } from "./extension-echoes.ts";
-import type { PaidRequest } from "./purchase.ts";
-import type { Contribution, TermsCheck } from "./terms.ts";
+import type { Contribution, StepName, TermsCheck } from "./terms.ts";
 import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
 
 export interface StepParts {
@@ -28,6 +34,23 @@ export interface StepParts {
   readonly echoes: ExtensionEchoes;
   readonly undecidedLimits: UndecidedLimits;
   readonly limits: Pick<ClientLimits, "clientOf">;
+}
+
+/** A request that carries a payment and a body, both as they can be read. */
+export interface PaidRequest {
+  readonly request: JobRequest;
+  readonly payment: SignedPayment;
+  readonly body: Uint8Array;
+  /** Hash of the whole request, at a job's own route. */
+  readonly requestHash: string | undefined;
+  /** Distinguishes this purchase from all others: the same payment may not buy another job, body or callback. */
+  readonly identity: PurchaseIdentity;
+  /** Returns the identity over the headers that a known payment is bound to: the configuration may have changed since. */
+  readonly identityLike: (known: PurchaseIdentity) => PurchaseIdentity;
+  /** Finds the price, once. @throws GatewayError */
+  readonly findPrice: () => Promise<Price>;
+  /** Checks the body by the current configuration. @throws GatewayError */
+  readonly checkInput: () => Promise<void>;
 }
 
 /** A purchase on its way through the steps. A step sets fields that later steps read. */
@@ -61,7 +84,7 @@ interface PurchaseStep {
  * The steps of a purchase, in the order that clients rely on: the first refusal that applies is the answer. docs/errors.md
  * prints them.
  */
-const STEPS = [
+const STEPS: readonly (PurchaseStep & { readonly name: StepName })[] = [
   {
     name: "resend",
     refusals: ["store_unavailable", "payment_replay", "payment_identifier_conflict"],
@@ -70,42 +93,64 @@ const STEPS = [
   {
     name: "price",
     refusals: [
-      ...["not_found", "query_not_allowed", "job_not_found", "api_unreachable", "x402_disabled"],
-      ...["price_unavailable", "quote_not_found", "quote_mismatch"],
-    ] as ErrorCode[],
+      "not_found",
+      "query_not_allowed",
+      "job_not_found",
+      "api_unreachable",
+      "x402_disabled",
+      "price_unavailable",
+      "quote_not_found",
+      "quote_mismatch",
+    ],
     run: findPrice,
   },
   { name: "input", refusals: ["invalid_input", "invalid_callback_url", "rate_limited"], run: checkInput },
   {
     name: "offer",
     refusals: [
-      ...["payment_mismatch", "invalid_input", "unsupported_media_type", "price_refused"],
-      ...["price_unavailable", "quote_not_found", "quote_mismatch", "quote_conflict"],
-    ] as ErrorCode[],
+      "payment_mismatch",
+      "invalid_input",
+      "unsupported_media_type",
+      "price_refused",
+      "price_unavailable",
+      "quote_not_found",
+      "quote_mismatch",
+      "quote_conflict",
+    ],
     run: matchOffer,
   },
   { name: "room", refusals: ["headers_too_large", "store_unavailable", "queue_full"], run: checkRoom },
   {
     name: "verification",
     refusals: [
-      ...["rate_limited", "authorization_used", "payment_replay", "payment_invalid"],
-      ...["facilitator_unavailable", "settler_unfunded"],
-    ] as ErrorCode[],
+      "rate_limited",
+      "authorization_used",
+      "payment_replay",
+      "payment_invalid",
+      "facilitator_unavailable",
+      "settler_unfunded",
+    ],
     run: verify,
   },
   { name: "confirmation", refusals: ["quote_not_found", "payment_mismatch"], run: confirmPrice },
   {
     name: "settlement",
     refusals: [
-      ...["signature_replay", "payment_replay", "quote_conflict", "too_many_undecided"],
-      ...["too_many_open_payments", "payment_invalid", "queue_full", "store_full", "store_unavailable"],
-      ...["settlement_failed", "settlement_unknown"],
-    ] as ErrorCode[],
+      "signature_replay",
+      "payment_replay",
+      "quote_conflict",
+      "too_many_undecided",
+      "too_many_open_payments",
+      "payment_invalid",
+      "queue_full",
+      "store_full",
+      "store_unavailable",
+      "settlement_failed",
+      "settlement_unknown",
+    ],
     run: settle,
   },
-] as const satisfies readonly PurchaseStep[];
-
-export type StepName = (typeof STEPS)[number]["name"];
+];
 
 /** Returns the steps of a purchase with the checks of parts at their places. */
 export function purchaseSteps(checks: readonly TermsCheck[]): readonly PurchaseStep[] {

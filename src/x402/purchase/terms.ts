@@ -3,7 +3,17 @@ import type { JobCall, JobKey } from "../../core/job-call.ts";
 import type { CallerNonce } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import type { StepName } from "./steps.ts";
+
+/** A step of a purchase. */
+export type StepName =
+  | "resend"
+  | "price"
+  | "input"
+  | "offer"
+  | "room"
+  | "verification"
+  | "confirmation"
+  | "settlement";
 
 /** Conditions of a part on the sale of jobs. */
 export interface Terms {
