@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { GatewayError } from "../../core/errors.ts";
+import type { WhatHappened } from "../../core/events.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { CallLookup, CallState, NOT_KEPT, StoredResult } from "../../store/contract/call-lookup.ts";
 import { hasResult } from "./call-answer.ts";
@@ -44,15 +45,21 @@ type WaitOutcome =
   /** No place was free. */
   | { readonly kind: "not_waited" };
 
+/** A paid call whose result a request waits for. */
+interface Awaited extends Pick<CallState, "callId" | "payment"> {
+  /** Absent while its payment is not settled, as far as the request knows. */
+  readonly settlement?: object | undefined;
+}
+
 /** Holds requests until their paid calls have a result. */
 export class ResultWaits {
-  readonly #calls: Pick<CallLookup, "findResult">;
+  readonly #calls: Pick<CallLookup, "findCall" | "findResult">;
   readonly #watch: CallWatch;
   readonly #places: WaitPlaces;
   readonly #logger: Logger;
 
   constructor(parts: {
-    readonly calls: Pick<CallLookup, "findResult">;
+    readonly calls: Pick<CallLookup, "findCall" | "findResult">;
     readonly watch: CallWatch;
     readonly places: WaitPlaces;
     readonly logger: Logger;
@@ -66,13 +73,14 @@ export class ResultWaits {
   /**
    * Waits for the result of a paid call, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
    * the call is paid for, and a failed wait must not look like a refusal.
-   * @param isOfJob the job answers each buyer so, and the wait takes none of the buyer's places
+   * @param options `isOfJob`: the job answers each buyer so, and the wait takes none of the buyer's places; `isNew`: the
+   * call has begun just now
    */
   async waitFor(
-    { callId, payment }: Pick<CallState, "callId" | "payment">,
+    { callId, payment, settlement }: Awaited,
     waitSecs: number,
     closed: AbortSignal,
-    isOfJob = false,
+    { isOfJob = false, isNew = false } = {},
   ): Promise<WaitOutcome> {
     const leave = this.#places.take({ callId, payer: isOfJob ? undefined : payment.payer });
     if (leave === undefined) return { kind: "not_waited" };
@@ -81,15 +89,27 @@ export class ResultWaits {
     const timer = setTimeout(end, waitSecs * 1_000);
     if (closed.aborted) end();
     closed.addEventListener("abort", end);
+    const calls = this.#calls;
     let last: CallState | undefined;
+    let found: ReturnType<CallLookup["findResult"]> | undefined;
+    const look = () => {
+      const call = calls.findCall(callId);
+      found = calls.findResult(callId);
+      found.catch(() => undefined);
+      return call;
+    };
     try {
-      for await (const call of this.#watch.states(callId, over.signal)) {
+      const wakes = endsWait(settlement !== undefined);
+      for await (const call of this.#watch.states(callId, over.signal, { wakes, isNew, look })) {
         last = call;
-        if (hasResult(call)) return { kind: "answered", call, result: await this.#calls.findResult(callId) };
+        // Another replica's result may have come between the two lookups.
+        if (hasResult(call))
+          return { kind: "answered", call, result: (await found) ?? (await calls.findResult(callId)) };
         // Its refund may take longer.
-        if (call.state === "failed") break;
+        if (call.state === "failed") return { kind: "not_in_time", call };
       }
-      return { kind: "not_in_time", call: last };
+      // Changes that could not end the wait were not looked at.
+      return { kind: "not_in_time", call: (await calls.findCall(callId)) ?? last };
     } catch (error) {
       if (!(error instanceof GatewayError))
         this.#logger.error({ err: error, callId }, "could not wait for a result");
@@ -100,4 +120,19 @@ export class ResultWaits {
       leave();
     }
   }
+}
+
+/**
+ * Returns a function that tells which changes of a call can end the wait for its result: no other needs a look at the call.
+ * @param isSettled the payment is settled. The result of any other waits for the charge
+ */
+function endsWait(isSettled: boolean): (what: WhatHappened) => boolean {
+  let isCharged = isSettled;
+  return (what) => {
+    if (what.kind === "acked") return isCharged;
+    if (what.kind !== "paymentDecided") return what.kind === "deadLettered" || what.kind === "dropped";
+    const isDecided = what.state !== "settling";
+    isCharged ||= isDecided;
+    return isDecided;
+  };
 }

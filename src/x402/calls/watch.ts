@@ -1,4 +1,4 @@
-import type { EventHub } from "../../core/events.ts";
+import type { EventHub, WhatHappened } from "../../core/events.ts";
 import { Pause } from "../../core/waiting.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 
@@ -8,10 +8,26 @@ interface Parts {
   readonly pollMs: number;
 }
 
+/** What a watcher of a call looks at the call for. Default: its state now, and each change. */
+interface Interest {
+  /** Returns true for a change that the watcher looks at the call for. */
+  readonly wakes?: (what: WhatHappened) => boolean;
+  /** The call has only begun: the first look is at its first change. */
+  readonly isNew?: boolean | undefined;
+  /** Looks at the call. */
+  readonly look?: () => Promise<CallState | undefined>;
+}
+
+/** A watcher between two looks. */
+interface Watcher {
+  readonly pause: Pause;
+  readonly wakes: NonNullable<Interest["wakes"]>;
+}
+
 /** Follows paid calls for the clients that wait for them. */
 export class CallWatch {
   readonly #parts: Parts;
-  readonly #pauses = new Map<number, Set<Pause>>();
+  readonly #watchers = new Map<number, Set<Watcher>>();
   #isStopped = false;
   #unsubscribe: (() => void) | undefined;
 
@@ -28,17 +44,23 @@ export class CallWatch {
    * that are over before the consumer asks for the next. Ends after `succeeded`, after `failed` once its refund has
    * ended or waits for the operator, when the call is gone, when `signal` aborts, or at {@link CallWatch.stop}.
    */
-  async *states(callId: number, signal: AbortSignal): AsyncGenerator<CallState, void> {
+  async *states(
+    callId: number,
+    signal: AbortSignal,
+    { wakes = () => true, isNew = false, look = () => this.#parts.calls.findCall(callId) }: Interest = {},
+  ): AsyncGenerator<CallState, void> {
     const pause = new Pause();
+    const watcher = { pause, wakes };
     const wake = () => pause.end();
     const isOver = () => this.#isStopped || signal.aborted;
-    this.#add(callId, pause);
+    this.#add(callId, watcher);
     signal.addEventListener("abort", wake);
     try {
+      if (isNew && !isOver()) await pause.wait(this.#parts.pollMs);
       while (!isOver()) {
         // Changes from here on cut the pause short, and none is missed between the read and the pause.
         pause.reset();
-        const call = await this.#parts.calls.findCall(callId).catch(() => "unknown" as const);
+        const call = await look().catch(() => "unknown" as const);
         if (call === undefined) return;
         // A store that cannot be read now is read again later: a paid call is not lost.
         if (call !== "unknown") yield call;
@@ -47,31 +69,32 @@ export class CallWatch {
       }
     } finally {
       signal.removeEventListener("abort", wake);
-      this.#remove(callId, pause);
+      this.#remove(callId, watcher);
     }
   }
 
   /** Ends every iteration of {@link CallWatch.states}, and any that starts later. */
   stop(): void {
     this.#isStopped = true;
-    for (const pauses of this.#pauses.values()) for (const pause of pauses) pause.end();
+    for (const watchers of this.#watchers.values()) for (const { pause } of watchers) pause.end();
   }
 
-  #add(callId: number, pause: Pause): void {
-    const others = this.#pauses.get(callId);
-    if (others === undefined) this.#pauses.set(callId, new Set([pause]));
-    else others.add(pause);
+  #add(callId: number, watcher: Watcher): void {
+    const others = this.#watchers.get(callId);
+    if (others === undefined) this.#watchers.set(callId, new Set([watcher]));
+    else others.add(watcher);
     // Subscribes only while someone watches: the store makes no events that nobody listens to.
     this.#unsubscribe ??= this.#parts.events?.subscribe((event) => {
-      for (const woken of this.#pauses.get(event.callId) ?? []) woken.end();
+      for (const { pause, wakes } of this.#watchers.get(event.callId) ?? [])
+        if (wakes(event.what)) pause.end();
     });
   }
 
-  #remove(callId: number, pause: Pause): void {
-    const others = this.#pauses.get(callId);
-    others?.delete(pause);
-    if (others?.size === 0) this.#pauses.delete(callId);
-    if (this.#pauses.size > 0) return;
+  #remove(callId: number, watcher: Watcher): void {
+    const others = this.#watchers.get(callId);
+    others?.delete(watcher);
+    if (others?.size === 0) this.#watchers.delete(callId);
+    if (this.#watchers.size > 0) return;
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
   }

@@ -141,7 +141,8 @@ export class JobRoute {
     const preferred = preferredWaitSecs(request);
     const secs = preferred ?? ofJob;
     if (secs === undefined) return acceptedAnswer(bought(), job);
-    const waited = await waits.waitFor(payment, secs, request.closed, ofJob !== undefined);
+    const [isOfJob, isNew] = [ofJob !== undefined, payment.replayed !== true];
+    const waited = await waits.waitFor(payment, secs, request.closed, { isOfJob, isNew });
     switch (waited.kind) {
       case "answered": {
         const { call, result } = waited;

@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { EventHub } from "../../../src/core/events.ts";
+import type { PaymentIntent } from "../../../src/core/payment.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
+import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { ResultWaits } from "../../../src/x402/calls/wait-for-result.ts";
@@ -9,7 +11,7 @@ import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { startLog } from "../../helpers/log.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
-import { claimOne, paidId, paymentIntent } from "../../store/store-fixtures.ts";
+import { claimOne, paidCall, paidId, paymentIntent } from "../../store/store-fixtures.ts";
 
 const events = new EventHub();
 let opened: TestStore;
@@ -56,7 +58,7 @@ function follow(watch: CallWatch, callId: number, signal = new AbortController()
   return { seen, ended };
 }
 const newCall = () => paidId(store, ++payments);
-const paid = (callId: number) => ({ callId, payment: paymentIntent(callId).key });
+const paid = (callId: number) => ({ callId, payment: paymentIntent(callId).key, settlement: {} });
 const RETRY = { delayMs: 0, backoff: { baseMs: 0, maxMs: 0 }, maxAttempts: 9, reason: "again" };
 
 test("Yields each change at once, from the current state to the end of the call", async () => {
@@ -160,7 +162,7 @@ test("A wait ends when its client hangs up, even before the wait begins", async 
 test("A result that cannot be read does not reject the wait: the call is paid for", async () => {
   const callId = await newCall();
   await store.ack(await claimOne(store));
-  const calls = { findResult: () => Promise.reject(new Error("busy")) };
+  const calls = { ...store, findResult: () => Promise.reject(new Error("busy")) };
   const waits = new ResultWaits({ calls, watch: openWatch(), places: new WaitPlaces(), logger });
   const waited = await waits.waitFor(paid(callId), 5, new AbortController().signal);
   expect(waited).toMatchObject({ kind: "not_in_time" });
@@ -179,4 +181,88 @@ test("20 requests wait for a call at once; the next does not wait, and room come
   const kinds = new Set((await Promise.all(waiting)).map(({ kind }) => kind));
   expect([...kinds]).toEqual(["answered"]);
   expect(await waits.waitFor(paid(callId), 60, signal)).toMatchObject({ kind: "answered" });
+});
+
+/** Begins a payment that is charged after its job, and a wait for the result of its call that counts its looks. */
+async function waitForLateCharge({
+  isNew = true,
+  pollMs = 3_600_000,
+  terms = { charge: "after" } as Pick<PaymentIntent, "charge" | "minCharge">,
+} = {}) {
+  const intent = paymentIntent(++payments, terms);
+  const begun = await store.beginPayment(intent, paidCall());
+  if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
+  const { callId } = begun;
+  let looks = 0;
+  const findCall: Store["findCall"] = (id) => {
+    looks++;
+    return store.findCall(id);
+  };
+  const watch = openWatch({ calls: { findCall }, pollMs });
+  const waits = new ResultWaits({
+    calls: { findCall, findResult: store.findResult },
+    ...{ watch, places: new WaitPlaces(), logger },
+  });
+  const leaving = new AbortController();
+  const waiting = waits.waitFor({ callId, payment: intent.key }, 60, leaving.signal, { isNew });
+  return {
+    ...{ callId, waiting },
+    looks: () => looks,
+    leave: () => leaving.abort(),
+    settle: () => store.settlePayment(intent.key, "{}"),
+  };
+}
+const RESULT = { body: Buffer.from("x"), contentType: "text/plain" };
+
+test("A wait for a call that is charged after it ran looks at it once: when its charge is settled", async () => {
+  const { waiting, looks, settle } = await waitForLateCharge();
+  await store.ack(await claimOne(store), RESULT);
+  expect(looks()).toBe(0);
+  await settle();
+  expect(await waiting).toMatchObject({ kind: "answered", result: { size: 1 } });
+  expect(looks()).toBe(1);
+});
+
+test.each<[string, (lease: ClaimedCall) => Promise<unknown>, string]>([
+  ["is released with an answer", (lease) => store.ack(lease, { ...RESULT, status: 500 }), "answered"],
+  ["fails", (lease) => store.fail(lease, "no good"), "not_in_time"],
+])("A wait ends at once when a job that is charged after it ran %s", async (_how, end, kind) => {
+  const { waiting } = await waitForLateCharge();
+  await end(await claimOne(store));
+  expect(await waiting).toMatchObject({ kind, call: { state: "failed", charge: { state: "released" } } });
+});
+
+test("A wait ends at the ack of a job that was charged while it ran, because its authorization ended", async () => {
+  const { callId, waiting, settle } = await waitForLateCharge({
+    terms: { charge: "used", minCharge: "10" },
+  });
+  const lease = await claimOne(store);
+  expect(await store.endAuthorization(callId)).toMatchObject({ kind: "charged" });
+  await settle();
+  await store.ack(lease, RESULT);
+  expect(await waiting).toMatchObject({ kind: "answered", call: { state: "succeeded" } });
+});
+
+test("A wait that ends without a result shows the call as it is then", async () => {
+  const { waiting, leave, settle } = await waitForLateCharge();
+  await store.ack(await claimOne(store), RESULT);
+  leave();
+  expect(await waiting).toMatchObject({ kind: "not_in_time", call: { charge: { isAwaited: true } } });
+  await settle();
+});
+
+test("A wait for a call that was bought before looks at it at once", async () => {
+  const { callId, waiting, looks, settle } = await waitForLateCharge({ isNew: false });
+  await eventually(() => expect(looks()).toBe(1));
+  await store.ack(await claimOne(store), RESULT);
+  await settle();
+  expect(await waiting).toMatchObject({ kind: "answered", call: { callId } });
+});
+
+test("A new call whose change tells no event is looked at at the next poll", async () => {
+  isQuiet = true;
+  const { waiting, settle } = await waitForLateCharge({ pollMs: 20 });
+  await store.ack(await claimOne(store), RESULT);
+  await settle();
+  expect(await waiting).toMatchObject({ kind: "answered" });
 });
