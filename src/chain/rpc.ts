@@ -1,6 +1,7 @@
 import { measure, NO_TELEMETRY, type Telemetry } from "../core/telemetry.ts";
 import { JsonEndpoint } from "../node/json-endpoint.ts";
 import { splitCredentials } from "./basic-auth.ts";
+import { readWords, type WordCall, wordsCode } from "./word-calls.ts";
 
 /** An RPC endpoint and how to call it. */
 export interface RpcOptions {
@@ -17,6 +18,12 @@ export interface RpcOptions {
 
 /** Largest answer that is read: a receipt or the logs of many blocks. */
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+/** Characters of 32 bytes, `0x` included. */
+const WORD_LENGTH = 66;
+/** Calls that one `eth_call` makes at most: chains bound the size of its code. */
+const MAX_TOGETHER = 64;
+/** Time for which each call is made on its own after the RPC did not make several at once. */
+const ASKS_EACH_MS = 60_000;
 
 /** The RPC answered a call with an error, such as a call that reverts. */
 export class RpcError extends Error {
@@ -47,12 +54,22 @@ export class RpcUnanswered extends Error {
   }
 }
 
+/** A call for a word of the newest state, until it is made. */
+interface WaitingCall {
+  readonly call: WordCall;
+  readonly resolve: (answer: bigint | undefined) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /** JSON-RPC over kept connections. Never repeats a call. Returns results as they are: hex text and plain objects. */
 export class Rpc {
   readonly #endpoint: JsonEndpoint;
   readonly #telemetry: Telemetry;
   readonly #purpose: "permission" | "evidence" | "settlement";
   readonly #onNoAnswer: () => void;
+  #waiting: WaitingCall[] = [];
+  /** Monotonic time until which each call is made on its own. */
+  #asksEachUntil = 0;
 
   /** @param onNoAnswer is told of each call without an answer */
   constructor({ rpcUrl, timeoutMs, observer }: RpcOptions, onNoAnswer: () => void = () => undefined) {
@@ -85,6 +102,54 @@ export class Rpc {
     );
   }
 
+  /**
+   * Calls a contract at a block for one word. Calls for the newest state that are asked for at the same time are one RPC call.
+   * @returns undefined when the answer is not 32 bytes, or the call reverts
+   */
+  callForWord(call: WordCall, block: bigint | "latest" = "latest"): Promise<bigint | undefined> {
+    if (block !== "latest" || performance.now() < this.#asksEachUntil) return this.#callForWord(call, block);
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) setImmediate(() => this.#callAll());
+      this.#waiting.push({ call, resolve, reject });
+    });
+  }
+
+  async #callForWord({ to, data }: WordCall, block: bigint | "latest"): Promise<bigint | undefined> {
+    try {
+      const answer = await this.callContract(to, data, block);
+      return answer.length === WORD_LENGTH ? BigInt(answer) : undefined;
+    } catch (error) {
+      if (error instanceof RpcError && error.isRevert) return undefined;
+      throw error;
+    }
+  }
+
+  #callAll(): void {
+    while (this.#waiting.length > 0) void this.#callTogether(this.#waiting.splice(0, MAX_TOGETHER));
+  }
+
+  /** Never rejects. */
+  async #callTogether(waiting: readonly WaitingCall[]): Promise<void> {
+    const answers = waiting.length === 1 ? undefined : await this.#readTogether(waiting).catch(rejection);
+    for (const [i, { call, resolve, reject }] of waiting.entries()) {
+      if (answers === undefined) this.#callForWord(call, "latest").then(resolve, reject);
+      else if ("error" in answers) reject(answers.error);
+      else resolve(answers[i]);
+    }
+  }
+
+  /** @returns undefined when the RPC does not run such code: then each call is made on its own, for a while */
+  async #readTogether(waiting: readonly WaitingCall[]): Promise<readonly (bigint | undefined)[] | undefined> {
+    const data = wordsCode(waiting.map(({ call }) => call));
+    const answer = await this.call("eth_call", [{ data }, "latest"]).catch((error: unknown) => {
+      if (isRefusal(error)) return undefined;
+      throw error;
+    });
+    const words = answer === undefined ? undefined : readWords(asHex(answer), waiting.length);
+    if (words === undefined) this.#asksEachUntil = performance.now() + ASKS_EACH_MS;
+    return words?.answers;
+  }
+
   async #ask(method: string, params: readonly unknown[]): Promise<unknown> {
     try {
       const { status, text } = await this.#endpoint.post(
@@ -98,6 +163,8 @@ export class Rpc {
     }
   }
 }
+
+const rejection = (error: unknown) => ({ error });
 
 function readResult(status: number, text: string): unknown {
   const isOk = status >= 200 && status < 300;

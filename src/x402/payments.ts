@@ -61,7 +61,7 @@ export class Payments implements BackgroundService {
       telemetry,
     });
     const evidence = new ChainEvidence({ methods, tokens, rpcTimeoutMs, secondLookAfterMs, telemetry });
-    const funds = new PayerFunds({ methods, config, rpcTimeoutMs, telemetry });
+    const funds = new PayerFunds({ methods, evidence });
     const looks = { confirmationTimeoutMs, pendingLookMs };
     const settlement = new Settlement({
       journal,
@@ -111,7 +111,6 @@ export class Payments implements BackgroundService {
 
   reload(config: X402Config): void {
     this.evidence.watch(config.acceptedTokens);
-    this.funds.watch(config);
     this.facilitators.reload(config.facilitators);
     this.charges.reload(config.settleMarginSecs);
   }

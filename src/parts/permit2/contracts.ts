@@ -1,6 +1,5 @@
 import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddress } from "@x402/evm";
 import type { Rpc } from "../../chain/rpc.ts";
-import { callForWord } from "../../x402/settlement/block-view.ts";
 import { numberWord } from "../../x402/settlement/chain-logs.ts";
 
 /** Permit2 itself, lower case as the proxies. */
@@ -21,7 +20,7 @@ export function bitmapCall(ownerWord: string, nonce: bigint): { readonly to: str
 /** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy for a scheme. */
 async function hasContracts(rpc: Rpc, scheme: "exact" | "upto"): Promise<boolean> {
   const [bitmap, proxy] = await Promise.all([
-    callForWord(rpc, bitmapCall(numberWord(1n), 0n)),
+    rpc.callForWord(bitmapCall(numberWord(1n), 0n)),
     rpc.call("eth_getCode", [scheme === "upto" ? UPTO_PROXY : EXACT_PROXY, "latest"]),
   ]);
   return bitmap !== undefined && proxy !== "0x";

@@ -2,7 +2,6 @@ import type { Rpc } from "../../chain/rpc.ts";
 import type { PayerFundsReader } from "../../x402/methods/method.ts";
 import { isUsed, LOW_BALANCE, readBalance, USED_ELSEWHERE } from "../../x402/methods/payer-balance.ts";
 import type { AuthorizedPayment } from "../../x402/settlement/authorization.ts";
-import { callForWord } from "../../x402/settlement/block-view.ts";
 import { addressWord } from "../../x402/settlement/chain-logs.ts";
 import { Permit2Authorization } from "./authorization.ts";
 import { PERMIT2_CONTRACT } from "./contracts.ts";
@@ -48,7 +47,7 @@ async function readFunds(
   const approval = approvalOf(payload, key);
   const [balance, allowance, isGood] = await Promise.all([
     readBalance(rpc, { key }),
-    callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2_CONTRACT)}` }),
+    rpc.callForWord({ to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2_CONTRACT)}` }),
     approval?.isUnused(rpc),
   ]);
   return { balance, allowance: isGood ? approval?.amount : allowance };

@@ -3,7 +3,6 @@ import * as z from "zod";
 import { asNumber, type Rpc } from "../../chain/rpc.ts";
 import type { PaymentKey } from "../../core/payment.ts";
 import { address, signature, uint } from "../../x402/methods/payload-values.ts";
-import { callForWord } from "../../x402/settlement/block-view.ts";
 import { addressWord } from "../../x402/settlement/chain-logs.ts";
 import { PERMIT2_CONTRACT } from "./contracts.ts";
 
@@ -51,7 +50,7 @@ export function approvalOf(payload: string, key: PaymentKey): SponsoredApproval 
 function permitOf(info: z.output<typeof permitInfo>, key: PaymentKey): SponsoredApproval | undefined {
   if (!isFor(info, key) || !isSame(info.spender, PERMIT2_CONTRACT)) return undefined;
   const nonceCall = { to: key.asset, data: `${NONCES}${addressWord(key.payer)}` };
-  return { amount: info.amount, isUnused: async (rpc) => (await callForWord(rpc, nonceCall)) === info.nonce };
+  return { amount: info.amount, isUnused: async (rpc) => (await rpc.callForWord(nonceCall)) === info.nonce };
 }
 
 function transactionOf(info: z.output<typeof approvalInfo>, key: PaymentKey): SponsoredApproval | undefined {

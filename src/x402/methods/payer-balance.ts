@@ -1,6 +1,5 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
-import { callForWord } from "../settlement/block-view.ts";
 import { addressWord } from "../settlement/chain-logs.ts";
 import { Eip3009Authorization } from "../settlement/eip3009.ts";
 import type { PayerFundsReader } from "./method.ts";
@@ -10,12 +9,12 @@ const BALANCE_OF = "0x70a08231";
 
 /** Reads a payer's balance of a token. @returns undefined when the token does not answer */
 export function readBalance(rpc: Rpc, { key }: Pick<AuthorizedPayment, "key">): Promise<bigint | undefined> {
-  return callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${addressWord(key.payer)}` });
+  return rpc.callForWord({ to: key.asset, data: `${BALANCE_OF}${addressWord(key.payer)}` });
 }
 
 /** Checks whether an authorization is used. @returns false when its contract does not answer */
 export async function isUsed(rpc: Rpc, authorization: Authorization): Promise<boolean> {
-  const answer = await callForWord(rpc, authorization.nonceCall);
+  const answer = await rpc.callForWord(authorization.nonceCall);
   return answer !== undefined && authorization.isUsed(answer) === true;
 }
 

@@ -1,8 +1,6 @@
-import { asHex, asNumber, type Rpc, RpcError, toHex } from "../../chain/rpc.ts";
+import { asHex, asNumber, type Rpc, toHex } from "../../chain/rpc.ts";
+import { readWords, wordsCode } from "../../chain/word-calls.ts";
 import type { Authorization } from "./authorization.ts";
-
-/** Characters of 32 bytes, `0x` included. */
-const WORD_LENGTH = 66;
 
 /** A block, as far as a decision needs it. */
 export interface Block {
@@ -60,26 +58,11 @@ export async function isNonceUsed(
   block: bigint | "latest" = "latest",
 ): Promise<boolean> {
   const { nonceCall } = authorization;
-  const word = await callForWord(rpc, nonceCall, block);
+  const word = await rpc.callForWord(nonceCall, block);
   const isUsed = word === undefined ? undefined : authorization.isUsed(word);
   if (isUsed === undefined)
     throw new NoNonceState(`the contract ${nonceCall.to} does not tell whether the nonce is used`);
   return isUsed;
-}
-
-/** Calls a contract. @returns its answer; undefined when that is not 32 bytes, or the call reverts */
-export async function callForWord(
-  rpc: Rpc,
-  { to, data }: Authorization["nonceCall"],
-  block: bigint | "latest" = "latest",
-): Promise<bigint | undefined> {
-  try {
-    const answer = await rpc.callContract(to, data, block);
-    return answer.length === WORD_LENGTH ? BigInt(answer) : undefined;
-  } catch (error) {
-    if (error instanceof RpcError && error.isRevert) return undefined;
-    throw error;
-  }
 }
 
 /**
@@ -91,19 +74,18 @@ export async function callForWord(
  * @throws NoStateByHash
  */
 export async function readView(rpc: Rpc, authorization: Authorization, blockHash: string): Promise<View> {
-  let digits: string;
+  let answer: string;
   try {
-    digits = asHex(await rpc.call("eth_call", [{ data: viewCode(authorization) }, { blockHash }])).slice(2);
+    answer = asHex(
+      await rpc.call("eth_call", [{ data: wordsCode([authorization.nonceCall]) }, { blockHash }]),
+    );
   } catch (cause) {
     throw new NoStateByHash("the RPC does not answer for the state of a block by its hash", { cause });
   }
-  if (digits.length !== 64 && digits.length !== 128)
-    throw new NoStateByHash("the RPC does not run code against the state of a block");
-  const answer = digits.slice(64);
-  return {
-    timestamp: BigInt(`0x${digits.slice(0, 64)}`),
-    isUsed: answer === "" ? undefined : authorization.isUsed(BigInt(`0x${answer}`)),
-  };
+  const words = readWords(answer, 1);
+  if (words === undefined) throw new NoStateByHash("the RPC does not run code against the state of a block");
+  const [used] = words.answers;
+  return { timestamp: words.timestamp, isUsed: used === undefined ? undefined : authorization.isUsed(used) };
 }
 
 /** Returns a block and whether the nonce is used in its state. @throws NoStateByHash */
@@ -116,22 +98,4 @@ export async function readViewOf(
   const view = await readView(rpc, authorization, block.hash);
   if (view.timestamp !== block.timestamp) throw new Error("the RPC answered with the state of another block");
   return { ...block, ...view };
-}
-
-/**
- * Creation code of a contract that is never created. It asks for the nonce and returns the block's timestamp and, if the
- * answer has 32 bytes, the answer.
- */
-function viewCode({ nonceCall }: Authorization): string {
-  return [
-    "0x60446038600039", // CODECOPY: memory[0..68) = the question, which follows these 56 bytes
-    "6020608060446000", // output: memory[128..160); input: memory[0..68)
-    `73${nonceCall.to.slice(2)}`,
-    "5afa", // STATICCALL with all gas
-    "3d6020141660051b", // 32 if it succeeded with 32 bytes, else 0
-    "602001", // ADD 32: the length of the answer
-    "42606052", // memory[96..128) = TIMESTAMP
-    "6060f3", // RETURN memory[96..)
-    nonceCall.data.slice(2),
-  ].join("");
 }

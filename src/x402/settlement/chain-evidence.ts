@@ -98,6 +98,11 @@ export class ChainEvidence {
     return this.#watched.has(tokenKey(token));
   }
 
+  /** Connects to the chain of a token. @returns undefined when it cannot be asked @throws Error when it does not answer */
+  async connect(token: TokenName): Promise<Rpc | undefined> {
+    return this.#watched.get(tokenKey(token))?.client.connect();
+  }
+
   /** Returns the time of the newest block at the last look, in Unix milliseconds; undefined before the first look. */
   timeOf(token: TokenName): number | undefined {
     const secs = this.#watched.get(tokenKey(token))?.lastTime;

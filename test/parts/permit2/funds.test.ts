@@ -1,6 +1,7 @@
 import { encodeFunctionData, erc20Abi } from "viem";
 import { describe, expect, it } from "vitest";
 import type { Rpc } from "../../../src/chain/rpc.ts";
+import type { WordCall } from "../../../src/chain/word-calls.ts";
 import { PERMIT2_CONTRACT } from "../../../src/parts/permit2/contracts.ts";
 import { payerFunds } from "../../../src/parts/permit2/funds.ts";
 import { GAS_SPONSORING } from "../../../src/parts/permit2/gas-sponsoring.ts";
@@ -13,12 +14,11 @@ const CEILING = 50_000n;
 const ALLOWANCE = 7n;
 const NONCE = 3n;
 
-const word = (value: bigint) => `0x${value.toString(16).padStart(64, "0")}`;
 /** Answers of a chain on which the payer has a balance above all ceilings. */
 const rpc = {
-  callContract: async (_to: string, data: string) => {
-    if (data.startsWith("0xdd62ed3e")) return word(ALLOWANCE);
-    return word(data.startsWith("0x7ecebe00") ? NONCE : 10n ** 12n);
+  callForWord: async ({ data }: WordCall) => {
+    if (data.startsWith("0xdd62ed3e")) return ALLOWANCE;
+    return data.startsWith("0x7ecebe00") ? NONCE : 10n ** 12n;
   },
   call: async () => `0x${NONCE.toString(16)}`,
 } as unknown as Rpc;

@@ -1,4 +1,5 @@
 import { toHex } from "../../../src/chain/rpc.ts";
+import { CALL_BYTES } from "../../../src/chain/word-calls.ts";
 import { UPTO_PROXY } from "../../../src/parts/permit2/contracts.ts";
 import { AccountView } from "./account-view.ts";
 import { gasUsed } from "./accounts.ts";
@@ -155,8 +156,8 @@ class View {
     const moving = to === undefined ? undefined : readCall(to, data);
     if (moving !== undefined) return this.#accounts.simulate(moving, from);
     if (to !== undefined) return `0x${this.#isUsed(data.slice(2), seen)}`;
-    // The code of `readView`: the block's time, and the answer to the question at its end.
-    return `0x${word(seen.timestamp)}${this.#isUsed(data.slice(-136), seen)}`;
+    const answers = questionsIn(data.slice(2)).map((question) => `${word(1)}${this.#isUsed(question, seen)}`);
+    return `0x${word(seen.timestamp)}${answers.join("")}`;
   }
 
   #isUsed(question: string, block: Block): string {
@@ -252,6 +253,17 @@ class View {
       return [settled, transfer(payer, to, amount)];
     });
   }
+}
+
+/** Returns the data of each call that code of `wordsCode` makes. */
+function questionsIn(code: string): string[] {
+  const questions: string[] = [];
+  const operand = (at: number) => 2 * Number(`0x${code.slice(at + 2, at + 6)}`);
+  for (let at = 0; code.startsWith("61", at); at += 2 * CALL_BYTES) {
+    const [length, from] = [operand(at), operand(at + 6)];
+    questions.push(code.slice(from, from + length));
+  }
+  return questions;
 }
 
 function topic(address: string): string {
