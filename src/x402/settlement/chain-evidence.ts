@@ -282,11 +282,13 @@ async function doubtAbout(
 ): Promise<string | undefined> {
   const { rpc, token, authorization, confirmedBlock, isPaid, use, seen } = decision;
   const confirmed = seen?.number === confirmedBlock ? seen : readBlock(rpc, confirmedBlock);
-  const [{ hash, timestamp }, canonical] = await Promise.all([
+  const isOlder = use !== undefined && use.blockNumber < confirmedBlock - 1n;
+  const [{ hash, parentHash, timestamp }, older] = await Promise.all([
     confirmed,
-    use?.blockNumber === confirmedBlock ? confirmed : use && readBlock(rpc, use.blockNumber),
+    isOlder ? readBlock(rpc, use.blockNumber) : undefined,
   ]);
-  if (canonical?.hash !== use?.blockHash) return "the block that used the nonce was replaced";
+  const canonical = older?.hash ?? (use?.blockNumber === confirmedBlock ? hash : parentHash);
+  if (use !== undefined && canonical !== use.blockHash) return "the block that used the nonce was replaced";
   if (use === undefined && timestamp < authorization.endsAt) return "the RPC's nodes disagree about the time";
   try {
     const view = await readView(rpc, authorization, hash);

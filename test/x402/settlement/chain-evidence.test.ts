@@ -333,6 +333,25 @@ describe("An RPC address whose nodes differ", () => {
 });
 
 describe("A node that is left behind on another fork, where the payment was settled", () => {
+  it.each([3, 4, 5])("It is never paid when the other nodes have %d blocks of their own", async (blocks) => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const fork = await startAnvil({ extraArgs: ["--fork-url", anvil.rpcUrl] });
+    try {
+      const transaction = await eip3009Token({ ...usdc, anvil: fork }).transferWithAuthorization(signed);
+      await anvil.client.mine({ blocks });
+      rpc.add({
+        rpcMethod: "eth_getTransactionReceipt",
+        fault: { kind: "reroute", target: fork.rpcUrl },
+      });
+      expect(await evidenceFor(3).look(intent, transaction)).toEqual({
+        kind: "open",
+        reason: "the authorization was used for the payment, but the block that used the nonce was replaced",
+      });
+    } finally {
+      await fork.stop();
+    }
+  });
+
   it("Its word against the other nodes' is never paid", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     const fork = await startAnvil({ extraArgs: ["--fork-url", anvil.rpcUrl] });
