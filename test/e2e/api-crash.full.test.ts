@@ -12,7 +12,7 @@ const MORE_ROUNDS = 3;
 describe("An API that is sold, on SQLite", () => {
   const site = startBeforeAll(() => startApiCrashSite());
 
-  it.each(API_CRASHES)("is killed %s", { timeout: ROUNDS * 60_000 }, async (crash) => {
+  it.each(API_CRASHES)("is killed %s", { timeout: ROUNDS * 300_000 }, async (crash) => {
     let met = 0;
     for (let round = 0; round < ROUNDS || (met === 0 && round < ROUNDS + MORE_ROUNDS); round++)
       if (await site.round(crash)) met += 1;

@@ -269,6 +269,8 @@ test("The commands do not advise to delete the log of a running jobgate whose da
     files: { "jobgate.toml": `store.url = "sqlite:${path}"` },
   });
   expect(code).toBe(0);
+  // The backup lacks these.
+  await accept(jobgate, 20);
   await logCopied(path);
   await copyFile(copy, path);
   for (const { code, stdout, stderr } of await look(path)) {
