@@ -2,6 +2,7 @@ import { API_MUTANTS } from "./api-mutants.ts";
 import type { WorldMutant } from "./bundle-gateway.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
 import { DOOR_MUTANTS } from "./door-mutants.ts";
+import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";
@@ -303,6 +304,7 @@ export const PART_MUTANTS: readonly WorldMutant[] = [
   ...DELIVERY_MUTANTS,
   ...DOOR_MUTANTS,
   ...API_MUTANTS,
+  ...PRICE_MUTANTS,
 ];
 
 export const WORLD_MUTANTS: readonly WorldMutant[] = [...CORE_MUTANTS, ...PART_MUTANTS];

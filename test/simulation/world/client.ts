@@ -1,9 +1,17 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import type { ChargeKind } from "../../../src/core/payment.ts";
+import type { HttpResponse } from "../../../src/http/response.ts";
 import { callbackUrlOf } from "./callback-hosts.ts";
-import { shortNonce, UNCHECKED_ASSET } from "./laws.ts";
+import { nameIn, shortNonce, UNCHECKED_ASSET } from "./laws.ts";
 import type { Customer, Shop, Surroundings } from "./part.ts";
-import { type Demand, type Payment, type Protocol, protocolOf, type Told } from "./protocols.ts";
+import {
+  type Demand,
+  type Payment,
+  type Protocol,
+  type Purchase,
+  protocolOf,
+  type Told,
+} from "./protocols.ts";
 import { Requests } from "./requests.ts";
 import { signPayment } from "./sign-payment.ts";
 import type { Simulation } from "./simulation.ts";
@@ -25,8 +33,13 @@ export interface Order {
   /** No other client has it; below 4096. */
   readonly number: number;
   readonly path: string;
+  readonly query?: string;
   /** Begins with the name of the one who is to have paid for it. */
   readonly body: string;
+  /** Request whose price is asked for, where that is not the one that is paid for. */
+  readonly asksFor?: Partial<Purchase>;
+  /** Default: any that the shop sells over. */
+  readonly protocol?: Protocol;
   /** Default: before. */
   readonly charge?: ChargeKind;
   /** Longest time, beyond the shortest, that its payments last. */
@@ -43,6 +56,13 @@ export interface Order {
   headers?(): Readonly<Record<string, string>>;
   /** Default: any whose chain can be asked. */
   takes?(offer: PaymentRequirements): boolean;
+  /** Changes what is demanded before it is signed. */
+  changes?(demand: Demand): Demand;
+  /** A gateway has written what it demands for a request. */
+  onDemands?(request: Purchase, demands: readonly Demand[]): void;
+  onSigned?(paid: Payment): void;
+  /** The client hears what became of a payment for its own request. */
+  onTold?(paid: Payment, told: Told): void;
 }
 
 /** Orders of a client who buys what every world sells. */
@@ -81,7 +101,7 @@ export class Client implements Customer {
     this.#surroundings = surroundings;
     this.#order = order;
     this.name = order.name;
-    this.#protocol = protocolOf(surroundings, order);
+    this.#protocol = order.protocol ?? protocolOf(surroundings, order);
     this.#requests = new Requests({ ...surroundings, name: order.name, read: this.#protocol.read });
   }
 
@@ -95,27 +115,41 @@ export class Client implements Customer {
       this.#giveUp();
       return;
     }
-    const { path, body } = this.#order;
-    const headers = this.#headers;
-    const request = this.#protocol.request({ path, headers, body });
-    this.#requests.send(request, this.#says(body, "without a payment"), (answer) => {
-      const demands = answer === undefined ? [] : this.#protocol.demandsOf(answer);
-      if (demands.length === 0) return this.#requests.later(1_000, () => this.#askPrice(left - 1));
-      this.#sign(demands);
-    });
+    const { body, asksFor, onDemands } = this.#order;
+    const purchase = { ...this.#purchase(body), ...asksFor };
+    const request = this.#protocol.request(purchase);
+    const demandsOf = (answer: HttpResponse | undefined) =>
+      answer === undefined ? [] : this.#protocol.demandsOf(answer);
+    this.#requests.send(
+      request,
+      this.#says(purchase.body, "without a payment"),
+      (answer) => {
+        const demands = demandsOf(answer);
+        if (demands.length === 0) return this.#requests.later(1_000, () => this.#askPrice(left - 1));
+        this.#sign(demands);
+      },
+      onDemands && ((answer) => onDemands(purchase, demandsOf(answer))),
+    );
+  }
+
+  #purchase(body: string): Purchase {
+    const { path, query } = this.#order;
+    return { path, ...(query && { query }), headers: this.#headers, body };
   }
 
   #sign(demands: readonly Demand[]): void {
     const { simulation, laws } = this.#surroundings;
     const { name, number, charge = "before", longestSecs = 50, once, takes = isChecked } = this.#order;
+    const { changes = (same: Demand) => same } = this.#order;
     const scheme = charge === "used" ? "upto" : "exact";
     const offered = demands.filter(({ accepted }) => accepted.scheme === scheme && takes(accepted));
-    const demand = simulation.pick(`${name} takes an offer`, offered);
+    const taken = simulation.pick(`${name} takes an offer`, offered);
     // Nobody who settles by use is known yet.
-    if (demand === undefined) {
+    if (taken === undefined) {
       this.#requests.later(1_000, () => this.#askPrice(MAX_SENDS));
       return;
     }
+    const demand = changes(taken);
     this.#signed++;
     const { payer = `0x${number.toString(16).padStart(40, "a")}` } = this.#order;
     const shortestSecs = charge === "before" ? 8 : AFTER_SECS;
@@ -127,10 +161,11 @@ export class Client implements Customer {
       ...{ resource, accepted, charge, payer, once, nonce, word: this.#signed * 4096 + number },
       amount: signsLess ? String(BigInt(accepted.amount) - 1n) : accepted.amount,
       ends: Math.floor(simulation.wallMs / 1000) + secs,
-      client: this.#order.body.split(":", 1)[0] ?? name,
+      client: nameIn(this.#order.body),
     });
     const signed = { ...paid, demand };
     laws.payments.push(signed.payment);
+    this.#order.onSigned?.(signed);
     simulation.say(`${name} signs payment ${shortNonce(signed.payment.nonce)} for ${secs} s`);
     const { waitsMs } = this.#order;
     if (waitsMs === undefined) this.#pay(signed, MAX_SENDS);
@@ -149,6 +184,7 @@ export class Client implements Customer {
       this.#post(signed, `${body} and more`, () => undefined);
     }
     this.#post(signed, body, (answer) => {
+      if (answer !== undefined) this.#order.onTold?.(signed, answer);
       if (answer === undefined || answer.status >= 500 || answer.status === 429)
         return this.#requests.later(2_000, () => this.#pay(signed, left - 1));
       if (answer.status === 202) {
@@ -164,7 +200,7 @@ export class Client implements Customer {
     const { laws } = this.#surroundings;
     const { payment } = signed;
     payment.mayBeCharged++;
-    const request = this.#protocol.request({ path: this.#order.path, headers: this.#headers, body }, signed);
+    const request = this.#protocol.request(this.#purchase(body), signed);
     const wasSent = this.#requests.send(request, this.#says(body, "with its payment"), (answer) => {
       const told = answer && this.#protocol.read(answer);
       if (told !== undefined) laws.heard(payment, body, told);

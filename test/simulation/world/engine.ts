@@ -1,13 +1,14 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type Metadata, status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { bytesToHex, hexToBytes, numberToBytes } from "viem";
+import { bytesToHex, hexToBytes, keccak256, numberToBytes } from "viem";
 import { monotonicClock, systemClock } from "../../../src/core/clock.ts";
 import {
   GetJobPriceRequestSchema,
   GetJobPriceResponseSchema,
 } from "../../../src/gen/pricing_engine/pricing_pb.ts";
 import type { EngineAnswer, EngineClient } from "../../../src/parts/pricing-engine/engine-client.ts";
+import { EngineJobs } from "../../../src/parts/pricing-engine/engine-jobs.ts";
 import { EnginePrices } from "../../../src/parts/pricing-engine/engine-prices.ts";
 import { EngineQuotes } from "../../../src/parts/pricing-engine/engine-quotes.ts";
 import { jobQuoteDigest } from "../../../src/parts/pricing-engine/job-quote.ts";
@@ -15,6 +16,7 @@ import type { ProofMaker } from "../../../src/parts/pricing-engine/proof-maker.t
 import { QuotePaymentWriter } from "../../../src/parts/pricing-engine/quote-payment.ts";
 import type { PriceSource } from "../../../src/x402/prices/price-source.ts";
 import type { FindQuotePayment, JobQuoteTerms } from "../../../src/x402/prices/quotes.ts";
+import { PRICE } from "./laws.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { signHash } from "./viem.ts";
 
@@ -25,10 +27,9 @@ export const SIGNING = {
   verifyingContract: `0x${"0c".repeat(20)}`,
   operatorAddress: OPERATOR,
 } as const;
-/** Price of a job, and its price in a quote that is not the operator's, in wei. */
+/** Price of a job, of which a quote asks for some multiple, and the price in a quote that is not the operator's, in wei. */
 const [PRICE_WEI, FALSE_PRICE_WEI] = [1_000_000_000_000_000n, 500_000_000_000_000n];
-/** The false price in token units. */
-export const FALSE_PRICE = 1_600_000n;
+const MULTIPLES = [1n, 2n, 3n] as const;
 const LIFETIME_SECS = 30;
 const CALL_MS = 5_000;
 
@@ -38,13 +39,23 @@ export type AskQuote = (request: Buffer) => Promise<Buffer | undefined>;
 /** A pricing engine that is slow, down, or says what the operator did not sign. */
 export class Engine {
   readonly #simulation: Simulation;
+  /** Prices in token units that the operator has signed, by the hash of the inputs. */
+  readonly #signed = new Map<string, Set<bigint>>();
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
   }
 
+  /** Reports whether the operator has signed a price for a body. @param amount token units */
+  hasPriced(body: string, amount: bigint): boolean {
+    return this.#signed.get(keccak256(Buffer.from(body)))?.has(amount) === true;
+  }
+
   /** Connects a gateway. */
-  connect(logger: Logger, findPayment: FindQuotePayment): { prices: PriceSource; askQuote: AskQuote } {
+  connect(
+    logger: Logger,
+    findPayment: FindQuotePayment,
+  ): { readonly prices: PriceSource; readonly jobs: EngineJobs; readonly askQuote: AskQuote } {
     const call: EngineClient["call"] = (_, request) => this.#call(request);
     const proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer"> = {
       proofFor: async () => ({ proof: new Uint8Array(), timestamp: 0n }),
@@ -56,6 +67,7 @@ export class Engine {
     const quotes = new EngineQuotes({ client, proofs, ...shared });
     const writer = new QuotePaymentWriter({ findPayment, ...shared, logger });
     return {
+      jobs: new EngineJobs(quotes, logger),
       prices: new EnginePrices({ quotes, clock: systemClock, elapsed: monotonicClock, logger }),
       askQuote: async (request) => {
         const { message } = await this.#call(request);
@@ -88,19 +100,26 @@ export class Engine {
     const isForged = run.fault("a stranger signs a quote", 0.1);
     const isChanged = !isForged && run.fault("a quote is changed on its way", 0.1);
     const isForAnother = !isForged && !isChanged && run.fault("a quote is for another job", 0.05);
+    const isForOthers = !isForged && !isChanged && run.fault("a quote is for other inputs", 0.1);
+    const multiple = run.pick("a quote asks for", MULTIPLES);
+    const inputs = isForOthers ? numberToBytes(multiple, { size: 32 }) : inputsHash;
     const terms: JobQuoteTerms = {
       ...{ serviceId, jobIndex: isForAnother ? 0 : jobIndex, confidentiality: 0 },
-      ...{ priceWei: isForged ? FALSE_PRICE_WEI : PRICE_WEI, timestamp: now },
+      ...{ priceWei: isForged ? FALSE_PRICE_WEI : multiple * PRICE_WEI, timestamp: now },
       expiry: now + BigInt(LIFETIME_SECS),
-      ...{ requester: bytesToHex(requester), inputsHash: bytesToHex(inputsHash) },
+      ...{ requester: bytesToHex(requester), inputsHash: bytesToHex(inputs) },
     };
+    if (!isForged && !isForAnother) {
+      const signed = this.#signed.get(terms.inputsHash) ?? new Set();
+      this.#signed.set(terms.inputsHash, signed.add(multiple * PRICE));
+    }
     const signature = signHash(isForged ? STRANGER : OPERATOR, `0x${jobQuoteDigest(terms, SIGNING)}`);
     const response = create(GetJobPriceResponseSchema, {
       quoteDetails: {
         ...terms,
         price: numberToBytes(isChanged ? FALSE_PRICE_WEI : terms.priceWei, { size: 32 }),
         requester,
-        inputsHash,
+        inputsHash: inputs,
       },
       signature: hexToBytes(signature),
     });

@@ -180,7 +180,7 @@ export class Laws {
     const run = this.#simulation;
     if (this.#delivered.has(callId)) return;
     this.#delivered.set(callId, body);
-    const [client = ""] = body.split(":");
+    const client = nameIn(body);
     const orderer = this.#orderers.get(client);
     if (orderer !== undefined) {
       orderer(callId, body);
@@ -195,7 +195,7 @@ export class Laws {
 
   /** A runner asks for a charge. */
   asks(body: string, units: bigint): void {
-    const [client = ""] = body.split(":");
+    const client = nameIn(body);
     this.#asked.set(client, (this.#asked.get(client) ?? new Set()).add(units));
   }
 
@@ -310,6 +310,15 @@ export class Laws {
     return select.get([nonce])?.state;
   }
 
+  /** Returns the body of the job that a payment bought; undefined if no runner got it. */
+  bodyOf({ nonce }: SignedPayment): string | undefined {
+    const select = this.#database.prepare<{ call_id: number }>(
+      "SELECT call_id FROM payments WHERE nonce = ?",
+    );
+    const callId = select.get([nonce])?.call_id;
+    return callId === undefined ? undefined : this.#delivered.get(callId);
+  }
+
   /** Returns how the job of a payment ended; undefined if it did not end, or is dead. */
   endOf({ nonce }: SignedPayment): string | undefined {
     const select = this.#database.prepare<{ state: string }>(
@@ -355,8 +364,16 @@ export class Laws {
 }
 
 function clientOf(encoded: Uint8Array): string {
-  const [client = ""] = Buffer.from(decodeJobCall(encoded).body).toString().split(":");
-  return client;
+  return nameIn(Buffer.from(decodeJobCall(encoded).body).toString());
+}
+
+/** What a body in JSON begins with, before the name. */
+export const JSON_BEGINS = '{"for":"';
+
+/** Returns the name of the client that is to have paid for a body. */
+export function nameIn(body: string): string {
+  const text = body.startsWith(JSON_BEGINS) ? body.slice(JSON_BEGINS.length) : body;
+  return text.split(":", 1)[0] ?? "";
 }
 
 function name({ nonce, client }: SignedPayment): string {

@@ -5,6 +5,7 @@ import { ERROR_KINDS, type ErrorCode } from "../../../src/core/errors.ts";
 import type { ChargeKind } from "../../../src/core/payment.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import { mppTable } from "../../../src/parts/mpp/config.ts";
+import { v1NetworkName } from "../../../src/x402/wire/v1-networks.ts";
 import { type MppChallenge, readChallenges } from "../../helpers/mpp.ts";
 import type { Surroundings } from "./part.ts";
 import type { ClientRequest } from "./replica.ts";
@@ -22,8 +23,9 @@ export interface Demand {
 }
 
 /** Purchase that a client makes. */
-interface Purchase {
+export interface Purchase {
   readonly path: string;
+  readonly query?: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
@@ -59,6 +61,13 @@ export const X402: Protocol = {
     return typeof required === "string" ? demandsOf(decodePaymentRequiredHeader(required)) : [];
   },
   read: readHttp,
+};
+
+/** x402 of version 1 over HTTP, whose payments do not say which offer they answer. */
+export const X402_V1: Protocol = {
+  ...X402,
+  name: "x402 of version 1",
+  request: (purchase, payment) => post(purchase, payment && { "x-payment": base64(v1Of(payment)) }),
 };
 
 /** MPP over HTTP, by the method `evm`. */
@@ -177,12 +186,17 @@ function blueprintOf({ payload, demand }: Payment): object {
   return { challenge: demand.challenge, payload: { x402_payload: base64(v1) } };
 }
 
+function v1Of({ payload, demand }: Payment): object {
+  const network = v1NetworkName(demand.accepted.network);
+  return { x402Version: 1, scheme: "exact", network, payload: payload.payload };
+}
+
 function credentialHeader(credential: object): Readonly<Record<string, string>> {
   return { authorization: `Payment ${Buffer.from(JSON.stringify(credential)).toString("base64url")}` };
 }
 
-function post({ path, headers, body }: Purchase, paid: Readonly<Record<string, string>> = {}): ClientRequest {
-  return { method: "POST", path, headers: { ...headers, ...paid }, body };
+function post({ headers, ...rest }: Purchase, paid: Readonly<Record<string, string>> = {}): ClientRequest {
+  return { method: "POST", ...rest, headers: { ...headers, ...paid } };
 }
 
 function callTool({ path, headers, body }: Purchase, paid: object = {}): ClientRequest {

@@ -6,7 +6,7 @@ import {
 } from "../../../src/gen/pricing_engine/pricing_pb.ts";
 import { jobQuoteDigest, readUncheckedTerms } from "../../../src/parts/pricing-engine/job-quote.ts";
 import { Client, type Order } from "./client.ts";
-import { Engine, FALSE_PRICE, SIGNING } from "./engine.ts";
+import { Engine, SIGNING } from "./engine.ts";
 import type { Customer, Part, Shop, Surroundings } from "./part.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -15,6 +15,8 @@ const PATH = `/x402/jobs/1/${JOB}`;
 const NUMBERS = [4, 8] as const;
 /** First of the numbers that these clients have. */
 const FIRST = 2_000;
+/** First words in the names of clients who pay the price of the moment, and of those who have a quote. */
+const [PRICED, QUOTED] = ["priced", "quoted"];
 const MAX_ASKS = 5;
 const PATIENCE_MS = 10_000;
 /** Longest time that a quote lasts. */
@@ -22,31 +24,41 @@ const EXPIRED_MS = 31_000;
 
 /** A job whose price a pricing engine says, at the moment or in a signed quote that one payment redeems. */
 export class QuotedJob implements Part {
-  readonly #simulation: Simulation;
+  readonly #engine: Engine;
   readonly #count: number;
 
   constructor(simulation: Simulation) {
-    this.#simulation = simulation;
+    this.#engine = new Engine(simulation);
     this.#count = simulation.pick("quoted clients", NUMBERS);
   }
 
   configure(shop: Shop): Shop {
     const { x402 } = shop;
     const jobs = [...(x402.jobs ?? []), { serviceId: 1n, jobIndex: JOB, price: "engine" } as const];
-    return { ...shop, x402: { ...x402, jobs }, engine: new Engine(this.#simulation) };
+    return { ...shop, x402: { ...x402, jobs }, engine: this.#engine };
   }
 
   customers(surroundings: Surroundings): readonly Customer[] {
     const { simulation, laws } = surroundings;
     laws.atEnd(() => {
-      for (const payment of laws.payments)
-        if (payment.amount === FALSE_PRICE && laws.stateOf(payment) !== undefined)
-          simulation.break(`${payment.client} pays a price that the operator did not sign`);
+      for (const payment of laws.payments) {
+        const [kind = ""] = payment.client.split(" ");
+        if (![PRICED, QUOTED].includes(kind) || laws.stateOf(payment) === undefined) continue;
+        const body = laws.bodyOf(payment) ?? `${payment.client}: work`;
+        if (!this.#engine.hasPriced(body, payment.amount))
+          simulation.break(`${payment.client} pays a price that the operator did not sign for its body`);
+      }
     });
     return Array.from({ length: this.#count }, (_, i) => {
       if (i % 2 === 1) return new QuotedClient(surroundings, i);
-      const name = `priced ${i}`;
-      return new Client(surroundings, { name, number: FIRST + i, path: PATH, body: `${name}: work` });
+      const name = `${PRICED} ${i}`;
+      const body = `${name}: work`;
+      // What it sends has another price than what it asks about, most often.
+      const cheats = simulation.random(`${name} cheats`) < 0.3;
+      return new Client(surroundings, {
+        ...{ name, number: FIRST + i, path: PATH, body, otherBodies: 0.3 },
+        ...(cheats && { asksFor: { body: `${body} and less` } }),
+      });
     });
   }
 }
@@ -60,7 +72,7 @@ class QuotedClient implements Customer {
   #hasGivenUp = false;
 
   constructor(surroundings: Surroundings, i: number) {
-    this.name = `quoted ${i}`;
+    this.name = `${QUOTED} ${i}`;
     this.#number = FIRST + i;
     this.#surroundings = surroundings;
   }

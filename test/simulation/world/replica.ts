@@ -1,4 +1,5 @@
 import { pino } from "pino";
+import type { X402Config } from "../../../src/config/config.ts";
 import { refusalOf } from "../../../src/core/errors.ts";
 import { EventHub } from "../../../src/core/events.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
@@ -17,6 +18,7 @@ import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import { Mpp } from "../../../src/parts/mpp/mpp.ts";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
+import { PricesOfRequests } from "../../../src/parts/request-prices/request-prices.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
@@ -38,6 +40,7 @@ const RESTART_MS = 200;
 export interface ClientRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
+  readonly query?: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
@@ -48,12 +51,14 @@ export interface Running {
   readonly store: Store;
   readonly routes: RouteTable;
   readonly askQuote: AskQuote | undefined;
+  /** Applies a configuration. */
+  reload(x402: X402Config): Promise<void>;
 }
 
 /** A gateway, which is killed and starts again. */
 export class Replica {
   readonly #simulation: Simulation;
-  readonly #shop: Shop;
+  #shop: Shop;
   readonly #path: string;
   readonly #database: SharedDatabase | undefined;
   readonly #postgres: SimulatedPostgres | undefined;
@@ -132,6 +137,15 @@ export class Replica {
     this.#clock.aheadMs = Math.round(aheadMs);
   }
 
+  /** Changes its configuration, which it applies at once, and has at each start from now on. */
+  configure(change: (x402: X402Config) => X402Config): void {
+    const run = this.#simulation;
+    const x402 = change(this.#shop.x402);
+    this.#shop = { ...this.#shop, x402 };
+    const running = this.#running;
+    if (running !== undefined) run.at(0, running.process, () => void running.reload(x402));
+  }
+
   /** Kills it, and starts it again soon. */
   restart(): void {
     const run = this.#simulation;
@@ -203,7 +217,11 @@ export class Replica {
     const gateway: X402Gateway = new X402Gateway({
       ...{ config, methods, ...shared, ...sold, localFacilitator },
       openFacilitators: (options) => new SeveralFacilitators(options),
-      parts: async (services) => [new Mpp(services), new Mcp(services), CALLBACKS, ...(apis ? [apis] : [])],
+      parts: async (services) => [
+        ...[new Mpp(services), new Mcp(services), CALLBACKS, new PricesOfRequests(services)],
+        ...(apis ? [apis] : []),
+        ...(pricing ? [pricing.jobs] : []),
+      ],
     });
     const parts = { store, gateway, keys, events, logger };
     const dispatcher = await startDelivery(this.#simulation, this.#shop, parts);
@@ -219,9 +237,15 @@ export class Replica {
       const { acceptedTokens: tokens } = config;
       await new Refunds({ config: refunds, methods, tokens, store, logger, telemetry: NO_TELEMETRY }).start();
     }
+    // The configuration was changed during the start.
+    if (this.#shop.x402 !== config) await gateway.reload(this.#shop.x402);
     this.#simulation.say(`${process.name} runs`);
     const routes: RouteTable = (path) => tables.map((table) => table(path)).find(Boolean);
-    this.#running = { process, store, routes, askQuote: pricing?.askQuote };
+    const reload = async (x402: X402Config) => {
+      await gateway.reload(x402);
+      this.#simulation.say(`${process.name} has another configuration`);
+    };
+    this.#running = { process, store, routes, askQuote: pricing?.askQuote, reload };
   }
 }
 
@@ -235,11 +259,11 @@ const CALLBACKS: X402Part = {
 
 /** @returns undefined for an answer that is forgotten while it is sent */
 async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpResponse | undefined> {
-  const { method, path, headers, body } = request;
+  const { method, path, query = "", headers, body } = request;
   const handlers = routes(path);
   if (handlers === undefined) throw new Error(`there is no ${path}`);
   const seen: Pick<HttpRequest, keyof HttpRequest> = {
-    ...{ id: "r", method, path, query: "", headers, remoteAddress: "10.0.0.1" },
+    ...{ id: "r", method, path, query, headers, remoteAddress: "10.0.0.1" },
     closed: new AbortController().signal,
     headerValues: (name) => (headers[name] === undefined ? [] : [headers[name]]),
     readBody: () => Promise.resolve(Buffer.from(body)),

@@ -25,6 +25,7 @@ import type { Customer, Part, Shop } from "./part.ts";
 import { usePeers } from "./peers.ts";
 import { SimulatedPostgres } from "./postgres.ts";
 import { checkDisk } from "./power-loss.ts";
+import { PricedRequests } from "./priced-requests.ts";
 import { PUSH } from "./push-endpoint.ts";
 import { QuotedJob } from "./quotes.ts";
 import { Replica } from "./replica.ts";
@@ -318,6 +319,7 @@ function drawParts(simulation: Simulation): readonly Part[] {
     ...(has("jobs that are charged after", 0.3) ? [new PaidAfter(simulation)] : []),
     ...(has("more doors") ? [MORE_DOORS] : []),
     ...(has("an API that is sold", 0.25) ? [new SoldApi(simulation)] : []),
+    ...(has("prices by what is asked", 0.35) ? [new PricedRequests(simulation)] : []),
   ];
 }
 

@@ -1,0 +1,77 @@
+import type { WorldMutant } from "./bundle-gateway.ts";
+
+const PRICES = "x402/prices";
+const SEALED = `${PRICES}/sealed-offers.ts`;
+const REQUESTS = `${PRICES}/request-prices.ts`;
+const BOOK = `${PRICES}/price-book.ts`;
+const KEPT = `${PRICES}/kept-prices.ts`;
+
+/** Removed guards of prices by what is asked. */
+export const PRICE_MUTANTS: readonly WorldMutant[] = [
+  {
+    name: "a sealed offer is paid for another request",
+    ...{ file: SEALED, from: "if (hashOf({ boundHeaders, headers }) !== hash) return undefined;", to: "" },
+  },
+  {
+    name: "a sealed offer is for any header",
+    ...{ file: REQUESTS, from: "[...OF_BODY, ...headers].map(", to: "OF_BODY.map(" },
+  },
+  {
+    name: "a sealed offer is paid at another job",
+    ...{
+      file: REQUESTS,
+      from: "found === undefined || !equalJobs(found.job, job)",
+      to: "found === undefined",
+    },
+  },
+  {
+    name: "a sealed offer is paid after its end",
+    ...{ file: REQUESTS, from: "const { quoteExpiry = end } = offer;", to: "const { quoteExpiry } = offer;" },
+  },
+  {
+    name: "the amount of a sealed offer is not compared",
+    file: REQUESTS,
+    ...{
+      from: "this.#paid = sealed;\n      return matchOffer(payment, [sealed], clock());",
+      to: "this.#paid = sealed;\n      return sealed;",
+    },
+  },
+  {
+    name: "a client's own seal is taken",
+    ...{ file: SEALED, from: " || !equalInConstantTime(seal, this.#sealOf(text))", to: "" },
+  },
+  {
+    name: "a sealed offer ends with its rule",
+    ...{
+      file: BOOK,
+      from: "const sealed = this.#seals?.find(payment, body);",
+      to: "const sealed = undefined;",
+    },
+  },
+  {
+    name: "the lowest price is an offer for every request",
+    ...{
+      file: BOOK,
+      from: "const isShownOnly = this.#pricesOf(job) !== undefined;",
+      to: "const isShownOnly = false;",
+    },
+  },
+  {
+    name: "a pricer is asked again while its price holds",
+    ...{ file: KEPT, from: " || this.#clock() < kept.endsAt)", to: ")" },
+  },
+  {
+    name: "a body has the price of another",
+    ...{ file: KEPT, from: "const key = `${id}\\n${asked.hash}`;", to: "const key = id;" },
+  },
+  {
+    name: "a pricer asks more than the operator allows",
+    file: "parts/request-prices/pricer-answer.ts",
+    ...{ from: 'if (data.price > max) return none("its price is above max");', to: "" },
+  },
+  {
+    name: "a price that was signed for another body is asked for",
+    file: "parts/pricing-engine/engine-quotes.ts",
+    ...{ from: "quote.inputsHash !== inputsHash", to: "quote.inputsHash === inputsHash.slice(2)" },
+  },
+];
