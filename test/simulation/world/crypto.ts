@@ -8,6 +8,10 @@ export function randomBytes(size: number): Buffer {
   return Buffer.from(Array.from({ length: size }, () => Math.floor(run.random("randomBytes") * 256)));
 }
 
+export function randomInt(below: number): number {
+  return Math.floor(simulation().random("randomInt") * below);
+}
+
 export function randomUUID(): string {
   const hex = randomBytes(16).toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`;

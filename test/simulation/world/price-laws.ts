@@ -116,11 +116,12 @@ export class PriceLaws {
   }
 }
 
-/** Returns the Unix milliseconds at which a sealed offer ends. */
+/** Returns the Unix milliseconds at which a sealed offer ends, or else the challenge that has it. */
 function endOf(demand: Demand): number {
   const [text = ""] = sealIn(demand)?.split(".") ?? [];
   const [, offer = "{}"] = Buffer.from(text, "base64url").toString().split("\n");
-  return (JSON.parse(offer).quoteExpiry ?? 0) * 1_000;
+  const end = (JSON.parse(offer).quoteExpiry ?? 0) * 1_000;
+  return Math.min(end, Date.parse(demand.challenge?.expires ?? "") || end);
 }
 
 /** Returns the seal of an offer, which MPP has in its challenge. */
