@@ -10,14 +10,17 @@ const KEPT = `${PRICES}/kept-prices.ts`;
 export const PRICE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a sealed offer is paid for another request",
+    seed: 1,
     ...{ file: SEALED, from: "if (hashOf({ boundHeaders, headers }) !== hash) return undefined;", to: "" },
   },
   {
     name: "a sealed offer is for any header",
+    seed: 18,
     ...{ file: REQUESTS, from: "[...OF_BODY, ...headers].map(", to: "OF_BODY.map(" },
   },
   {
     name: "a sealed offer is paid at another job",
+    seed: 79,
     ...{
       file: REQUESTS,
       from: "found === undefined || !equalJobs(found.job, job)",
@@ -26,10 +29,12 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a sealed offer is paid after its end",
+    seed: 1,
     ...{ file: REQUESTS, from: "const { quoteExpiry = end } = offer;", to: "const { quoteExpiry } = offer;" },
   },
   {
     name: "the amount of a sealed offer is not compared",
+    seed: 84,
     file: REQUESTS,
     ...{
       from: "this.#paid = sealed;\n      return matchOffer(payment, [sealed], clock());",
@@ -38,10 +43,12 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a client's own seal is taken",
+    seed: 1,
     ...{ file: SEALED, from: " || !equalInConstantTime(seal, this.#sealOf(text))", to: "" },
   },
   {
     name: "a sealed offer ends with its rule",
+    seed: 7,
     ...{
       file: BOOK,
       from: "const sealed = this.#seals?.find(payment, body);",
@@ -50,6 +57,7 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the lowest price is an offer for every request",
+    seed: 1,
     ...{
       file: BOOK,
       from: "const isShownOnly = this.#pricesOf(job) !== undefined;",
@@ -62,7 +70,8 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a body has the price of another",
-    ...{ file: KEPT, from: "const key = `${id}\\n${asked.hash}`;", to: "const key = id;" },
+    seed: 1,
+    ...{ file: KEPT, from: ".hash}`;", to: "}`.slice(0, id.length);" },
   },
   {
     name: "a pricer asks more than the operator allows",

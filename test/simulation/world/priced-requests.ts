@@ -29,6 +29,7 @@ const WAYS = [
   "asks for less and takes off the seal",
   "asks at another job",
   "asks for the lowest price",
+  "changes the amount",
   "changes the sealed amount",
 ] as const;
 type Way = (typeof WAYS)[number];
@@ -107,7 +108,8 @@ export class PricedRequests implements Part {
       onSigned: (paid) => laws.signed(paid),
       ...(way === "pays" && { onTold: (paid, told) => laws.heard(paid, told) }),
       ...(UNSEALED.has(way) && { changes: withoutSeal }),
-      ...(way === "changes the sealed amount" && { changes: withLess }),
+      ...(way === "changes the amount" && { changes: withLess }),
+      ...(way === "changes the sealed amount" && { changes: withLessSealed }),
     };
     return way === "asks for the lowest price"
       ? new Shopper(surroundings, order, job)
@@ -122,7 +124,7 @@ const UNSEALED: ReadonlySet<Way> = new Set([
 ]);
 
 function protocolOf({ simulation, shop }: Surroundings, name: string, way: Way): Protocol {
-  if (way === "changes the sealed amount" || UNSEALED.has(way)) return X402;
+  if (way.startsWith("changes") || UNSEALED.has(way)) return X402;
   const isSoldByMpp = mppTable.in(shop.x402) !== undefined;
   return simulation.pick(`${name} buys over`, isSoldByMpp ? [X402, X402_V1, MPP] : [X402, X402, X402_V1]);
 }
@@ -132,11 +134,19 @@ function withoutSeal(demand: Demand): Demand {
   return { ...demand, accepted: { ...demand.accepted, extra } };
 }
 
-/** Returns a demand for less than was demanded, with a seal for that which the client has made. */
+/** Returns a demand for less than was demanded, if it has a seal. */
 function withLess(demand: Demand): Demand {
-  const { sealedOffer = "" } = demand.accepted.extra;
-  const [text = "", seal = ""] = String(sealedOffer).split(".");
+  if (demand.accepted.extra.sealedOffer === undefined) return demand;
   const amount = String(BigInt(demand.accepted.amount) / 2n);
+  return { ...demand, accepted: { ...demand.accepted, amount } };
+}
+
+/** Returns a demand for less than was demanded, which the sealed offer says as well. */
+function withLessSealed(demand: Demand): Demand {
+  const { sealedOffer } = demand.accepted.extra;
+  if (sealedOffer === undefined) return demand;
+  const [text = "", seal = ""] = String(sealedOffer).split(".");
+  const { amount } = withLess(demand).accepted;
   const changed = Buffer.from(text, "base64url")
     .toString()
     .replace(`"amount":"${demand.accepted.amount}"`, `"amount":"${amount}"`);
@@ -148,7 +158,8 @@ function withLess(demand: Demand): Demand {
 }
 
 /** Replaces prices in the configuration of all gateways, one after the other. */
-function reloads({ simulation, replicas }: Surroundings): void {
+function reloads(surroundings: Surroundings): void {
+  const { simulation, replicas } = surroundings;
   simulation.at(simulation.random("time to a reload") * 2 * MEAN_RELOAD_MS, simulation.world, () => {
     if (simulation.now >= TROUBLE_MS) return;
     const job = simulation.pick("a reload changes", PRICED_JOBS);
@@ -166,7 +177,7 @@ function reloads({ simulation, replicas }: Surroundings): void {
           replica.configure(change),
         );
     }
-    reloads({ simulation, replicas } as Surroundings);
+    reloads(surroundings);
   });
 }
 
