@@ -66,6 +66,7 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a pricer is asked again while its price holds",
+    seed: 13,
     ...{ file: KEPT, from: " || this.#clock() < kept.endsAt)", to: ")" },
   },
   {
@@ -75,11 +76,13 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a pricer asks more than the operator allows",
+    seed: 43,
     file: "parts/request-prices/pricer-answer.ts",
     ...{ from: 'if (data.price > max) return none("its price is above max");', to: "" },
   },
   {
     name: "a price that was signed for another body is asked for",
+    seed: 1,
     file: "parts/pricing-engine/engine-quotes.ts",
     ...{ from: "quote.inputsHash !== inputsHash", to: "quote.inputsHash === inputsHash.slice(2)" },
   },
