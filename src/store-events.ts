@@ -106,13 +106,13 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "forgetResult":
     case "holdLock":
     case "keepSecret":
-    case "useCallerNonce":
     case "probe":
     case "prune":
     case "saveOffers":
     case "saveQuote":
     case "saveRefusedPayments":
     case "shrink":
+    case "useNonce":
       return [];
   }
 }

@@ -75,8 +75,8 @@ export interface PaymentIntent extends JobKey {
   readonly redeemsQuote?: true | undefined;
   /** Head of the token's chain when the intent was written: the search for the settlement starts there. */
   readonly fromBlock?: string | undefined;
-  /** Nonce of a delegated caller's signature, used up with this payment. */
-  readonly callerNonce?: CallerNonce | undefined;
+  /** A nonce beside the payment's own, used up with this payment. */
+  readonly oneTimeNonce?: OneTimeNonce | undefined;
   /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
   readonly onFailure?: Exclude<OnFailure, "keep"> | undefined;
   /** The JobCall of a payment that is not charged `before` runs before any money moves. */
@@ -90,10 +90,10 @@ export interface PaymentIntent extends JobKey {
 /** Promise to the buyer of a job that becomes a dead letter: `ask` leaves it to the operator. */
 export type OnFailure = "keep" | "refund" | "ask";
 
-/** A delegated caller's nonce within one job. `caller` is lower case. */
-export interface CallerNonce extends JobKey {
-  readonly caller: string;
-  readonly nonce: string;
+/** A nonce that is used up once until it expires, with a payment or alone. */
+export interface OneTimeNonce {
+  /** The nonce and all that it is unique in, compared byte for byte. */
+  readonly key: string;
   /** Unix seconds; once passed, the nonce may be forgotten. */
   readonly expiresAt: number;
 }

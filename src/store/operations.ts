@@ -53,7 +53,7 @@ export const OPERATIONS = {
   findPayment: { channel: "read" },
   findPaymentByFingerprint: { channel: "read" },
   findPaymentByIdentifier: { channel: "read" },
-  isCallerNonceUsed: { channel: "read" },
+  isNonceUsed: { channel: "read" },
   hasLoss: { channel: "read" },
   adoptPayment: { channel: "write" },
   findAdoptedPayments: { channel: "read" },
@@ -95,7 +95,7 @@ export const OPERATIONS = {
   saveQuote: { channel: "write" },
   findQuote: { channel: "read" },
   keepSecret: { channel: "write" },
-  useCallerNonce: { channel: "write" },
+  useNonce: { channel: "write" },
 
   prune: { channel: "write" },
   forgetResult: { channel: "write" },

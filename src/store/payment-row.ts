@@ -29,11 +29,8 @@ export interface PaymentRow {
   receipt: string;
   redeems_quote: 0 | 1;
   from_block: string | null;
-  caller: string | null;
-  caller_service_id: string | null;
-  caller_job_index: number | null;
-  caller_nonce: string | null;
-  caller_expires_at_secs: number | null;
+  one_time_nonce: string | null;
+  one_time_nonce_expires_at_secs: number | null;
   settlement: string | null;
   /** Block that the settlement is in, if the chain was asked. */
   block_number: string | null;
@@ -78,11 +75,8 @@ export const PAYMENT_COLUMNS = [
   "receipt",
   "redeems_quote",
   "from_block",
-  "caller",
-  "caller_service_id",
-  "caller_job_index",
-  "caller_nonce",
-  "caller_expires_at_secs",
+  "one_time_nonce",
+  "one_time_nonce_expires_at_secs",
   "settlement",
   "block_number",
   "reason",
@@ -158,11 +152,8 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     receipt: intent.receipt,
     redeems_quote: intent.redeemsQuote ? 1 : 0,
     from_block: intent.fromBlock ?? null,
-    caller: intent.callerNonce?.caller ?? null,
-    caller_service_id: intent.callerNonce === undefined ? null : String(intent.callerNonce.serviceId),
-    caller_job_index: intent.callerNonce?.jobIndex ?? null,
-    caller_nonce: intent.callerNonce?.nonce ?? null,
-    caller_expires_at_secs: intent.callerNonce?.expiresAt ?? null,
+    one_time_nonce: intent.oneTimeNonce?.key ?? null,
+    one_time_nonce_expires_at_secs: intent.oneTimeNonce?.expiresAt ?? null,
     settlement: null,
     block_number: null,
     reason: null,
@@ -211,30 +202,13 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     charge: row.charge,
     ceiling: row.ceiling ?? undefined,
     callbackUrl: row.callback_url ?? undefined,
-    ...callerNonceOf(row),
+    ...oneTimeNonceOf(row),
   };
 }
 
-function callerNonceOf(row: PaymentRow): Pick<PaymentRecord, "callerNonce"> {
-  const { caller, caller_service_id, caller_job_index, caller_nonce, caller_expires_at_secs } = row;
-  if (
-    caller === null ||
-    caller_service_id === null ||
-    caller_job_index === null ||
-    caller_nonce === null ||
-    caller_expires_at_secs === null
-  ) {
-    return {};
-  }
-  return {
-    callerNonce: {
-      caller,
-      serviceId: BigInt(caller_service_id),
-      jobIndex: caller_job_index,
-      nonce: caller_nonce,
-      expiresAt: caller_expires_at_secs,
-    },
-  };
+function oneTimeNonceOf(row: PaymentRow): Pick<PaymentRecord, "oneTimeNonce"> {
+  const { one_time_nonce: key, one_time_nonce_expires_at_secs: expiresAt } = row;
+  return key === null || expiresAt === null ? {} : { oneTimeNonce: { key, expiresAt } };
 }
 
 /** Reads the transaction from the JSON of a settlement response; empty for a payment that the operator closed. */

@@ -107,7 +107,7 @@ export async function startRestrictedGateway(periods: Partial<X402Periods> = {})
     },
     async traces() {
       const received = await parts.usdc.balanceOf(accounts.payTo.address);
-      const [payments, nonces] = ["payments", "caller_nonces"].map((table) =>
+      const [payments, nonces] = ["payments", "one_time_nonces"].map((table) =>
         Number(database.prepare<{ rows: number }>(`SELECT count(*) AS rows FROM ${table}`).get([])?.rows),
       );
       const settles = parts.facilitator.counts.settle;

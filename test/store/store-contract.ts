@@ -1,7 +1,6 @@
 import { describe } from "vitest";
 import * as ofParts from "../stored-parts.ts";
 import { describeAdoptions } from "./contract/adoptions.ts";
-import { describeCallerNonces } from "./contract/caller-nonces.ts";
 import { describeClosing } from "./contract/closing.ts";
 import { describeDeadLetters } from "./contract/dead-letters.ts";
 import { givenStore, type OpenStoreUnderTest } from "./contract/given.ts";
@@ -11,6 +10,7 @@ import { describeLeases } from "./contract/leases.ts";
 import { describeLocks } from "./contract/locks.ts";
 import { describeLookups } from "./contract/lookups.ts";
 import { describeOffersAndQuotes } from "./contract/offers-and-quotes.ts";
+import { describeOneTimeNonces } from "./contract/one-time-nonces.ts";
 import { describeOperatorLists } from "./contract/operator-lists.ts";
 import { describePayments } from "./contract/payments.ts";
 import { describePaymentsByUse } from "./contract/payments-by-use.ts";
@@ -33,7 +33,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describePayments(given);
     describePaymentsByUse(given);
     describeIdentifiers(given);
-    describeCallerNonces(given);
+    describeOneTimeNonces(given);
     describeLocks(given);
     describeLeases(given);
     describeRefusedPayments(given);

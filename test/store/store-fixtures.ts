@@ -1,5 +1,5 @@
 import type { JobCall, JobCallEncoder } from "../../src/core/job-call.ts";
-import type { CallerNonce, PaymentIntent } from "../../src/core/payment.ts";
+import type { OneTimeNonce, PaymentIntent } from "../../src/core/payment.ts";
 import { NOT_KEPT, type StoredResult } from "../../src/store/contract/call-lookup.ts";
 import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -59,15 +59,8 @@ export function paymentIntent(number: number, overrides: Partial<PaymentIntent> 
   };
 }
 
-export function callerNonce(nonce: string, overrides: Partial<CallerNonce> = {}): CallerNonce {
-  return {
-    caller: "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
-    serviceId: 1n,
-    jobIndex: 7,
-    nonce,
-    expiresAt: START_MS / 1000 + 60,
-    ...overrides,
-  };
+export function oneTimeNonce(key: string, expiresAt: number = START_MS / 1000 + 60): OneTimeNonce {
+  return { key, expiresAt };
 }
 
 export const NETWORK = "eip155:84532";

@@ -103,9 +103,7 @@ export class SignIn implements PayerProof {
   /** @throws GatewayError `signature_replay` */
   async #useUp({ nonce, expirationTime }: SignInMessage): Promise<void> {
     const expiresAt = Math.ceil(Date.parse(expirationTime) / 1000) + MARGIN_SECS;
-    // No caller of a job has this name.
-    const used = { caller: SIGN_IN, serviceId: 0n, jobIndex: 0, nonce, expiresAt };
-    if (await this.#parts.nonces.useCallerNonce(used)) return;
+    if (await this.#parts.nonces.useNonce({ key: `${SIGN_IN} ${nonce}`, expiresAt })) return;
     throw new GatewayError("signature_replay", "The challenge was used before: sign a new one.");
   }
 }

@@ -1,7 +1,7 @@
 import type { JobKey } from "../../core/job-call.ts";
 import type {
-  CallerNonce,
   MovedElsewhere,
+  OneTimeNonce,
   PaymentKey,
   PaymentState,
   RefundState,
@@ -42,10 +42,10 @@ export interface SecretKeeper {
   keepSecret(name: string, candidate: string): Promise<string>;
 }
 
-/** Nonces that sign-ins use up. */
+/** Nonces that are used up without a payment. */
 export interface NonceLedger {
-  /** Uses up a nonce without a payment. @returns false if it was used up before, or has expired */
-  useCallerNonce(nonce: CallerNonce): Promise<boolean>;
+  /** @returns false if the nonce was used up before, or has expired */
+  useNonce(nonce: OneTimeNonce): Promise<boolean>;
 }
 
 /** Charge for a call that is charged after it ran. */

@@ -1,6 +1,6 @@
 import type { JobCall } from "../../core/job-call.ts";
 import type {
-  CallerNonce,
+  OneTimeNonce,
   PaymentClosing,
   PaymentIdentifier,
   PaymentIntent,
@@ -26,11 +26,11 @@ export interface PaymentJournal {
   hasLoss(payer: string): Promise<boolean>;
 
   /** Checks whether a payment that was or may have been made used up the nonce, which has not expired since. */
-  isCallerNonceUsed(nonce: CallerNonce): Promise<boolean>;
+  isNonceUsed(nonce: OneTimeNonce): Promise<boolean>;
 
   /**
-   * The write before settling: the intent, its JobCall (held back from runners, if it is charged `before`) and the caller's
-   * nonce, all or none. When several begins with one key, one identifier, one nonce or one redeemed quote race, exactly
+   * The write before settling: the intent, its JobCall (held back from runners, if it is charged `before`) and its
+   * one-time nonce, all or none. When several begins with one key, one identifier, one nonce or one redeemed quote race, exactly
    * one gets `begun`. An identifier or a quote whose payment failed can be paid again.
    *
    * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
@@ -54,7 +54,7 @@ export interface PaymentJournal {
   ): Promise<SettlePaymentOutcome>;
 
   /**
-   * The chain shows that nothing moved: takes the held JobCall out of the queue and frees the caller's nonce. The
+   * The chain shows that nothing moved: takes the held JobCall out of the queue and frees the one-time nonce. The
    * payment is watched, and its JobCall kept, because the chain may still show otherwise.
    * Only an `intent` or `unresolved` payment can fail.
    */
@@ -151,7 +151,7 @@ export type BeginPaymentOutcome =
   | { kind: "quote_paid" }
   /** This payment, or the one that was made under its identifier. */
   | { kind: "payment_known"; record: PaymentRecord }
-  | { kind: "caller_nonce_used" }
+  | { kind: "nonce_used" }
   | { kind: "too_many_undecided" }
   | { kind: "too_many_open_payments" }
   /** The payer cannot pay this payment beside the open ones in the same token. */

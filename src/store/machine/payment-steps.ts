@@ -1,4 +1,4 @@
-import type { CallerNonce, PaymentIntent, PaymentKey } from "../../core/payment.ts";
+import type { OneTimeNonce, PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../contract/payment-journal.ts";
 import type { Capacity, NewCall } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
@@ -67,7 +67,7 @@ export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, 
 export interface BeginRows {
   /** Finds the payment that an intent repeats: the same payment, or the payment that holds its identifier. */
   findRepeated(intent: PaymentIntent): PaymentRow | undefined;
-  isNonceUsed(nonce: CallerNonce, now: number): boolean;
+  isNonceUsed(nonce: OneTimeNonce, now: number): boolean;
   /** Returns true if a payment holds the quote with this digest. */
   isQuotePaid(receipt: string): boolean;
   /** Counts payments up to the limits. */
@@ -76,7 +76,7 @@ export interface BeginRows {
   openUnits(key: PaymentKey, since: number): bigint;
   /** Adds a payment with its JobCall. @returns ID of the JobCall */
   add(intent: PaymentIntent, call: NewCall, now: number): number;
-  useNonce(nonce: CallerNonce, callId: number, now: number): void;
+  useNonce(nonce: OneTimeNonce, callId: number, now: number): void;
 }
 
 /** Returns the operation that begins a payment, if there is room and no limit is reached. */
@@ -85,12 +85,12 @@ export function beginStep(
   capacity: Capacity,
 ): (now: number, ...input: Input<"beginPayment">) => Outcome<"beginPayment"> {
   return (now, intent, call, limits) => {
-    const { key, callerNonce } = intent;
+    const { key, oneTimeNonce } = intent;
     const known = rows.findRepeated(intent);
     const decision = beginDecision({
       intent,
       known: known && toPaymentRecord(known),
-      isNonceUsed: callerNonce !== undefined && rows.isNonceUsed(callerNonce, now),
+      isNonceUsed: oneTimeNonce !== undefined && rows.isNonceUsed(oneTimeNonce, now),
       isQuotePaid: intent.redeemsQuote === true && rows.isQuotePaid(intent.receipt),
       hasRoom: capacity.hasRoom(),
       undecided: limits === undefined ? NONE : rows.undecided(key.payer, now, limits),
@@ -101,7 +101,7 @@ export function beginStep(
     if (decision.kind !== "begin") return decision;
     capacity.adjust(1);
     const callId = rows.add(intent, call, now);
-    if (callerNonce !== undefined) rows.useNonce(callerNonce, callId, now);
+    if (oneTimeNonce !== undefined) rows.useNonce(oneTimeNonce, callId, now);
     return { kind: "begun", callId };
   };
 }

@@ -34,9 +34,9 @@ export type PaymentEffect =
   | "keepCall"
   /** The JobCall that was kept becomes ready. */
   | "requeueCall"
-  /** The caller's nonce can be used again. */
+  /** The one-time nonce can be used again. */
   | "freeNonce"
-  /** The caller's nonce is used up again, unless another payment has used it since. */
+  /** The one-time nonce is used up again, unless another payment has used it since. */
   | "useNonce"
   /** The chain may still contradict the decision. */
   | "watch"

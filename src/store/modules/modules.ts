@@ -7,9 +7,9 @@ import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
 import type { RowKey, Rows } from "../rows.ts";
 import { ADOPTED_PAYMENTS } from "./adopted-payments.ts";
-import { CALLER_NONCES } from "./caller-nonces.ts";
 import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
+import { ONE_TIME_NONCES } from "./one-time-nonces.ts";
 import { PAYMENTS } from "./payments.ts";
 import { QUOTES } from "./quotes.ts";
 import { REFUSED_PAYMENTS } from "./refused-payments.ts";
@@ -20,7 +20,7 @@ const STEPS = {
   ...OFFERS.steps,
   ...QUOTES.steps,
   ...SECRETS.steps,
-  ...CALLER_NONCES.steps,
+  ...ONE_TIME_NONCES.steps,
   ...ADOPTED_PAYMENTS.steps,
   ...REFUSED_PAYMENTS.steps,
 };
@@ -31,7 +31,7 @@ const LOOKUPS = {
   ...OPERATOR_LISTS.lookups,
   ...OFFERS.lookups,
   ...QUOTES.lookups,
-  ...CALLER_NONCES.lookups,
+  ...ONE_TIME_NONCES.lookups,
   ...ADOPTED_PAYMENTS.lookups,
   ...REFUSED_PAYMENTS.lookups,
   ...REPORTS.lookups,

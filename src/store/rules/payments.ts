@@ -24,7 +24,7 @@ export interface BeginFacts {
   readonly intent: PaymentIntent;
   /** Payment with the intent's key or fingerprint; else the payment that holds the intent's identifier. */
   readonly known: PaymentRecord | undefined;
-  /** The caller's nonce is used up and has not expired. */
+  /** The one-time nonce is used up and has not expired. */
   readonly isNonceUsed: boolean;
   /** The intent redeems a quote, and a payment that did not fail has redeemed it already. */
   readonly isQuotePaid: boolean;
@@ -46,10 +46,10 @@ export function beginDecision(
 ): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin" } {
   const { intent, known, isNonceUsed, isQuotePaid, hasRoom, undecided, openUnits, limits, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
-  const { callerNonce } = intent;
+  const { oneTimeNonce } = intent;
   // A nonce that expired on the way here may have been used, and forgotten since.
-  const mayBeForgotten = callerNonce !== undefined && callerNonce.expiresAt * 1000 <= now;
-  if (isNonceUsed || mayBeForgotten) return { kind: "caller_nonce_used" };
+  const mayBeForgotten = oneTimeNonce !== undefined && oneTimeNonce.expiresAt * 1000 <= now;
+  if (isNonceUsed || mayBeForgotten) return { kind: "nonce_used" };
   if (isQuotePaid) return { kind: "quote_paid" };
   if (limits !== undefined && undecided.total >= limits.maxUndecided) return { kind: "too_many_undecided" };
   if (limits !== undefined && undecided.ofPayer >= limits.maxOpenPerPayer)

@@ -3,7 +3,7 @@ import type { JobRestriction } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { CallerNonce } from "../../core/payment.ts";
+import type { OneTimeNonce } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { CallerChain } from "./chain.ts";
@@ -15,7 +15,7 @@ export interface AuthorizedCaller {
   /** Lower case. */
   readonly caller: `0x${string}`;
   /** Used up with the payment. Only delegated callers have one. */
-  readonly nonce?: CallerNonce;
+  readonly nonce?: OneTimeNonce;
 }
 
 interface CallerRequest {
@@ -29,7 +29,7 @@ interface CallerRequest {
 
 interface Parts {
   readonly chain: CallerChain;
-  readonly journal: Pick<PaymentJournal, "isCallerNonceUsed">;
+  readonly journal: Pick<PaymentJournal, "isNonceUsed">;
   readonly clock: Clock;
 }
 
@@ -83,8 +83,8 @@ export class CallerAuth {
     if (this.#parts.clock() >= expiresAt * 1000) {
       throw new GatewayError("signature_expired", "X-CHAIN-CALLER-EXPIRY has passed: sign with a later one.");
     }
-    const claimed: CallerNonce = { caller, serviceId, jobIndex, nonce, expiresAt };
-    if (await this.#parts.journal.isCallerNonceUsed(claimed)) {
+    const claimed: OneTimeNonce = { key: `${caller} ${serviceId} ${jobIndex} ${nonce}`, expiresAt };
+    if (await this.#parts.journal.isNonceUsed(claimed)) {
       throw new GatewayError(
         "signature_replay",
         "This caller has used this nonce for this job before: sign with a new one.",

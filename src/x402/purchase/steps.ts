@@ -341,7 +341,7 @@ function toIntent(
     receipt: confirmed.quoteDigest,
     redeemsQuote: confirmed.redeemsQuote || undefined,
     fromBlock: fromBlock?.toString(),
-    callerNonce: contributions.find(({ nonce }) => nonce)?.nonce,
+    oneTimeNonce: contributions.find(({ nonce }) => nonce)?.nonce,
     onFailure: offer.onFailure,
     // An adopted payment has moved its money.
     charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",

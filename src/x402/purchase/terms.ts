@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../core/errors.ts";
 import type { JobCall, JobKey } from "../../core/job-call.ts";
-import type { CallerNonce } from "../../core/payment.ts";
+import type { OneTimeNonce } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 
@@ -53,7 +53,7 @@ export interface Contribution {
   /** Further headers that the runner gets. */
   readonly requestMetadata?: JobCall["requestMetadata"];
   /** A nonce that is used up with the payment. */
-  readonly nonce?: CallerNonce | undefined;
+  readonly nonce?: OneTimeNonce | undefined;
   /** Is called once the JobCall is queued, or the request refused. */
   leave?(): void;
 }

@@ -105,7 +105,7 @@ export class Settlement {
           "payment_invalid",
           "insufficient_funds: the payer's balance or allowance is less than the ceilings of this and the payer's other open payments. Nothing was charged: pay when those are settled.",
         );
-      case "caller_nonce_used":
+      case "nonce_used":
         throw new GatewayError(
           "signature_replay",
           "This caller's nonce was used before: sign with a new one.",

@@ -90,35 +90,26 @@ test("A row that another replica adds first is the one that a module returns", a
   expect(await kept).toBe("first");
 });
 
-const NONCE = {
-  caller: "0xabc",
-  serviceId: 7n,
-  jobIndex: 1,
-  nonce: "n",
-  expiresAt: 4_000_000_000,
-} as const;
+const NONCE = { key: "n", expiresAt: 4_000_000_000 } as const;
 
 test("A nonce that another replica uses up first is not used again", async () => {
   const winner = await given.postgres.hold(
     given.url,
-    "INSERT INTO jobgate.caller_nonces VALUES ('0xabc', '7', 1, 'n', 4000000000, 0)",
+    "INSERT INTO jobgate.one_time_nonces VALUES ('n', 4000000000, 0)",
   );
-  const isUsed = given.store.useCallerNonce(NONCE);
+  const isUsed = given.store.useNonce(NONCE);
   await isWaiting();
   await winner.commit();
   expect(await isUsed).toBe(false);
 });
 
 test("A row that another replica changes first is read as it is then", async () => {
-  await given.postgres.query(
-    given.url,
-    "INSERT INTO jobgate.caller_nonces VALUES ('0xabc', '7', 1, 'n', 1, 0)",
-  );
+  await given.postgres.query(given.url, "INSERT INTO jobgate.one_time_nonces VALUES ('n', 1, 0)");
   const winner = await given.postgres.hold(
     given.url,
-    "UPDATE jobgate.caller_nonces SET expires_at_secs = 4000000000",
+    "UPDATE jobgate.one_time_nonces SET expires_at_secs = 4000000000",
   );
-  const isUsed = given.store.useCallerNonce(NONCE);
+  const isUsed = given.store.useNonce(NONCE);
   await isWaiting();
   await winner.commit();
   expect(await isUsed).toBe(false);

@@ -8,11 +8,11 @@ import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
 import {
   acceptId,
-  callerNonce,
   claimCalls,
   claimOne,
   keptResult,
   NO_BACKOFF,
+  oneTimeNonce,
   paidCall,
   paidId,
   paymentIntent,
@@ -39,7 +39,7 @@ afterEach(async () => {
 });
 
 /** A nonce that has not expired by the database's clock. */
-const nonceNow = () => callerNonce("n", { expiresAt: Math.floor(Date.now() / 1000) + 600 });
+const nonceNow = () => oneTimeNonce("n", Math.floor(Date.now() / 1000) + 600);
 const kindsOf = (outcomes: readonly { kind: string }[]) => {
   const counts: Record<string, number> = {};
   for (const { kind } of outcomes) counts[kind] = (counts[kind] ?? 0) + 1;
@@ -121,11 +121,11 @@ describe("Races between two replicas", () => {
 
   test("A caller's nonce is used up once, by one of many payments", async () => {
     const outcomes = await atBoth((store, number) =>
-      store.beginPayment(paymentIntent(number, { callerNonce: nonceNow() }), paidCall()),
+      store.beginPayment(paymentIntent(number, { oneTimeNonce: nonceNow() }), paidCall()),
     );
-    expect(kindsOf(outcomes)).toEqual({ begun: 1, caller_nonce_used: 39 });
-    expect(await one.isCallerNonceUsed(nonceNow())).toBe(true);
-    expect(await other.isCallerNonceUsed(nonceNow())).toBe(true);
+    expect(kindsOf(outcomes)).toEqual({ begun: 1, nonce_used: 39 });
+    expect(await one.isNonceUsed(nonceNow())).toBe(true);
+    expect(await other.isNonceUsed(nonceNow())).toBe(true);
     expect((await one.totals()).payments.intent).toBe(1);
   });
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import {
-  callerNonce,
   claimCalls,
   claimOne,
+  oneTimeNonce,
   paidCall,
   paidId,
   paymentIntent,
@@ -13,7 +13,7 @@ import { type Given, idsOf } from "./given.ts";
 export function describePayments(given: Given): void {
   describe("payments", () => {
     test("A begun payment is found with everything that was written, by key and by fingerprint", async () => {
-      const intent = paymentIntent(1, { callerNonce: callerNonce("n"), paymentId: "id" });
+      const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n"), paymentId: "id" });
       const begun = await given.store.beginPayment(intent, paidCall());
       const record = {
         ...intent,
@@ -36,7 +36,7 @@ export function describePayments(given: Given): void {
       const record = await given.store.findPayment(intent.key);
       const absent = { fromBlock: undefined, paymentId: undefined, settlement: undefined, reason: undefined };
       expect(record).toMatchObject({ ...intent, ...absent });
-      expect(record).not.toHaveProperty("callerNonce");
+      expect(record).not.toHaveProperty("oneTimeNonce");
     });
 
     test("Exactly one of 50 concurrent begins of one payment begins, and makes one held call", async () => {

@@ -3,9 +3,9 @@ import type { PaymentClosing } from "../../../src/core/payment.ts";
 import { WATCHED_MS, YOUNG_MS } from "../../../src/store/contract/payment-journal.ts";
 import {
   acceptId,
-  callerNonce,
   claimCalls,
   claimOne,
+  oneTimeNonce,
   paidCall,
   paidId,
   paymentIntent,
@@ -70,13 +70,13 @@ export function describeWatched(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("Use up their caller's nonce again", async () => {
-      const nonce = callerNonce("n", { expiresAt: START_MS / 1000 + 3_600 });
-      await begin(1, { callerNonce: nonce });
+    test("Use up their one-time nonce again", async () => {
+      const nonce = oneTimeNonce("n", START_MS / 1000 + 3_600);
+      await begin(1, { oneTimeNonce: nonce });
       await fail(1);
-      expect(await given.store.isCallerNonceUsed(nonce)).toBe(false);
+      expect(await given.store.isNonceUsed(nonce)).toBe(false);
       await given.store.settlePayment(key, "{}");
-      expect(await given.store.isCallerNonceUsed(nonce)).toBe(true);
+      expect(await given.store.isNonceUsed(nonce)).toBe(true);
     });
 
     test("Are settled although another payment has redeemed their quote since", async () => {

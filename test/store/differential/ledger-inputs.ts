@@ -1,6 +1,6 @@
-import type { CallerNonce } from "../../../src/core/payment.ts";
+import type { OneTimeNonce } from "../../../src/core/payment.ts";
 import { REFUSED_AT_ONCE } from "../../../src/store/contract/refused-payments.ts";
-import { callerNonce } from "../store-fixtures.ts";
+import { oneTimeNonce } from "../store-fixtures.ts";
 import { PAYERS } from "./intake-inputs.ts";
 import type { MakersOf } from "./makers.ts";
 import { NETWORKS, OWNERS } from "./part-inputs.ts";
@@ -25,7 +25,7 @@ export const LEDGERS: MakersOf<
   | "findQuote"
   | "keepSecret"
   | "holdLock"
-  | "useCallerNonce"
+  | "useNonce"
   | "saveRefusedPayments"
   | "listRefusedPayments"
   | "totals"
@@ -51,7 +51,7 @@ export const LEDGERS: MakersOf<
     choices.one(OWNERS),
     choices.one([0, 5_000, 600_000, 600_000]),
   ],
-  useCallerNonce: (world) => [nonceOf(world)],
+  useNonce: (world) => [nonceOf(world)],
 
   saveRefusedPayments(world) {
     const { choices, now } = world;
@@ -95,10 +95,10 @@ function offer(number: number) {
   return { id: `offer-${number}`, job: job(number % 2), offer: `{"offer":${number}}` };
 }
 
-/** One nonce of eight, whose signatures end at different times. */
-export function nonceOf({ choices, now }: World): CallerNonce {
+/** One nonce of eight, which end at different times. */
+export function nonceOf({ choices, now }: World): OneTimeNonce {
   const expiresAt = Math.floor(now / 1_000) + choices.one([0, 3, 60, 3_600]);
-  return callerNonce(`nonce-${choices.below(4)}`, { jobIndex: choices.one([7, 8]), expiresAt });
+  return oneTimeNonce(`nonce-${choices.below(8)}`, expiresAt);
 }
 
 function refused(world: World, at: number) {

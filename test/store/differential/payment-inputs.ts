@@ -22,7 +22,7 @@ export const PAYMENTS: MakersOf<
   | "findPayment"
   | "findPaymentByFingerprint"
   | "findPaymentByIdentifier"
-  | "isCallerNonceUsed"
+  | "isNonceUsed"
   | "hasLoss"
   | "listUndecided"
   | "listPayments"
@@ -70,7 +70,7 @@ export const PAYMENTS: MakersOf<
   findPaymentByIdentifier: ({ choices }) => [
     { payer: choices.one(PAYERS), id: identifier(choices.below(5)) },
   ],
-  isCallerNonceUsed: (world) => [nonceOf(world)],
+  isNonceUsed: (world) => [nonceOf(world)],
   hasLoss: ({ choices }) => [choices.one(PAYERS)],
   listUndecided: (world) => [
     {
@@ -148,7 +148,7 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
     receipt: choices.one(["aa", "bb", "cc", "dd"]).repeat(32),
     redeemsQuote: choices.maybe(20, () => true as const),
     fromBlock: choices.maybe(80, () => "12345678901234567890"),
-    callerNonce: choices.maybe(25, () => nonceOf(world)),
+    oneTimeNonce: choices.maybe(25, () => nonceOf(world)),
     onFailure: choices.maybe(65, () => choices.one(["refund", "ask"] as const)),
     charge,
     minCharge: charge === "used" ? choices.maybe(50, () => choices.one(["0", "10", "999999999"])) : undefined,

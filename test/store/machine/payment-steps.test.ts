@@ -3,7 +3,7 @@ import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { type BeginRows, beginStep } from "../../../src/store/machine/payment-steps.ts";
 import { Capacity, toNewCall } from "../../../src/store/new-call.ts";
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
-import { callerNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
+import { oneTimeNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
 
 const call = toNewCall(paidCall(), ({ body }) => body);
 
@@ -15,8 +15,8 @@ class MemoryBeginRows implements BeginRows {
     return this.added.find(({ nonce }) => nonce === key.nonce);
   }
 
-  isNonceUsed({ nonce }: { readonly nonce: string }): boolean {
-    return this.used.includes(nonce);
+  isNonceUsed({ key }: { readonly key: string }): boolean {
+    return this.used.includes(key);
   }
 
   isQuotePaid(receipt: string): boolean {
@@ -37,16 +37,16 @@ class MemoryBeginRows implements BeginRows {
     return callId;
   }
 
-  useNonce({ nonce }: { readonly nonce: string }): void {
-    this.used.push(nonce);
+  useNonce({ key }: { readonly key: string }): void {
+    this.used.push(key);
   }
 }
 
-test("A payment that begins takes a place in the queue and uses up the caller's nonce", () => {
+test("A payment that begins takes a place in the queue and uses up its one-time nonce", () => {
   const rows = new MemoryBeginRows();
   const capacity = new Capacity(0, 10);
   const begin = beginStep(rows, capacity);
-  const intent = paymentIntent(1, { callerNonce: callerNonce("n") });
+  const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n") });
   expect(begin(START_MS, intent, call)).toEqual({ kind: "begun", callId: 1 });
   expect(capacity.pending).toBe(1);
   expect(rows.used).toEqual(["n"]);
@@ -57,7 +57,7 @@ test("A payment that is refused takes no place and uses up nothing", () => {
   const capacity = new Capacity(0, 1);
   const begin = beginStep(rows, capacity);
   expect(begin(START_MS, paymentIntent(1), call).kind).toBe("begun");
-  const second = paymentIntent(2, { callerNonce: callerNonce("n") });
+  const second = paymentIntent(2, { oneTimeNonce: oneTimeNonce("n") });
   expect(begin(START_MS, paymentIntent(1), call).kind).toBe("payment_known");
   expect(begin(START_MS, second, call)).toEqual({ kind: "queue_full" });
   expect(capacity.pending).toBe(1);

@@ -5,9 +5,9 @@ import {
   holdsIdentifier,
   isBalanced,
 } from "../../../src/store/rules/payments.ts";
-import { callerNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
+import { oneTimeNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
 
-const intent = paymentIntent(1, { callerNonce: callerNonce("n") });
+const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n") });
 const facts: BeginFacts = {
   intent,
   known: undefined,
@@ -44,16 +44,16 @@ test("A known payment is reported before anything else", () => {
 });
 
 test("A nonce is refused when it is used, and from its expiry on", () => {
-  const expiryMs = (intent.callerNonce?.expiresAt ?? 0) * 1000;
-  expect(beginDecision({ ...facts, isNonceUsed: true }).kind).toBe("caller_nonce_used");
+  const expiryMs = (intent.oneTimeNonce?.expiresAt ?? 0) * 1000;
+  expect(beginDecision({ ...facts, isNonceUsed: true }).kind).toBe("nonce_used");
   expect(beginDecision({ ...facts, now: expiryMs - 1 }).kind).toBe("begin");
-  expect(beginDecision({ ...facts, now: expiryMs }).kind).toBe("caller_nonce_used");
+  expect(beginDecision({ ...facts, now: expiryMs }).kind).toBe("nonce_used");
   expect(beginDecision({ ...facts, intent: paymentIntent(1), now: expiryMs }).kind).toBe("begin");
 });
 
 test("A full queue refuses only payments that could begin otherwise", () => {
   expect(beginDecision({ ...facts, hasRoom: false }).kind).toBe("queue_full");
-  expect(beginDecision({ ...facts, hasRoom: false, isNonceUsed: true }).kind).toBe("caller_nonce_used");
+  expect(beginDecision({ ...facts, hasRoom: false, isNonceUsed: true }).kind).toBe("nonce_used");
 });
 
 test("Too many undecided payments, of everyone or of the payer, refuse the next one", () => {

@@ -73,6 +73,22 @@ describe("A caller with a plain account", () => {
     });
   });
 
+  test("is refused if it has used the nonce for this job before, whoever has used it elsewhere", async () => {
+    const use = (key: string) => desk.store.useNonce({ key, expiresAt: Number(claim.expiry) });
+    const claim = await sign({ nonce: "Once" });
+    const others = [
+      [stranger.address.toLowerCase(), 0, 7, "Once"],
+      [ownerInLowerCase, 1, 7, "Once"],
+    ];
+    others.push([ownerInLowerCase, 0, 8, "Once"], [ownerInLowerCase, 0, 7, "once"]);
+    for (const other of others) await use(other.join(" "));
+    expect(await desk.ask(claimHeaders(claim))).toEqual({ caller: ownerInLowerCase });
+    await use(`${ownerInLowerCase} 0 7 Once`);
+    const inUpperCase = { ...claim, caller: `0x${claim.caller.slice(2).toUpperCase()}` };
+    const replay = { code: "signature_replay", status: 409 };
+    expect(await desk.ask(claimHeaders(inUpperCase))).toEqual(replay);
+  });
+
   test("asks the chain once, and not at all when its signature is malformed", async () => {
     const before = rpc.requests.length;
     await desk.ask(claimHeaders({ ...(await sign()), signature: "nothex" }));

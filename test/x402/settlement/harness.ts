@@ -152,7 +152,7 @@ function failingJournal(store: Store): FailingJournal {
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
     findPaymentByIdentifier: (identifier) => store.findPaymentByIdentifier(identifier),
     hasLoss: (payer) => store.hasLoss(payer),
-    isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
+    isNonceUsed: (nonce) => store.isNonceUsed(nonce),
     listUndecided: (filter) => store.listUndecided(filter),
     async beginPayment(intent, call, ...limits) {
       if (journal.fails) return refuse();

@@ -5,8 +5,8 @@ import type { SoldPayment } from "../../../store/payment-row.ts";
 import { type PaymentRow, toPaymentRecord } from "../../../store/payment-row.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement, toJson } from "../sql.ts";
-import { CallerNonces } from "./caller-nonces.ts";
 import { KnownPayments } from "./known-payments.ts";
+import { OneTimeNonces } from "./one-time-nonces.ts";
 
 const DECIDE_PAYMENTS = statement<{ call_id: number }>(
   "decide_payments",
@@ -56,7 +56,7 @@ export interface WriteContext {
 /** Payments of a batch, and the rows that decisions about them change. */
 export class PostgresPaymentRows implements PaymentRows {
   readonly known = new KnownPayments();
-  readonly nonces = new CallerNonces();
+  readonly nonces = new OneTimeNonces();
   /** Payments that were read and not locked. */
   readonly #sold = new Map<number, SoldPayment>();
   readonly #watched = new Set<number>();
@@ -145,7 +145,7 @@ export class PostgresPaymentRows implements PaymentRows {
 
   #nonceOf(callId: number) {
     const row: PaymentRow | undefined = this.known.get(callId);
-    return row && toPaymentRecord(row).callerNonce;
+    return row && toPaymentRecord(row).oneTimeNonce;
   }
 
   /**

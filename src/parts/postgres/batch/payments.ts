@@ -93,7 +93,7 @@ export class PaymentsPart implements BatchPart {
       this.#lockPayments(sql, effects, keys, intents),
       effects.paymentRows.nonces.load(
         sql,
-        intents.flatMap(({ callerNonce }) => callerNonce ?? []),
+        intents.flatMap(({ oneTimeNonce }) => oneTimeNonce ?? []),
       ),
       this.#undecided.load(
         sql,
@@ -211,6 +211,5 @@ async function endWatches(sql: Sql, now: number, { decide }: Entry<"endWatches">
 }
 
 function toRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
-  const row = toPaymentRow(intent, callId, now);
-  return { ...row, ...normalKey(intent.key), caller: row.caller?.toLowerCase() ?? null };
+  return { ...toPaymentRow(intent, callId, now), ...normalKey(intent.key) };
 }

@@ -10,7 +10,7 @@ import { UPKEEP } from "./upkeep.ts";
  * Conventions of the tables:
  * - u64 values are text: Postgres' integers are signed. u32 values are bigint for the same reason.
  * - Times are Unix milliseconds unless the name says seconds.
- * - Hex that is compared (a payment's key, a caller) is written in lower case.
+ * - Hex that is compared (a payment's key) is written in lower case.
  * - job_calls holds only what is not finished, and no bodies: each update writes a whole row anew.
  */
 

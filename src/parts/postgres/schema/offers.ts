@@ -1,4 +1,4 @@
-/** Prices that were offered to clients, and callers' nonces. */
+/** Prices that were offered to clients, and one-time nonces. */
 export const OFFERS = `
 -- Offers made to clients, by job, while they are payable.
 CREATE TABLE jobgate.offers (
@@ -21,16 +21,12 @@ CREATE INDEX quotes_by_end ON jobgate.quotes (expires_at);
 -- A quote that a client names is paid once, unless its payment failed. Buyers at one current price share its quote.
 CREATE UNIQUE INDEX payments_by_quote ON jobgate.payments (receipt) WHERE redeems_quote = 1 AND state <> 'failed';
 
--- Nonces of delegated callers' signatures that were used, until the signatures end.
-CREATE TABLE jobgate.caller_nonces (
-  caller          text NOT NULL,
-  service_id      text NOT NULL,
-  job_index       bigint NOT NULL,
-  nonce           text NOT NULL,
+-- Nonces that were used, until they expire.
+CREATE TABLE jobgate.one_time_nonces (
+  key             text PRIMARY KEY,
   expires_at_secs bigint NOT NULL,
-  -- The payment that used the nonce.
-  call_id         bigint NOT NULL,
-  PRIMARY KEY (caller, service_id, job_index, nonce)
+  -- The payment that used the nonce; 0 if it was used alone.
+  call_id         bigint NOT NULL
 );
-CREATE INDEX caller_nonces_expiry ON jobgate.caller_nonces (expires_at_secs);
+CREATE INDEX one_time_nonces_expiry ON jobgate.one_time_nonces (expires_at_secs);
 `;

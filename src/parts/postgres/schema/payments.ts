@@ -40,11 +40,9 @@ CREATE TABLE jobgate.payments (
   -- Identifier that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
   payment_id              text,
   from_block              text,
-  caller                  text,
-  caller_service_id       text,
-  caller_job_index        bigint,
-  caller_nonce            text,
-  caller_expires_at_secs  bigint,
+  -- A nonce beside the payment's own, used up with the payment, and its end.
+  one_time_nonce          text,
+  one_time_nonce_expires_at_secs bigint,
   -- Promise to the buyer of a job that fails, as it was when the buyer paid.
   on_failure              text NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask')),
   -- URL that is called back when the call ended.

@@ -39,15 +39,15 @@ export class SqlitePaymentRows implements PaymentRows {
        VALUES (?, 'x402', ?, ?, 'ready', ?)`,
     );
     this.#freeNonce = database.prepare(
-      `DELETE FROM caller_nonces WHERE call_id = ?1 AND (caller, service_id, job_index, nonce) =
-         (SELECT caller, caller_service_id, caller_job_index, caller_nonce FROM payments WHERE call_id = ?1)`,
+      `DELETE FROM one_time_nonces
+        WHERE call_id = ?1 AND key = (SELECT one_time_nonce FROM payments WHERE call_id = ?1)`,
     );
     this.#useNonce = database.prepare(
-      `INSERT INTO caller_nonces (caller, service_id, job_index, nonce, expires_at_secs, call_id)
-       SELECT caller, caller_service_id, caller_job_index, caller_nonce, caller_expires_at_secs, call_id
-         FROM payments WHERE call_id = ?1 AND caller IS NOT NULL
+      `INSERT INTO one_time_nonces (key, expires_at_secs, call_id)
+       SELECT one_time_nonce, one_time_nonce_expires_at_secs, call_id
+         FROM payments WHERE call_id = ?1 AND one_time_nonce IS NOT NULL
        ON CONFLICT DO UPDATE SET expires_at_secs = excluded.expires_at_secs, call_id = excluded.call_id
-        WHERE caller_nonces.expires_at_secs * 1000 <= ?2`,
+        WHERE one_time_nonces.expires_at_secs * 1000 <= ?2`,
     );
     this.#watch = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?)");
     this.#endWatch = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");

@@ -1,6 +1,6 @@
 import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
 import { beginStep, type PaymentStep, paymentSteps } from "../../machine/payment-steps.ts";
-import { isNonceUsed, useNonce } from "../../modules/caller-nonces.ts";
+import { isNonceUsed, useNonce } from "../../modules/one-time-nonces.ts";
 import type { Capacity } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, toPaymentRow } from "../../payment-row.ts";
 import { HOLDS_QUOTE } from "../../rules/payments.ts";

@@ -1,4 +1,4 @@
-/** Prices that were offered to clients, and callers' nonces. */
+/** Prices that were offered to clients, and one-time nonces. */
 export const OFFERS = `
 -- Offers made to clients, by job, while they are payable.
 CREATE TABLE offers (
@@ -21,16 +21,12 @@ CREATE INDEX quotes_by_end ON quotes (expires_at);
 -- A quote that a client names is paid once, unless its payment failed. Buyers at one current price share its quote.
 CREATE UNIQUE INDEX payments_by_quote ON payments (receipt) WHERE redeems_quote = 1 AND state <> 'failed';
 
--- Nonces of delegated callers' signatures that were used, until the signatures end.
-CREATE TABLE caller_nonces (
-  caller          TEXT NOT NULL COLLATE NOCASE,
-  service_id      TEXT NOT NULL,
-  job_index       INTEGER NOT NULL,
-  nonce           TEXT NOT NULL,
+-- Nonces that were used, until they expire.
+CREATE TABLE one_time_nonces (
+  key             TEXT PRIMARY KEY,
   expires_at_secs INTEGER NOT NULL,
-  -- The payment that used the nonce.
-  call_id         INTEGER NOT NULL,
-  PRIMARY KEY (caller, service_id, job_index, nonce)
+  -- The payment that used the nonce; 0 if it was used alone.
+  call_id         INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX caller_nonces_expiry ON caller_nonces (expires_at_secs);
+CREATE INDEX one_time_nonces_expiry ON one_time_nonces (expires_at_secs);
 `;

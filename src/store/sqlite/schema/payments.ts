@@ -40,11 +40,9 @@ CREATE TABLE payments (
   -- Identifier that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
   payment_id              TEXT,
   from_block              TEXT,
-  caller                  TEXT,
-  caller_service_id       TEXT,
-  caller_job_index        INTEGER,
-  caller_nonce            TEXT,
-  caller_expires_at_secs  INTEGER,
+  -- A nonce beside the payment's own, used up with the payment, and its end.
+  one_time_nonce          TEXT,
+  one_time_nonce_expires_at_secs INTEGER,
   -- Promise to the buyer of a job that fails, as it was when the buyer paid.
   on_failure              TEXT NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask')),
   -- URL that is called back when the call ended.

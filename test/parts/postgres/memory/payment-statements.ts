@@ -6,7 +6,6 @@ import type { Transaction } from "./transaction.ts";
 import { arrayOf, isIn, isLike, jsonRows, type Statements, zipped } from "./values.ts";
 
 const PAYMENT_KEY = ["network", "asset", "payer", "nonce"];
-const NONCE_KEY = ["caller", "service_id", "job_index", "nonce"];
 const isOpen = isIn("state", ["authorized", "settling"]);
 
 function isOld(tx: Transaction, now: unknown): (row: Row) => boolean {
@@ -166,30 +165,26 @@ export const PAYMENT_STATEMENTS: Statements = {
     return [...sums.values()];
   },
 
-  select_caller_nonces: (tx, columns) => {
-    const asked = zipped(NONCE_KEY, columns as unknown[][]);
-    return tx.rows("caller_nonces").filter((row) => asked.some((one) => isLike(one, NONCE_KEY)(row)));
-  },
-  free_caller_nonces: async (tx, [json]) => {
-    for (const row of jsonRows(json))
-      await tx.delete("caller_nonces", isLike(row, [...NONCE_KEY, "call_id"]));
+  select_one_time_nonces: (tx, [keys]) => tx.rows("one_time_nonces").filter(isIn("key", keys as string[])),
+  free_one_time_nonces: async (tx, [json]) => {
+    for (const row of jsonRows(json)) await tx.delete("one_time_nonces", isLike(row, ["key", "call_id"]));
     return [];
   },
-  forget_caller_nonces: (tx, [secs, n], text) => {
+  forget_one_time_nonces: (tx, [secs, n], text) => {
     const isOver = ({ expires_at_secs }: Row) => expires_at_secs <= Number(secs);
-    return tx.delete("caller_nonces", isOver, { limit: Number(n) * 10, text });
+    return tx.delete("one_time_nonces", isOver, { limit: Number(n) * 10, text });
   },
-  use_caller_nonces: useNonces,
-  use_caller_nonces_again: useNonces,
+  use_one_time_nonces: useNonces,
+  use_one_time_nonces_again: useNonces,
 };
 
 /** Uses up nonces; an expired entry is replaced. */
 async function useNonces(tx: Transaction, [json, now]: readonly unknown[]): Promise<Row[]> {
   const used: Row[] = [];
-  for (const row of jsonRows(json, NONCE_KEY)) {
+  for (const row of jsonRows(json, ["key"])) {
     const isOver = ({ expires_at_secs }: Row) => expires_at_secs * 1000 <= Number(now);
     const change = (other: Row) => ({ ...other, expires_at_secs: row.expires_at_secs, call_id: row.call_id });
-    const written = await tx.upsert("caller_nonces", row, change, isOver);
+    const written = await tx.upsert("one_time_nonces", row, change, isOver);
     if (written !== undefined) used.push(written);
   }
   return used;

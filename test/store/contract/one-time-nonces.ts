@@ -1,0 +1,83 @@
+import { describe, expect, test } from "vitest";
+import { oneTimeNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
+import type { Given } from "./given.ts";
+
+export function describeOneTimeNonces(given: Given): void {
+  describe("one-time nonces", () => {
+    const begin = (number: number, nonce: ReturnType<typeof oneTimeNonce>) =>
+      given.store.beginPayment(paymentIntent(number, { oneTimeNonce: nonce }), paidCall());
+
+    test("Exactly one of 50 concurrent payments with one nonce begins", async () => {
+      const outcomes = await Promise.all(
+        Array.from({ length: 50 }, (_, i) => begin(i + 1, oneTimeNonce("n"))),
+      );
+      expect(outcomes.filter(({ kind }) => kind === "begun")).toHaveLength(1);
+      expect(outcomes.filter(({ kind }) => kind === "nonce_used")).toHaveLength(49);
+      const totals = await given.store.totals();
+      expect([totals.calls.held, totals.payments.intent]).toEqual([1, 1]);
+    });
+
+    test("A nonce is compared byte for byte", async () => {
+      await begin(1, oneTimeNonce("n"));
+      for (const [index, nonce] of [oneTimeNonce("N"), oneTimeNonce("n "), oneTimeNonce("")].entries()) {
+        expect(await given.store.isNonceUsed(nonce)).toBe(false);
+        expect((await begin(index + 2, nonce)).kind).toBe("begun");
+      }
+    });
+
+    test("A used nonce is remembered until its expiry, also after a restart", async () => {
+      await begin(1, oneTimeNonce("n"));
+      await given.reopen();
+      given.now = START_MS + 59_999;
+      expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(true);
+      expect((await begin(2, oneTimeNonce("n"))).kind).toBe("nonce_used");
+      given.now = START_MS + 60_001;
+      expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(false);
+      expect((await begin(3, oneTimeNonce("n", START_MS / 1000 + 120))).kind).toBe("begun");
+      expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(true);
+    });
+
+    test("An expired nonce is refused: it may have been used before", async () => {
+      await begin(1, oneTimeNonce("n"));
+      given.now = START_MS + 60_000;
+      expect((await begin(2, oneTimeNonce("n"))).kind).toBe("nonce_used");
+      expect((await begin(3, oneTimeNonce("never used"))).kind).toBe("nonce_used");
+      expect((await given.store.totals()).payments.intent).toBe(1);
+    });
+
+    test("A failed payment frees its nonce, but not that of the payment which took it over", async () => {
+      await begin(1, oneTimeNonce("n"));
+      await given.store.failPayment(paymentIntent(1).key, "{}", "why");
+      expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(false);
+
+      await begin(2, oneTimeNonce("n"));
+      given.now += 61_000;
+      await begin(3, oneTimeNonce("n", START_MS / 1000 + 200));
+      await given.store.failPayment(paymentIntent(2).key, "{}", "why");
+      expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(true);
+    });
+
+    test("A failed payment that is settled after all takes its nonce back from an entry that has expired", async () => {
+      const longer = oneTimeNonce("n", START_MS / 1000 + 200);
+      await begin(1, longer);
+      await given.store.failPayment(paymentIntent(1).key, "{}", "why");
+      await begin(2, oneTimeNonce("n"));
+      given.now += 61_000;
+      await given.store.settlePayment(paymentIntent(1).key, "{}");
+      expect(await given.store.isNonceUsed(longer)).toBe(true);
+    });
+
+    test("Exactly one of 50 uses of a nonce without a payment is the first, until it expires", async () => {
+      const sealed = oneTimeNonce("sealed");
+      const uses = await Promise.all(Array.from({ length: 50 }, () => given.store.useNonce(sealed)));
+      expect(uses.filter(Boolean)).toHaveLength(1);
+      await given.reopen();
+      given.now = START_MS + 59_999;
+      expect(await given.store.useNonce(sealed)).toBe(false);
+      expect(await given.store.useNonce({ ...sealed, key: "another" })).toBe(true);
+      given.now = START_MS + 60_001;
+      expect(await given.store.useNonce(sealed)).toBe(false);
+      expect(await given.store.useNonce({ ...sealed, expiresAt: START_MS / 1000 + 120 })).toBe(true);
+    });
+  });
+}
