@@ -3,6 +3,7 @@
 export { part as apis } from "./parts/apis/part.ts";
 export { part as books } from "./parts/books/part.ts";
 export { part as callbacks } from "./parts/callbacks/part.ts";
+export { part as callers } from "./parts/callers/part.ts";
 export { part as catalogue } from "./parts/catalogue/part.ts";
 export { part as cdp } from "./parts/cdp/part.ts";
 export { part as facilitatorService } from "./parts/facilitator-service/part.ts";

@@ -23,3 +23,9 @@ export async function recoverSigner(
     return undefined;
   }
 }
+
+/** Reads hex with or without `0x`; undefined when it is not hex of whole bytes, or far too long. */
+export function parseSignatureHex(text: string): `0x${string}` | undefined {
+  const digits = /^(?:0x)?((?:[0-9a-fA-F]{2}){1,4096})$/.exec(text)?.[1];
+  return digits === undefined ? undefined : `0x${digits.toLowerCase()}`;
+}

@@ -2,8 +2,16 @@ import * as z from "zod";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import { address, integer, oneOf, u32, u64 } from "./value-types.ts";
 import { httpUrl } from "./web-types.ts";
+import { needs } from "./wrong-value.ts";
 
-export const invocationMode = () => oneOf(["disabled", "public_paid", "restricted_paid"]);
+export const invocationMode = () =>
+  needs(
+    {
+      abilityFor: (mode) => (mode === "restricted_paid" ? "restricted jobs" : undefined),
+      otherwise: '"public_paid" or "disabled"',
+    },
+    oneOf(["disabled", "public_paid", "restricted_paid"]),
+  );
 
 /** Keys of a restricted job, spelled alike in `[[jobs]]`. */
 export const restrictionKeys = {

@@ -98,7 +98,7 @@ export const HISTOGRAMS = {
     buckets: REMOTE_SECONDS,
   },
   jobgate_chain_rpc_duration_seconds: {
-    help: "Calls of a chain's RPC, for callers' permissions, for evidence of settlements, or to settle.",
+    help: "Calls of a chain's RPC, for permissions, for evidence of settlements, or to settle.",
     labels: ["purpose", "method", "outcome"],
     buckets: REMOTE_SECONDS,
   },

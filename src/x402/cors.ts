@@ -11,13 +11,6 @@ const ALLOWED = [
   "Callback-URL",
   "Last-Event-ID",
   "X-X402-QUOTE-DIGEST",
-  "X-HTTP-TARGET",
-  ...["X-CHAIN-CALLER", "X-TANGLE-CALLER"].flatMap((name) => [
-    name,
-    `${name}-SIG`,
-    `${name}-NONCE`,
-    `${name}-EXPIRY`,
-  ]),
   "If-None-Match",
   "If-Range",
   "Range",

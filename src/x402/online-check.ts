@@ -1,6 +1,6 @@
 import { readChainId } from "../chain/chain-client.ts";
 import { asHex, asNumber, Rpc, RpcError } from "../chain/rpc.ts";
-import type { AcceptedToken, JobPolicy, PeerFindings, PeerProblem, X402Config } from "../config/config.ts";
+import type { AcceptedToken, PeerFindings, PeerProblem, X402Config } from "../config/config.ts";
 import { unreachableText } from "../node/unreachable.ts";
 import { checkFacilitators } from "./facilitators/online-check.ts";
 import type { Methods } from "./methods/methods.ts";
@@ -11,7 +11,7 @@ const MAX_TIMEOUT_MS = 10_000;
 const DECIMALS = "0x313ce567";
 
 /**
- * Checks that the facilitators, and every chain in the configuration are what it says they are.
+ * Checks that the facilitators and the chains of the tokens are what the configuration says they are.
  * @returns the problems, and what the facilitators support
  */
 export async function checkX402Peers(config: X402Config, methods: Methods): Promise<PeerFindings> {
@@ -20,15 +20,8 @@ export async function checkX402Peers(config: X402Config, methods: Methods): Prom
   const [{ notes, problems }, ...found] = await Promise.all([
     checkFacilitators(config, methods),
     ...config.acceptedTokens.map((token, i) => tokenProblems(token, of, ["x402", "accepted_tokens", i])),
-    ...config.jobPolicies.map((policy, i) => policyProblems(policy, policyPath(policy, i, config))),
   ]);
   return { notes, problems: [...problems, ...found.flat()] };
-}
-
-/** Returns the place of a policy, which is a job's own or an entry of the list. */
-function policyPath(policy: JobPolicy, i: number, { jobs = [] }: X402Config): PeerProblem["path"] {
-  const job = jobs.findIndex((own) => own.policy === policy);
-  return job === -1 ? ["x402", "job_policies", i] : ["jobs", job];
 }
 
 async function tokenProblems(
@@ -64,24 +57,13 @@ async function tokenProblems(
   ];
 }
 
-async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["path"]): Promise<PeerProblem[]> {
-  if (restriction === undefined) return [];
-  try {
-    const rpc = new Rpc({ rpcUrl: restriction.chainRpcUrl, timeoutMs: MAX_TIMEOUT_MS });
-    if (await hasContract(rpc, restriction.chainContract)) return [];
-    const message = "has no contract on this chain; expected the one to ask";
-    return [{ path: [...path, "chain_contract"], message }];
-  } catch (error) {
-    const message = unanswered(restriction.chainRpcUrl, error);
-    return [{ path: [...path, "chain_rpc_url"], message }];
-  }
-}
-
-async function hasContract(rpc: Rpc, address: string): Promise<boolean> {
+/** @throws Error if the chain cannot be asked */
+export async function hasContract(rpc: Rpc, address: string): Promise<boolean> {
   return asHex(await rpc.call("eth_getCode", [address, "latest"])) !== "0x";
 }
 
-function unanswered(rpcUrl: string, error: unknown): string {
+/** Returns the problem of an RPC's URL that does not answer. */
+export function unanswered(rpcUrl: string, error: unknown): string {
   const reason =
     error instanceof RpcError ? `${new URL(rpcUrl).host}: ${error.message}` : unreachableText(rpcUrl, error);
   return `does not answer as a chain's RPC (${reason}); expected an Ethereum JSON-RPC endpoint`;

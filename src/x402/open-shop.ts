@@ -1,7 +1,6 @@
 import type { X402Config } from "../config/config.ts";
 import { jobKeyText } from "../core/job-call.ts";
 import type { PageAccess } from "../http/cors.ts";
-import { CallerTerms } from "./callers/terms.ts";
 import { SentResults } from "./calls/sent-results.ts";
 import { accessOfPages } from "./cors.ts";
 import { JobDescriptions } from "./jobs/job-descriptions.ts";
@@ -17,6 +16,7 @@ import { ExtensionEchoes } from "./purchase/extension-echoes.ts";
 import { InputChecks } from "./purchase/input-checks.ts";
 import { Purchase } from "./purchase/purchase.ts";
 import { Refusals } from "./purchase/refusals.ts";
+import { accessTo, type Terms } from "./purchase/terms.ts";
 import { Verification } from "./purchase/verification.ts";
 import { type ShopRoutes, shopRoutes } from "./routes.ts";
 import type { Services } from "./services.ts";
@@ -44,6 +44,7 @@ export async function prepareShop(
 ): Promise<PreparedShop> {
   const opened = await Promise.all(parts.map(async (part) => part.open(config)));
   const additions = opened.filter((addition) => addition !== undefined);
+  requireRestricted(config, termsOf(additions));
   const inputs = await InputChecks.compile(config, { bodies, limits });
   return { config, additions, inputs };
 }
@@ -58,7 +59,7 @@ export async function openShop(
   before: Shop | undefined,
 ): Promise<OpenShop> {
   const { jobs = [], acceptedTokens: tokens } = config;
-  const { store, payments, callerAuth, limits, stats, methods, clock } = services;
+  const { store, payments, limits, stats, methods, clock } = services;
   const { facilitators, evidence, funds, settlement, inProgress } = payments;
   await services.reload(config);
   for (const addition of additions) addition.apply?.();
@@ -71,7 +72,8 @@ export async function openShop(
   );
   const byJob = new Map(additions.flatMap(({ requestPrices = [] }) => [...requestPrices]));
   const ofRequests = { byJob, routes, limits, sealed: new SealedOffers(services.tokens) };
-  const { book: prices, listing, quotePayment } = services.prices.at(config, ofRequests);
+  const terms = termsOf(additions);
+  const { book: prices, listing, quotePayment } = services.prices.at(config, ofRequests, terms);
   const identifiers = new IdentifierRule(jobs);
   const features = additions.flatMap(({ feature }) => feature ?? []);
   const seller = sellerOf(config, features);
@@ -100,11 +102,7 @@ export async function openShop(
     stats,
     echoes,
     undecidedLimits: config,
-    terms: [
-      identifiers,
-      new CallerTerms(callerAuth, config.jobPolicies),
-      ...additions.flatMap(({ terms }) => terms ?? []),
-    ],
+    terms: [identifiers, ...terms],
     limits,
   });
   const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;
@@ -138,4 +136,19 @@ export async function openShop(
     way: shopRoutes(services, shop, additions),
     access: accessOfPages(config, pageHeaders),
   };
+}
+
+function termsOf(additions: readonly ShopAddition[]): readonly Terms[] {
+  return additions.flatMap(({ terms }) => terms ?? []);
+}
+
+/** @throws Error for a restricted job that no terms are about: everyone could run it */
+function requireRestricted({ jobPolicies }: X402Config, terms: readonly Terms[]): void {
+  for (const { serviceId, jobIndex, invocationMode } of jobPolicies) {
+    if (invocationMode !== "restricted_paid" || accessTo({ serviceId, jobIndex }, terms) !== undefined)
+      continue;
+    throw new Error(
+      `job ${jobKeyText(serviceId, jobIndex)} is restricted, and no part of this build restricts jobs`,
+    );
+  }
 }

@@ -1,5 +1,6 @@
 import type { X402Config } from "../config/config.ts";
-import type { Routes } from "../http/routes.ts";
+import type { JobKey } from "../core/job-call.ts";
+import type { MethodHandlers, Routes } from "../http/routes.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
 import type { PageHeaders } from "./cors.ts";
 import type { Door } from "./doors/door.ts";
@@ -57,6 +58,11 @@ export interface ShopAddition {
   readonly requestPrices?: ReadonlyMap<string, RequestPrices>;
   /** Answers that are not for sale, at paths that are matched with those of the jobs. */
   readonly freeRoutes?: readonly FreeRoute[];
+  /** Routes of the part below each job: at `/x402/jobs/{service}/{job}` and the tail, which begins with `/`. */
+  belowJobs?(
+    shop: Shop,
+    x402: Door,
+  ): Iterable<readonly [tail: string, handlersOf: (job: JobKey) => MethodHandlers]>;
   /** Routes of the part. The gateway refuses to start if another part has one of them. */
   routes?(shop: Shop): Routes;
 }

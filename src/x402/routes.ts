@@ -1,3 +1,4 @@
+import type { JobKey } from "../core/job-call.ts";
 import { distinct } from "../core/objects.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
@@ -14,7 +15,6 @@ import type { Door } from "./doors/door.ts";
 import { X402Door } from "./doors/x402-door.ts";
 import type { ShopAddition } from "./part.ts";
 import { answerPrice } from "./prices/price-route.ts";
-import { DryRunRoute } from "./purchase/dry-run-route.ts";
 import { JobRoute } from "./purchase/job-route.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
@@ -51,7 +51,10 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
   ]);
   const jobs = new Map([...doors].map(([name, door]) => [name, routeThrough(door)]));
   const shared = routeThrough(x402);
-  const dryRun = new DryRunRoute({ ...services, ...shop, door: x402 });
+  const belowJobs = distinct<(job: JobKey) => MethodHandlers>(
+    "route below a job",
+    additions.flatMap((addition) => [...(addition.belowJobs?.(shop, x402) ?? [])]),
+  );
 
   return { routes: (path) => ownRoute(path) ?? soldAt(path), unmatched };
 
@@ -114,10 +117,12 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
           POST: (request) => paid.answer(request, jobPath),
           refusalDetails: (code, request) => paid.refusalDetails(code, request),
         };
-      case "/auth-dry-run":
-        return protocol === X402 ? { route, POST: (request) => dryRun.answer(request, jobPath) } : undefined;
       case "/price":
         return { route, GET: (request) => showPrice(request, jobPath) };
+      default: {
+        const handlers = protocol === X402 ? belowJobs.get(tail)?.(jobPath) : undefined;
+        return handlers && { route, ...handlers };
+      }
     }
   }
 }

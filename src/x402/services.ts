@@ -4,8 +4,6 @@ import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
 import { NO_TELEMETRY, type Telemetry } from "../core/telemetry.ts";
 import type { Store } from "../store/store.ts";
-import { CallerAuth } from "./callers/caller-auth.ts";
-import { CallerChain } from "./callers/chain.ts";
 import { AccessTokens } from "./calls/access-tokens.ts";
 import { CallEvents } from "./calls/events.ts";
 import { ResultWaits } from "./calls/wait-for-result.ts";
@@ -27,12 +25,13 @@ export class Services implements BackgroundService {
   readonly logger: Logger;
   readonly telemetry: Telemetry;
   readonly clock: Clock;
+  /** Clock for durations: nobody sets it. */
+  readonly elapsed: Clock;
   readonly periods: Omit<X402Periods, "confirmationTimeoutMs">;
   readonly stats = new X402Stats();
   readonly methods: Methods;
   readonly payments: Payments;
   readonly prices: Prices;
-  readonly callerAuth: CallerAuth;
   readonly tokens: AccessTokens;
   readonly watch: CallWatch;
   /** Places of the clients that wait for calls. */
@@ -47,7 +46,7 @@ export class Services implements BackgroundService {
     const { config, store, logger, events, clock = systemClock, telemetry = NO_TELEMETRY } = options;
     const { methods = new Methods() } = options;
     const allPeriods = { ...DEFAULT_PERIODS, ...periods };
-    const { rpcTimeoutMs, callPollMs } = allPeriods;
+    const { callPollMs } = allPeriods;
     // A test that sets the clock controls durations too.
     const elapsed = options.clock ?? monotonicClock;
     const onAccepted = () => this.stats.count("accepted");
@@ -55,12 +54,11 @@ export class Services implements BackgroundService {
     this.logger = logger;
     this.telemetry = telemetry;
     this.clock = clock;
+    this.elapsed = elapsed;
     this.periods = allPeriods;
     this.methods = methods;
     this.payments = new Payments({ ...options, methods, clock, elapsed, telemetry, onAccepted }, allPeriods);
     this.prices = new Prices({ ...options, methods, facilitators: this.payments.facilitators, clock });
-    const chain = new CallerChain({ timeoutMs: rpcTimeoutMs, clock: elapsed, telemetry });
-    this.callerAuth = new CallerAuth({ chain, journal: store, clock });
     this.tokens = new AccessTokens(store);
     this.watch = new CallWatch({ calls: store, events, pollMs: callPollMs });
     this.waits = new ResultWaits({ calls: store, watch: this.watch, places: this.places, logger });

@@ -53,6 +53,13 @@ const NEEDS: Readonly<Record<string, ForeignKeys>> = {
     toml: '[[x402.facilitators]]\nurl = "https://a.example"\n[[x402.facilitators]]\nurl = "https://b.example"\n',
     refusals: [": x402.facilitators: has 2 entries, and this build has no failover; expected one"],
   },
+  "restricted jobs": {
+    toml: '[x402]\n[[x402.job_policies]]\ninvocation_mode = "restricted_paid"\n[[jobs]]\njob_index = 0\nmode = "restricted_paid"\n',
+    refusals: [
+      'x402.job_policies[0].invocation_mode: is "restricted_paid", and this build has no restricted jobs; expected "public_paid" or "disabled"',
+      'jobs[0].mode: is "restricted_paid", and this build has no restricted jobs; expected "public_paid" or "disabled"',
+    ],
+  },
   refunds: {
     toml: '[x402]\n[[jobs]]\njob_index = 0\non_failure = "refund"\n',
     refusals: ['on_failure: is "refund", and this build has no refunds; expected "keep"'],

@@ -235,12 +235,12 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a caller who is not permitted buys a restricted job",
     seed: 55,
-    ...{ file: "x402/callers/chain.ts", from: "return permitted;", to: "return true;" },
+    ...{ file: "parts/callers/caller-chain.ts", from: "return permitted;", to: "return true;" },
   },
   {
     name: "a caller's signature is not checked",
     seed: 55,
-    file: "x402/callers/caller-auth.ts",
+    file: "parts/callers/caller-auth.ts",
     ...{ from: "if ((await recoverSigner(hash, signature)) !== caller) {", to: "if (hash === signature) {" },
   },
   {

@@ -8,7 +8,6 @@ const gateway = startBeforeAll(startTestGateway);
 test.each([
   ["/x402/jobs/1/0", "GET"],
   ["/x402/jobs/1/0", "POST"],
-  ["/x402/jobs/1/0/auth-dry-run", "POST"],
   ["/x402/jobs/1/0/price", "GET"],
   ["/x402/calls/1", "GET"],
   ["/x402/calls/1/result", "GET"],

@@ -28,7 +28,7 @@ interface TestConfig extends Partial<X402Config> {
 
 interface Options {
   readonly config?: TestConfig;
-  /** RPC of the chain with the permissions contract. Default: a closed port. */
+  /** RPC of the chain with the permissions contract. Default: no job is restricted. */
   readonly chainRpcUrl?: string;
   /** Default 1,000. */
   readonly maxPending?: number;
@@ -51,8 +51,8 @@ export interface Reply {
 }
 
 /**
- * An embedded gateway with its own store. Job 0 is public, job 1 is for permitted callers, job 2 has a price but is
- * disabled, job 9 has no price.
+ * An embedded gateway with its own store. Job 0 is public, as is job 1 unless there is a chain with permissions for it, job 2
+ * has a price but is disabled, job 9 has no price.
  */
 export interface TestGateway {
   readonly gateway: X402Gateway;
@@ -132,14 +132,12 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
   };
 }
 
-function configOf({ config: given = {}, chainRpcUrl = NOWHERE }: Options): X402Config {
+function configOf({ config: given = {}, chainRpcUrl }: Options): X402Config {
   const { facilitatorUrl = NOWHERE, ...config } = given;
-  const restriction = {
-    authMode: "delegated_caller_signature",
-    chainRpcUrl,
-    chainContract: PERMISSIONS,
-    permissionCacheSecs: 0,
-  } as const;
+  const restriction = chainRpcUrl && {
+    ...({ authMode: "delegated_caller_signature", chainContract: PERMISSIONS } as const),
+    ...{ chainRpcUrl, permissionCacheSecs: 0 },
+  };
   return {
     bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
     publicUrl: PUBLIC_URL,
@@ -154,8 +152,10 @@ function configOf({ config: given = {}, chainRpcUrl = NOWHERE }: Options): X402C
     defaultInvocationMode: "public_paid",
     acceptedTokens: [USDC],
     jobPolicies: [
-      { serviceId: 1n, jobIndex: 1, invocationMode: "restricted_paid", restriction },
       { serviceId: 1n, jobIndex: 2, invocationMode: "disabled" },
+      ...(restriction
+        ? [{ serviceId: 1n, jobIndex: 1, invocationMode: "restricted_paid" as const, restriction }]
+        : []),
     ],
     priceSource: "map",
     jobPricing: new Map([0, 1, 2].map((job) => [`1/${job}`, PRICE_WEI])),

@@ -50,6 +50,19 @@ describe("An embedded gateway", () => {
     await expect(startWith({ doors: { bees: {} as Door } })).rejects.toThrow("have the door bees");
   });
 
+  it("Sells no restricted job that no part restricts, neither at its start nor after a reload", async () => {
+    const parts = async () => [];
+    const refusal = "job 1/1 is restricted, and no part of this build restricts jobs";
+    const restricted = await openTestGateway({ parts, chainRpcUrl: "http://127.0.0.1:9" });
+    onTestFinished(() => restricted.stop());
+    await expect(restricted.gateway.start()).rejects.toThrow(refusal);
+
+    const open = await startAnotherGateway({ parts });
+    const { jobPolicies } = restricted.config;
+    await expect(open.reload({ jobPolicies })).rejects.toThrow(refusal);
+    expect((await open.post({}, { job: 1 })).status).toBe(402);
+  });
+
   it("Answers 429 to a client that keeps asking without paying", async () => {
     stopTime();
     const limits = { maxUnpaidPerSecondPerClient: 3, maxVerifiesPerClient: 1, maxVerifies: 1 };

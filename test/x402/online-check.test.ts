@@ -102,10 +102,9 @@ describe("Checking peers against the configuration", () => {
     ]);
   });
 
-  test("Reports a token or a policy's contract at an address without code", async () => {
-    expect(await problems({ token: { asset: NOBODY }, contract: NOBODY })).toEqual([
+  test("Reports a token at an address without code", async () => {
+    expect(await problems({ token: { asset: NOBODY } })).toEqual([
       "x402.accepted_tokens.0.asset: has no contract on eip155:84532; expected a token",
-      "x402.job_policies.0.chain_contract: has no contract on this chain; expected the one to ask",
     ]);
   });
 

@@ -9,13 +9,12 @@ export interface PeersOptions {
   readonly usdc: Token;
   readonly facilitatorUrl?: string;
   readonly token?: Partial<AcceptedToken>;
-  readonly contract?: `0x${string}`;
   readonly jobs?: X402Config["jobs"];
 }
 
 /** A configuration whose peers are a chain and a facilitator of the test. */
 export function peersConfig(options: PeersOptions & { readonly facilitatorUrl: string }): X402Config {
-  const { anvil, usdc, facilitatorUrl, token, contract, jobs } = options;
+  const { anvil, usdc, facilitatorUrl, token, jobs } = options;
   return {
     bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
     publicUrl: "http://127.0.0.1",
@@ -45,19 +44,7 @@ export function peersConfig(options: PeersOptions & { readonly facilitatorUrl: s
         ...token,
       },
     ],
-    jobPolicies: [
-      {
-        serviceId: 1n,
-        jobIndex: 0,
-        invocationMode: "restricted_paid",
-        restriction: {
-          authMode: "payer_is_caller",
-          chainRpcUrl: anvil.rpcUrl,
-          chainContract: contract ?? usdc.address,
-          permissionCacheSecs: 0,
-        },
-      },
-    ],
+    jobPolicies: [],
     priceSource: "map",
     jobPricing: new Map(),
     ...(jobs && { jobs }),

@@ -54,7 +54,7 @@ function line(job: ListedJob, publicUrl: string): string {
     price,
     offers,
     input,
-    mode,
+    access,
     onFailure,
     storeAnswers,
     url,
@@ -71,7 +71,7 @@ function line(job: ListedJob, publicUrl: string): string {
     ...(input === undefined ? [] : [`Input: ${input.contentType}.`]),
     ...(onFailure === undefined ? [] : [PROMISES[onFailure]]),
     ...(storeAnswers === false ? ["Its answer is forgotten once you have it: keep it."] : []),
-    ...(mode === "restricted_paid" ? ["For permitted callers only."] : []),
+    ...(access === undefined ? [] : [access.note]),
   ];
   return `- [${oneLine(jobTitle(job))}](${url}): ${facts.join(" ")}`;
 }

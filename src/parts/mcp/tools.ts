@@ -20,12 +20,12 @@ export function toolName({
 
 /** Describes a job as a tool. */
 export function toTool(job: ListedJob) {
-  const { description, price, offers, onFailure, mode } = job;
+  const { description, price, offers, onFailure, access } = job;
   const facts = [
     asSentence(description ?? jobTitle(job)),
     price && `Costs ${listedPriceText(price)}${offers[0] ? ` (${optionText(offers[0])})` : ""} a call.`,
     onFailure && PROMISES[onFailure],
-    mode === "restricted_paid" && "For permitted callers only.",
+    access?.note,
   ];
   return {
     name: toolName(job),

@@ -58,7 +58,7 @@ function toPaidJob({ serviceId, jobIndex, name, title, description = "", price, 
       const text = amountText(amount, token.symbol, decimals);
       return charge?.kind === "used" ? `up to ${text}` : text;
     }),
-    auth: job.authMode ?? "",
+    auth: job.access?.mode ?? "",
   };
 }
 

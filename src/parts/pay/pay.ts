@@ -257,7 +257,7 @@ async function readKeyFile(file: string): Promise<string> {
   }
 }
 
-/** An option may hold several lines, as `jobgate sign-caller` prints them. */
+/** An option may hold several lines. */
 function headerLines(options: readonly string[] = []): [name: string, value: string][] {
   return options
     .flatMap((option) => option.split(/\r?\n/))

@@ -67,7 +67,9 @@ export class ShopPages implements Pages {
     // At a route, the page buys the request that opened it, which has no body.
     if (isAtRoute && method !== "GET") return answer;
     // A job that an embedder's own price source sells is not listed.
-    const entry = listed ? jobEntry(listed, this.#seller) : this.#entryOf(job, offers);
+    const entry = listed
+      ? { ...jobEntry(listed, this.#seller), not_by_page: listed.access?.notByPage }
+      : this.#entryOf(job, offers);
     const [head, tail] = fill(isAtRoute ? this.#paymentAtRoute : PAYMENT, jobTitle(listed ?? job));
     const headers = { ...answer.headers, ...HEADERS, "cache-control": "no-store", vary: "Accept" };
     return { ...answer, headers, body: head + inert(stringify(entry) ?? "") + tail };

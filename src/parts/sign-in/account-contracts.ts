@@ -1,9 +1,9 @@
 import pLimit, { type LimitFunction } from "p-limit";
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
+import { contractApproves } from "../../chain/contract-signature.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
-import { contractApproves } from "../../x402/callers/chain.ts";
 
 /** Questions that one RPC is asked at once: anyone can cause one, and payments need the RPC too. */
 const MAX_CALLS_PER_RPC = 4;

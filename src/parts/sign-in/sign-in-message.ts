@@ -1,8 +1,8 @@
 import { safeBase64Decode } from "@x402/core/utils";
 import * as z from "zod";
+import { parseSignatureHex } from "../../chain/account-signature.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import { parseSignatureHex } from "../../x402/callers/signature.ts";
 
 /** x402's extension for payers who prove who they are (CAIP-122), and in upper case its header. */
 export const SIGN_IN = "sign-in-with-x";

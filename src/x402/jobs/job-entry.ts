@@ -7,7 +7,7 @@ import type { Seller } from "./seller.ts";
 
 /** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
 export function jobEntry(job: ListedJob, { urls, features }: Seller) {
-  const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
+  const { serviceId, jobIndex, name, title, description, tags, mode, access } = job;
   const { input, output, maxRunSecs, maxResultBytes, storeAnswers, onFailure, route, parameters } = job;
   return {
     service_id: serviceId,
@@ -17,7 +17,7 @@ export function jobEntry(job: ListedJob, { urls, features }: Seller) {
     description,
     tags,
     mode,
-    auth_mode: authMode,
+    auth_mode: access?.mode,
     input: (input ?? parameters) && {
       content_type: input?.contentType,
       schema: input && inputSchema(input),

@@ -1,5 +1,5 @@
 import { setImmediate, setTimeout } from "node:timers/promises";
-import type { Job, JobRestriction, X402Config } from "../../config/config.ts";
+import type { Job, X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
@@ -10,14 +10,15 @@ import type { JobPolicies } from "../prices/job-policies.ts";
 import type { PayableTokens } from "../prices/payable-tokens.ts";
 import type { JobPrice, PriceSource } from "../prices/price-source.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
+import { accessTo, type JobAccess, type Terms } from "../purchase/terms.ts";
 import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";
 import { JobUrls } from "./job-urls.ts";
 
 /** A job that is for sale. */
 export interface ListedJob extends Omit<Job, "policy" | "price"> {
   readonly mode: "public_paid" | "restricted_paid";
-  /** Present if the job is for permitted callers only. */
-  readonly authMode?: JobRestriction["authMode"];
+  /** Present for a restricted job. */
+  readonly access?: JobAccess;
   /** Absent while it is not known. */
   readonly price?: Pick<JobPrice, "priceWei" | "currency" | "range">;
   /** Ways to pay the price now. They are not kept: the offers of a 402 are, and stay payable. */
@@ -43,6 +44,7 @@ interface Parts {
   readonly isConfigured: (job: Job) => boolean;
   readonly tokens: PayableTokens;
   readonly chargeTerms: Pick<JobChargeTerms, "of">;
+  readonly terms: readonly Terms[];
   readonly methods: Methods;
   readonly rates: Pick<TokenRates, "rateOf">;
   readonly clock: Clock;
@@ -148,13 +150,13 @@ export class Listing {
   }
 
   #entry(job: Job, price: JobPrice | undefined): ListedJob {
-    const { policies } = this.#parts;
+    const { policies, terms } = this.#parts;
     const { policy: _policy, price: _own, ...described } = job;
-    const { invocationMode, restriction } = policies.policyOf(job);
+    const { invocationMode } = policies.policyOf(job);
     return defined({
       ...described,
       mode: invocationMode === "restricted_paid" ? invocationMode : ("public_paid" as const),
-      authMode: restriction?.authMode,
+      access: accessTo(job, terms),
       price: price && pick(price),
       offers: price ? this.#offers(job, price) : [],
       url: this.#urls.of(job),

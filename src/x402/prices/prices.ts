@@ -7,6 +7,7 @@ import type { X402GatewayOptions } from "../gateway-options.ts";
 import { JobUrls } from "../jobs/job-urls.ts";
 import { Listing } from "../jobs/listing.ts";
 import type { Methods } from "../methods/methods.ts";
+import type { Terms } from "../purchase/terms.ts";
 import { JobChargeTerms } from "./charge-terms.ts";
 import { JobPolicies } from "./job-policies.ts";
 import { OfferBook } from "./offer-book.ts";
@@ -53,7 +54,7 @@ export class Prices {
   }
 
   /** Returns the prices at a configuration, whose rates must be watched. */
-  at(config: X402Config, ofRequests: PricesOfRequests): ShopPrices {
+  at(config: X402Config, ofRequests: PricesOfRequests, terms: readonly Terms[]): ShopPrices {
     const { prices, redeemsQuotes = false, facilitators, methods, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */
@@ -84,6 +85,7 @@ export class Prices {
       isConfigured: ({ price }) => price !== "engine" && !(price === undefined && ofEngine),
       tokens,
       chargeTerms,
+      terms,
       methods,
       rates: this.rates,
       clock,

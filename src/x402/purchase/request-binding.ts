@@ -9,7 +9,7 @@ type BoundParts = Pick<JobRequest, "method" | "path" | "query" | "headerValues">
 
 /**
  * Binds a payment to the body of its request, and at a job's own route to the whole request: method, path, query, the
- * headers that are named, Content-Encoding and body, byte for byte. docs/selling.md has the form for callers who sign it.
+ * headers that are named, Content-Encoding and body, byte for byte. docs/selling.md has the form for those who sign it.
  * @param boundHeaders sorted names joined by commas; undefined for a job that is bought at its ids
  */
 export function bindRequest(

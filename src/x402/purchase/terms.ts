@@ -19,8 +19,20 @@ export type StepName =
 export interface Terms {
   /** Refuses a job that is not on sale now, whether or not its request has a payment. @throws GatewayError */
   requireOpen?(job: JobKey): void;
+  /** Returns who may run a restricted job; undefined for a job that the terms are not about. */
+  accessTo?(job: JobKey): JobAccess | undefined;
   /** Checks between the steps of a purchase. */
   readonly checks?: readonly TermsCheck[];
+}
+
+/** Access to a restricted job, as lists of jobs show it. */
+export interface JobAccess {
+  /** Name of the way in which clients show that they may run the job. */
+  readonly mode: string;
+  /** A sentence about it for buyers. */
+  readonly note: string;
+  /** Reason why pages for browsers cannot buy the job. */
+  readonly notByPage?: string;
 }
 
 /** A check of a part at a named place in the order of a purchase. */
@@ -56,4 +68,13 @@ export interface Contribution {
   readonly nonce?: OneTimeNonce | undefined;
   /** Is called once the JobCall is queued, or the request refused. */
   leave?(): void;
+}
+
+/** Returns who may run a restricted job; undefined for a job that no terms are about. */
+export function accessTo(job: JobKey, all: readonly Terms[]): JobAccess | undefined {
+  for (const terms of all) {
+    const access = terms.accessTo?.(job);
+    if (access !== undefined) return access;
+  }
+  return undefined;
 }

@@ -108,7 +108,7 @@ export class Settlement {
       case "nonce_used":
         throw new GatewayError(
           "signature_replay",
-          "This caller's nonce was used before: sign with a new one.",
+          "The nonce of the signature was used before: sign with a new one.",
         );
       case "quote_paid":
         throw quotePaid();

@@ -1,14 +1,15 @@
 import { MAX_U64 } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
 
-const JOB_PATH = /^\/([a-z0-9-]+)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
+const JOB_PATH = /^\/([a-z0-9-]+)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/[a-z0-9-]+)?$/;
 const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
 const MAX_U32 = 2 ** 32 - 1;
 
 export interface JobPath extends JobKey {
   /** First segment of the path. */
   readonly protocol: string;
-  readonly tail: "" | "/price" | "/auth-dry-run";
+  /** Empty, or begins with `/`. */
+  readonly tail: string;
 }
 
 /**
@@ -22,12 +23,7 @@ export function parseJobPath(path: string): JobPath | undefined {
   const serviceId = BigInt(service);
   const jobIndex = Number(job);
   if (serviceId > MAX_U64 || jobIndex > MAX_U32) return undefined;
-  return {
-    protocol,
-    serviceId,
-    jobIndex,
-    tail: tail as JobPath["tail"],
-  };
+  return { protocol, serviceId, jobIndex, tail };
 }
 
 export interface CallPath {

@@ -15,6 +15,7 @@ const SCHEMA = { ...TEXT_SCHEMA, $defs: { text: { type: "string" } } };
 
 const gateway = startBeforeAll(() =>
   startTestGateway({
+    chainRpcUrl: "http://127.0.0.1:9",
     config: {
       acceptedTokens: [{ ...USDC, currency: "USD", markupBps: 0 }],
       jobs: [

@@ -12,6 +12,7 @@ const PAY = "/x402/jobs/1/5";
 
 const gateway = startBeforeAll(() =>
   startTestGateway({
+    chainRpcUrl: "http://127.0.0.1:9",
     config: {
       acceptedTokens: [{ ...USDC, currency: "USD", markupBps: 0 }],
       jobs: [
@@ -36,6 +37,15 @@ function ask(path: string, accept: string | undefined, method = "GET") {
 function dataOf(html: string): unknown {
   return JSON.parse(/<script type="application\/json" id="data">(.*)<\/script>/.exec(html)?.[1] ?? "");
 }
+
+it("A payment page says why it cannot buy a job for those who sign the request", async () => {
+  const restricted = dataOf(await (await ask("/x402/jobs/1/1", BROWSER)).text());
+  expect(restricted).toMatchObject({
+    auth_mode: "delegated_caller_signature",
+    not_by_page: expect.stringMatching(/^This job needs a permitted caller's signature/),
+  });
+  expect(dataOf(await (await ask(PAY, BROWSER)).text())).not.toHaveProperty("not_by_page");
+});
 
 describe("who gets a page", () => {
   it.each([BROWSER, "text/html", "TEXT/HTML;q=0.3", "text/html, application/json;q=0.9"])(

@@ -12,6 +12,7 @@ import type { Host } from "../../../src/part.ts";
 import { Apis } from "../../../src/parts/apis/apis.ts";
 import { CallbackGuard } from "../../../src/parts/callbacks/callback-guard.ts";
 import { buyersTable } from "../../../src/parts/callbacks/config.ts";
+import { RestrictedJobs } from "../../../src/parts/callers/restricted-jobs.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
@@ -218,6 +219,7 @@ export class Replica {
       ...{ config, methods, ...shared, ...sold, localFacilitator },
       openFacilitators: (options) => new SeveralFacilitators(options),
       parts: async (services) => [
+        new RestrictedJobs(services),
         ...[new Mpp(services), new Mcp(services), CALLBACKS, new PricesOfRequests(services)],
         ...(apis ? [apis] : []),
         ...(pricing ? [pricing.jobs] : []),

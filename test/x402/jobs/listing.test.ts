@@ -55,6 +55,12 @@ class World {
         facilitators: { settlesByUse: () => this.facilitator },
         methods,
       }),
+      terms: [
+        {
+          accessTo: ({ jobIndex }) =>
+            jobIndex === 4 ? { mode: "members", note: "For members." } : undefined,
+        },
+      ],
       methods,
       rates: { rateOf: () => (this.rate === undefined ? undefined : { ratePerNativeUnit: this.rate }) },
       clock: () => this.nowMs,
@@ -75,11 +81,11 @@ describe("The listing", () => {
       mapped: [0, 1, 4, 9],
       jobPolicies: [policy(1, "disabled"), policy(4, "restricted_paid"), policy(5, "public_paid")],
     });
-    expect((await listing.jobs()).map(({ jobIndex, mode }) => [jobIndex, mode])).toEqual([
-      [3, "public_paid"],
-      [4, "restricted_paid"],
-      [0, "public_paid"],
-      [5, "public_paid"],
+    expect((await listing.jobs()).map(({ jobIndex, mode, access }) => [jobIndex, mode, access])).toEqual([
+      [3, "public_paid", undefined],
+      [4, "restricted_paid", { mode: "members", note: "For members." }],
+      [0, "public_paid", undefined],
+      [5, "public_paid", undefined],
     ]);
   });
 

@@ -33,8 +33,8 @@ export class Checkout {
   #wallets = [];
   #button = byId("pay", HTMLButtonElement);
   #isBusy = false;
-  /** The job is for callers who sign the request itself. */
-  #needsCaller;
+  /** Reason why this page cannot buy the job. @type {string | undefined} */
+  #notByPage;
 
   /**
    * @param {object} parts
@@ -49,7 +49,7 @@ export class Checkout {
     this.#onBought = onBought;
     this.#options = job.settlement_options.filter(({ scheme }) => scheme === "exact");
     this.#isByUse = this.#options.length < job.settlement_options.length;
-    this.#needsCaller = job.auth_mode === "delegated_caller_signature";
+    this.#notByPage = job.not_by_page;
     this.#showOptions();
     if (job.price_range !== undefined) followPrice(form, purchase, (accepts) => this.#showOffers(accepts));
     findWallets((wallets) => this.#showWallets(wallets));
@@ -104,11 +104,7 @@ export class Checkout {
 
   /** Checks the input, has the payment signed, and sends it. */
   async #buy() {
-    if (this.#needsCaller) {
-      throw new Stopped(
-        "This job needs a permitted caller's signature, which this page cannot make. Buy it from a program.",
-      );
-    }
+    if (this.#notByPage !== undefined) throw new Stopped(this.#notByPage);
     showStep("check");
     const { bytes, contentType } = await this.#form.read();
     this.#purchase.begin(bytes, contentType);

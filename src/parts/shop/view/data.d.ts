@@ -7,7 +7,8 @@ export interface Job {
   readonly description?: string;
   readonly tags?: readonly string[];
   readonly mode?: string;
-  readonly auth_mode?: string;
+  /** Reason why this page cannot buy the job. */
+  readonly not_by_page?: string;
   readonly max_run_secs?: number;
   readonly input?: { readonly content_type: string; readonly schema?: unknown; readonly example?: unknown };
   readonly output?: { readonly content_type: string };

@@ -11,7 +11,7 @@ import {
 } from "../../commands/options.ts";
 import { systemClock } from "../../core/clock.ts";
 import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
-import { signCaller } from "../../x402/callers/sign-caller.ts";
+import { signCaller } from "./sign-caller.ts";
 
 const DEFAULT_LIFETIME_SECS = 600;
 const MAX_JOB_INDEX = 2 ** 32 - 1;

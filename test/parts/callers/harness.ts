@@ -10,9 +10,9 @@ import type { HttpRequest } from "../../../src/http/request.ts";
 import { jsonResponse } from "../../../src/http/response.ts";
 import type { MethodHandlers } from "../../../src/http/routes.ts";
 import { HttpServer } from "../../../src/http/server.ts";
+import { CallerAuth } from "../../../src/parts/callers/caller-auth.ts";
+import { CallerChain } from "../../../src/parts/callers/caller-chain.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { CallerAuth } from "../../../src/x402/callers/caller-auth.ts";
-import { CallerChain } from "../../../src/x402/callers/chain.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 
 /** The caller that was let in, or the refusal. */

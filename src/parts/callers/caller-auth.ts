@@ -6,7 +6,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { OneTimeNonce } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
-import type { CallerChain } from "./chain.ts";
+import type { CallerChain } from "./caller-chain.ts";
 import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./headers.ts";
 import { callerClaimHash } from "./signature.ts";
 

@@ -1,6 +1,7 @@
 import pLimit from "p-limit";
 import { ChainClient } from "../../chain/chain-client.ts";
-import { asHex, type Rpc, RpcError } from "../../chain/rpc.ts";
+import { contractApproves, word } from "../../chain/contract-signature.ts";
+import { asHex, type Rpc } from "../../chain/rpc.ts";
 import type { JobRestriction } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -9,9 +10,6 @@ import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 
 /** `isPermittedCaller(uint64 serviceId, address caller)`. */
 const IS_PERMITTED_CALLER = "0x2ec2bd03";
-/** `isValidSignature(bytes32 hash, bytes signature)`. */
-const IS_VALID_SIGNATURE = "0x1626ba7e";
-const ERC1271_MAGIC = `0x1626ba7e${"0".repeat(56)}`;
 const TRUE = `0x${"0".repeat(63)}1`;
 const FALSE = `0x${"0".repeat(64)}`;
 
@@ -47,8 +45,8 @@ export class CallerChain {
     if (permissionCacheSecs > 0 && (this.#permittedUntil.get(key) ?? 0) > this.#clock()) return true;
 
     const data = `${IS_PERMITTED_CALLER}${word(serviceId)}${word(caller)}`;
-    const answer = await this.#rpcOf(restriction).ask("isPermittedCaller", (rpc) =>
-      call(rpc, chainContract, data),
+    const answer = await this.#rpcOf(restriction).ask("isPermittedCaller", async (rpc) =>
+      (await rpc.callContract(chainContract, data)).toLowerCase(),
     );
     // Neither true nor false: there is no contract, or another one. "No" would be a guess.
     if (answer !== TRUE && answer !== FALSE) {
@@ -129,38 +127,6 @@ class CallerRpc {
       throw checkFailed(what, cause instanceof Error ? (cause.message.split("\n", 1)[0] ?? "") : "", cause);
     }
   }
-}
-
-/** Asks an account's contract about a signature (ERC-1271). An address without code approves none. */
-export async function contractApproves(
-  rpc: Rpc,
-  { account, hash, signature }: Readonly<Record<"account" | "hash" | "signature", `0x${string}`>>,
-): Promise<boolean> {
-  try {
-    return (await call(rpc, account, isValidSignatureCall(hash, signature))) === ERC1271_MAGIC;
-  } catch (error) {
-    // Contracts revert on signatures that they refuse.
-    if (error instanceof RpcError && error.isRevert) return false;
-    throw error;
-  }
-}
-
-/** Returns a contract's raw answer, `0x` for an address without code. @throws RpcError, also when the call reverts */
-async function call(rpc: Rpc, to: string, data: string): Promise<string> {
-  return (await rpc.callContract(to, data)).toLowerCase();
-}
-
-/** Returns a number, or an address or hash in hex, as a word of call data. */
-function word(value: bigint | `0x${string}`): string {
-  return BigInt(value).toString(16).padStart(64, "0");
-}
-
-function isValidSignatureCall(hash: `0x${string}`, signature: `0x${string}`): string {
-  const bytes = signature.slice(2);
-  const words = Math.ceil(bytes.length / 64);
-  // The hash, the offset of the bytes (after two words), their length, and the bytes padded to whole words.
-  const length = BigInt(bytes.length / 2);
-  return `${IS_VALID_SIGNATURE}${word(hash)}${word(64n)}${word(length)}${bytes.padEnd(words * 64, "0")}`;
 }
 
 function checkFailed(what: string, detail: string, cause?: unknown): GatewayError {

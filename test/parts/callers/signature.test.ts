@@ -1,7 +1,11 @@
 import { hashMessage, keccak256 } from "viem";
 import { describe, expect, test } from "vitest";
-import { isAccountSignature, recoverSigner } from "../../../src/chain/account-signature.ts";
-import { callerClaimHash, callerClaimText, parseSignatureHex } from "../../../src/x402/callers/signature.ts";
+import {
+  isAccountSignature,
+  parseSignatureHex,
+  recoverSigner,
+} from "../../../src/chain/account-signature.ts";
+import { callerClaimHash, callerClaimText } from "../../../src/parts/callers/signature.ts";
 import { highS } from "../../helpers/caller-claim.ts";
 
 /** Vector made by another implementation. */

@@ -29,9 +29,3 @@ export async function callerClaimText(claim: CallerClaim): Promise<string> {
 export async function callerClaimHash(claim: CallerClaim): Promise<`0x${string}`> {
   return hashMessage(await callerClaimText(claim));
 }
-
-/** Reads hex with or without `0x`; undefined when it is not hex of whole bytes, or far too long. */
-export function parseSignatureHex(text: string): `0x${string}` | undefined {
-  const digits = /^(?:0x)?((?:[0-9a-fA-F]{2}){1,4096})$/.exec(text)?.[1];
-  return digits === undefined ? undefined : `0x${digits.toLowerCase()}`;
-}

@@ -1,6 +1,6 @@
+import { parseSignatureHex } from "../../chain/account-signature.ts";
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import type { JobRequest } from "../../http/request.ts";
-import { parseSignatureHex } from "./signature.ts";
 
 const MAX_EXPIRY_AHEAD_SECS = 24 * 60 * 60;
 
@@ -21,6 +21,12 @@ const EXPIRY = {
   missing: "missing_signature_expiry",
   invalid: "invalid_signature_expiry",
 } as const;
+
+/** Names of the headers, those that clients of the SDK send among them. */
+export const CALLER_HEADERS: readonly string[] = [CALLER, SIGNATURE, NONCE, EXPIRY].flatMap(({ name }) => [
+  name,
+  sdkName(name),
+]);
 
 interface CallerHeader {
   readonly name: string;
@@ -64,7 +70,7 @@ export function readCallerExpiry(request: JobRequest, nowMs: number): string {
  * refused: which of them was signed would be a guess.
  */
 function readOnce(request: JobRequest, header: CallerHeader): string {
-  const alias = header.name.replace("X-CHAIN-", "X-TANGLE-");
+  const alias = sdkName(header.name);
   const value = readOnlyValue(request, header.name, header);
   const aliasValue = readOnlyValue(request, alias, header);
   if (value !== "" && aliasValue !== "" && value !== aliasValue) {
@@ -72,6 +78,10 @@ function readOnce(request: JobRequest, header: CallerHeader): string {
   }
   if (value !== "" || aliasValue !== "") return value || aliasValue;
   throw new GatewayError(header.missing, `This job needs the header ${header.name}.`);
+}
+
+function sdkName(name: string): string {
+  return name.replace("X-CHAIN-", "X-TANGLE-");
 }
 
 function readOnlyValue(request: JobRequest, name: string, header: CallerHeader): string {

@@ -2,18 +2,18 @@ import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
-import type { CallerAuth } from "../callers/caller-auth.ts";
-import { readCaller } from "../callers/headers.ts";
-import type { Door } from "../doors/door.ts";
-import type { JobRoutes } from "../jobs/job-routes.ts";
-import type { Price } from "../prices/price.ts";
-import type { PriceBook } from "../prices/price-book.ts";
-import type { X402Stats } from "../stats.ts";
-import { PaymentRefusal } from "../wire/payment-required.ts";
-import { type Checkout, withBodyOnce } from "./checkout.ts";
-import type { ClientLimits } from "./client-limits.ts";
-import { withOffers } from "./purchase.ts";
-import type { Verification } from "./verification.ts";
+import type { Door } from "../../x402/doors/door.ts";
+import type { JobRoutes } from "../../x402/jobs/job-routes.ts";
+import type { Price } from "../../x402/prices/price.ts";
+import type { PriceBook } from "../../x402/prices/price-book.ts";
+import { type Checkout, withBodyOnce } from "../../x402/purchase/checkout.ts";
+import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
+import { withOffers } from "../../x402/purchase/purchase.ts";
+import type { Verification } from "../../x402/purchase/verification.ts";
+import type { X402Stats } from "../../x402/stats.ts";
+import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
+import type { CallerAuth } from "./caller-auth.ts";
+import { readCaller } from "./headers.ts";
 
 interface Parts {
   readonly door: Door;
@@ -115,7 +115,8 @@ export class DryRunRoute {
   }
 }
 
-const TARGET = "x-http-target";
+/** Name of a header, in lower case. */
+export const TARGET = "x-http-target";
 
 /** Returns the request that a dry run is about: at a job's own route, `X-HTTP-TARGET` has its method, path and query. */
 function atTarget(request: JobRequest): JobRequest {

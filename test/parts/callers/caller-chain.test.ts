@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { JobRestriction } from "../../../src/config/config.ts";
-import { CallerChain } from "../../../src/x402/callers/chain.ts";
+import { CallerChain } from "../../../src/parts/callers/caller-chain.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import type { Fault } from "../../helpers/fault.ts";

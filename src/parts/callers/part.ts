@@ -1,0 +1,15 @@
+import type { Part } from "../../part.ts";
+
+/** Restricted jobs: those that a contract permits to some callers. */
+export const part: Part = {
+  ability: "restricted jobs",
+  async x402(services) {
+    const { RestrictedJobs } = await import("./restricted-jobs.ts");
+    return new RestrictedJobs(services);
+  },
+  async checkPeers({ x402 }) {
+    if (x402 === undefined) return { notes: [], problems: [] };
+    const { checkContracts } = await import("./online-check.ts");
+    return { notes: [], problems: await checkContracts(x402) };
+  },
+};

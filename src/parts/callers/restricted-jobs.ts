@@ -1,0 +1,34 @@
+import type { X402Config } from "../../config/config.ts";
+import type { ShopAddition, X402Part } from "../../x402/part.ts";
+import type { Services } from "../../x402/services.ts";
+import { CallerAuth } from "./caller-auth.ts";
+import { CallerChain } from "./caller-chain.ts";
+import { CallerTerms } from "./caller-terms.ts";
+import { DryRunRoute, TARGET } from "./dry-run-route.ts";
+import { CALLER_HEADERS } from "./headers.ts";
+
+/** The restricted jobs at each configuration. What the chains said, and the connections to them, outlive a reload. */
+export class RestrictedJobs implements X402Part {
+  readonly #services: Services;
+  readonly #auth: CallerAuth;
+
+  constructor(services: Services) {
+    const { store, clock, elapsed, telemetry, periods } = services;
+    const chain = new CallerChain({ timeoutMs: periods.rpcTimeoutMs, clock: elapsed, telemetry });
+    this.#services = services;
+    this.#auth = new CallerAuth({ chain, journal: store, clock });
+  }
+
+  open({ jobPolicies }: X402Config): ShopAddition {
+    const services = this.#services;
+    const callerAuth = this.#auth;
+    return {
+      terms: new CallerTerms(callerAuth, jobPolicies),
+      pageHeaders: { sent: [TARGET.toUpperCase(), ...CALLER_HEADERS], read: [] },
+      belowJobs(shop, door) {
+        const dryRun = new DryRunRoute({ ...services, ...shop, door, callerAuth });
+        return [["/auth-dry-run", (job) => ({ POST: (request) => dryRun.answer(request, job) })]];
+      },
+    };
+  }
+}

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import type { JobRestriction } from "../../../src/config/config.ts";
+import type { CallerAuth } from "../../../src/parts/callers/caller-auth.ts";
+import { CallerTerms } from "../../../src/parts/callers/caller-terms.ts";
+import { purchaseSteps } from "../../../src/x402/purchase/steps.ts";
+import { documentedCheck } from "../../helpers/documented-order.ts";
+
+function policy(jobIndex: number, authMode: JobRestriction["authMode"]) {
+  const chain = { chainRpcUrl: "http://127.0.0.1:9", chainContract: "0x1", permissionCacheSecs: 0 } as const;
+  return {
+    serviceId: 1n,
+    jobIndex,
+    invocationMode: "restricted_paid",
+    restriction: { authMode, ...chain },
+  } as const;
+}
+
+const terms = new CallerTerms({} as CallerAuth, [
+  { serviceId: 1n, jobIndex: 0, invocationMode: "public_paid" },
+  policy(1, "payer_is_caller"),
+  policy(2, "delegated_caller_signature"),
+]);
+
+test("docs/errors.md prints the check of the caller at its place, with its refusals", () => {
+  const steps = purchaseSteps([]).map(({ name }) => name);
+  const { name, before, refusals } = terms.checks[0] ?? {};
+  expect(documentedCheck("caller", steps)).toEqual({ name, before, refusals });
+});
+
+test("Only restricted jobs have access, and a page cannot buy those whose caller signs the request", () => {
+  const accessTo = (jobIndex: number, serviceId = 1n) => terms.accessTo({ serviceId, jobIndex });
+  expect([accessTo(0), accessTo(1, 2n), accessTo(9)]).toEqual([undefined, undefined, undefined]);
+  expect(accessTo(1)).toEqual({ mode: "payer_is_caller", note: "For permitted callers only." });
+  expect(accessTo(2)).toMatchObject({
+    mode: "delegated_caller_signature",
+    note: "For permitted callers only.",
+    notByPage: expect.stringContaining("this page cannot make"),
+  });
+});
