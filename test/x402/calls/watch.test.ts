@@ -215,8 +215,10 @@ async function waitForLateCharge({
 const RESULT = { body: Buffer.from("x"), contentType: "text/plain" };
 
 test("A wait for a call that is charged after it ran looks at it once: when its charge is settled", async () => {
-  const { waiting, looks, settle } = await waitForLateCharge();
+  const { callId, waiting, looks, settle } = await waitForLateCharge();
   await store.ack(await claimOne(store), RESULT);
+  // A look that the ack led to would have begun by the end of this one.
+  await store.findCall(callId);
   expect(looks()).toBe(0);
   await settle();
   expect(await waiting).toMatchObject({ kind: "answered", result: { size: 1 } });
@@ -230,6 +232,14 @@ test.each<[string, (lease: ClaimedCall) => Promise<unknown>, string]>([
   const { waiting } = await waitForLateCharge();
   await end(await claimOne(store));
   expect(await waiting).toMatchObject({ kind, call: { state: "failed", charge: { state: "released" } } });
+});
+
+test("A wait ends at once when a job that was charged before it ran fails", async () => {
+  const callId = await newCall();
+  const waits = new ResultWaits({ calls: store, watch: openWatch(), places: new WaitPlaces(), logger });
+  const waiting = waits.waitFor(paid(callId), 60, new AbortController().signal, { isNew: true });
+  await store.fail(await claimOne(store), "no good");
+  expect(await waiting).toMatchObject({ kind: "not_in_time", call: { state: "failed" } });
 });
 
 test("A wait ends at the ack of a job that was charged while it ran, because its authorization ended", async () => {
