@@ -18,6 +18,7 @@ const REPLACED: Readonly<Record<string, string>> = {
   viem: "viem.ts",
   undici: "undici.ts",
   "hash-wasm": "hash-wasm.ts",
+  "@noble/hashes/sha3": "keccak.ts",
   "src/grpc/server.ts": "grpc-server.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
   "src/parts/transactions/account.ts": "settler-account.ts",
@@ -53,12 +54,17 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
         name: "world",
         setup(plugins) {
           plugins.onResolve(
-            { filter: /^(node:(timers\/promises|crypto|module|fs)|viem|undici|hash-wasm)$/ },
+            {
+              filter:
+                /^(node:(timers\/promises|crypto|module|fs)|viem|undici|hash-wasm|@noble\/hashes\/sha3)$/,
+            },
             ({ path, importer }) => {
+              if (importer === join(WORLD, "keccak.ts")) return { path, external: true };
               const only = ONLY_FOR[path];
               if (only !== undefined && importer !== join(ROOT, only)) return undefined;
               const replaced = join(WORLD, REPLACED[path] ?? "");
-              return importer === replaced ? { path, external: true } : { path: replaced };
+              if (importer !== replaced) return { path: replaced };
+              return BUNDLED.test(path) ? undefined : { path, external: true };
             },
           );
           plugins.onResolve({ filter: /^[^./]/ }, ({ path }) =>

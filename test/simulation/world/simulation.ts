@@ -53,7 +53,7 @@ export class Simulation {
   /** Hears of every write of a store, in their order; without an outcome when a disk may have it or not. */
   onCommit: (operation: TimedOperation, outcome: OperationOutcome | undefined) => void = () => undefined;
   readonly #without: ReadonlySet<string>;
-  readonly #counts = new Map<string, number>();
+  readonly #decisions = new Map<string, { readonly hash: number; count: number }>();
   readonly #queue: Event[] = [];
   #order = 0;
   #hash = 0;
@@ -81,9 +81,16 @@ export class Simulation {
 
   /** Number in [0, 1) for the next decision of this name. */
   random(name: string): number {
-    const count = this.#counts.get(name) ?? 0;
-    this.#counts.set(name, count + 1);
-    return fraction(this.seed, `${name} ${count}`);
+    const decision = this.#decisionOf(name);
+    return fraction(decision.hash, decision.count++);
+  }
+
+  #decisionOf(name: string) {
+    const known = this.#decisions.get(name);
+    if (known !== undefined) return known;
+    const decision = { hash: mixText(mix(0x811c9dc5, this.seed), `${name} `), count: 0 };
+    this.#decisions.set(name, decision);
+    return decision;
   }
 
   /** Milliseconds between two bounds, most often short. */
@@ -97,10 +104,10 @@ export class Simulation {
 
   /** Decides whether something goes wrong now. */
   fault(name: string, probability: number): boolean {
-    const count = this.#counts.get(name) ?? 0;
     const happens = this.random(name) < probability && !this.isHealed;
-    const id = `${name} #${count}`;
-    if (!happens || this.#without.has(id)) return false;
+    if (!happens) return false;
+    const id = `${name} #${this.#decisionOf(name).count - 1}`;
+    if (this.#without.has(id)) return false;
     this.faults.push(id);
     this.say(`FAULT ${id}`);
     return true;
@@ -116,7 +123,7 @@ export class Simulation {
   say(line: string): void {
     const text = `${(this.now / 1000).toFixed(3).padStart(9)} s  ${line}`;
     this.trace.push(text);
-    for (let i = 0; i < text.length; i++) this.#hash = mix(this.#hash, text.charCodeAt(i));
+    this.#hash = mixText(this.#hash, text);
   }
 
   break(law: string): void {
@@ -196,9 +203,15 @@ function mix(hash: number, value: number): number {
   return Math.imul(hash ^ value, 0x01000193);
 }
 
-function fraction(seed: number, name: string): number {
-  let hash = mix(0x811c9dc5, seed);
-  for (let i = 0; i < name.length; i++) hash = mix(hash, name.charCodeAt(i));
+function mixText(start: number, text: string): number {
+  let hash = start;
+  for (let i = 0; i < text.length; i++) hash = mix(hash, text.charCodeAt(i));
+  return hash;
+}
+
+/** Number in [0, 1) for a decision that was made some times before. @param named hash of the seed and the decision's name */
+function fraction(named: number, count: number): number {
+  let hash = mixText(named, String(count));
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;
