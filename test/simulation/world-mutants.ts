@@ -86,8 +86,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a resent payment is not looked up",
     seed: 53,
-    file: "x402/purchase/purchase.ts",
-    ...{ from: "const known = await earlier.find(payment);", to: "const known = undefined;" },
+    file: "x402/purchase/steps.ts",
+    ...{ from: "state.known = await earlier.find(payment);", to: "state.known = undefined;" },
   },
   {
     name: "nobody looks at undecided payments",
