@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../../src/config/config.ts";
-import type { LoadConfigResult } from "../../src/config/load-config.ts";
-import { loadConfig } from "../../src/load-config.ts";
+import { type LoadConfigResult, loadConfigWith } from "../../src/config/load-config.ts";
+import { partKeys } from "../../src/load-parts.ts";
 
 /** Token of a gateway that loads without mistakes. */
 export const TOKEN = `[[x402.accepted_tokens]]
@@ -22,6 +22,9 @@ facilitator_url = "https://facilitator.example.com"
 public_url = "https://operator.example.com"
 `;
 
+/** What the parts of this build bring, with an ability whose keys are the core's, whether or not the build has it. */
+const PARTS = { ...partKeys(), abilities: new Set([...partKeys().abilities, "restricted jobs"]) };
+
 /** Loads a configuration from real files in a temporary folder. */
 export async function loadFiles(
   files: string | Record<string, string | Uint8Array>,
@@ -35,7 +38,8 @@ export async function loadFiles(
         join(folder, name),
         typeof contents === "string" ? contents.replaceAll("$DIR", folder) : contents,
       );
-    const result = await loadConfig({ path: join(folder, "jobgate.toml"), env: {}, ...options });
+    const path = join(folder, "jobgate.toml");
+    const result = await loadConfigWith(PARTS, { path, env: {}, ...options });
     if (result.ok) return result;
     return {
       ok: false,

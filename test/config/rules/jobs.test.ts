@@ -97,7 +97,7 @@ test("Jobs without [x402] are not sold, which is a warning", async () => {
 test("A build refuses values that need a part which the build does not have", async () => {
   const engine = GATEWAY.replace("[x402]", '[x402]\nprice_source = "engine"');
   const store = '[store]\nurl = "postgres://jobgate:hunter2@127.0.0.1/jobgate"\n';
-  const toml = `${engine}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"\nprice = "engine"')}${store}`;
+  const toml = `${engine}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"\nprice = "engine"')}${POLICY}${store}`;
   const parts = { tables: [], entries: [], methods: [], paths: [], abilities: new Set<string>() };
   const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
   expect(result.ok ? [] : result.mistakes).toMatchObject([
@@ -112,6 +112,11 @@ test("A build refuses values that need a part which the build does not have", as
     {
       keyPath: "jobs[0].price",
       message: 'is "engine", and this build has no pricing engine; expected dollars',
+    },
+    {
+      keyPath: "x402.job_policies[0].invocation_mode",
+      message:
+        'is "restricted_paid", and this build has no restricted jobs; expected "public_paid" or "disabled"',
     },
     {
       keyPath: "store.url",
