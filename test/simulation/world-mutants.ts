@@ -265,7 +265,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a quote is paid for another input",
-    seed: 79,
+    seed: 55,
     ...{
       file: QUOTES,
       from: "256)}` !== quote.inputsHash) {",
@@ -274,7 +274,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a quote is paid by another payer",
-    seed: 83,
+    seed: 57,
     ...{
       file: QUOTES,
       from: "use.payer !== undefined && use.payer !== quote.requester",
