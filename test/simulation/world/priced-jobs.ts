@@ -77,7 +77,7 @@ export const PRICED_JOBS: readonly PricedJob[] = [
   },
   {
     ...atIds(13),
-    variants: [byText(TIER, 400_009n, 3_500_017n), byText(TIER, 800_011n, 2_200_013n), perByte(20_011n)],
+    variants: [byText(TIER, 400_009n, 3_500_017n), byText(TIER, 800_011n, 2_200_013n), fixed(1_200_007n)],
     requestsOf: (name) => ({
       little: { ...post(13, `${name}: work`), headers: { "x-tier": "celsius" } },
       much: { ...post(13, `${name}: work`), headers: { "x-tier": "kelvin" } },
