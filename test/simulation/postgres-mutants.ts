@@ -57,13 +57,4 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
       to: "SELECT is_abandoned FROM jobgate.batches WHERE id = $1",
     },
   },
-  {
-    name: "a payment that a fail-over can lose is settled",
-    seed: 1_008,
-    file: "x402/settlement/settlement.ts",
-    ...{
-      from: "return !journal.isShared || journal.confirmPayment(key, state);",
-      to: "return true || journal.confirmPayment(key, state);",
-    },
-  },
 ];
