@@ -8,7 +8,7 @@ export interface WordCall {
 export interface Words {
   /** Unix seconds of the block that the state belongs to, as code in that block sees it. */
   readonly timestamp: bigint;
-  /** In the order of the calls. Undefined for a contract that is missing, fails, or answers with something else. */
+  /** Answers in the order of the calls; undefined for a contract that is missing, fails, or does not return one word. */
   readonly answers: readonly (bigint | undefined)[];
 }
 

@@ -13,7 +13,7 @@ export class UntakenAnswers {
   readonly #quietMs: number;
   readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
 
-  /** @param quietMs silence, in milliseconds, after which the client counts as having taken an answer */
+  /** @param quietMs milliseconds of silence after which an answer counts as taken */
   constructor(quietMs: number) {
     this.#quietMs = quietMs;
   }

@@ -2,8 +2,8 @@ import { YOUNG_MS } from "./contract/payment-journal.ts";
 import type { ListDialect } from "./list-dialect.ts";
 
 /*
- * SQL of the payments that limits count, the same for both dialects. A payment by use is open until it is settled or
- * released.
+ * SQL that counts and sums payments for limits, in both dialects. A payment that is charged after its job is open until it is
+ * settled or released.
  */
 
 type Dialect = Pick<ListDialect, "schema" | "indexedBy">;

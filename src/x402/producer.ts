@@ -51,7 +51,7 @@ export class X402Producer {
     readonly requestMetadata?: JobCall["requestMetadata"];
     /** 64 hex digits. */
     readonly quoteDigest: string;
-    /** What the terms of the job add. */
+    /** Metadata that the terms of the job add. */
     readonly metadata?: JobCall["metadata"];
   }): JobCall {
     const { offer, payment, body, requestMetadata = [], quoteDigest, metadata } = paid;

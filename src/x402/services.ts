@@ -25,7 +25,7 @@ export class Services implements BackgroundService {
   readonly logger: Logger;
   readonly telemetry: Telemetry;
   readonly clock: Clock;
-  /** Clock for durations: nobody sets it. */
+  /** Monotonic clock, for durations. */
   readonly elapsed: Clock;
   readonly periods: Omit<X402Periods, "confirmationTimeoutMs">;
   readonly stats = new X402Stats();

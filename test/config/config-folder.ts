@@ -22,7 +22,7 @@ facilitator_url = "https://facilitator.example.com"
 public_url = "https://operator.example.com"
 `;
 
-/** What the parts of this build bring, with an ability whose keys are the core's, whether or not the build has it. */
+/** Configuration keys and abilities of this build's parts, and the ability to restrict jobs, whose keys the core has. */
 const PARTS = { ...partKeys(), abilities: new Set([...partKeys().abilities, "restricted jobs"]) };
 
 /** Loads a configuration from real files in a temporary folder. */

@@ -5,16 +5,16 @@ import { expectBalance } from "./ledger.ts";
 import { type PaidGateway, type Payment, type SetUp, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
-/** Point at which jobgate is killed with SIGKILL. */
-export const CRASHES = [
+/** Points of a sale at which jobgate is killed with SIGKILL. */
+export const SALE_CRASHES = [
   "before-journal",
   "after-journal",
   "during settle",
   "after-settle",
   "after-commit",
   "before-delivery",
-  "before-ack",
 ] as const;
+export const CRASHES = [...SALE_CRASHES, "before-ack"] as const;
 export type Crash = (typeof CRASHES)[number];
 
 const FACILITATOR_TIMEOUT_SECS = 10;

@@ -3,20 +3,13 @@ import { accounts } from "../helpers/accounts.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { SALE_CRASHES } from "./crash-rounds.ts";
 import { expectBalance } from "./ledger.ts";
 import { inDollars, type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 /** Steps of a sale at which jobgate is killed with SIGKILL. */
-const CRASHES = [
-  "before the payment",
-  "before-journal",
-  "after-journal",
-  "during settle",
-  "after-settle",
-  "after-commit",
-  "before-delivery",
-] as const;
+const CRASHES = ["before the payment", ...SALE_CRASHES] as const;
 type Crash = (typeof CRASHES)[number];
 
 const JOB = 5;

@@ -1,4 +1,7 @@
 import { readFileSync } from "node:fs";
+import { expect } from "vitest";
+import { purchaseSteps } from "../../src/x402/purchase/steps.ts";
+import type { TermsCheck } from "../../src/x402/purchase/terms.ts";
 
 /** Returns the rows of the order of a purchase in docs/errors.md: each step with its refusals. */
 export function documentedOrder(): { readonly name: string; readonly refusals: readonly string[] }[] {
@@ -10,9 +13,11 @@ export function documentedOrder(): { readonly name: string; readonly refusals: r
   }));
 }
 
-/** Returns the row of a check, and the name of the first step of the core after it. */
-export function documentedCheck(check: string, steps: readonly string[]) {
+/** Expects docs/errors.md to print a check at its place, with its refusals. */
+export function expectDocumented({ name, before, refusals }: TermsCheck): void {
+  const steps = new Set(purchaseSteps([]).map((step) => step.name));
   const order = documentedOrder();
-  const at = order.findIndex(({ name }) => name === check);
-  return { ...order[at], before: order.slice(at).find(({ name }) => steps.includes(name))?.name };
+  const at = order.findIndex((row) => row.name === name);
+  const next = order.slice(at).find((row) => steps.has(row.name))?.name;
+  expect({ ...order[at], before: next }).toEqual({ name, before, refusals });
 }

@@ -5,7 +5,7 @@ const WINDOW_SECS = 60;
 
 type ApiLimit = Pick<ApiConfig, "name" | "unchargedPerMinute">;
 
-/** Counts the calls of each API that ended without a charge, by payer and by client: nobody pays the API for them. */
+/** Counts each API's uncharged calls by payer and by client, because the API works unpaid for them. */
 export class UnchargedCalls {
   readonly #counts = new RateLimit(WINDOW_SECS);
 

@@ -22,7 +22,7 @@ const EXPIRY = {
   invalid: "invalid_signature_expiry",
 } as const;
 
-/** Names of the headers, those that clients of the SDK send among them. */
+/** Names of the caller's headers, in the spelling of jobgate and in that of the SDK. */
 export const CALLER_HEADERS: readonly string[] = [CALLER, SIGNATURE, NONCE, EXPIRY].flatMap(({ name }) => [
   name,
   sdkName(name),

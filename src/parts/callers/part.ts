@@ -1,6 +1,6 @@
 import type { Part } from "../../part.ts";
 
-/** Restricted jobs: those that a contract permits to some callers. */
+/** Restricted jobs, which only callers that a contract permits can buy. */
 export const part: Part = {
   ability: "restricted jobs",
   async x402(services) {

@@ -67,8 +67,8 @@ export interface PaymentJournal {
   leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<PaymentRecord | undefined>;
 
   /**
-   * Checks that a payment is in a state, durably. Where a standby can take the place of the database's server, it may lack a
-   * state that was read, so money moves only after this check.
+   * Checks that a payment is durably in a state. A fail-over can lose a state that was only read, so every settlement that a
+   * read payment leads to comes after this check.
    */
   confirmPayment(key: PaymentKey, state: PaymentState): Promise<boolean>;
 

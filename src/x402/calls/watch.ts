@@ -8,13 +8,13 @@ interface Parts {
   readonly pollMs: number;
 }
 
-/** What a watcher of a call looks at the call for. Default: its state now, and each change. */
+/** Changes that a watcher of a call waits for, and how it reads the call. Default: the state now, and after each change. */
 interface Interest {
-  /** Returns true for a change that the watcher looks at the call for. */
+  /** Returns true for a change after which the watcher reads the call. */
   readonly wakes?: (what: WhatHappened) => boolean;
-  /** The call has only begun: the first look is at its first change. */
+  /** The call has only begun: the watcher first reads it after its first change. */
   readonly isNew?: boolean | undefined;
-  /** Looks at the call. */
+  /** Reads the call. */
   readonly look?: () => Promise<CallState | undefined>;
 }
 

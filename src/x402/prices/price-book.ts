@@ -140,7 +140,7 @@ class CurrentPrice implements Price {
   readonly #sources: CurrentPrices;
   /** The offers are shown and cannot be paid, because each request has a price of its own. */
   readonly #isShownOnly: boolean;
-  /** Finds sealed offers that were made while each request had its own price; undefined if there is no request. */
+  /** Finds offers that were sealed before a reload gave the job one price; undefined if there is no request. */
   readonly #seals: RequestSeals | undefined;
   /** The request has already waited for the price source in vain, and must not wait as long again. */
   readonly #unavailable: GatewayError | undefined;

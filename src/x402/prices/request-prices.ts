@@ -27,7 +27,7 @@ export interface AskedRequest extends Pick<JobRequest, "method" | "path" | "quer
 
 /** Prices of the requests for one job. A part makes them. */
 export interface RequestPrices {
-  /** Names of the headers that prices depend on, in lower case, except those that describe the body. */
+  /** Lower-case names of the headers that prices depend on. Headers that describe the body are not listed. */
   readonly headers: readonly string[];
   /**
    * Returns the price of a request, which is the same for a while. Offers that were made at another price stay open.
@@ -79,7 +79,7 @@ export class RequestPrice implements Price {
     this.#of = of;
   }
 
-  /** A request whose payment is refused gets its offer again, while that is open: nobody is asked for another price. */
+  /** Returns the offer that the request's refused payment answers, while the offer is open; otherwise new offers. */
   async offers(body: Uint8Array): Promise<readonly Offer[]> {
     const { request, routes, prices, terms, seals, clock } = this.#of;
     const paid = this.#paid && atTime(this.#paid, clock());

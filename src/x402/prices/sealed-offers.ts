@@ -18,8 +18,8 @@ export interface Seals {
 }
 
 /**
- * Offers that are good for one request. Such an offer is sealed with the store's secret and travels with the client, so
- * that jobgate keeps nothing of a request that nobody may ever pay for, and each replica recognises it.
+ * Offers for one request. An offer is sealed with the store's secret and travels with the client, so every replica recognises
+ * the offer, and the store keeps nothing of a request that may never be paid.
  */
 export class SealedOffers {
   readonly #seals: Seals;

@@ -1,6 +1,5 @@
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
-import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
-import { priceText } from "../../core/price.ts";
+import type { PaymentRecord } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
@@ -20,8 +19,9 @@ import type { AdoptedPayments } from "./adopted-payments.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
 import type { ExtensionEchoes } from "./extension-echoes.ts";
+import { toIntent } from "./payment-intent.ts";
 import type { Contribution, StepName, TermsCheck } from "./terms.ts";
-import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
+import { paymentKey, type Verification, type VerifiedPayment } from "./verification.ts";
 
 export interface StepParts {
   readonly store: Pick<Store, "status">;
@@ -169,7 +169,7 @@ function stepOf(check: TermsCheck): PurchaseStep {
         if (contribution !== undefined) state.contributions.push(contribution);
         return undefined;
       } catch (error) {
-        return findMade(error, state, parts);
+        return findMade(error, state.offer, state, parts);
       }
     },
   };
@@ -244,7 +244,7 @@ async function verify(state: PurchaseState, parts: StepParts): Promise<PaymentOu
       state.verified = await verification.verify(payment, offer, request);
     } catch (refusal) {
       try {
-        return await findMade(refusal, state, parts);
+        return await findMade(refusal, offer, state, parts);
       } catch (error) {
         state.verified = await adopted.find(error, payment, { price, body, offer });
       }
@@ -262,7 +262,8 @@ async function confirmPrice(state: PurchaseState): Promise<undefined> {
 async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome> {
   const { producer, settlement, undecidedLimits } = parts;
   const { offer, contributions, confirmed, headers } = state;
-  const { request, payment, body } = state.paid;
+  const { request, payment, body, identity } = state.paid;
+  const nonce = contributions.find((contribution) => contribution.nonce)?.nonce;
   const verified = state.verified as VerifiedPayment;
   const call = producer.jobCall({
     offer,
@@ -275,7 +276,7 @@ async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOu
   const { funds, fundsReadAt, paidIn } = verified;
   const { maxUndecided, maxOpenPerPayer } = undecidedLimits;
   const fundsAgeMs = Math.ceil(performance.now() - fundsReadAt);
-  return settlement.settle(toIntent(state, verified), call, {
+  return settlement.settle(toIntent({ payment, identity, confirmed, nonce }, verified), call, {
     requestId: request.id,
     limits: {
       maxUndecided,
@@ -286,10 +287,14 @@ async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOu
   });
 }
 
-/** Finds the same purchase, made at another replica meanwhile: its outcome counts. @throws the refusal, if there is none */
-async function findMade(error: unknown, state: PurchaseState, parts: StepParts): Promise<PaymentOutcome> {
+/** Returns the outcome of the same purchase if another replica has made it meanwhile. @throws the refusal otherwise */
+async function findMade(
+  error: unknown,
+  offer: Offer | undefined,
+  state: PurchaseState,
+  parts: StepParts,
+): Promise<PaymentOutcome> {
   const { earlier } = parts;
-  const { offer } = state as { readonly offer?: Offer };
   const { payment } = state.paid;
   const made = offer && (await earlier.find(payment, paymentKey(payment, offer)));
   if (made === undefined) throw error;
@@ -315,36 +320,4 @@ function asReplay(error: unknown): unknown {
     "This authorization was sent before, with another signature. Send that very request again for its outcome, or sign a new payment.",
     { details: { charged: "unknown" } },
   );
-}
-
-function toIntent(
-  { paid, confirmed, contributions }: PurchaseState,
-  { offer, requirements, fromBlock, facilitator, paidIn }: VerifiedPayment,
-): PaymentIntent {
-  const { payment, identity } = paid;
-  const { token, amount, rate, priceWei, currency, charge } = offer;
-  return {
-    ...identity,
-    key: paymentKey(payment, offer),
-    x402Version: payment.x402Version,
-    payload: JSON.stringify(payment.payload),
-    requirements: JSON.stringify(requirements),
-    facilitator,
-    transferMethod: token.transferMethod,
-    payTo: token.payTo.toLowerCase(),
-    amount,
-    symbol: token.symbol,
-    price: currency === "USD" ? priceText({ unit: "usd", amount: priceWei }) : priceWei.toString(),
-    rate,
-    decimals: token.decimals,
-    validBefore: storableSeconds(payment.validBefore),
-    receipt: confirmed.quoteDigest,
-    redeemsQuote: confirmed.redeemsQuote || undefined,
-    fromBlock: fromBlock?.toString(),
-    oneTimeNonce: contributions.find(({ nonce }) => nonce)?.nonce,
-    onFailure: offer.onFailure,
-    // An adopted payment has moved its money.
-    charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",
-    minCharge: charge?.minCharge,
-  };
 }

@@ -221,7 +221,7 @@ export class Settlement {
   }
 
   /**
-   * Notes a charge that was decided just now, so that nobody can have asked for it before.
+   * Notes a charge that was decided just now: no facilitator can have settled it yet.
    * @param amount the charge, token units
    * @returns the payment as it is now; undefined when it is not remembered
    */

@@ -3,6 +3,7 @@ import { ApiTerms } from "../../../src/parts/apis/api-terms.ts";
 import type { ApiConfig } from "../../../src/parts/apis/config.ts";
 import { UnchargedCalls } from "../../../src/parts/apis/uncharged-calls.ts";
 import type { CheckedRequest } from "../../../src/x402/purchase/terms.ts";
+import { expectDocumented } from "../../helpers/documented-order.ts";
 
 const API: ApiConfig = {
   name: "weather",
@@ -30,8 +31,12 @@ function termsOf({ inFlight = () => 0, isUp = true }: { inFlight?: () => number;
   };
   const terms = new ApiTerms({ find, inFlight, uncharged });
   const enter = async (request: Request) => terms.checks[0]?.run(request as CheckedRequest);
-  return { uncharged, enter };
+  return { uncharged, terms, enter };
 }
+
+test("docs/errors.md prints the check of APIs at its place, with its refusals", () => {
+  for (const check of termsOf().terms.checks) expectDocumented(check);
+});
 
 test("A request for another job enters without a place", async () => {
   const { enter } = termsOf({ inFlight: () => 2 });

@@ -367,7 +367,7 @@ function clientOf(encoded: Uint8Array): string {
   return nameIn(Buffer.from(decodeJobCall(encoded).body).toString());
 }
 
-/** What a body in JSON begins with, before the name. */
+/** Text of a JSON body before the client's name. */
 export const JSON_BEGINS = '{"for":"';
 
 /** Returns the name of the client that is to have paid for a body. */

@@ -19,7 +19,7 @@ const MEAN_RELOAD_MS = 12_000;
 /** Longest time between the reloads of two gateways. */
 const SPREAD_MS = 4_000;
 
-/** What a client does with its offer. */
+/** Uses that a client makes of its offer. */
 const WAYS = [
   "pays",
   "pays",

@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { IdentifierRule, readPaymentIdentifier } from "../../../src/x402/wire/payment-identifier.ts";
 import { anyCharacter } from "../../helpers/any-character.ts";
+import { expectDocumented } from "../../helpers/documented-order.ts";
 import { asV1, JOB, read, signedPayload } from "../payments.ts";
 
 let payload: PaymentPayload;
@@ -92,4 +93,8 @@ describe("The rule of a job", () => {
     expect(codeOf(() => rule.check({ x402Version: 2 }, job))).toBe("missing_payment_identifier");
     expect(() => rule.check({ x402Version: 1 }, job)).toThrow("pay with version 2");
   });
+});
+
+it("docs/errors.md prints the check of identifiers at its place, with its refusals", () => {
+  for (const check of new IdentifierRule([]).checks) expectDocumented(check);
 });

@@ -42,7 +42,7 @@ const NOTE_BATCH = statement(
   `INSERT INTO jobgate.batches (id, is_abandoned)
    SELECT $1::uuid, false WHERE $2::boolean OR pg_current_xact_id_if_assigned() IS NOT NULL`,
 );
-/** Operations whose answer says that something is durable, even if they changed nothing: a repeat of a delivery is stored. */
+/** Operations whose answer promises durability even if they changed nothing: the answer to a repeated delivery does. */
 const NOTED: ReadonlySet<WriteName> = new Set(["probe", "acceptOnce"]);
 const COMMIT = statement("commit", "COMMIT");
 const ROLLBACK = statement("rollback", "ROLLBACK");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Compared } from "../../../store/differential/side.ts";
 import { checkFile } from "../../../store/sqlite/compared.ts";
 import { encodeTestCall } from "../../../store/store-fixtures.ts";
-import { openMemoryStore } from "./open-memory-store.ts";
+import { nearbyReplica, openMemoryStore } from "./open-memory-store.ts";
 import { MemoryPostgres } from "./server.ts";
 
 /** The Postgres store on a server in memory. */
@@ -15,16 +15,7 @@ export const MEMORY: Compared = {
     const folder = await mkdtemp(join(tmpdir(), "jobgate-memory-"));
     const path = join(folder, "rows.db");
     const server = new MemoryPostgres(path, true);
-    const replica = {
-      ...{ server, onRan: undefined },
-      openChannel: () => ({ announce: () => undefined, close: () => Promise.resolve() }),
-      wireOf: () => ({
-        connect: () => Promise.resolve(),
-        toServer: (_statement: string, arrive: () => void) => arrive(),
-        toClient: (arrive: () => void) => arrive(),
-      }),
-    };
-    const store = await openMemoryStore(replica, { encodeJobCall: encodeTestCall, ...options });
+    const store = await openMemoryStore(nearbyReplica(server), { encodeJobCall: encodeTestCall, ...options });
     return {
       store,
       rows: async (table) => server.rows(table),

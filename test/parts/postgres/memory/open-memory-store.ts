@@ -17,6 +17,20 @@ export interface Replica extends Pick<PostgresServer, "onRan" | "openChannel"> {
   wireOf(client: () => MemoryClient): Wire;
 }
 
+/** Returns a replica whose messages arrive at once. */
+export function nearbyReplica(server: MemoryPostgres): Replica {
+  return {
+    server,
+    onRan: undefined,
+    openChannel: () => ({ announce: () => undefined, close: () => Promise.resolve() }),
+    wireOf: () => ({
+      connect: () => Promise.resolve(),
+      toServer: (_statement, arrive) => arrive(),
+      toClient: (arrive) => arrive(),
+    }),
+  };
+}
+
 /** Opens the Postgres store on a server in memory, which answers lookups that are written for SQLite. */
 export async function openMemoryStore(replica: Replica, options: StoreOptions): Promise<Store> {
   const { server, wireOf, onRan, openChannel } = replica;
