@@ -94,6 +94,8 @@ url = "${api.url}"
 headers = { X-Api-Key = "the key" }
 forward_headers = ["accept", "x_jobgate_payer", "x-forwarded-for", "connection", "te", "idempotency-key", "host", "x-hop"]
 timeout_secs = 2
+# Fewer than the purchases: each has to leave its place.
+concurrency = 2
 free = ["GET /free/{path...}"]
 [[apis]]
 name = "all"
