@@ -4,7 +4,7 @@ import type { JobCall } from "./core/job-call.ts";
 import { closingText, type PaymentIntent, type PaymentRecord } from "./core/payment.ts";
 import { decodeJobId } from "./delivery/job-call-codec.ts";
 import type { AcceptOnceOutcome } from "./store/contract/intake.ts";
-import type { BuriedCall, DecidedCharge, EndedLease } from "./store/contract/work-queue.ts";
+import type { DeadLetteredCall, DecidedCharge, EndedLease } from "./store/contract/work-queue.ts";
 import type { Committed } from "./store/operations.ts";
 import { STREAM_ENDED } from "./store/rules/call-steps.ts";
 
@@ -58,20 +58,20 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
       return outcome === undefined ? [] : [decided(outcome, "unresolved", input[1])];
 
     case "claim": {
-      const buriedOnes = outcome.buried.flatMap(buried);
+      const deadLetters = outcome.deadLettered.flatMap(deadLettered);
       // Decoding takes time.
-      if (!events.watches("delivered")) return buriedOnes;
+      if (!events.watches("delivered")) return deadLetters;
       const [{ subscriber }] = input;
       const delivered = outcome.calls.map(({ callId, attempt, leaseExpiresAt, encoded }): Happened => {
         const jobId = decodeJobId(encoded);
         return { callId, what: { kind: "delivered", jobId, attempt, leaseExpiresAt, subscriber } };
       });
-      return [...buriedOnes, ...delivered];
+      return [...deadLetters, ...delivered];
     }
     case "expireLeases":
-      return outcome.flatMap(buried);
+      return outcome.flatMap(deadLettered);
     case "endAuthorization":
-      if (outcome.kind === "buried") return buried(outcome.buried);
+      if (outcome.kind === "dead_lettered") return deadLettered(outcome.deadLettered);
       return outcome.kind === "charged" ? charged(input[0], outcome.charge, AUTHORIZATION_ENDS) : [];
     case "ack": {
       const [{ callId }, result] = input;
@@ -141,7 +141,7 @@ function queued(callId: number, { jobIndex, serviceId }: PaymentIntent): Happene
   return { callId, what: { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId } };
 }
 
-function buried({ callId, reason, deadAt, released }: BuriedCall): Happened[] {
+function deadLettered({ callId, reason, deadAt, released }: DeadLetteredCall): Happened[] {
   const dead: Happened = { callId, what: { kind: "deadLettered", reason: short(reason) }, at: deadAt };
   return [dead, ...charged(callId, released, reason)];
 }
@@ -155,8 +155,8 @@ function retried(callId: number, reason: string): Happened {
   return { callId, what: { kind: "retried", reason: short(reason) } };
 }
 
-function ended(callId: number, { outcome, buried: dead }: EndedLease, reason: string): Happened[] {
-  if (dead !== undefined) return buried(dead);
+function ended(callId: number, { outcome, deadLettered: dead }: EndedLease, reason: string): Happened[] {
+  if (dead !== undefined) return deadLettered(dead);
   return outcome === "done" ? [retried(callId, reason)] : [];
 }
 

@@ -60,9 +60,9 @@ export class BackgroundRequests {
 
   /** Makes dead letters of overdue JobCalls that have used up their attempts, although no stream claims them. */
   async expireLeases(): Promise<void> {
-    const buried = this.#workQueue.expireLeases(this.#retry.maxAttempts).then(() => undefined);
-    this.add(buried.catch(() => undefined));
-    await buried;
+    const deadLettered = this.#workQueue.expireLeases(this.#retry.maxAttempts).then(() => undefined);
+    this.add(deadLettered.catch(() => undefined));
+    await deadLettered;
   }
 
   /** @param request must not reject */

@@ -36,13 +36,13 @@ const gateway = startBeforeAll(() =>
     setUp: "rpc_url",
     edit: (config) => config + WEBHOOKS,
     handle: async (call) => {
-      if (failing.has(Buffer.from(call.body).toString())) await bury(call);
+      if (failing.has(Buffer.from(call.body).toString())) await deadLetter(call);
       return undefined;
     },
   }),
 );
 
-async function bury({ callId, leaseToken }: JobCall): Promise<void> {
+async function deadLetter({ callId, leaseToken }: JobCall): Promise<void> {
   const outcome = { case: "fail", value: { reason: "no good" } } as const;
   await gateway.runner.nack(create(NackRequestSchema, { nacks: [{ callId, leaseToken, outcome }] }));
 }

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, onTestFinished, test } from "vitest";
 import {
   answerWith,
-  bury,
+  deadLetter,
   figure,
   lineOf,
   logIn,
@@ -239,7 +239,7 @@ describe("dead letters", () => {
   });
 
   test("A dead letter that another operator has handled is not reported as done", async () => {
-    const callId = await bury("handled by another");
+    const callId = await deadLetter("handled by another");
     const page = await openLoggedIn(`calls/${callId}`);
     await answerWith(page, "RetryDeadLetters", { statuses: ["DEAD_LETTER_STATUS_NOT_FOUND"] });
     await page.getByRole("button", { name: `Retry call ${callId}` }).click();

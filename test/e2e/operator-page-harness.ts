@@ -102,7 +102,7 @@ export function answerWith(page: Page, method: string, answer: object | "unavail
   );
 }
 
-export async function bury(body: string): Promise<number> {
+export async function deadLetter(body: string): Promise<number> {
   undoable.add(body);
   return scene.sendWebhook(body);
 }

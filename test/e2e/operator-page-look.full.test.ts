@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { auditAccessibility, overflow } from "../helpers/page-audit.ts";
 import {
   answerWith,
-  bury,
+  deadLetter,
   lineOf,
   logIn,
   openLoggedIn,
@@ -18,7 +18,7 @@ startSceneBeforeAll();
 describe("appearance", () => {
   let callId: number;
   beforeAll(async () => {
-    callId = await bury("something to look at");
+    callId = await deadLetter("something to look at");
     await scene.pay("something to look at, paid");
   });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import {
-  bury,
+  deadLetter,
   figure,
   lineOf,
   logIn,
@@ -59,7 +59,7 @@ describe.each([
   test.each(["Dead letters", "Payments settled", "Paid jobs done"])("%s", async (name) => {
     const isDead = name === "Dead letters";
     const body = `behind ${name} ${randomUUID()}`;
-    const callId = isDead ? await bury(body) : await scene.pay(body);
+    const callId = isDead ? await deadLetter(body) : await scene.pay(body);
     const page = await openLoggedIn("", look);
     await expect.poll(() => figure(page, name).textContent()).toMatch(/^[1-9]/);
     await figure(page, name).click();
@@ -219,7 +219,7 @@ globalThis.setUnseen = (value) => { unseen = value; document.dispatchEvent(new E
 describe("dead letters", () => {
   test("A retried dead letter reaches the runner again", async () => {
     const body = `retry this ${randomUUID()}`;
-    const callId = await bury(body);
+    const callId = await deadLetter(body);
     const page = await openLoggedIn(`calls/${callId}`);
     const retry = page.getByRole("button", { name: `Retry call ${callId}` });
     await retry.waitFor();
@@ -269,7 +269,7 @@ describe("dead letters", () => {
 
   test("Text from a sender is shown as text, markup included", async () => {
     const markup = `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`;
-    const callId = await bury(markup);
+    const callId = await deadLetter(markup);
     const page = await openLoggedIn();
     await lineOf(page, callId).getByText(markup).waitFor();
     await lineOf(page, callId)
@@ -314,7 +314,7 @@ test("A payment that has been undecided for too long needs a look, and a recent 
 });
 
 test("Everything works by keyboard alone, and the focus is visible", async () => {
-  const callId = await bury("by keyboard");
+  const callId = await deadLetter("by keyboard");
   const page = await openOperatorPage();
   await page.getByLabel("Token").waitFor();
   await page.keyboard.type(OPERATOR_TOKEN);

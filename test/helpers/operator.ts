@@ -25,7 +25,7 @@ export interface OperatorUnderTest {
   /** Number of streams that jobgate believes to be open. It notices the end of one a moment later. */
   connectedRunners(): number;
   /** Makes a dead letter. @returns its call id */
-  bury(body?: string, reason?: string): Promise<number>;
+  deadLetter(body?: string, reason?: string): Promise<number>;
   /** Ends the streams, as the start of a stop does. */
   close(): Promise<void>;
   stop(): Promise<void>;
@@ -33,8 +33,8 @@ export interface OperatorUnderTest {
 
 export const TOKEN = "the operator's token".replaceAll(" ", "-");
 
-/** Job of the calls that {@link OperatorUnderTest.bury} makes. */
-export const BURIED_JOB = 70n;
+/** Job of the calls that {@link OperatorUnderTest.deadLetter} makes. */
+export const DEAD_LETTER_JOB = 70n;
 
 export async function startOperator(
   options: {
@@ -117,11 +117,11 @@ export async function startOperator(
     runnerAddress: runners.address,
     errors,
     connectedRunners: () => runners.runners().length,
-    async bury(body = "hello", reason = "no good") {
+    async deadLetter(body = "hello", reason = "no good") {
       const metadata = { "X-WEBHOOK-ORIGIN": "webhook", "X-WEBHOOK-PATH": "/hooks/test" };
       await store.accept({
         origin: "webhook",
-        jobId: BURIED_JOB,
+        jobId: DEAD_LETTER_JOB,
         serviceId: 1n,
         body: Buffer.from(body),
         metadata,
@@ -130,12 +130,12 @@ export async function startOperator(
         calls: [call],
       } = await store.claim({
         limit: 1,
-        jobIds: [BURIED_JOB],
+        jobIds: [DEAD_LETTER_JOB],
         leaseMs: 60_000,
         maxAttempts,
         subscriber: "burier",
       });
-      if (call === undefined) throw new Error("nothing to bury");
+      if (call === undefined) throw new Error("no JobCall to dead-letter");
       await store.fail(call, reason);
       return call.callId;
     },

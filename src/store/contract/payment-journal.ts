@@ -8,7 +8,7 @@ import type {
   PaymentRecord,
   PaymentState,
 } from "../../core/payment.ts";
-import type { BuriedCall, DecidedCharge } from "./work-queue.ts";
+import type { DeadLetteredCall, DecidedCharge } from "./work-queue.ts";
 
 /** Journal of paid jobs: no money moves before its payment is written here. */
 export interface PaymentJournal {
@@ -170,7 +170,7 @@ export type ClosePaymentOutcome =
 /** `not_open`: the payment has been charged or released. */
 type EndAuthorizationOutcome =
   | { readonly kind: "charged"; readonly charge: DecidedCharge }
-  | { readonly kind: "buried"; readonly buried: BuriedCall }
+  | { readonly kind: "dead_lettered"; readonly deadLettered: DeadLetteredCall }
   | { readonly kind: "not_open" };
 
 export type FailPaymentOutcome = { kind: "failed"; record: PaymentRecord } | { kind: "not_open" };

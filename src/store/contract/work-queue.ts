@@ -15,7 +15,7 @@ export interface WorkQueue {
    * `maxAttempts` are used up.
    * @returns the new dead letters
    */
-  expireLeases(maxAttempts: number): Promise<BuriedCall[]>;
+  expireLeases(maxAttempts: number): Promise<DeadLetteredCall[]>;
 
   /**
    * The runner is done. `result` is kept for the paying client. A result with a status of 400 or above makes the JobCall
@@ -124,13 +124,13 @@ export interface ClaimRequest {
 export interface Claimed {
   readonly calls: ClaimedCall[];
   /** JobCalls that became dead letters instead of getting another attempt. */
-  readonly buried: BuriedCall[];
+  readonly deadLettered: DeadLetteredCall[];
   /** Set when the claim looked for suspects and left some that are due. */
   readonly suspectsLeft?: boolean;
 }
 
 /** A JobCall that an operation made a dead letter. */
-export interface BuriedCall {
+export interface DeadLetteredCall {
   readonly callId: number;
   readonly reason: string;
   /** Unix milliseconds, by the store's clock. */
@@ -153,7 +153,7 @@ export interface AckedLease {
 export interface EndedLease {
   readonly outcome: LeaseOutcome;
   /** Present when the JobCall became a dead letter. */
-  readonly buried?: BuriedCall;
+  readonly deadLettered?: DeadLetteredCall;
 }
 
 export interface ReleaseOptions {

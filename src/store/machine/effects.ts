@@ -1,5 +1,5 @@
 import { hasFailed } from "../../core/result-answer.ts";
-import type { AckedLease, BuriedCall } from "../contract/work-queue.ts";
+import type { AckedLease, DeadLetteredCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
 import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
@@ -75,12 +75,12 @@ export abstract class Effects implements Known, Commit {
   }
 
   /** Notes that a JobCall became a dead letter. @returns it, with the payment that this released */
-  buried(call: DeadCall): BuriedCall {
+  deadLettered(call: DeadCall): DeadLetteredCall {
     const { call_id: callId, dead_reason: reason, dead_at: deadAt } = call;
     const released = decidedCharge(paymentOf(call, this), "0");
     this.note({ kind: "deadLettered", call, reason, at: deadAt });
-    const buried = { callId, reason, deadAt };
-    return released === undefined ? buried : { ...buried, released };
+    const deadLettered = { callId, reason, deadAt };
+    return released === undefined ? deadLettered : { ...deadLettered, released };
   }
 
   #apply(effect: Effect): void {

@@ -1,8 +1,8 @@
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type {
   AckedLease,
-  BuriedCall,
   Charge,
+  DeadLetteredCall,
   EndedLease,
   JobResult,
   Lease,
@@ -127,7 +127,7 @@ export class LeaseSteps
     if (amount === undefined) {
       const isRunning = row.state === "leased" && (row.visible_at ?? 0) > now;
       const endedBy = isRunning ? AUTHORIZATION_ENDED : LEASE_EXPIRED;
-      return { kind: "buried", buried: this.bury(row, AUTHORIZATION_ENDED, now, endedBy) };
+      return { kind: "dead_lettered", deadLettered: this.deadLetter(row, AUTHORIZATION_ENDED, now, endedBy) };
     }
     this.#effects.decide(payment, chargeEvent(amount), now);
     return { kind: "charged", charge };
@@ -137,16 +137,16 @@ export class LeaseSteps
    * Makes a JobCall a dead letter.
    * @param endedBy why its delivery ended, if it is leased
    */
-  bury(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): BuriedCall {
+  deadLetter(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): DeadLetteredCall {
     const dead = deadLetter(row, reason, now, endedBy);
     this.#rows.change(dead);
     this.#capacity.adjust(-1);
-    return this.#effects.buried(dead);
+    return this.#effects.deadLettered(dead);
   }
 
   /**
    * Ends the leases and delays that are over, and buries the JobCalls that have used up their attempts.
-   * @returns the new dead letters: what follows from them is left to {@link Effects.buried}
+   * @returns the new dead letters: what follows from them is left to {@link Effects.deadLettered}
    */
   endDue(rows: readonly CallRow[], now: number, maxAttempts: number): DeadRow[] {
     const ended = rows.flatMap((row) => whenDue(row, now, maxAttempts) ?? []);
@@ -163,7 +163,8 @@ export class LeaseSteps
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
     const becomes = next(row);
-    if (becomes.state === "dead") return { outcome, buried: this.bury(row, becomes.reason, now, endedBy) };
+    if (becomes.state === "dead")
+      return { outcome, deadLettered: this.deadLetter(row, becomes.reason, now, endedBy) };
     const { state, forgiven } = becomes;
     const isDelayed = becomes.state === "delayed";
     const visible_at = isDelayed ? becomes.visibleAt : null;

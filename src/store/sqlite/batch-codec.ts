@@ -1,9 +1,9 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { AcceptOnceOutcome, Delivery } from "../contract/intake.ts";
 import type {
-  BuriedCall,
   Charge,
   Claimed,
+  DeadLetteredCall,
   DecidedCharge,
   JobResult,
   Lease,
@@ -236,7 +236,7 @@ function readResult(from: FlatReader): JobResult | undefined {
   return { body, contentType, status, headers, storedBytes };
 }
 
-function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: Claimed): void {
+function writeClaimed(to: FlatWriter, { calls, deadLettered, suspectsLeft = false }: Claimed): void {
   to.number(calls.length);
   for (const call of calls) {
     writeLease(to, call);
@@ -249,7 +249,7 @@ function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: C
     to.boolean(call.byUse);
   }
   to.boolean(suspectsLeft);
-  to.other(buried);
+  to.other(deadLettered);
 }
 
 function readClaimed(from: FlatReader): Claimed {
@@ -265,5 +265,5 @@ function readClaimed(from: FlatReader): Claimed {
     suspect: from.boolean(),
     byUse: from.boolean(),
   }));
-  return { calls, suspectsLeft: from.boolean(), buried: from.other() as BuriedCall[] };
+  return { calls, suspectsLeft: from.boolean(), deadLettered: from.other() as DeadLetteredCall[] };
 }

@@ -173,8 +173,8 @@ export class Charges implements BackgroundService {
       const callIds = listed.filter((callId) => !tried.has(callId));
       for (const outcome of await Promise.all(callIds.map((callId) => journal.endAuthorization(callId)))) {
         if (outcome.kind === "not_open") stayed++;
-        if (outcome.kind !== "buried") continue;
-        const { callId, reason } = outcome.buried;
+        if (outcome.kind !== "dead_lettered") continue;
+        const { callId, reason } = outcome.deadLettered;
         logger.warn({ callId }, `a paid job was not run: ${reason}`);
       }
       if (callIds.length === 0 || listed.length < limit) return;

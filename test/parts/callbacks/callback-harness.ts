@@ -64,7 +64,7 @@ export interface Calling {
   readonly keys: CallbackKeys;
   readonly telemetry: Telemetry;
   /** Makes a dead letter of a webhook. @returns its call ID */
-  bury(): Promise<number>;
+  deadLetter(): Promise<number>;
   /** Sells a job with a `Callback-URL`, and finishes it. @returns its call ID */
   sell(callbackUrl: string): Promise<number>;
   /** Waits until the newest callback is as `check` wants it. */
@@ -115,7 +115,7 @@ export async function startCalling(
   let sold = 0;
   return {
     ...{ store, sender, keys, telemetry },
-    async bury() {
+    async deadLetter() {
       const callId = await acceptId(store);
       for (const call of await claimCalls(store)) await store.fail(call, "no ink");
       return callId;

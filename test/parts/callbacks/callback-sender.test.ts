@@ -16,7 +16,7 @@ test("With a secret, standardwebhooks and svix verify a callback, with the old k
   const receiver = await startReceiver();
   const endpoints = [{ url: receiver.url, events: ["dead_letter"] as const, secrets: [SECRET, OTHER] }];
   const calling = await startCalling({ endpoints });
-  const callId = await calling.bury();
+  const callId = await calling.deadLetter();
   await calling.last(({ state }) => state === "sent");
   const [called] = receiver.calls as [Called];
   const expected = { type: "dead_letter", data: { call_id: callId, origin: "webhook", reason: "no ink" } };
@@ -72,7 +72,7 @@ test("A callback that fails is sent again with the same ID and body, and not bef
     response.writeHead(503, { "retry-after": "3600" }).end("no"),
   );
   const calling = await startCalling({ endpoints: [{ url: receiver.url, events: ["dead_letter"] }] });
-  await calling.bury();
+  await calling.deadLetter();
   const failed = await calling.last(({ attempts }) => attempts === 1);
   expect(failed).toMatchObject({ state: "pending", reason: "HTTP 503" });
   expect(failed.dueAt - Date.now()).toBeGreaterThan(3_000_000);
@@ -90,7 +90,7 @@ test("A callback that fails is sent again with the same ID and body, and not bef
 test("410 ends a callback", async () => {
   const receiver = await startReceiver(({ response }) => response.writeHead(410).end());
   const calling = await startCalling({ endpoints: [{ url: receiver.url, events: ["dead_letter"] }] });
-  await calling.bury();
+  await calling.deadLetter();
   expect(await calling.last(({ state }) => state !== "pending")).toMatchObject({
     state: "dead",
     reason: "HTTP 410",
@@ -137,7 +137,7 @@ test("A slow answer holds up nobody else, and ends", async () => {
   const quick = await startReceiver();
   const endpoints = [slow, quick].map(({ url }) => ({ url, events: ["dead_letter"] as const }));
   const calling = await startCalling({ endpoints }, { timeoutMs: 1_500 });
-  await calling.bury();
+  await calling.deadLetter();
   await eventually(() => expect(quick.calls).toHaveLength(1));
   const held = async () =>
     (await calling.store.of(CALLBACKS).listCallbacks({ limit: 9 })).find(({ url }) => url === slow.url);
@@ -159,7 +159,7 @@ test("One host gets one request at a time", async () => {
     });
   });
   const calling = await startCalling({ endpoints: [{ url: receiver.url, events: ["dead_letter"] }] });
-  for (let n = 0; n < 4; n++) await calling.bury();
+  for (let n = 0; n < 4; n++) await calling.deadLetter();
   for (let n = 0; n < 4; n++) {
     await eventually(() => expect(answers).toHaveLength(n + 1));
     calling.sender.poke();
@@ -206,7 +206,7 @@ test("A callback that is recorded as sent while due ones are read is not sent ag
       }),
     },
   );
-  await calling.bury();
+  await calling.deadLetter();
   const [first] = await eventually(() => expect(receiver.calls).toHaveLength(1)).then(() => receiver.calls);
   isHolding = true;
   calling.sender.poke();
@@ -215,7 +215,7 @@ test("A callback that is recorded as sent while due ones are read is not sent ag
   first?.response.writeHead(204).end();
   await calling.last(({ state }) => state === "sent");
   goOn?.();
-  const callId = await calling.bury();
+  const callId = await calling.deadLetter();
   await calling.last((callback) => callback.callId === callId && callback.state === "sent");
   expect(receiver.calls).toHaveLength(2);
 });
@@ -257,7 +257,7 @@ test("A callback whose URL the configuration no longer allows is given up", asyn
   const receiver = await startReceiver();
   const endpoints = [{ url: receiver.url, events: ["dead_letter"] as const }];
   const calling = await startCalling({ endpoints, buyers: LOCAL_BUYERS }, { starts: false });
-  await calling.bury();
+  await calling.deadLetter();
   await calling.sell(receiver.url);
   await calling.sender.use({ endpoints: [], buyers: undefined });
   await calling.sender.start();
@@ -304,14 +304,14 @@ test("The store is not asked each second while nobody may be called, and at once
 
 test("Many ends of calls ask the store once, and payments not at all where only buyers are called", async () => {
   const { calling, asked, pauses } = await startCounted(LOCAL_BUYERS);
-  const { store, bury } = calling;
+  const { store, deadLetter } = calling;
   const before = asked();
   const intent = paymentIntent(1);
   await store.beginPayment(intent, paidCall());
   await store.settlePayment(intent.key, "{}");
   // Only the round's own pause is left.
   await pauses();
-  for (let calls = 0; calls < 5; calls += 1) await bury();
+  for (let calls = 0; calls < 5; calls += 1) await deadLetter();
   expect(asked()).toBe(before);
   await vi.advanceTimersByTimeAsync(100);
   await until(() => asked() === before + 1);

@@ -39,7 +39,7 @@ let [callback, callId] = [undefined as unknown as Callback, 0];
 beforeEach(async () => {
   const { store } = jobgate;
   await store.of(CALLBACKS).useCallbackEndpoints([{ url: `${OPS}?key=secret`, events: ["dead_letter"] }]);
-  callId = await jobgate.bury();
+  callId = await jobgate.deadLetter();
   callback = (await store.of(CALLBACKS).listCallbacks({ limit: 1 }))[0] as Callback;
 });
 afterEach(() => vi.unstubAllEnvs());
@@ -76,7 +76,7 @@ describe("jobgate callbacks", () => {
   });
 
   test("list selects by --state and --call, in pages, and prints lines of JSON", async () => {
-    await jobgate.bury();
+    await jobgate.deadLetter();
     await jobgate.store.of(CALLBACKS).endCallback(callback.id, 0, { kind: "dead", reason: "HTTP 410" });
     const dead = await run("list", "--state", "dead", "--limit", "1", "--json");
     expect(JSON.parse(dead.stdout)).toMatchObject({

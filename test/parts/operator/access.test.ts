@@ -118,7 +118,7 @@ describe("browsers", () => {
   });
 
   test("Another site's page cannot drop a dead letter", async () => {
-    const callId = await open.bury();
+    const callId = await open.deadLetter();
     const drop = JSON.stringify({ call_ids: [callId] });
     for (const headers of [
       { origin: "http://evil.example", "content-type": "application/json" },

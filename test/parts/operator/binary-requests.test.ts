@@ -21,7 +21,7 @@ async function start() {
 
 test("A binary request is answered in binary", async () => {
   const { operator, send } = await start();
-  const callId = await operator.bury();
+  const callId = await operator.deadLetter();
   const totals = await send("GetTotals", new Uint8Array());
   expect(fromBinary(GetTotalsResponseSchema, new Uint8Array(await totals.arrayBuffer())).calls?.dead).toBe(
     1n,

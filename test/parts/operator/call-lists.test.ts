@@ -144,7 +144,7 @@ describe("GetCall", () => {
   });
 
   test("Shows how a dead letter came about, its retry by the operator, and that it was dropped", async () => {
-    const callId = await jobgate.bury("body", "broken");
+    const callId = await jobgate.deadLetter("body", "broken");
     const { store } = jobgate;
     await store.retryDeadLetter(callId);
     const [lease] = await claimCalls(store, { subscriber: "worker-3", jobIds: [70n], maxAttempts: 1 });
@@ -173,8 +173,8 @@ describe("GetCall", () => {
     await store
       .of(CALLBACKS)
       .useCallbackEndpoints([{ url: `${url}?key=secret`, events: ["dead_letter", "call.finished"] }]);
-    const callId = await jobgate.bury();
-    await jobgate.bury();
+    const callId = await jobgate.deadLetter();
+    await jobgate.deadLetter();
     await store.of(CALLBACKS).useCallbackEndpoints([]);
     const [ended] = await store.of(CALLBACKS).listCallbacks({ callId, limit: 1 });
     await store

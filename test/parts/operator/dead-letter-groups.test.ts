@@ -2,7 +2,7 @@ import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type DeadLetterGroup, OperatorService } from "../../../src/gen/jobgate/v1/operator_pb.ts";
-import { BURIED_JOB, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
+import { DEAD_LETTER_JOB, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import { acceptId, claimCalls } from "../../store/store-fixtures.ts";
 
 const MAX_PENDING = 20;
@@ -17,7 +17,7 @@ afterAll(() => jobgate.stop());
 
 let ink: DeadLetterGroup;
 beforeEach(async () => {
-  for (const reason of ["no ink", "no paper", "no ink"]) await jobgate.bury("letter", reason);
+  for (const reason of ["no ink", "no paper", "no ink"]) await jobgate.deadLetter("letter", reason);
   const { groups, totalGroups, totalDeadLetters } = await api().listDeadLetterGroups({});
   expect({ totalGroups, totalDeadLetters }).toEqual({ totalGroups: 2n, totalDeadLetters: 3n });
   const [largest] = groups;
@@ -30,14 +30,14 @@ beforeEach(async () => {
 });
 
 test("The largest group comes first, and its fields list exactly its dead letters", async () => {
-  expect(ink).toMatchObject({ origin: "webhook", serviceId: 1n, jobId: BURIED_JOB, count: 2n });
+  expect(ink).toMatchObject({ origin: "webhook", serviceId: 1n, jobId: DEAD_LETTER_JOB, count: 2n });
   const { origin, serviceId, jobId, reason } = ink;
   const page = await api().listDeadLetters({ origin, serviceId, jobId, reason, pageSize: 1 });
   const rest = await api().listDeadLetters({ reason, pageToken: page.nextPageToken });
   const letters = [...page.deadLetters, ...rest.deadLetters];
   expect(letters.map((letter) => letter.reason)).toEqual(["no ink", "no ink"]);
   expect([letters[1]?.deadAt, letters[0]?.deadAt]).toEqual([ink.oldestDeadAt, ink.newestDeadAt]);
-  expect((await api().listDeadLetters({ jobId: BURIED_JOB + 1n })).deadLetters).toEqual([]);
+  expect((await api().listDeadLetters({ jobId: DEAD_LETTER_JOB + 1n })).deadLetters).toEqual([]);
 });
 
 test("Drops a group, and nothing else", async () => {

@@ -19,7 +19,7 @@ it.each(["ListRefunds", "ListCallbacks", "ListMovements"])(
 );
 
 it("A call is shown without what absent parts add", async () => {
-  const callId = await operator.bury();
+  const callId = await operator.deadLetter();
   const { status, answer } = await callJson(operator.url, "GetCall", { call_id: callId });
   expect([status, answer.callbacks]).toEqual([200, []]);
 });

@@ -7,7 +7,7 @@ import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { DeadLetterStatus, OperatorService, PaymentState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
 import { AckRequestSchema } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { version } from "../../../src/node/version.ts";
-import { BURIED_JOB, callJson, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
+import { callJson, DEAD_LETTER_JOB, type OperatorUnderTest, startOperator } from "../../helpers/operator.ts";
 import { startRunner } from "../../helpers/runner.ts";
 import { paidCall, paidId, paymentIntent } from "../../store/store-fixtures.ts";
 
@@ -248,8 +248,8 @@ test("ListRunners shows every open stream with its JobCalls in flight", async ()
 
 describe("dead letters", () => {
   test("The list is paged, and GetDeadLetter returns metadata and body", async () => {
-    const first = await jobgate.bury("one");
-    const second = await jobgate.bury("two", "second reason");
+    const first = await jobgate.deadLetter("one");
+    const second = await jobgate.deadLetter("two", "second reason");
     const client = clientOver(createGrpcWebTransport);
     const page = await client.listDeadLetters({ pageSize: 1 });
     expect(page.deadLetters).toMatchObject([
@@ -259,7 +259,7 @@ describe("dead letters", () => {
     expect(rest.deadLetters.map(({ callId }) => callId)).toEqual([BigInt(first)]);
 
     const { deadLetter, metadata, body } = await client.getDeadLetter({ callId: BigInt(first) });
-    expect(deadLetter).toMatchObject({ origin: "webhook", jobId: BURIED_JOB, serviceId: 1n });
+    expect(deadLetter).toMatchObject({ origin: "webhook", jobId: DEAD_LETTER_JOB, serviceId: 1n });
     expect(metadata).toEqual({ "X-WEBHOOK-ORIGIN": "webhook", "X-WEBHOOK-PATH": "/hooks/test" });
     expect(Buffer.from(body).toString()).toBe("one");
     const statuses = await client.dropDeadLetters({ callIds: [BigInt(first), BigInt(second)] });
@@ -267,8 +267,8 @@ describe("dead letters", () => {
   });
 
   test("A retried dead letter reaches the runner with a higher attempt", async () => {
-    const callId = await jobgate.bury("retry me");
-    const runner = await startRunner({ address: jobgate.runnerAddress, jobIds: [BURIED_JOB] });
+    const callId = await jobgate.deadLetter("retry me");
+    const runner = await startRunner({ address: jobgate.runnerAddress, jobIds: [DEAD_LETTER_JOB] });
     const { answer } = await callJson(jobgate.url, "RetryDeadLetters", { call_ids: [callId, 999_999] });
     const statuses = ["DEAD_LETTER_STATUS_DONE", "DEAD_LETTER_STATUS_NOT_FOUND"];
     expect(answer).toEqual({ statuses, count: "1", next_page_token: "" });
@@ -279,7 +279,7 @@ describe("dead letters", () => {
   });
 
   test("A dropped dead letter is gone", async () => {
-    const callId = await jobgate.bury();
+    const callId = await jobgate.deadLetter();
     const drop = () => callJson(jobgate.url, "DropDeadLetters", { call_ids: [callId] });
     expect((await drop()).answer.statuses).toEqual(["DEAD_LETTER_STATUS_DONE"]);
     expect((await drop()).answer.statuses).toEqual(["DEAD_LETTER_STATUS_NOT_FOUND"]);
@@ -287,7 +287,7 @@ describe("dead letters", () => {
   });
 
   test("Refuses more than 1000 IDs at once, and changes nothing", async () => {
-    const callId = await jobgate.bury();
+    const callId = await jobgate.deadLetter();
     const callIds = [callId, ...Array.from({ length: 1_000 }, (_, index) => 1_000_000 + index)].map(BigInt);
     const refused = await clientOver(createConnectTransport)
       .dropDeadLetters({ callIds })

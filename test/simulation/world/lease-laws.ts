@@ -68,7 +68,7 @@ export class LeaseLaws {
       if (committed.outcome.outcome !== "done") return;
       this.#held(input[0], at, "given back");
       this.#of(input[0].callId).lease = undefined;
-    } else if (operation === "endAuthorization" && committed.outcome.kind === "buried") {
+    } else if (operation === "endAuthorization" && committed.outcome.kind === "dead_lettered") {
       const known = this.#of(input[0]);
       known.ended = known.lease && { ...known.lease, endsAt: this.#simulation.now + ON_ITS_WAY_MS };
       known.lease = undefined;

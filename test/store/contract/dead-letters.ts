@@ -39,7 +39,7 @@ export function describeDeadLetters(given: Given): void {
 
     test("A claim for any job, and expireLeases, make dead letters of calls with an expired last lease", async () => {
       const expiries = [
-        async () => (await given.store.claim(claimRequest({ maxAttempts: 1, jobIds: [31n] }))).buried,
+        async () => (await given.store.claim(claimRequest({ maxAttempts: 1, jobIds: [31n] }))).deadLettered,
         () => given.store.expireLeases(1),
       ];
       for (const expire of expiries) {
@@ -49,13 +49,13 @@ export function describeDeadLetters(given: Given): void {
         await claimCalls(given.store, { jobIds: [32n] });
         given.now += LEASE_MS;
         const before = await given.store.totals();
-        const buried = { reason: "max_attempts", deadAt: given.now };
+        const deadLettered = { reason: "max_attempts", deadAt: given.now };
         expect(await expire()).toEqual([
-          { callId, ...buried },
-          { callId: other, ...buried },
+          { callId, ...deadLettered },
+          { callId: other, ...deadLettered },
         ]);
         expect(await expire()).toEqual([]);
-        expect(await given.store.findDeadLetter(callId)).toMatchObject(buried);
+        expect(await given.store.findDeadLetter(callId)).toMatchObject(deadLettered);
         // 32 was claimed once as well.
         expect((await given.store.findDeadLetter(other))?.attempts).toBe(1);
         expect((await given.store.totals()).calls.dead).toBe(before.calls.dead + 2);
@@ -68,8 +68,8 @@ export function describeDeadLetters(given: Given): void {
       const callId = await acceptId(given.store);
       for (let attempt = 1; attempt <= 3; attempt += 1) {
         const ended = await given.store.retry(await claimOne(given.store), retryNow("database is down"));
-        const buried = { callId, reason: "max_attempts: database is down", deadAt: given.now };
-        expect(ended).toEqual({ outcome: "done", ...(attempt < 3 ? {} : { buried }) });
+        const deadLettered = { callId, reason: "max_attempts: database is down", deadAt: given.now };
+        expect(ended).toEqual({ outcome: "done", ...(attempt < 3 ? {} : { deadLettered }) });
       }
       expect(await claimCalls(given.store)).toEqual([]);
       expect((await given.store.findDeadLetter(callId))?.reason).toBe("max_attempts: database is down");
@@ -123,7 +123,7 @@ export function describeDeadLetters(given: Given): void {
     });
 
     test("Dead letters are counted by job and reason, the largest group first, and each group is listed", async () => {
-      const bury = async (reason: string, call = {}) => {
+      const deadLetter = async (reason: string, call = {}) => {
         const callId = await acceptId(given.store, call);
         await failAll(given.store, reason);
         given.now += 1;
@@ -131,10 +131,10 @@ export function describeDeadLetters(given: Given): void {
       };
       const job = { origin: "webhook", serviceId: 1n, jobId: 30n } as const;
       const [first, other, paper, second] = [
-        await bury("no ink", job),
-        await bury("no ink", { ...job, serviceId: 2n }),
-        await bury("no paper", job),
-        await bury("no ink", job),
+        await deadLetter("no ink", job),
+        await deadLetter("no ink", { ...job, serviceId: 2n }),
+        await deadLetter("no paper", job),
+        await deadLetter("no ink", job),
       ];
       const times = (at: number) => ({ oldestDeadAt: START_MS + at, newestDeadAt: START_MS + at });
       const inkOfJob = { ...job, reason: "no ink" };

@@ -195,15 +195,15 @@ export function describeLeases(given: Given): void {
     test("A ready JobCall above a lowered max_attempts becomes a dead letter with the reason of its last attempt", async () => {
       const callId = await acceptId(given.store);
       await given.store.retry(await claimOne(given.store), retryNow("busy"));
-      const { buried } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
-      expect(buried).toMatchObject([{ callId, reason: "max_attempts: busy" }]);
+      const { deadLettered } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
+      expect(deadLettered).toMatchObject([{ callId, reason: "max_attempts: busy" }]);
     });
 
     test("An empty reason of the last attempt is not shown", async () => {
       await acceptId(given.store);
       await given.store.retry(await claimOne(given.store), retryNow(""));
-      const { buried } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
-      expect(buried).toMatchObject([{ reason: "max_attempts" }]);
+      const { deadLettered } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
+      expect(deadLettered).toMatchObject([{ reason: "max_attempts" }]);
     });
 
     test("An extended lease runs out later", async () => {

@@ -154,7 +154,7 @@ export function describePaymentsByUse(given: Given): void {
     test("A dead letter charges nothing, and is not retried", async () => {
       const callId = await begin(given, 1);
       const failed = await given.store.fail(await claimOne(given.store), "no ink");
-      expect(failed.buried).toMatchObject({ callId, released: decided("released", "0") });
+      expect(failed.deadLettered).toMatchObject({ callId, released: decided("released", "0") });
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
         state: "released",
         reason: "no ink",
@@ -250,8 +250,8 @@ export function describePaymentsByUse(given: Given): void {
       expect(await given.store.endAuthorization(first)).toMatchObject({ charge: { amount: "10" } });
       const released = decided("released", "0");
       expect(await given.store.endAuthorization(second)).toMatchObject({
-        kind: "buried",
-        buried: { callId: second, reason: AUTHORIZATION_ENDED, released },
+        kind: "dead_lettered",
+        deadLettered: { callId: second, reason: AUTHORIZATION_ENDED, released },
       });
       const lease = calls.find(({ callId }) => callId === second) as Lease;
       expect(await given.store.ack(lease, RESULT)).toEqual({ outcome: "lease_lost" });
@@ -286,8 +286,8 @@ export function describePaymentsByUse(given: Given): void {
       const callId = await begin(given, 1, { charge: "after" });
       const lease = await claimOne(given.store);
       const released = decided("released", "0");
-      const buried = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now, released };
-      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "buried", buried });
+      const deadLettered = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now, released };
+      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "dead_lettered", deadLettered });
       expect(await given.store.ack(lease, RESULT)).toEqual({ outcome: "lease_lost" });
       expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
@@ -311,8 +311,8 @@ export function describePaymentsByUse(given: Given): void {
     test("A job that does not run when its authorization ends becomes a dead letter, and is not charged", async () => {
       const callId = await begin(given, 1, { minCharge: "10" });
       const released = decided("released", "0");
-      const buried = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now, released };
-      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "buried", buried });
+      const deadLettered = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now, released };
+      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "dead_lettered", deadLettered });
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
       await expectBalance(given.store);
     });
@@ -331,8 +331,8 @@ export function describePaymentsByUse(given: Given): void {
       const next = await begin(given, 3);
       const retry = { backoff: { baseMs: 1, maxMs: 1 }, delayMs: 0, maxAttempts: 9, reason: "" };
       await given.store.retry(await claimOne(given.store), retry);
-      const { buried } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
-      expect(buried).toMatchObject([{ callId: next, released }]);
+      const { deadLettered } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
+      expect(deadLettered).toMatchObject([{ callId: next, released }]);
       await expectBalance(given.store);
     });
 

@@ -171,7 +171,8 @@ export class Side {
       return this.#sorted((outcome as Callback[]).filter((one) => this.#isKept(one)));
     if (UNORDERED.has(name) && Array.isArray(outcome)) return this.#sorted(outcome);
     const normal = this.#normal.of(outcome) as Record<string, unknown>;
-    if (name === "claim") return { ...normal, calls: sorted(normal.calls), buried: sorted(normal.buried) };
+    if (name === "claim")
+      return { ...normal, calls: sorted(normal.calls), deadLettered: sorted(normal.deadLettered) };
     // Those that were queued in one batch have no order.
     if (name === "listOpenTransactions") return { ...normal, transactions: sorted(normal.transactions) };
     // Those that ended are forgotten at different times.

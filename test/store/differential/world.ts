@@ -78,8 +78,9 @@ export class World {
     if (name === "claim")
       for (const { callId } of outcome.calls ?? [])
         this.leases.push({ ref: "lease", claim: place, call: placeOf(callId) });
-    const buried = name === "expireLeases" ? (outcome as unknown as Buried[]) : (outcome.buried ?? []);
-    for (const { callId } of [buried].flat()) this.dead.push(placeOf(callId));
+    const deadLettered =
+      name === "expireLeases" ? (outcome as unknown as DeadLettered[]) : (outcome.deadLettered ?? []);
+    for (const { callId } of [deadLettered].flat()) this.dead.push(placeOf(callId));
     if (name === "signTransactions" && (outcome as unknown) === "signed") this.#noteSigned(input);
   }
 
@@ -91,7 +92,7 @@ export class World {
   }
 }
 
-interface Buried {
+interface DeadLettered {
   readonly callId: string;
 }
 
@@ -99,7 +100,7 @@ interface Buried {
 interface Learned {
   readonly kind?: string;
   readonly calls?: readonly { readonly callId: string }[];
-  readonly buried?: Buried | readonly Buried[];
+  readonly deadLettered?: DeadLettered | readonly DeadLettered[];
 }
 
 /** Text of a JobCall in outcomes. */

@@ -193,8 +193,8 @@ test("A retried JobCall keeps its place and the delivery that ended", () => {
 
 test("A dead letter leaves its place and releases its payment, after which it cannot be retried", () => {
   const call = new OneCall();
-  const { buried } = call.steps.fail(NOW, LEASE, "no ink");
-  expect(buried).toMatchObject({ callId: 1, reason: "no ink", deadAt: NOW, released: { amount: "0" } });
+  const { deadLettered } = call.steps.fail(NOW, LEASE, "no ink");
+  expect(deadLettered).toMatchObject({ callId: 1, reason: "no ink", deadAt: NOW, released: { amount: "0" } });
   expect(call.effects.payment(1)?.state).toBe("released");
   expect([call.row?.state, call.capacity.pending]).toEqual(["dead", 0]);
   expect(call.steps.retryDeadLetter(NOW + 1, 1)).toBe("buyer_paid_back");
@@ -220,12 +220,12 @@ test("An authorization that ends charges a running job what it reported, and any
   expect(running.steps.endAuthorization(NOW, 1)).toEqual({ kind: "not_open" });
 
   const lost = new OneCall({ visible_at: NOW - 1 });
-  expect(lost.steps.endAuthorization(NOW, 1)).toMatchObject({ kind: "buried" });
+  expect(lost.steps.endAuthorization(NOW, 1)).toMatchObject({ kind: "dead_lettered" });
   expect(lost.row?.history).toMatchObject([{ reason: "lease expired", to: NOW - 1 }]);
   expect(lost.effects.payment(1)?.state).toBe("released");
 
   const whole = new OneCall({}, "after");
-  expect(whole.steps.endAuthorization(NOW, 1)).toMatchObject({ kind: "buried" });
+  expect(whole.steps.endAuthorization(NOW, 1)).toMatchObject({ kind: "dead_lettered" });
   expect(whole.row?.history).toMatchObject([{ reason: AUTHORIZATION_ENDED, to: NOW }]);
   expect(whole.effects.payment(1)?.state).toBe("released");
   expect(whole.steps.ack(NOW, LEASE)).toEqual({ outcome: "lease_lost" });

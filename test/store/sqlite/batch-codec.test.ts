@@ -47,7 +47,7 @@ const decidedCharge = fc.record({
   amount: text,
   payer: text,
 });
-const buried = fc.record(
+const deadLettered = fc.record(
   { callId, reason: text, deadAt: time, released: decidedCharge },
   { requiredKeys: ["callId", "reason", "deadAt"] },
 );
@@ -66,7 +66,7 @@ const claimed = fc.record({
     }),
     { maxLength: 3 },
   ),
-  buried: fc.array(buried, { maxLength: 2 }),
+  deadLettered: fc.array(deadLettered, { maxLength: 2 }),
   suspectsLeft: fc.boolean(),
 });
 

@@ -133,9 +133,11 @@ export class Claims {
     for (const [index, { calls, dead, suspectsLeft }] of claims.entries()) {
       for (const { callId } of calls) madeReady.delete(callId);
       const entry = this.#entries[index];
-      const buried = (index === 0 ? [...expired, ...dead] : dead).map((row) => effects.buried(row));
-      if (entry?.name === "claim") entry.decide({ calls, buried, suspectsLeft });
-      else entry?.decide(buried);
+      const deadLettered = (index === 0 ? [...expired, ...dead] : dead).map((row) =>
+        effects.deadLettered(row),
+      );
+      if (entry?.name === "claim") entry.decide({ calls, deadLettered, suspectsLeft });
+      else entry?.decide(deadLettered);
     }
     if (allDead.length > 0) await effects.write(context);
   }

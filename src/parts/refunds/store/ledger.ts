@@ -2,9 +2,9 @@ import type { RefundState } from "../../../core/payment.ts";
 import type { NewTransaction } from "../../transactions/store/journal.ts";
 
 /**
- * Refunds of paid JobCalls that failed. The write that makes one a dead letter, or acks it with an HTTP status of 400 or
- * above, makes its refund too, unless the payment was sold with `on_failure` keep; retrying the dead letter cancels it. Neither is a method here: no way to
- * bury a JobCall, or to take it back, can leave the refund out.
+ * Refunds of paid JobCalls that failed. The write that makes such a JobCall a dead letter, or acks it with an HTTP status
+ * of 400 or above, makes its refund too, unless the payment was sold with `on_failure` keep. Retrying the dead letter
+ * cancels the refund. So no method here makes or cancels a refund.
  */
 export interface RefundLedger {
   /**

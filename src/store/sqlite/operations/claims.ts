@@ -1,5 +1,5 @@
 import { randomFillSync } from "node:crypto";
-import type { BuriedCall, ClaimedCall } from "../../contract/work-queue.ts";
+import type { ClaimedCall, DeadLetteredCall } from "../../contract/work-queue.ts";
 import type { LeaseSteps } from "../../machine/leases.ts";
 import { type AttemptColumns, isUsedUp } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
@@ -35,17 +35,17 @@ export function claimOperations(
   const ready = new ReadyCalls(database);
   const tokens = new LeaseTokens();
 
-  function expireLeases(now: number, maxAttempts: number): BuriedCall[] {
-    const buried: BuriedCall[] = [];
+  function expireLeases(now: number, maxAttempts: number): DeadLetteredCall[] {
+    const deadLettered: DeadLetteredCall[] = [];
     for (;;) {
       const due = callRows.findDue(now, maxAttempts);
-      buried.push(...endDue(due, now, maxAttempts));
-      if (due.length < DUE_AT_ONCE) return buried;
+      deadLettered.push(...endDue(due, now, maxAttempts));
+      if (due.length < DUE_AT_ONCE) return deadLettered;
     }
   }
 
-  function endDue(...input: Parameters<LeaseSteps["endDue"]>): BuriedCall[] {
-    return steps.endDue(...input).map((row) => effects.buried(row));
+  function endDue(...input: Parameters<LeaseSteps["endDue"]>): DeadLetteredCall[] {
+    return steps.endDue(...input).map((row) => effects.deadLettered(row));
   }
 
   return {
@@ -53,9 +53,9 @@ export function claimOperations(
     claim(now, { limit, jobIds, exceptJobIds, leaseMs, maxAttempts, subscriber, suspects }) {
       const except = jobIds.length === 0 ? (exceptJobIds ?? []) : [];
       const excepted = JSON.stringify(except.map(String));
-      const buried = expireLeases(now, maxAttempts);
+      const deadLettered = expireLeases(now, maxAttempts);
       const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
-      const leaseAll = () => leased(found, { now, leaseMs, subscriber, buried });
+      const leaseAll = () => leased(found, { now, leaseMs, subscriber, deadLettered });
 
       let suspectsLeft = false;
       if (suspects !== undefined) {
@@ -63,7 +63,7 @@ export function claimOperations(
         const rows = selectSuspects.all([now, JSON.stringify(jobIds.map(String)), wanted + 1, excepted]);
         suspectsLeft = rows.length > wanted;
         for (const row of rows.slice(0, wanted)) found.push({ row, suspect: true });
-        if (found.length > 0) return { calls: leaseAll(), buried, suspectsLeft };
+        if (found.length > 0) return { calls: leaseAll(), deadLettered, suspectsLeft };
       }
       // Dead letters take the place of others that are ready.
       let after = 0;
@@ -74,7 +74,7 @@ export function claimOperations(
           after = row.call_id;
           const usedUp = isUsedUp(row, maxAttempts) ? callRows.find(after) : undefined;
           if (usedUp === undefined) found.push({ row, suspect: false });
-          else buried.push(...endDue([usedUp], now, maxAttempts));
+          else deadLettered.push(...endDue([usedUp], now, maxAttempts));
         }
       }
       const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
@@ -91,7 +91,7 @@ export function claimOperations(
           byUse: ceiling !== null,
         }),
       );
-      return { calls: [...leaseAll(), ...fresh], buried, suspectsLeft };
+      return { calls: [...leaseAll(), ...fresh], deadLettered, suspectsLeft };
     },
   };
 
@@ -102,7 +102,7 @@ export function claimOperations(
       readonly leaseMs: number;
       readonly subscriber: string;
       /** Gets the damaged JobCalls, so that they do not keep others from running. */
-      readonly buried: BuriedCall[];
+      readonly deadLettered: DeadLetteredCall[];
     },
   ): ClaimedCall[] {
     if (found.length === 0) return [];
@@ -116,7 +116,8 @@ export function claimOperations(
       const encoded = bodies.get(callId);
       if (encoded === undefined) {
         const damaged = callRows.find(callId);
-        if (damaged !== undefined) claim.buried.push(steps.bury(damaged, NO_BODY_REASON, claim.now));
+        if (damaged !== undefined)
+          claim.deadLettered.push(steps.deadLetter(damaged, NO_BODY_REASON, claim.now));
         return [];
       }
       return {

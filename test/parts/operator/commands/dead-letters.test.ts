@@ -16,8 +16,8 @@ beforeEach(async () => {
   for (const { callId } of (await jobgate.store.listCalls({ state: "dead", limit: 100 })).items) {
     await jobgate.store.dropDeadLetter(callId);
   }
-  first = await jobgate.bury("one\u001b[31m");
-  second = await jobgate.bury("two", "out of paper");
+  first = await jobgate.deadLetter("one\u001b[31m");
+  second = await jobgate.deadLetter("two", "out of paper");
 });
 
 const run = (...args: string[]) => runHere("dead-letters", ...args, "--target", jobgate.operator.address);
@@ -34,7 +34,7 @@ describe("jobgate dead-letters", () => {
   });
 
   test("groups counts dead letters by job and reason, and its columns select them", async () => {
-    await jobgate.bury("three", "out of paper");
+    await jobgate.deadLetter("three", "out of paper");
     const { stdout } = await run("groups");
     const rows = stdout.trimEnd().split("\n").slice(1);
     const time = expect.stringMatching(/^20/);

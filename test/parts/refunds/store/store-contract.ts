@@ -102,9 +102,9 @@ export function describeRefunds(given: Given): void {
           await given.store.claim(claimRequest({ maxAttempts: 1, jobIds: [7n] }));
         },
       ];
-      for (const [number, bury] of ways.entries()) {
+      for (const [number, deadLetter] of ways.entries()) {
         const callId = await buy(number, "refund");
-        await bury(callId);
+        await deadLetter(callId);
         const { key, symbol, amount } = paymentIntent(number, { amount: `${10n ** 18n + BigInt(number)}` });
         const { network, asset, payer } = key;
         const times = { createdAt: given.now, updatedAt: given.now };
