@@ -54,13 +54,15 @@ export function kindOfStore(url: string): StoreKind {
   return kind;
 }
 
-/** Loads the transfer methods of this build, which need the libraries of chains. */
+/** Loads the transfer methods of this build, which need the libraries of chains, and its versions of x402. */
 export async function loadMethods(): Promise<Methods> {
-  const [{ Methods }, ...added] = await Promise.all([
+  const [{ Methods }, { Versions }, methods, versions] = await Promise.all([
     import("./x402/methods/methods.ts"),
-    ...PARTS.map((part) => part.method?.()),
+    import("./x402/wire/versions.ts"),
+    Promise.all(PARTS.flatMap((part) => part.method?.() ?? [])),
+    Promise.all(PARTS.flatMap((part) => part.version?.() ?? [])),
   ]);
-  return new Methods(added.filter((method) => method !== undefined));
+  return new Methods(methods, new Versions(versions));
 }
 
 /** Makes what the parts add to the gateway that sells jobs. */

@@ -24,6 +24,7 @@ import type { X402Part } from "./x402/part.ts";
 import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
+import type { WireVersion } from "./x402/wire/version.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
 export interface Part {
@@ -48,13 +49,15 @@ export interface Part {
   readonly tokenMethod?: TokenMethod;
   /** Loads {@link tokenMethod} as payments use it, if the configuration sells jobs. */
   method?(): Promise<Method>;
+  /** Loads a version of x402 beside the current one, if the configuration sells jobs. */
+  version?(): Promise<WireVersion>;
   /** Makes what the part adds to the gateway that sells jobs, whatever its configuration is. */
   x402?(services: Services): Promise<X402Part>;
   /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */
   checkPeers?(config: Config, loadMethods: LoadMethods): Promise<PeerFindings>;
 }
 
-/** Loads the transfer methods of this build. */
+/** Loads the transfer methods of this build, and its versions of x402. */
 export type LoadMethods = () => Promise<Methods>;
 
 export type Builder = (host: Host) => Running;

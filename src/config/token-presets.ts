@@ -73,7 +73,7 @@ export function isSameToken(one: TokenPlace, other: TokenPlace): boolean {
   return one.network === other.network && one.asset?.toLowerCase() === other.asset?.toLowerCase();
 }
 
-/** Chain IDs by the network's name in x402 version 1. */
+/** Chain IDs by the name that x402 has, or once had, for the network. */
 export const CHAIN_IDS_BY_NAME: ReadonlyMap<string, number> = new Map([
   ["ethereum", 1],
   ["sepolia", 11155111],
@@ -105,7 +105,7 @@ const OTHER_TEST_NETWORKS = [421614, 31611, 72344, 51, 11142220, 181228, 1337, 3
   (id) => `eip155:${id}`,
 );
 
-/** Returns the name of a CAIP-2 network in x402 version 1, or the network itself where it has none. */
+/** Returns the name of a CAIP-2 network, or the network itself where it has none. */
 export function networkName(network: string): string {
   const known = [...CHAIN_IDS_BY_NAME].find(([, id]) => `eip155:${id}` === network);
   return known?.[0] ?? network;

@@ -308,7 +308,7 @@ export const jsonPointer = () =>
 
 /** EVM network. Yields it as CAIP-2. */
 export const network = () =>
-  parsedText('a CAIP-2 EVM network such as "eip155:8453", or its x402 v1 name such as "base"', parseNetwork, {
+  parsedText('a CAIP-2 EVM network such as "eip155:8453", or its name such as "base"', parseNetwork, {
     ...SHOWN,
     near: (value) => [`eip155:${value}`, closestWord(value, [...CHAIN_IDS_BY_NAME.keys()])],
   });

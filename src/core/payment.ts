@@ -48,7 +48,7 @@ export interface PaymentIntent extends JobKey {
    */
   readonly boundHeaders?: string | undefined;
   /** Protocol version of the client, used for its answers too. */
-  readonly x402Version: 1 | 2;
+  readonly x402Version: number;
   /** JSON of the payment payload, as the facilitator gets it. */
   readonly payload: string;
   /** JSON of the payment requirements, as the facilitator gets them. */

@@ -1,3 +1,6 @@
+/** Beginnings of the names of headers that carry payments and settlements, in any version of x402. */
+export const PAYMENT_PREFIXES = ["payment-", "x-payment-"] as const;
+
 /** Headers of a request that never go on, whichever gateway they came through. */
 export const NEVER_FORWARDED: readonly { readonly names: RegExp; readonly reason: string }[] = [
   {

@@ -4,6 +4,7 @@
  */
 
 import { isMediaType, MAX_RESULT_BYTES } from "./job-call.ts";
+import { PAYMENT_PREFIXES } from "./request-headers.ts";
 
 /** Name in lower case, and value. */
 export type ResultHeader = readonly [name: string, value: string];
@@ -72,7 +73,7 @@ const DROPPED_NAMES: ReadonlySet<string> = new Set([
   ],
   ...["x-call-id", "x-access-token", "x-charged", "x-charge", "x-receipt", "x-request-id"],
 ]);
-const DROPPED_PREFIXES = ["payment-", "x-payment-", "x-402", "access-control-"];
+const DROPPED_PREFIXES = [...PAYMENT_PREFIXES, "x-402", "access-control-"];
 
 /**
  * Returns the headers of a result that its clients get: the end-to-end headers that say nothing about the connection, the

@@ -14,7 +14,7 @@ export interface PaymentRow {
   payment_id: string | null;
   body_hash: string;
   bound_headers: string | null;
-  x402_version: 1 | 2;
+  x402_version: number;
   payload: string;
   requirements: string;
   transfer_method: string;

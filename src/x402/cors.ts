@@ -1,12 +1,12 @@
 import type { X402Config } from "../config/config.ts";
 import type { PageAccess } from "../http/cors.ts";
+import type { Versions } from "./wire/versions.ts";
 
-/** Request headers that a page may send, besides those that jobs want. */
-const ALLOWED = [
+/** Request headers that a page may send, besides those that jobs want. @param payments those with payments */
+const allowed = (payments: readonly string[]) => [
   "Content-Type",
   "Authorization",
-  "PAYMENT-SIGNATURE",
-  "X-PAYMENT",
+  ...payments,
   "Prefer",
   "Callback-URL",
   "Last-Event-ID",
@@ -21,11 +21,10 @@ const ALLOWED = [
   "Access-Control-Expose-Headers",
 ];
 
-/** Response headers that a page may read: those of payments, results and refusals. */
-const EXPOSED = [
+/** Response headers that a page may read: those of payments, results and refusals. @param settlements those with settlements */
+const exposed = (settlements: readonly string[]) => [
   "PAYMENT-REQUIRED",
-  "PAYMENT-RESPONSE",
-  "X-PAYMENT-RESPONSE",
+  ...settlements,
   "WWW-Authenticate",
   "Location",
   "Link",
@@ -56,7 +55,11 @@ export function accessOfPages(
     jobs = [],
   }: Pick<X402Config, "corsOrigins" | "forwardHeaders" | "jobs">,
   added: readonly PageHeaders[],
+  versions: Versions,
 ): PageAccess {
+  const ofVersions = [...versions].map(({ headers }) => headers);
+  const payments = ofVersions.map(({ payment }) => payment.toUpperCase());
+  const settlements = ofVersions.map(({ settlement }) => settlement.toUpperCase());
   const forwarded = [...forwardHeaders, ...jobs.flatMap((job) => job.forwardHeaders ?? [])];
   const sent = added.flatMap((headers) => headers.sent);
   const read = added.flatMap((headers) => headers.read);
@@ -64,7 +67,7 @@ export function accessOfPages(
   const others = jobs.some(({ route }) => route !== undefined) ? ["*"] : [];
   return {
     origins: corsOrigins,
-    allows: [...new Set([...ALLOWED, ...sent, ...forwarded])].join(", "),
-    exposes: [...EXPOSED, ...read, ...others].join(", "),
+    allows: [...new Set([...allowed(payments), ...sent, ...forwarded])].join(", "),
+    exposes: [...exposed(settlements), ...read, ...others].join(", "),
   };
 }

@@ -37,7 +37,7 @@ export class X402Gateway implements BackgroundService {
     this.#options = options;
     this.#services = services;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
-    this.#cors = new Cors(accessOfPages(config, []));
+    this.#cors = new Cors(accessOfPages(config, [], services.methods.versions));
   }
 
   /** Charges of the jobs that are charged after they ran. */

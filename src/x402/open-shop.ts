@@ -81,10 +81,7 @@ export async function openShop(
     jobs,
     seller,
     methods,
-    declares: [
-      ...additions.flatMap(({ declares }) => declares ?? []),
-      (job) => ({ extensions: identifiers.declaration(job) }),
-    ],
+    declares: [...additions.flatMap(({ declares }) => declares ?? []), (job) => identifiers.declaration(job)],
     extensionsOf: (network) => facilitators.extensionsOf(network),
   });
   const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, methods, clock });
@@ -134,7 +131,7 @@ export async function openShop(
   return {
     ...shop,
     way: shopRoutes(services, shop, additions),
-    access: accessOfPages(config, pageHeaders),
+    access: accessOfPages(config, pageHeaders, methods.versions),
   };
 }
 

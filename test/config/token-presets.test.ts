@@ -93,7 +93,7 @@ testMistakes([
     promise: "A network that has no name is a mistake",
     toml: `${X402}${PRESET.replace('"base"', '"bass" #!')}`,
     keyPath: "x402.accepted_tokens[0].network",
-    message: /^is "bass"; expected .* or its x402 v1 name such as "base"; did you mean "base"\?/,
+    message: /^is "bass"; expected .* or its name such as "base"; did you mean "base"\?/,
     suggestion: "base",
   },
 ]);

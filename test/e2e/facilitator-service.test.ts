@@ -4,6 +4,7 @@ import { pino } from "pino";
 import type { PrivateKeyAccount } from "viem/accounts";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { HttpServer } from "../../src/http/server.ts";
+import { loadMethods } from "../../src/load-parts.ts";
 import { FacilitatorService } from "../../src/parts/facilitator-service/service.ts";
 import type { FacilitatorRequest } from "../../src/x402/facilitators/facilitator.ts";
 import { RemoteFacilitator } from "../../src/x402/facilitators/remote-facilitator.ts";
@@ -32,6 +33,7 @@ async function startService(
       ],
     },
     facilitator: () => settler.facilitator,
+    versions: (await loadMethods()).versions,
     server: new HttpServer({ address: { kind: "tcp", host: "127.0.0.1", port: 0 }, logger }),
     logger,
     ...(maxInProgress && { maxInProgress }),

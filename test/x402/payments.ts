@@ -1,13 +1,21 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { PaymentPayload } from "@x402/core/types";
+import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
 import type { AcceptedToken } from "../../src/config/config.ts";
 import type { HttpRequest } from "../../src/http/request.ts";
 import { EIP3009_METHOD } from "../../src/x402/methods/eip3009.ts";
 import type { Method, SignedPayment } from "../../src/x402/methods/method.ts";
 import { Methods } from "../../src/x402/methods/methods.ts";
 import { TokenRates } from "../../src/x402/prices/token-rates.ts";
-import { makeOffers, type Offer, type OfferTerms, toRequirements } from "../../src/x402/wire/offer.ts";
+import {
+  makeOffers,
+  type Offer,
+  type OfferTerms,
+  schemeOf,
+  toRequirements,
+} from "../../src/x402/wire/offer.ts";
 import { readPayment } from "../../src/x402/wire/payment-header.ts";
+import type { WireVersion } from "../../src/x402/wire/version.ts";
+import { Versions } from "../../src/x402/wire/versions.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, signV2Payment } from "../helpers/clients.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
@@ -49,8 +57,34 @@ export const OTHER_METHOD: Method = {
   owns: (payload) => "other" in payload,
 };
 
-/** The transfer methods of the core. */
-export const METHODS = new Methods();
+/** {@link OTHER_VERSION} has no name for Ethereum. */
+const nameOf = (network: string) =>
+  network === "eip155:1" ? undefined : network.replace("eip155:", "other-");
+
+/** A version of x402 as a part adds it. Its payments name a scheme and a network, and no offer. */
+export const OTHER_VERSION: WireVersion = {
+  // The only number beside 2 that the SDK parses.
+  number: 1,
+  headers: { payment: "x-other", settlement: "x-other-response" },
+  hasExtensions: false,
+  nameOf,
+  networkOf: (name) => (name.startsWith("other-") ? name.replace("other-", "eip155:") : undefined),
+  read(payload) {
+    const { scheme, network } = payload as PaymentPayloadV1;
+    return { scheme, network };
+  },
+  names: ({ scheme, network }, offer) =>
+    scheme === schemeOf(offer) && network === nameOf(offer.token.network),
+  requirementsOf(offer) {
+    const network = nameOf(offer.token.network);
+    return network === undefined ? undefined : { ...toRequirements(offer), network };
+  },
+  isRequirements: () => false,
+  toCurrent: () => undefined,
+};
+
+/** The transfer methods of the core, and {@link OTHER_VERSION} beside its version. */
+export const METHODS = new Methods([], new Versions([OTHER_VERSION]));
 
 /** The rates of tokens that have a fixed one. */
 export const FIXED_RATES: Pick<TokenRates, "rateOf"> = new TokenRates(undefined);
@@ -88,9 +122,9 @@ export async function signedPayload(options: SignOptions = {}): Promise<PaymentP
   return (await signV2Payment({ offer: required, account: accounts.payer, ...rest })).payload;
 }
 
-/** Returns the same payment as a version 1 client sends it. */
-export function asV1({ payload }: PaymentPayload) {
-  return { x402Version: 1, scheme: "exact", network: "base-sepolia", payload };
+/** Returns the same payment as a client of {@link OTHER_VERSION} sends it. */
+export function inOther({ payload }: PaymentPayload) {
+  return { x402Version: 1, scheme: "exact", network: "other-84532", payload };
 }
 
 /** Reads a payload from a request header. */

@@ -54,7 +54,7 @@ describe("What each counter counts", () => {
   });
 
   it("payment_invalid: malformed, a mismatch, or refused by the facilitator", async () => {
-    expect(await moved(() => gateway.post({ "x-payment": "x" }))).toEqual({ payment_invalid: 1 });
+    expect(await moved(() => gateway.post({ "payment-signature": "x" }))).toEqual({ payment_invalid: 1 });
     const { v2 } = await requestOffer(gateway.jobUrl());
     const short = await signV2Payment({ offer: v2, account: accounts.payer, authorization: { value: "1" } });
     expect(await moved(() => gateway.post(short.headers))).toEqual({ payment_invalid: 1 });

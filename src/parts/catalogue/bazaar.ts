@@ -21,17 +21,8 @@ const BODY_SCHEMA = "/properties/input/properties/body";
 /** x402's extension `bazaar`: what facilitators need to list a job. */
 export type Bazaar = ReturnType<typeof bazaarOf>;
 
-/** Declares the extension to v2 clients, and the same facts to v1 clients. */
-export function bazaarExtension(job: Job): ReturnType<DeclareExtensions> {
-  const bazaar = declareBazaar(job);
-  const { input, output } = bazaar.info;
-  const { queryParams } = bazaar.schema.properties.input.properties;
-  const fields = queryParams?.properties && { queryParams: queryParams.properties };
-  return {
-    extensions: { bazaar },
-    outputSchema: { input: { discoverable: true, ...input, ...fields }, ...(output && { output }) },
-  };
-}
+/** Declares the extension. */
+export const bazaarExtension: DeclareExtensions = (job) => ({ bazaar: declareBazaar(job) });
 
 /**
  * Declares the extension for a job. If it would be too large, leaves out the body's schema, then its example: the list

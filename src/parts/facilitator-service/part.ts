@@ -4,10 +4,10 @@ import { serviceTable } from "./config.ts";
 /** Verifies and settles for other sellers. */
 export const part: Part = {
   table: serviceTable,
-  async load(whole) {
+  async load(whole, loadMethods) {
     const config = serviceTable.in(whole);
     if (config === undefined) return undefined;
-    const { FacilitatorService } = await import("./service.ts");
+    const [{ FacilitatorService }, { versions }] = await Promise.all([import("./service.ts"), loadMethods()]);
     return ({ additions, serverAt, logger, telemetry }) => {
       const facilitator = () => {
         const source = additions("sources").find(({ localFacilitator }) => localFacilitator);
@@ -16,7 +16,7 @@ export const part: Part = {
         return source.localFacilitator;
       };
       const server = serverAt(config.bindAddress);
-      const service = new FacilitatorService({ config, facilitator, server, logger, telemetry });
+      const service = new FacilitatorService({ config, facilitator, versions, server, logger, telemetry });
       return {
         listener: {
           name: "facilitator",

@@ -1,8 +1,4 @@
-import {
-  PaymentRequirementsV1Schema,
-  PaymentRequirementsV2Schema,
-  parsePaymentPayload,
-} from "@x402/core/schemas";
+import { parsePaymentPayload } from "@x402/core/schemas";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
@@ -20,6 +16,7 @@ import type {
   SettlementAnswer,
   Verification,
 } from "../../x402/facilitators/facilitator.ts";
+import type { Versions } from "../../x402/wire/versions.ts";
 import type { FacilitatorServiceConfig } from "./config.ts";
 
 /** Requirements can hold a job's schema, beside a payment of at most 32 KiB. */
@@ -40,6 +37,7 @@ type Operation = keyof typeof MAX_IN_PROGRESS;
 export class FacilitatorService implements BackgroundService {
   #sellers: FacilitatorServiceConfig["tokens"];
   readonly #facilitator: () => Facilitator;
+  readonly #versions: Versions;
   readonly #server: HttpServer;
   readonly #logger: Logger;
   readonly #telemetry: Telemetry;
@@ -53,6 +51,8 @@ export class FacilitatorService implements BackgroundService {
     readonly config: FacilitatorServiceConfig;
     /** Returns what settles the payments, once the service starts. @throws Error if nothing does */
     readonly facilitator: () => Facilitator;
+    /** Versions of x402 that sellers may send. */
+    readonly versions: Versions;
     readonly server: HttpServer;
     readonly logger: Logger;
     readonly telemetry?: Telemetry;
@@ -60,6 +60,7 @@ export class FacilitatorService implements BackgroundService {
   }) {
     this.#sellers = parts.config.tokens;
     this.#facilitator = parts.facilitator;
+    this.#versions = parts.versions;
     this.#server = parts.server;
     this.#logger = parts.logger;
     this.#telemetry = parts.telemetry ?? NO_TELEMETRY;
@@ -109,7 +110,7 @@ export class FacilitatorService implements BackgroundService {
   ): Promise<HttpResponse> {
     const seller = await this.#authenticate(request);
     return this.#inTurn(operation, seller, async () =>
-      answer(readRequest(await request.readBody(MAX_BODY_BYTES)), seller),
+      answer(readRequest(await request.readBody(MAX_BODY_BYTES), this.#versions), seller),
     );
   }
 
@@ -163,7 +164,7 @@ export class FacilitatorService implements BackgroundService {
 }
 
 /** @throws GatewayError `bad_request` */
-function readRequest(body: Uint8Array): FacilitatorRequest {
+function readRequest(body: Uint8Array, versions: Versions): FacilitatorRequest {
   const json = parseJson(Buffer.from(body).toString());
   if (typeof json !== "object" || json === null || isNestedDeeper(json, MAX_NESTING)) {
     throw malformed(`the body is not a JSON object, or nested more than ${MAX_NESTING} levels deep`);
@@ -172,8 +173,9 @@ function readRequest(body: Uint8Array): FacilitatorRequest {
   const payload = parsePaymentPayload(paymentPayload);
   if (!payload.success) throw malformed("paymentPayload is not a payment");
   if (x402Version !== payload.data.x402Version) throw malformed("x402Version is not the payment's");
-  const schema = x402Version === 1 ? PaymentRequirementsV1Schema : PaymentRequirementsV2Schema;
-  if (!schema.safeParse(paymentRequirements).success)
+  const version = versions.find(x402Version);
+  if (version === undefined) throw malformed(`x402Version is ${x402Version}, which is not settled here`);
+  if (!version.isRequirements(paymentRequirements))
     throw malformed(`paymentRequirements are not those of version ${x402Version}`);
   return { payload: paymentPayload, requirements: paymentRequirements } as FacilitatorRequest;
 }

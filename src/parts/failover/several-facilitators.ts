@@ -16,7 +16,6 @@ import {
   openFacilitator,
   reloadFacilitator,
 } from "../../x402/facilitators/facilitators.ts";
-import { caip2Network } from "../../x402/wire/v1-networks.ts";
 import { FacilitatorHealth } from "./health.ts";
 
 interface Listed {
@@ -119,7 +118,7 @@ export class SeveralFacilitators implements Facilitators {
     const { scheme, network } = requirements;
     const kind = { x402Version: payload.x402Version, scheme, network };
     const isBound = ({ health }: Listed) => maySettle(health.addressByUse(network), request);
-    const candidates = this.#supporting(kind, caip2Network(network) ?? network).filter(isBound);
+    const candidates = this.#supporting(kind, this.#parts.versions.networkOf(network)).filter(isBound);
     return [
       ...candidates.filter(({ health }) => health.isReady()),
       ...candidates.filter(({ health }) => !health.isReady()),

@@ -22,7 +22,6 @@ import {
 } from "../../x402/facilitators/facilitator.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
-import { v1NetworkName } from "../../x402/wire/v1-networks.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
@@ -99,11 +98,13 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     return {
       kinds: [...this.#networks.keys()].flatMap((network) => {
         const extra = { facilitatorAddress: this.#addresses[0] };
-        const nameInV1 = v1NetworkName(network);
         return [
           { x402Version: 2, scheme: "exact", network },
           ...(isByUse ? [{ x402Version: 2, scheme: "upto", network, extra }] : []),
-          ...(nameInV1 === undefined ? [] : [{ x402Version: 1, scheme: "exact", network: nameInV1 }]),
+          ...this.#methods.versions.added.flatMap((version) => {
+            const name = version.nameOf(network);
+            return name === undefined ? [] : { x402Version: version.number, scheme: "exact", network: name };
+          }),
         ];
       }),
       extensions: methods.flatMap(({ settledExtensions = [] }) => settledExtensions),
@@ -150,7 +151,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs });
     try {
       const answer = await schemeOf(payment, signer).settle(payment.payload, payment.requirements);
-      return toSettlementAnswer(answer, signer, payment, request.requirements.network);
+      return toSettlementAnswer(answer, signer, payment);
     } catch (error) {
       this.#logger.debug({ err: error, reference: payment.reference }, "a settlement is undecided");
       return { kind: "no_answer", reason: error instanceof Error ? error.message : "not settled" };
@@ -184,12 +185,10 @@ async function reasonOf(
   return (balance as bigint) < value ? "insufficient_funds" : reason;
 }
 
-/** @param network as the request names it */
 function toSettlementAnswer(
   answer: SettleResponse,
   { receipt, isQueued, silence }: PaymentSigner,
   payment: SettlerPayment,
-  network: string,
 ): SettlementAnswer {
   const reason = answer.errorReason ?? "no reason given";
   if (receipt === undefined) {
@@ -204,7 +203,8 @@ function toSettlementAnswer(
   if (!movesTokens(receipt, payment))
     return { kind: "refused", reason: "transfer_event_mismatch", transaction };
   const blockNumber = receipt.blockNumber.toString();
-  return { kind: "success", transaction, blockNumber, network, payer: payment.transfer.from };
+  const { network, transfer } = payment;
+  return { kind: "success", transaction, blockNumber, network, payer: transfer.from };
 }
 
 /** Reports whether the token logged the transfer: a contract may succeed without doing anything. */

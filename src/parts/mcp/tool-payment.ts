@@ -1,6 +1,5 @@
 import { decodePaymentSignatureHeader } from "@x402/core/http";
 import { parsePaymentPayload } from "@x402/core/schemas";
-import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
 import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
@@ -100,7 +99,7 @@ function readX402(value: unknown, methods: Methods): SignedPayment {
     throw invalid(`_meta["${X402}"] has more than ${MAX_PAYMENT_CHARACTERS} characters.`);
   const parsed = parsePaymentPayload(payload);
   if (!parsed.success) throw invalid(`_meta["${X402}"] is not an x402 payment payload.`);
-  return toSignedPayment(parsed.data as PaymentPayload | PaymentPayloadV1, `_meta["${X402}"]`, methods);
+  return toSignedPayment(parsed.data, `_meta["${X402}"]`, methods);
 }
 
 function invalid(message: string): GatewayError {

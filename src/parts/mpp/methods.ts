@@ -6,7 +6,7 @@ import * as z from "zod";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import { extraOf, type Offer, schemeOf } from "../../x402/wire/offer.ts";
-import { v1NetworkName } from "../../x402/wire/v1-networks.ts";
+import type { Versions } from "../../x402/wire/versions.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
 
@@ -25,7 +25,10 @@ export interface MppMethod {
     of: { readonly decimals: number | undefined; readonly requestHash: string | undefined },
   ): Pick<Challenge, "request" | "opaque">;
   /** Returns the payment, and what the challenge is for. @throws GatewayError `malformed_credential` */
-  read(credential: Credential): {
+  read(
+    credential: Credential,
+    versions: Versions,
+  ): {
     readonly payment: PaymentPayload;
     /** The {@link jobText} of its job. */
     readonly job: string;
@@ -146,7 +149,7 @@ export const BLUEPRINT: MppMethod = {
     };
   },
 
-  read({ challenge, payload }) {
+  read({ challenge, payload }, versions) {
     const asked = parseAs(blueprintRequest, readJson(challenge.request, "request"), "request");
     const { network, transferMethod, extra: eip3009 } = asked.methodDetails;
     const { x402_payload } = parseAs(blueprintPayload, payload, "payload");
@@ -154,7 +157,7 @@ export const BLUEPRINT: MppMethod = {
     if (!parsed.success || parsed.data.x402Version !== 1)
       throw malformed("is wrong: x402_payload is not an x402 payment of version 1");
     const { scheme, network: named, payload: signed } = parsed.data;
-    if (scheme !== "exact" || (named !== network && named !== v1NetworkName(network)))
+    if (scheme !== "exact" || versions.networkOf(named) !== network)
       throw malformed("is wrong: x402_payload names another scheme or network than the challenge");
     const accepted = requirements({ ...asked, network, extra: extraOf({ eip3009, transferMethod }) });
     const payment = { x402Version: 2, accepted, payload: signed };

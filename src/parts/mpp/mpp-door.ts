@@ -71,7 +71,7 @@ export class MppDoor implements Door {
         { details: { problem: "method-unsupported" } },
       );
     }
-    const { payment, job, requestHash } = method.read(credential);
+    const { payment, job, requestHash } = method.read(credential, transferMethods.versions);
     const signed = readAuthorization(payment, transferMethods);
     return {
       ...signed,

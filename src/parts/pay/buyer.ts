@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { x402Client, x402HTTPClient } from "@x402/core/client";
-import type { PaymentRequired } from "@x402/core/types";
+import type { PaymentRequired, SettleResponse } from "@x402/core/types";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { privateKeyToAccount } from "viem/accounts";
@@ -83,6 +83,15 @@ export class Buyer {
       headers.set(name, value);
     this.#deadline = AbortSignal.timeout(this.#options.timeoutMs);
     return { answer: await this.untilAnswered(url, { ...init, headers }), isPaid: true };
+  }
+
+  /** Returns the settlement that an answer names, in any version of x402; undefined if it names none that can be read. */
+  settlementOf({ headers }: Answer): SettleResponse | undefined {
+    try {
+      return this.#http.getPaymentSettleResponse((name) => headers.get(name));
+    } catch {
+      return undefined;
+    }
   }
 
   /**

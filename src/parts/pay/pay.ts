@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { decodePaymentResponseHeader } from "@x402/core/http";
 import { type Command, InvalidArgumentError } from "commander";
 import { ask, canAsk, Refusal, readBody, readKey } from "../../commands/input.ts";
 import { addCommand, jsonOption, option, parseInteger } from "../../commands/options.ts";
@@ -133,8 +132,7 @@ async function deliver(purchase: {
   const location = headers.get("location");
   const receiptUrl = location === null ? undefined : new URL(location, url).href;
   const accessToken = headers.get("x-access-token") ?? (accepted.access_token as string | undefined);
-  const settlement = headers.get("payment-response") ?? headers.get("x-payment-response");
-  const transaction = settlement === null ? undefined : decodePaymentResponseHeader(settlement).transaction;
+  const transaction = buyer.settlementOf(answer)?.transaction;
   console.error(
     chosen === undefined
       ? "Nothing was charged."

@@ -49,7 +49,7 @@ export interface RefusedPayment {
   readonly payment?: {
     /** Lower case. */
     readonly payer: string;
-    /** CAIP-2, or the name that version 1 of x402 has for it. */
+    /** CAIP-2, or the name that the payment's version of x402 has for it. */
     readonly network: string;
     /** Token units, decimal. */
     readonly amount: string;

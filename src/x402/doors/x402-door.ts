@@ -9,14 +9,14 @@ import type { Methods } from "../methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
 import type { Offer } from "../wire/offer.ts";
-import { carriesPayment, paymentVersion, readPayment } from "../wire/payment-header.ts";
+import { carriesPayment, readPayment, versionOf } from "../wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
 import type { Signer } from "../wire/signer.ts";
-import { v1NetworkName } from "../wire/v1-networks.ts";
+import type { WireVersion } from "../wire/version.ts";
 import type { Door } from "./door.ts";
 import type { Pages } from "./pages.ts";
 
-/** x402 over HTTP: `PAYMENT-SIGNATURE` (v2) and `X-PAYMENT` (v1). */
+/** x402 over HTTP: `PAYMENT-SIGNATURE`, and the headers of other versions. */
 export class X402Door implements Door {
   readonly #descriptions: JobDescriptions;
   readonly #methods: Methods;
@@ -41,7 +41,7 @@ export class X402Door implements Door {
     this.#receipts = parts.receipts;
   }
 
-  readonly carriesPayment = carriesPayment;
+  readonly carriesPayment = (request: JobRequest) => carriesPayment(request, this.#methods.versions);
   readonly readPayment = (request: JobRequest) => readPayment(request, this.#methods);
 
   /** Answers the ordinary first request, so it makes no error with a stack. */
@@ -60,7 +60,7 @@ export class X402Door implements Door {
   }
 
   acceptedHeaders(request: HttpRequest, told: ToldSettlement): Record<string, string> {
-    return settlementHeaders(told, paymentVersion(request));
+    return settlementHeaders(told, this.#versionOf(request));
   }
 
   async refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): Promise<HttpResponse> {
@@ -71,8 +71,13 @@ export class X402Door implements Door {
     if (settled === undefined) return response;
     return {
       ...response,
-      headers: { ...response.headers, ...settlementHeaders(settled, paymentVersion(request)) },
+      headers: { ...response.headers, ...settlementHeaders(settled, this.#versionOf(request)) },
     };
+  }
+
+  #versionOf(request: JobRequest): WireVersion {
+    const { versions } = this.#methods;
+    return versionOf(request, versions) ?? versions.current;
   }
 
   #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey, signed: object | undefined): HttpResponse {
@@ -82,21 +87,19 @@ export class X402Door implements Door {
       ...description.extensions,
       ...(signed && this.#receipts && { [this.#receipts.extension]: signed }),
     };
-    return paymentRequiredResponse(refusal, { ...description, extensions }, details);
+    return paymentRequiredResponse(refusal, { ...description, extensions }, details, this.#methods.versions);
   }
 }
 
 /** Headers with the settlement, and with what the facilitator says about the payment's extensions. */
 function settlementHeaders(
   { settlement, extensionResponses }: Pick<ToldSettlement, "settlement" | "extensionResponses">,
-  x402Version: 1 | 2,
+  { headers, nameOf }: WireVersion,
 ): Record<string, string> {
   const extensions: Record<string, string> =
     extensionResponses === undefined ? {} : { "extension-responses": extensionResponses };
   // Nothing has moved yet for a job that is charged after it ran.
   if (settlement === undefined) return extensions;
-  if (x402Version === 2)
-    return { "payment-response": encodePaymentResponseHeader(settlement), ...extensions };
-  const network = (v1NetworkName(settlement.network) ?? settlement.network) as SettleResponse["network"];
-  return { "x-payment-response": encodePaymentResponseHeader({ ...settlement, network }), ...extensions };
+  const network = (nameOf(settlement.network) ?? settlement.network) as SettleResponse["network"];
+  return { [headers.settlement]: encodePaymentResponseHeader({ ...settlement, network }), ...extensions };
 }

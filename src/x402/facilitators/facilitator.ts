@@ -1,10 +1,5 @@
-import type {
-  PaymentPayload,
-  PaymentPayloadV1,
-  PaymentRequirements,
-  PaymentRequirementsV1,
-} from "@x402/core/types";
 import { measure, type Telemetry } from "../../core/telemetry.ts";
+import type { Required } from "../wire/version.ts";
 import type { ExtensionResponses } from "./extension-responses.ts";
 
 /** Verifies and settles payments: a server, or a part of this process. */
@@ -22,11 +17,7 @@ export interface Facilitator {
   supported(): Promise<Supported>;
 }
 
-/** A payment and the requirements that it has to meet, both of one protocol version. */
-export interface FacilitatorRequest {
-  readonly payload: PaymentPayload | PaymentPayloadV1;
-  readonly requirements: PaymentRequirements | PaymentRequirementsV1;
-}
+export type FacilitatorRequest = Required;
 
 /** Verdict on a payment. `reason` is the facilitator's own word. */
 export type Verification =
@@ -39,6 +30,7 @@ export type SettlementAnswer =
     | {
         readonly kind: "success";
         readonly transaction: string;
+        /** CAIP-2. */
         readonly network: string;
         readonly payer?: string | undefined;
         /** Token units that moved, where the facilitator names them. */
@@ -52,7 +44,7 @@ export type SettlementAnswer =
     | { readonly kind: "no_answer"; readonly reason: string }
   ) & { readonly extensionResponses?: ExtensionResponses | undefined };
 
-/** Kind of payment. `network` is CAIP-2, `eip155:*` for all EVM chains, or a name of x402 version 1. */
+/** Kind of payment. `network` is CAIP-2, `eip155:*` for all EVM chains, or a name of another version of x402. */
 export interface PaymentKind {
   readonly x402Version: number;
   readonly scheme: string;

@@ -4,6 +4,7 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
+import type { Versions } from "../wire/versions.ts";
 import type { Facilitator, FacilitatorRequest, SettlementAnswer, Verification } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
@@ -43,6 +44,8 @@ export interface FacilitatorsOptions {
   readonly verifyPatienceMs: number;
   /** Reads `/supported` of a single facilitator too. */
   readonly readsSupported: boolean;
+  /** Versions of x402 whose names of networks facilitators may use. */
+  readonly versions: Versions;
   /** The facilitator in this process, if one of `configs` is. */
   readonly inProcess: (Facilitator & BackgroundService) | undefined;
   /** For durations. */
@@ -56,9 +59,9 @@ export type OpenFacilitators = (options: FacilitatorsOptions) => Facilitators;
 
 export function openFacilitator(
   config: FacilitatorConfig,
-  { inProcess, timeoutMs, telemetry }: FacilitatorsOptions,
+  { inProcess, timeoutMs, versions, telemetry }: FacilitatorsOptions,
 ): Facilitator {
-  if (config.kind === "remote") return new RemoteFacilitator({ ...config, timeoutMs, telemetry });
+  if (config.kind === "remote") return new RemoteFacilitator({ ...config, timeoutMs, versions, telemetry });
   if (inProcess === undefined)
     throw new Error(`the configuration has the facilitator ${config.name}, and none was passed`);
   return inProcess;

@@ -108,7 +108,7 @@ function takes(networks: readonly string[], network: string): boolean {
   return networks.includes(network) || networks.includes("eip155:*");
 }
 
-/** Formats an answer of `/supported`: `exact on eip155:8453 (v2), base (v1); extensions bazaar; signers 0x…`. */
+/** Formats an answer of `/supported`: `exact on eip155:8453 (v2); extensions bazaar; signers 0x…`. */
 function supportedText({ kinds, extensions, signers }: Supported): string {
   const schemes = [...new Set(kinds.map(({ scheme }) => scheme))];
   const parts = schemes.map((scheme) => {

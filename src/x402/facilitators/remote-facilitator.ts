@@ -5,6 +5,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { parseJson } from "../../core/objects.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type Answer, JsonEndpoint, type NewHeaders } from "../../node/json-endpoint.ts";
+import { Versions } from "../wire/versions.ts";
 import { type ExtensionResponses, readExtensionResponses } from "./extension-responses.ts";
 import {
   type Facilitator,
@@ -73,12 +74,14 @@ export class RemoteFacilitator implements Facilitator {
   readonly #verifyEndpoint: JsonEndpoint;
   readonly #settleEndpoint: JsonEndpoint;
   readonly #supportedEndpoint: JsonEndpoint;
+  readonly #versions: Versions;
   readonly #telemetry: Telemetry;
 
   /** @param parts `timeoutMs` is for one call, the body of its answer included */
   constructor(
     parts: Omit<RemoteFacilitatorConfig, "kind" | "networks"> & {
       readonly timeoutMs: number;
+      readonly versions?: Versions;
       readonly telemetry?: Telemetry;
     },
   ) {
@@ -98,6 +101,7 @@ export class RemoteFacilitator implements Facilitator {
     // A payment that comes alone opens one connection, not two. One that went stale fails when verifying, which is repeated.
     this.#settleEndpoint = endpoint("/settle", this.#verifyEndpoint);
     this.#supportedEndpoint = endpoint("/supported");
+    this.#versions = parts.versions ?? new Versions();
     this.#telemetry = parts.telemetry ?? NO_TELEMETRY;
   }
 
@@ -175,7 +179,7 @@ export class RemoteFacilitator implements Facilitator {
     return {
       kind: "success",
       transaction,
-      network,
+      network: this.#versions.networkOf(network),
       payer,
       amount,
       extensionResponses,

@@ -13,10 +13,8 @@ const MAX_TAGS = 5;
 /** A tag that x402 clients take: printable ASCII. */
 const LABEL = /^[\x20-\x7e]{1,32}$/;
 
-/** Declares extensions of x402 for a job, and what v1 clients read in their place. */
-export type DeclareExtensions = (
-  job: Job,
-) => Pick<JobDescription, "extensions"> & Partial<Pick<JobDescription, "outputSchema">>;
+/** Declares extensions of x402 for a job. */
+export type DeclareExtensions = (job: Job) => JobDescription["extensions"];
 
 interface Parts {
   readonly jobs: readonly Job[];
@@ -54,13 +52,12 @@ export class JobDescriptions {
    * offers, which may be of an earlier configuration.
    */
   withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
-    const { resource, extensions, ...rest } = this.of(job);
+    const { resource, extensions } = this.of(job);
     const description = withPromise(
       resource.description ?? "",
       offers.find(({ onFailure }) => onFailure)?.onFailure,
     );
     return {
-      ...rest,
       resource: { ...resource, description },
       extensions: { ...extensions, ...this.#listed(offers) },
     };
@@ -80,7 +77,6 @@ export class JobDescriptions {
 
   #describe(job: Job): JobDescription {
     const { urls, serviceName } = this.#parts.seller;
-    const declared = this.#parts.declares.map((declare) => declare(job));
     return {
       resource: {
         url: urls.of(job),
@@ -92,8 +88,7 @@ export class JobDescriptions {
         ...(job.maxResultBytes !== undefined && { maxResultBytes: job.maxResultBytes }),
         ...(job.storeAnswers === false && { storeAnswers: false }),
       },
-      extensions: Object.assign({}, ...declared.map(({ extensions }) => extensions)),
-      outputSchema: Object.assign({}, ...declared.map(({ outputSchema }) => outputSchema)),
+      extensions: Object.assign({}, ...this.#parts.declares.map((declare) => declare(job))),
     };
   }
 }

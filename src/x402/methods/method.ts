@@ -1,4 +1,3 @@
-import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements } from "@x402/core/types";
 import type * as z from "zod";
 import type { Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
@@ -8,6 +7,7 @@ import type { Authorization, AuthorizedPayment } from "../settlement/authorizati
 import type { RawLog } from "../settlement/chain-logs.ts";
 import type { ChainPayment, MinedTransaction } from "../settlement/chain-payment.ts";
 import type { JobDescription, Offer, schemeOf } from "../wire/offer.ts";
+import type { NamedOffer, Payload, WireVersion } from "../wire/version.ts";
 
 /** Values that the payer of a payment signed, whatever its method is. */
 export interface SignedFields {
@@ -35,19 +35,15 @@ export interface AskedPurchase extends JobKey {
   readonly requestHash: string | undefined;
 }
 
-/** A signed payment, in one shape for both protocol versions and all methods. */
-export interface SignedPayment extends SignedFields {
-  readonly x402Version: 1 | 2;
+/** A signed payment, in one shape for all protocol versions and methods. */
+export interface SignedPayment extends SignedFields, NamedOffer {
+  /** The version of x402 that the payment, or what its protocol makes of it, came in. */
+  readonly version: WireVersion;
   readonly method: Method;
-  readonly scheme: string;
-  /** CAIP-2 in v2, a name in v1. */
-  readonly network: string;
-  /** The offer that a v2 client names; v1 has no field for it. */
-  readonly accepted?: PaymentRequirements;
   /** Chosen by the client for all payments of one purchase. Not signed. */
   readonly paymentId?: string;
   /** The whole payload, for the facilitator. */
-  readonly payload: PaymentPayload | PaymentPayloadV1;
+  readonly payload: Payload;
   /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */
   readonly requireAskedFor?: (purchase: AskedPurchase) => void;
 }

@@ -1,12 +1,16 @@
 import type { AuthorizedPayment } from "../settlement/authorization.ts";
+import { Versions } from "../wire/versions.ts";
 import { EIP3009_METHOD } from "./eip3009.ts";
 import type { Method } from "./method.ts";
 
-/** The transfer methods of a build: EIP-3009, and what its parts add. */
+/** The transfer methods of a build, EIP-3009 and what its parts add, and the versions of x402 that their payments come in. */
 export class Methods implements Iterable<Method> {
   readonly #byName: ReadonlyMap<string, Method>;
 
-  constructor(added: readonly Method[] = []) {
+  readonly versions: Versions;
+
+  constructor(added: readonly Method[] = [], versions = new Versions()) {
+    this.versions = versions;
     this.#byName = new Map([...added, EIP3009_METHOD].map((method) => [method.name, method]));
   }
 

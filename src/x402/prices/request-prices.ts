@@ -94,7 +94,7 @@ export class RequestPrice implements Price {
     });
   }
 
-  /** Clients of v1 echo no offer: their payments are matched with the price of the request now, and with earlier fixed offers. */
+  /** Payments that name no whole offer are matched with the price of the request now, and with earlier fixed offers. */
   async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
     const { terms, seals, clock } = this.#of;
     const sealed = seals.find(payment, body);

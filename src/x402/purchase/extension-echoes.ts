@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
-import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { isObject } from "../../core/objects.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { JobDescription } from "../wire/offer.ts";
+import type { Payload } from "../wire/version.ts";
 
 interface Parts {
   /** Extensions that the 402 of a job declares at this configuration. */
@@ -35,7 +35,7 @@ export class ExtensionEchoes {
    * the job by what the payment says.
    * @throws GatewayError `payment_mismatch`
    */
-  check(payload: PaymentPayload | PaymentPayloadV1, job: JobKey): void {
+  check(payload: Payload, job: JobKey): void {
     const changed = this.#changedExtension(payload, job);
     if (changed === undefined) return;
     throw new GatewayError(
@@ -45,8 +45,8 @@ export class ExtensionEchoes {
     );
   }
 
-  #changedExtension(payload: PaymentPayload | PaymentPayloadV1, job: JobKey): string | undefined {
-    const echoed = "extensions" in payload ? (payload.extensions ?? {}) : {};
+  #changedExtension(payload: Payload, job: JobKey): string | undefined {
+    const echoed = payload.extensions ?? {};
     // Another facilitator may have been queried since the 402, so what any might list is treated as declared.
     const ofMethods = [...this.#parts.methods].map(({ extensions }) => extensions);
     const declared = Object.assign(

@@ -21,7 +21,7 @@ export function toIntent(
   return {
     ...identity,
     key: paymentKey(payment, offer),
-    x402Version: payment.x402Version,
+    x402Version: payment.version.number,
     payload: JSON.stringify(payment.payload),
     requirements: JSON.stringify(requirements),
     facilitator,

@@ -7,7 +7,7 @@ import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { PayerFunds } from "../settlement/payer-funds.ts";
-import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
+import { type Offer, toRequirements } from "../wire/offer.ts";
 import type { ClientLimits } from "./client-limits.ts";
 
 /** A payment that a facilitator verified. */
@@ -61,12 +61,9 @@ export class Verification {
   }
 
   /** Returns the offer in the protocol version of the payment. */
-  requirementsOf({ x402Version }: SignedPayment, offer: Offer): VerifiedPayment["requirements"] {
-    if (x402Version !== 1) return toRequirements(offer);
-    return (
-      toRequirementsV1(offer, this.#parts.descriptions.withOffers(offer.job, [offer])) ??
-      toRequirements(offer)
-    );
+  requirementsOf({ version }: SignedPayment, offer: Offer): VerifiedPayment["requirements"] {
+    const job = this.#parts.descriptions.withOffers(offer.job, [offer]);
+    return version.requirementsOf(offer, job) ?? toRequirements(offer);
   }
 
   /**

@@ -1,9 +1,8 @@
-import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements, SettleResponse } from "@x402/core/types";
+import type { PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs } from "../../core/job-call.ts";
 import type { MovedElsewhere, PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
-import { v1NetworkName } from "../wire/v1-networks.ts";
 
 /** Result of a payment, as far as it is known. */
 export type PaymentOutcome = (
@@ -113,7 +112,7 @@ export function facilitatorRequest({
 }: PaymentIntent): FacilitatorRequest {
   const required = JSON.parse(requirements) as PaymentRequirements;
   return {
-    payload: JSON.parse(payload) as PaymentPayload | PaymentPayloadV1,
+    payload: JSON.parse(payload),
     requirements: charge === "used" ? { ...required, amount } : required,
   };
 }
@@ -128,10 +127,10 @@ export function believableSuccess(
 ): SettleResponse | undefined {
   if (answer.kind !== "success") return undefined;
   const { network, payer } = intent.key;
-  const onNetwork = answer.network === network || answer.network === v1NetworkName(network);
   const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === payer;
   if (intent.charge === "used" && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
-  if (!onNetwork || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction)) return undefined;
+  if (answer.network !== network || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction))
+    return undefined;
   return successResponse(intent, answer.transaction);
 }
 

@@ -1,11 +1,7 @@
-import { isDeepStrictEqual } from "node:util";
-import type { PaymentRequirements } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
-import { EIP3009 } from "../../core/transfer-method.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import { type Offer, schemeOf, timeoutSecs, toRequirements } from "./offer.ts";
+import { type Offer, timeoutSecs } from "./offer.ts";
 import { isSignedByPayer } from "./payer-signature.ts";
-import { v1NetworkName } from "./v1-networks.ts";
 
 /** Remaining lifetime that a payment needs in order to be verified, settled and mined. */
 const MIN_SECONDS_LEFT = 6;
@@ -23,7 +19,7 @@ export async function matchOffer(
   offers: readonly Offer[],
   nowMs: number,
 ): Promise<Offer> {
-  const named = offers.filter((offer) => namesOffer(payment, offer));
+  const named = offers.filter((offer) => payment.version.names(payment, offer));
   if (named.length === 0) {
     throw mismatch(
       "The payment answers no open offer for this job: scheme, network, asset, amount, payTo or extra differ.",
@@ -44,29 +40,6 @@ export async function matchOffer(
   const minSecs = Math.min(...paid.map(({ charge }) => charge?.runSecs ?? MIN_SECONDS_LEFT));
   checkTimeWindow(payment, { minSecs, maxTimeoutSecs: Math.max(...paid.map(timeoutSecs)) }, nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
-}
-
-/** Reports whether the unsigned part of the payment names this offer. */
-function namesOffer(payment: SignedPayment, offer: Offer): boolean {
-  if (payment.accepted === undefined) {
-    if (payment.scheme !== "exact" || schemeOf(offer) !== "exact") return false;
-    return (
-      payment.network === v1NetworkName(offer.token.network) && offer.token.transferMethod === EIP3009.name
-    );
-  }
-  return isDeepStrictEqual(comparable(payment.accepted), comparable(toRequirements(offer)));
-}
-
-/** Returns requirements with addresses in one letter case, without the time-out, which is only a hint. */
-function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentRequirements) {
-  return {
-    scheme,
-    network,
-    asset: asset.toLowerCase(),
-    amount,
-    payTo: payTo.toLowerCase(),
-    extra: { ...(extra ?? {}) },
-  };
 }
 
 function checkTimeWindow(
@@ -90,7 +63,7 @@ function checkTimeWindow(
 }
 
 /**
- * Returns the offer in the token whose EIP-712 domain the payer signed. A v1 payment does not name its token, so two
+ * Returns the offer in the token whose EIP-712 domain the payer signed. A payment may not name its token, and then two
  * tokens of one network at the same amount look alike. A smart account's signature recovers to no payer; then the
  * first offer counts.
  */

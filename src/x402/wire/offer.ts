@@ -1,10 +1,4 @@
-import type {
-  Network,
-  PaymentRequired,
-  PaymentRequirements,
-  PaymentRequirementsV1,
-  ResourceInfo,
-} from "@x402/core/types";
+import type { PaymentRequired, PaymentRequirements, ResourceInfo } from "@x402/core/types";
 import type { AcceptedToken, MinCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
@@ -12,7 +6,6 @@ import type { ChargeKind, PaymentIntent } from "../../core/payment.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import type { JobQuote } from "../prices/quotes.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
-import { v1NetworkName } from "./v1-networks.ts";
 
 /** A way to pay for one run of a job: a token and the exact amount of it. */
 export interface Offer {
@@ -42,7 +35,7 @@ export interface Offer {
   readonly ttlSecs: number;
   /** Charge that comes after the job ran. Absent: the whole amount is charged before. */
   readonly charge?: LateCharge | undefined;
-  /** Further fields of the offer's `extra`, which clients of v2 send back. */
+  /** Further fields of the offer's `extra`, which clients send back that name the whole offer. */
   readonly extra?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -76,10 +69,7 @@ export interface JobDescription {
     /** Absent if results are kept. */
     readonly storeAnswers?: false;
   };
-  /** Declared to v2 clients. */
   readonly extensions: NonNullable<PaymentRequired["extensions"]>;
-  /** Facts of these extensions for v1 clients. */
-  readonly outputSchema: Record<string, unknown>;
 }
 
 export interface OfferTerms extends Omit<Offer, "token" | "amount" | "rate" | "charge"> {
@@ -232,7 +222,7 @@ export function schemeOf({ charge }: Pick<Offer, "charge">): "exact" | "upto" {
   return charge?.kind === "used" ? "upto" : "exact";
 }
 
-/** Returns the offer as a v2 client finds it in a 402 and as the facilitator gets it with the payment. */
+/** Returns the offer in the current version: as a client finds it in a 402 and as the facilitator gets it with the payment. */
 export function toRequirements(offer: Offer): PaymentRequirements {
   const { token, amount, charge } = offer;
   const facilitatorAddress = charge?.facilitator;
@@ -256,28 +246,4 @@ export function extraOf({
   readonly transferMethod: string;
 }) {
   return { ...eip3009, ...(transferMethod !== EIP3009.name && { assetTransferMethod: transferMethod }) };
-}
-
-/**
- * Returns the offer as a v1 client finds it in a 402; undefined when v1 has no name for the network, or not its transfer
- * method: v1 has EIP-3009 only.
- */
-export function toRequirementsV1(
-  offer: Offer,
-  { resource, outputSchema }: Pick<JobDescription, "resource" | "outputSchema">,
-): PaymentRequirementsV1 | undefined {
-  const network = v1NetworkName(offer.token.network);
-  if (network === undefined || offer.token.transferMethod !== EIP3009.name) return undefined;
-  const { amount, ...common } = toRequirements(offer);
-  return {
-    ...common,
-    // The SDK's type allows only CAIP-2, but v1 puts the name here.
-    network: network as Network,
-    maxAmountRequired: amount,
-    // v1 clients refuse anything but an absolute URL.
-    resource: resource.url,
-    description: resource.description ?? "",
-    mimeType: resource.mimeType ?? "",
-    outputSchema,
-  };
 }

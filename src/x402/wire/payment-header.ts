@@ -1,6 +1,5 @@
 import { decodePaymentSignatureHeader } from "@x402/core/http";
 import { parsePaymentPayload } from "@x402/core/schemas";
-import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import { printable } from "../../core/printable.ts";
@@ -8,48 +7,42 @@ import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { Methods } from "../methods/methods.ts";
 import { readPaymentIdentifier } from "./payment-identifier.ts";
-import { v1NetworkName } from "./v1-networks.ts";
-
-const V2_HEADER = "payment-signature";
-const V1_HEADER = "x-payment";
+import type { Payload, WireVersion } from "./version.ts";
+import type { Versions } from "./versions.ts";
 
 /** Bound on nesting; a payment needs 4. JSON nested thousands deep can be parsed, but not serialized again. */
 const MAX_NESTING = 32;
+
 /** Reports whether a request carries a payment, well-formed or not. */
-export function carriesPayment({ headers }: JobRequest): boolean {
-  return (headers[V2_HEADER] ?? headers[V1_HEADER]) !== undefined;
+export function carriesPayment(request: JobRequest, versions: Versions): boolean {
+  return versionOf(request, versions) !== undefined;
+}
+
+/** Returns the version of the payment that {@link readPayment} returns; undefined when there is none. */
+export function versionOf({ headers }: JobRequest, versions: Versions): WireVersion | undefined {
+  return [...versions].find((version) => headers[version.headers.payment] !== undefined);
 }
 
 /**
- * Reads the payment of a request from `PAYMENT-SIGNATURE` (v2) or `X-PAYMENT` (v1), or both if they agree.
+ * Reads the payment of a request from the header of a version, or of several if they agree.
  * @returns undefined when there is none
  * @throws GatewayError `invalid_payment`
  */
 export function readPayment(request: JobRequest, methods: Methods): SignedPayment | undefined {
-  if (!carriesPayment(request)) return undefined;
-  const v2 = readHeader(request, V2_HEADER, 2, methods);
-  const v1 = readHeader(request, V1_HEADER, 1, methods);
-  if (v1 !== undefined && v2 !== undefined && !agree(v1, v2)) {
-    throw invalid("PAYMENT-SIGNATURE and X-PAYMENT hold different payments: send one of them.");
+  const payments = [...methods.versions].flatMap((version) => readHeader(request, version, methods) ?? []);
+  const [payment, ...others] = payments;
+  if (payment !== undefined && !others.every((other) => agree(payment, other))) {
+    const names = payments.map(({ version }) => headerName(version)).join(" and ");
+    throw invalid(`${names} hold different payments: send one of them.`);
   }
-  return v2 ?? v1;
+  return payment;
 }
 
-/** Returns the version of the payment that {@link readPayment} returns. */
-export function paymentVersion({ headers }: JobRequest): 1 | 2 {
-  return headers[V2_HEADER] === undefined ? 1 : 2;
-}
-
-function readHeader(
-  request: JobRequest,
-  header: string,
-  version: 1 | 2,
-  methods: Methods,
-): SignedPayment | undefined {
-  const values = request.headerValues(header);
+function readHeader(request: JobRequest, version: WireVersion, methods: Methods): SignedPayment | undefined {
+  const values = request.headerValues(version.headers.payment);
   const value = values[0];
   if (value === undefined) return undefined;
-  const name = header.toUpperCase();
+  const name = headerName(version);
   if (values.length > 1) throw invalid(`${name} was sent ${values.length} times: send it once.`);
 
   let decoded: unknown;
@@ -62,49 +55,45 @@ function readHeader(
     throw invalid(`${name} is nested more than ${MAX_NESTING} levels deep.`);
   const parsed = parsePaymentPayload(decoded);
   if (!parsed.success) throw invalid(`${name} is not an x402 payment payload. ${firstIssue(parsed.error)}`);
-  const payload = parsed.data as PaymentPayload | PaymentPayloadV1;
-  if (payload.x402Version !== version) {
-    throw invalid(`${name} carries x402 version ${version}, but its payload says ${payload.x402Version}.`);
+  const payload: Payload = parsed.data;
+  if (payload.x402Version !== version.number) {
+    throw invalid(
+      `${name} carries x402 version ${version.number}, but its payload says ${payload.x402Version}.`,
+    );
   }
   return toSignedPayment(payload, name, methods);
 }
 
+function headerName({ headers }: WireVersion): string {
+  return headers.payment.toUpperCase();
+}
+
 /** @param name of the header, for the refusal @throws GatewayError `invalid_payment` */
-export function toSignedPayment(
-  payload: PaymentPayload | PaymentPayloadV1,
-  name: string,
-  methods: Methods,
-): SignedPayment {
+export function toSignedPayment(payload: Payload, name: string, methods: Methods): SignedPayment {
+  const version = methods.versions.find(payload.x402Version);
+  if (version === undefined) {
+    const { current } = methods.versions;
+    throw invalid(`${name} is of x402 version ${payload.x402Version}: pay with version ${current.number}.`);
+  }
   const method = methods.ofPayload(payload.payload);
   const { schema, kind } = method.payload;
   const parsed = schema.safeParse(payload.payload);
   if (!parsed.success) throw invalid(`${name}: payload is not ${kind}. ${firstIssue(parsed.error)}`);
-  if (!isV2(payload)) {
-    const { scheme, network } = payload;
-    return { x402Version: 1, method, scheme, network, ...parsed.data, payload };
-  }
-  const { accepted } = payload;
   const paymentId = readPaymentIdentifier(payload);
   return {
-    x402Version: 2,
+    version,
     method,
-    scheme: accepted.scheme,
-    network: accepted.network,
-    accepted,
+    ...version.read(payload),
     ...parsed.data,
     ...(paymentId === undefined ? {} : { paymentId }),
     payload,
   };
 }
 
-function agree(v1: SignedPayment, v2: SignedPayment): boolean {
-  return (
-    v1.fingerprint === v2.fingerprint && v1.scheme === v2.scheme && v1.network === v1NetworkName(v2.network)
-  );
-}
-
-function isV2(payload: PaymentPayload | PaymentPayloadV1): payload is PaymentPayload {
-  return payload.x402Version === 2;
+/** Reports whether payments of two versions are the same. */
+function agree(one: SignedPayment, other: SignedPayment): boolean {
+  const [network, another] = [one, other].map(({ version, network }) => version.networkOf(network));
+  return one.fingerprint === other.fingerprint && one.scheme === other.scheme && network === another;
 }
 
 /** Describes the first issue of an error, of this zod or of the one that @x402/core has. */

@@ -1,8 +1,10 @@
-import type { PaymentPayload, PaymentPayloadV1, PaymentRequired } from "@x402/core/types";
+import type { PaymentRequired } from "@x402/core/types";
 import type { Job } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { SignedPayment } from "../methods/method.ts";
 import type { Terms, TermsCheck } from "../purchase/terms.ts";
+import type { Payload } from "./version.ts";
 
 const EXTENSION = "payment-identifier";
 const MIN_LENGTH = 16;
@@ -21,12 +23,12 @@ const SCHEMA = {
 };
 
 /**
- * Reads the identifier that the client keeps for all payments of one purchase. Version 1 has no field for it.
+ * Reads the identifier that the client keeps for all payments of one purchase.
  * @returns undefined when there is none: clients that do not know the extension send its declaration back as it is
  * @throws GatewayError `invalid_payment`: a client that sent an identifier relies on it
  */
-export function readPaymentIdentifier(payload: PaymentPayload | PaymentPayloadV1): string | undefined {
-  const extension = "extensions" in payload ? payload.extensions?.[EXTENSION] : undefined;
+export function readPaymentIdentifier({ extensions }: Payload): string | undefined {
+  const extension = extensions?.[EXTENSION];
   if (extension === undefined) return undefined;
   const info = isRecord(extension) ? extension.info : undefined;
   if (!isRecord(info)) throw invalid("has no info, or one that is no object");
@@ -65,15 +67,11 @@ export class IdentifierRule implements Terms {
   }
 
   /** @throws GatewayError `missing_payment_identifier` */
-  check(
-    { x402Version, paymentId }: { readonly x402Version: 1 | 2; readonly paymentId?: string },
-    job: JobKey,
-  ): undefined {
+  check({ version, paymentId }: Pick<SignedPayment, "version" | "paymentId">, job: JobKey): undefined {
     if (paymentId !== undefined || !this.#isRequired(job)) return;
-    const cure =
-      x402Version === 1
-        ? "x402 version 1 has no field for it, so pay with version 2"
-        : `send extensions["${EXTENSION}"].info.id, and the same one when you try again`;
+    const cure = version.hasExtensions
+      ? `send extensions["${EXTENSION}"].info.id, and the same one when you try again`
+      : `x402 version ${version.number} has no field for it, so pay with version 2`;
     throw new GatewayError(
       "missing_payment_identifier",
       `This job is sold only with a payment identifier: ${cure}. Nothing was charged.`,

@@ -3,7 +3,8 @@ import type { PaymentRequired } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { PaymentOutcome } from "../settlement/payment-outcome.ts";
-import { type JobDescription, type Offer, toRequirements, toRequirementsV1 } from "./offer.ts";
+import { type JobDescription, type Offer, toRequirements } from "./offer.ts";
+import type { Versions } from "./versions.ts";
 
 /** A refusal with status 402, and the offers that the client can pay instead. */
 export class PaymentRefusal extends GatewayError {
@@ -41,14 +42,15 @@ export function paymentRequired(offers: readonly Offer[]): PaymentRefusal {
 }
 
 /**
- * Returns one 402 that clients of both versions can pay: v2 clients read the header, v1 clients the body.
- * If v1 has no name for any offer's network, the body is the v2 object too.
+ * Returns one 402 that clients of all versions can pay: those of the current version read the header, those of another one
+ * the body. If no other version can say any of the offers, the body is that of the header.
  * @param details further fields of the body
  */
 export function paymentRequiredResponse(
   { code, status, message, headers, offers }: PaymentRefusal,
   job: JobDescription,
   details: Readonly<Record<string, unknown>>,
+  { added }: Pick<Versions, "added">,
 ): HttpResponse {
   const required: PaymentRequired = {
     x402Version: 2,
@@ -57,8 +59,12 @@ export function paymentRequiredResponse(
     accepts: offers.map(toRequirements),
     extensions: job.extensions,
   };
-  const acceptsV1 = offers.flatMap((offer) => toRequirementsV1(offer, job) ?? []);
-  const body = acceptsV1.length > 0 ? { x402Version: 1, error: message, accepts: acceptsV1 } : required;
+  const inOthers = added.map((version) => ({
+    x402Version: version.number,
+    error: message,
+    accepts: offers.flatMap((offer) => version.requirementsOf(offer, job) ?? []),
+  }));
+  const body = inOthers.find(({ accepts }) => accepts.length > 0) ?? required;
   const response = jsonResponse(
     status,
     { ...body, code, ...details },

@@ -1,9 +1,8 @@
 import { encodePaymentRequiredHeader } from "@x402/core/http";
 import { parsePaymentRequired } from "@x402/core/schemas";
-import type { PaymentPayload, PaymentRequirementsV1 } from "@x402/core/types";
+import type { PaymentPayload } from "@x402/core/types";
 import {
   extractDiscoveryInfo,
-  extractDiscoveryInfoV1,
   sanitizeResourceServiceMetadata,
   validateDiscoveryExtension,
   validateDiscoveryExtensionSpec,
@@ -14,7 +13,7 @@ import { parseRoute, type Route } from "../../../src/core/route.ts";
 import { type Bazaar, bazaarExtension } from "../../../src/parts/catalogue/bazaar.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
-import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
+import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../../x402/gateway-harness.ts";
 import { METHODS, offersOf, read, signedPayload } from "../../x402/payments.ts";
 
@@ -51,7 +50,7 @@ function describeJob(job: Partial<Job> & { schema?: unknown; example?: unknown }
 type Extension = Parameters<typeof validateDiscoveryExtension>[0];
 const VALID = { valid: true };
 
-/** Checks that the official library takes the description in both protocol versions. */
+/** Checks that the official library takes the description. */
 async function expectCatalogued(described: ReturnType<typeof describeJob>) {
   const { bazaar, resource, extensions } = described;
   const extension = bazaar as unknown as Extension;
@@ -70,9 +69,6 @@ async function expectCatalogued(described: ReturnType<typeof describeJob>) {
     method: "POST",
     discoveryInfo: bazaar.info,
   });
-  const v1 = toRequirementsV1(offer, described) as PaymentRequirementsV1;
-  expect(v1).toMatchObject({ resource: resource.url, description: resource.description });
-  expect(extractDiscoveryInfoV1(v1 as never)).toMatchObject({ input: { method: "POST", bodyType: "json" } });
   return encodePaymentRequiredHeader(required as never).length;
 }
 
@@ -124,7 +120,7 @@ describe("A job in a 402", () => {
     const properties = { city, units: { enum: ["metric", "kelvin"] }, days: { type: "integer" } };
     const described = (required: string[]) =>
       describeJob({ route, parameters: { properties, required, additionalProperties: true } });
-    const { bazaar, outputSchema } = described(["units"]);
+    const { bazaar } = described(["units"]);
     expect(validateDiscoveryExtension(bazaar as unknown as Extension)).toEqual(VALID);
     expect(bazaar.info.input).toEqual({ type: "http", method: "GET", queryParams: { units: "metric" } });
     const { city: _, ...fields } = properties;
@@ -132,7 +128,6 @@ describe("A job in a 402", () => {
       queryParams: { properties: fields, required: ["units"] },
       pathParams: { properties: { city } },
     });
-    expect(outputSchema).toMatchObject({ input: { queryParams: fields } });
     const withoutExample = described(["days"]).bazaar;
     expect(validateDiscoveryExtension(withoutExample as unknown as Extension)).toEqual(VALID);
   });

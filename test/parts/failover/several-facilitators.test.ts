@@ -6,6 +6,7 @@ import { GatewayError } from "../../../src/core/errors.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import type { FacilitatorRequest, Verification } from "../../../src/x402/facilitators/facilitator.ts";
+import { Versions } from "../../../src/x402/wire/versions.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 
 const request = {
@@ -37,6 +38,7 @@ function facilitatorsOf(urls: readonly ("local" | string)[], local: PoorSettler)
     timeoutMs: 20_000,
     verifyPatienceMs: 20_000,
     readsSupported: false,
+    versions: new Versions(),
     inProcess: local,
     clock: monotonicClock,
     logger: pino({ level: "silent" }),

@@ -2,11 +2,11 @@ import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddr
 import { describe, expect, it } from "vitest";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
-import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
+import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { isSignedByPayer } from "../../../src/x402/wire/payer-signature.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { type Permit2Authorization, signPermit2Payment } from "../../helpers/clients.ts";
-import { AMOUNT, asV1, EURC, offersOf, signedPayload, USDC } from "../../x402/payments.ts";
+import { AMOUNT, EURC, offersOf, signedPayload, USDC } from "../../x402/payments.ts";
 import { PERMIT2_USDC, permitFor, read } from "./payments.ts";
 
 const NOW_SECS = 1_800_000_000;
@@ -16,10 +16,10 @@ const [OFFER] = offersOf({ tokens: [PERMIT2_USDC] }) as [Offer];
 const WINDOW = { validAfter: String(NOW_SECS - 600), validBefore: String(NOW_SECS + 300) };
 
 /** Returns the symbol of the offer that a payment matches, or the code of its refusal. */
-async function outcome(payload: unknown, options: { offers?: Offer[]; header?: string } = {}) {
-  const { offers = [OFFER], header } = options;
+async function outcome(payload: unknown, options: { offers?: Offer[] } = {}) {
+  const { offers = [OFFER] } = options;
   try {
-    return (await matchOffer(read(payload, header), offers, NOW_SECS * 1000)).token.symbol;
+    return (await matchOffer(read(payload), offers, NOW_SECS * 1000)).token.symbol;
   } catch (error) {
     return (error as { code?: string }).code ?? error;
   }
@@ -29,17 +29,15 @@ async function outcome(payload: unknown, options: { offers?: Offer[]; header?: s
 const permitted = (permit: Partial<Permit2Authorization> = {}, offer = OFFER) =>
   permitFor(offer, { deadline: WINDOW.validBefore, ...permit });
 
-it("An offer names Permit2 in extra, with the token's domain if it has one, and version 1 does not have it", () => {
+it("An offer names Permit2 in extra, with the token's domain if it has one", () => {
   const { eip3009: _, ...withoutDomain } = PERMIT2_USDC;
   const [plain] = offersOf({ tokens: [withoutDomain] }) as [Offer];
-  const job = { resource: { url: "http://a" }, outputSchema: {} };
   expect(toRequirements(OFFER).extra).toEqual({
     name: "USDC",
     version: "2",
     assetTransferMethod: "permit2",
   });
   expect(toRequirements(plain).extra).toEqual({ assetTransferMethod: "permit2" });
-  expect(toRequirementsV1(OFFER, job)).toBeUndefined();
 });
 
 describe("A Permit2 payment", () => {
@@ -104,10 +102,7 @@ describe("A Permit2 payment", () => {
     );
   });
 
-  it("Is a mismatch in version 1, which has EIP-3009 only, and so is an EIP-3009 payload", async () => {
-    const eip3009 = await signedPayload({ authorization: WINDOW });
-    expect(await outcome(asV1(await permitted()), { header: "x-payment" })).toBe("payment_mismatch");
-    expect(await outcome(asV1(eip3009), { header: "x-payment" })).toBe("payment_mismatch");
+  it("Is not what an EIP-3009 payload pays", async () => {
     expect(await outcome(await signedPayload({ offer: OFFER, authorization: WINDOW }))).toBe(
       "payment_mismatch",
     );
@@ -115,12 +110,11 @@ describe("A Permit2 payment", () => {
 
   it("Takes its own offer, where the token is offered by both methods", async () => {
     const both = offersOf({ tokens: [USDC, PERMIT2_USDC] });
-    const methodOf = async (payload: unknown, header?: string) =>
-      (await matchOffer(read(payload, header), both, NOW_SECS * 1000)).token.transferMethod;
+    const methodOf = async (payload: unknown) =>
+      (await matchOffer(read(payload), both, NOW_SECS * 1000)).token.transferMethod;
     expect(await methodOf(await permitted())).toBe("permit2");
     const eip3009 = await signedPayload({ authorization: WINDOW });
     expect(await methodOf(eip3009)).toBe("eip3009");
-    expect(await methodOf(asV1(eip3009), "x-payment")).toBe("eip3009");
   });
 });
 

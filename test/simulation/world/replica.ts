@@ -20,6 +20,7 @@ import { Mpp } from "../../../src/parts/mpp/mpp.ts";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { PricesOfRequests } from "../../../src/parts/request-prices/request-prices.ts";
+import { VERSION_1 } from "../../../src/parts/version-1/version-1.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
@@ -27,6 +28,7 @@ import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import type { X402Part } from "../../../src/x402/part.ts";
+import { Versions } from "../../../src/x402/wire/versions.ts";
 import { callbackKeys, RUNNER_CONFIG, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
 import type { Shop } from "./part.ts";
@@ -206,7 +208,7 @@ export class Replica {
       unmount: async () => undefined,
     };
     const { x402: config, webhooks, engine } = this.#shop;
-    const methods = new Methods([PERMIT2]);
+    const methods = new Methods([PERMIT2], new Versions([VERSION_1]));
     const shared = { store, events, logger, server: server as HttpServer };
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
       ? new LocalFacilitator({ config, methods, store, logger })

@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { FacilitatorRequest } from "../../../src/x402/facilitators/facilitator.ts";
 import { RemoteFacilitator } from "../../../src/x402/facilitators/remote-facilitator.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { METHODS } from "../payments.ts";
 
 const REQUEST: FacilitatorRequest = {
   payload: { x402Version: 2, payload: { signature: "0x" } } as unknown as PaymentPayload,
@@ -42,6 +43,7 @@ async function serve(...answers: Answer[]) {
       name: "facilitator",
       url: listener.url,
       timeoutMs: answers.some((given) => STALLING.has(given)) ? 200 : 30_000,
+      versions: METHODS.versions,
     }),
   };
 }
@@ -176,6 +178,16 @@ describe("verify", () => {
 });
 
 describe("settle", () => {
+  it("returns the network as CAIP-2, whichever version of x402 the answer names it in", async () => {
+    const { facilitator } = await serve(
+      answer(200, { ...SETTLED, network: "other-84532" }),
+      answer(200, { ...SETTLED, network: "eip155:84532" }),
+      answer(200, { ...SETTLED, network: "nowhere" }),
+    );
+    for (const network of ["eip155:84532", "eip155:84532", "nowhere"])
+      expect(await facilitator.settle(REQUEST)).toMatchObject({ kind: "success", network });
+  });
+
   it("returns the transaction of a success", async () => {
     const { facilitator, received } = await serve(answer(200, SETTLED));
     const { success: _, ...settled } = SETTLED;

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
-import { toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
 import { METHODS, offersOf } from "../payments.ts";
 
@@ -12,18 +11,14 @@ it("A job is described with the extensions that are declared for it, in their or
     jobs: [{ ...KEY, title: "Speech to text" }],
     seller: sellerOf({ publicUrl: PUBLIC_URL }),
     methods: METHODS,
-    declares: [
-      ({ title }) => ({ extensions: { one: { info: { title } } }, outputSchema: { input: 1 } }),
-      () => ({ extensions: { two: {} } }),
-    ],
+    declares: [({ title }) => ({ one: { info: { title } } }), () => ({ two: {} })],
     extensionsOf: () => [],
   });
-  const { extensions, outputSchema } = descriptions.of(KEY);
+  const { extensions } = descriptions.of(KEY);
   expect(JSON.stringify(extensions)).toBe('{"one":{"info":{"title":"Speech to text"}},"two":{}}');
-  expect(outputSchema).toEqual({ input: 1 });
 });
 
-it("A job is sold to clients of both versions without any extension", () => {
+it("A job is described without any extension", () => {
   const descriptions = new JobDescriptions({
     jobs: [],
     seller: sellerOf({ publicUrl: PUBLIC_URL }),
@@ -31,11 +26,10 @@ it("A job is sold to clients of both versions without any extension", () => {
     declares: [],
     extensionsOf: () => [],
   });
-  const described = descriptions.withOffers(KEY, offersOf());
-  expect(described).toMatchObject({ extensions: {}, outputSchema: {} });
-  expect(offersOf().map((offer) => toRequirementsV1(offer, described))).toMatchObject([
-    { resource: `${PUBLIC_URL}/x402/jobs/1/3`, description: "Job 3 of service 1" },
-  ]);
+  expect(descriptions.withOffers(KEY, offersOf())).toMatchObject({
+    resource: { url: `${PUBLIC_URL}/x402/jobs/1/3`, description: "Job 3 of service 1" },
+    extensions: {},
+  });
 });
 
 it("The promise of an offer is a sentence of its own after the description, within its 300 characters", () => {

@@ -10,7 +10,7 @@ import type { JobQuote } from "../../../src/x402/prices/quotes.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
-import { asV1, FIXED_RATES, JOB, PRICE_WEI, read, signedPayload, USDC } from "../payments.ts";
+import { FIXED_RATES, inOther, JOB, PRICE_WEI, read, signedPayload, USDC } from "../payments.ts";
 
 it("An offer at a quote's price is confirmed until the quote ends, and refused from then on", async () => {
   let now = 1_800_000_000_000;
@@ -111,12 +111,12 @@ describe("The promise of the offer that a payment answers", () => {
     ["ask", "refund", "refund"],
     [undefined, "refund", "refund"],
     [undefined, undefined, undefined],
-  ])("Was %s, is %s: %s counts, for clients of both versions", async (shown, now, counts) => {
+  ])("Was %s, is %s: %s counts, whether a payment names its offer or not", async (shown, now, counts) => {
     const priceAt = await openPrices();
     const [offer] = await (await priceAt(shown)).offers(new Uint8Array());
     const payload = await signedPayload({ offer: offer as Offer });
     const price = await priceAt(now);
-    for (const payment of [read(payload), read(asV1(payload), "x-payment")])
+    for (const payment of [read(payload), read(inOther(payload), "x-other")])
       expect((await price.match(payment, new Uint8Array())).onFailure).toBe(counts);
   });
 });

@@ -27,7 +27,7 @@ import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
 import { EURC, METHODS, requestWith, USDC } from "../payments.ts";
 
 const logger = pino({ level: "silent" });
-/** No client of protocol version 1 knows its network. */
+/** {@link OTHER_VERSION} has no name for its network. */
 const WETH: AcceptedToken = { ...USDC, network: "eip155:1", symbol: "WETH", decimals: 18 };
 const RUNS = 100;
 
@@ -195,7 +195,7 @@ function firstAnswer(world: World, job: JobKey): HttpResponse {
   const offers = makeOffers({ job, priceWei, tokens, ttlSecs: quoteTtlSecs, ...terms }, ratesOf(world));
   const details = { charged: false, retryable: false };
   const description = describedAt(publicUrl).of(job);
-  return paymentRequiredResponse(paymentRequired(offers), description, details);
+  return paymentRequiredResponse(paymentRequired(offers), description, details, METHODS.versions);
 }
 
 it("A 402 that is sent again is the one that would be rendered now", async () => {

@@ -8,6 +8,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { OneFacilitator } from "../../../src/x402/facilitators/one-facilitator.ts";
 import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import { Settlement } from "../../../src/x402/settlement/settlement.ts";
+import { Versions } from "../../../src/x402/wire/versions.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { type Anvil, borrowAnvil } from "../../helpers/anvil.ts";
 import { startFacilitator } from "../../helpers/facilitator.ts";
@@ -94,6 +95,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       verifyPatienceMs: timeoutMs,
       inProcess: undefined,
       readsSupported: false,
+      versions: new Versions(),
       clock: monotonicClock,
       logger,
       telemetry,

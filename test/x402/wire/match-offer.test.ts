@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { accounts } from "../../helpers/accounts.ts";
-import { AMOUNT, asV1, EURC, OTHER_USDC, offersOf, read, signedPayload, USDC } from "../payments.ts";
+import { AMOUNT, EURC, inOther, OTHER_USDC, offersOf, read, signedPayload, USDC } from "../payments.ts";
 
 const NOW_SECS = 1_800_000_000;
 const [OFFER] = offersOf() as [Offer];
@@ -72,11 +72,11 @@ describe("The offer that a payment names", () => {
     expect(await outcome(await good({}, edit))).toBe("payment_mismatch");
   });
 
-  it("Version 1: another network or scheme is a mismatch", async () => {
-    const v1 = asV1(await good());
-    expect(await outcome(v1, { header: "x-payment" })).toBe("USDC");
-    for (const changes of [{ network: "base" }, { network: "eip155:84532" }, { scheme: "upto" }])
-      expect(await outcome({ ...v1, ...changes }, { header: "x-payment" })).toBe("payment_mismatch");
+  it("Is an open one if the payment's version says so", async () => {
+    const other = inOther(await good());
+    expect(await outcome(other, { header: "x-other" })).toBe("USDC");
+    for (const changes of [{ network: "other-8453" }, { scheme: "upto" }])
+      expect(await outcome({ ...other, ...changes }, { header: "x-other" })).toBe("payment_mismatch");
   });
 
   it("No open offer is a mismatch", async () => {
@@ -87,7 +87,7 @@ describe("The offer that a payment names", () => {
     const offers = offersOf({ tokens: [OTHER_USDC] });
     const payload = await signedPayload({ offer: offers[0] as Offer, authorization: WINDOW });
     expect(await outcome(payload, { offers })).toBe("payment_mismatch");
-    expect(await outcome(asV1(payload), { offers, header: "x-payment" })).toBe("payment_mismatch");
+    expect(await outcome(inOther(payload), { offers, header: "x-other" })).toBe("payment_mismatch");
   });
 });
 
@@ -135,10 +135,10 @@ describe("Two tokens of one network at one amount", () => {
   const offers = offersOf({ tokens: [USDC, EURC] });
   const pay = (offer: Offer | undefined) => signedPayload({ offer: offer as Offer, authorization: WINDOW });
 
-  it("Version 1 names no token: the signature decides, in either order of the offers", async () => {
+  it("A payment that names no token: the signature decides, in either order of the offers", async () => {
     for (const offer of offers)
       for (const listed of [offers, [...offers].reverse()])
-        expect(await outcome(asV1(await pay(offer)), { offers: listed, header: "x-payment" })).toBe(
+        expect(await outcome(inOther(await pay(offer)), { offers: listed, header: "x-other" })).toBe(
           offer.token.symbol,
         );
   });

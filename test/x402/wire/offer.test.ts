@@ -1,17 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { MinCharge } from "../../../src/config/config.ts";
-import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
+import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { OTHER_USDC, offersOf, USDC } from "../payments.ts";
 
-const URL = "https://operator.example.com/x402/jobs/1/0";
-const JOB = {
-  resource: { url: URL, description: "Adds numbers.", mimeType: "text/plain" },
-  outputSchema: { input: { type: "http", method: "POST" } },
-};
 const offerOn = (network: `eip155:${number}`) => offersOf({ tokens: [{ ...USDC, network }] })[0] as Offer;
 
 describe("Payment requirements", () => {
-  it("Version 2 has exactly the protocol's fields", () => {
+  it("Have exactly the protocol's fields", () => {
     expect(toRequirements(offerOn("eip155:84532"))).toEqual({
       scheme: "exact",
       network: "eip155:84532",
@@ -23,39 +18,11 @@ describe("Payment requirements", () => {
     });
   });
 
-  it("Version 1 has its own network name, amount field, absolute resource and description", () => {
-    expect(toRequirementsV1(offerOn("eip155:84532"), JOB)).toMatchObject({
-      scheme: "exact",
-      network: "base-sepolia",
-      maxAmountRequired: "3264000",
-      resource: URL,
-      description: "Adds numbers.",
-      mimeType: "text/plain",
-      outputSchema: JOB.outputSchema,
-      asset: USDC.asset,
-      payTo: USDC.payTo,
-      maxTimeoutSeconds: 300,
-      extra: { name: "USDC", version: "2" },
-    });
-  });
-
-  it("A method other than EIP-3009 is named in extra, and version 1 does not have it", () => {
+  it("A method other than EIP-3009 is named in extra", () => {
     const { eip3009: _, ...withoutDomain } = OTHER_USDC;
     const [offer, plain] = offersOf({ tokens: [OTHER_USDC, withoutDomain] }) as [Offer, Offer];
     expect(toRequirements(offer).extra).toEqual({ name: "USDC", version: "2", assetTransferMethod: "other" });
     expect(toRequirements(plain).extra).toEqual({ assetTransferMethod: "other" });
-    expect(toRequirementsV1(offer, JOB)).toBeUndefined();
-  });
-
-  it.each<[`eip155:${number}`, string | undefined]>([
-    ["eip155:8453", "base"],
-    ["eip155:43114", "avalanche"],
-    ["eip155:137", "polygon"],
-    ["eip155:1", undefined],
-    ["eip155:42161", undefined],
-    ["eip155:31337", undefined],
-  ])("Version 1 has only networks that its client knows: %s is %s", (network, name) => {
-    expect(toRequirementsV1(offerOn(network), JOB)?.network).toBe(name);
   });
 
   it("An offer contains no RPC address, which may contain a key", () => {

@@ -1,13 +1,15 @@
 import type { PaymentPayload } from "@x402/core/types";
 import { beforeAll, describe, expect, it } from "vitest";
 import { EIP3009_METHOD } from "../../../src/x402/methods/eip3009.ts";
-import { readPayment } from "../../../src/x402/wire/payment-header.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
+import { readPayment, toSignedPayment } from "../../../src/x402/wire/payment-header.ts";
+import { VERSION_2 } from "../../../src/x402/wire/version-2.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { base64Json } from "../../helpers/clients.ts";
-import { AMOUNT, asV1, METHODS, read, requestWith, signedPayload } from "../payments.ts";
+import { AMOUNT, inOther, METHODS, OTHER_VERSION, read, requestWith, signedPayload } from "../payments.ts";
 
 const V2 = "payment-signature";
-const V1 = "x-payment";
+const OTHER = "x-other";
 
 let payload: PaymentPayload;
 let other: PaymentPayload;
@@ -39,13 +41,13 @@ describe("Reading a payment", () => {
   });
 
   it("A request without a payment header has no payment", () => {
-    expect(readPayment(requestWith([["x-payment-response", base64Json(payload)]]), METHODS)).toBeUndefined();
+    expect(readPayment(requestWith([["x-other-response", base64Json(payload)]]), METHODS)).toBeUndefined();
   });
 
   it("Version 2 yields the exact signed values in lower case and the named offer", () => {
     const authorization = authorizationOf(payload);
     expect(read(payload)).toEqual({
-      x402Version: 2,
+      version: VERSION_2,
       scheme: "exact",
       network: "eip155:84532",
       accepted: payload.accepted,
@@ -62,21 +64,22 @@ describe("Reading a payment", () => {
     });
   });
 
-  it("Version 1 yields the same with a network name and without an offer", () => {
+  it("Another version yields the same with what it says of an offer", () => {
     const { accepted: _, payload: __, ...v2 } = read(payload);
-    const v1 = asV1(payload);
-    expect(read(v1, V1)).toEqual({ ...v2, x402Version: 1, network: "base-sepolia", payload: v1 });
+    const other = inOther(payload);
+    const named = { version: OTHER_VERSION, network: "other-84532" };
+    expect(read(other, OTHER)).toEqual({ ...v2, ...named, payload: other });
   });
 
   it("Both versions at once are read as version 2 if they agree", () => {
     const payment = readPayment(
       requestWith([
-        [V1, base64Json(asV1(payload))],
+        [OTHER, base64Json(inOther(payload))],
         [V2, base64Json(payload)],
       ]),
       METHODS,
     );
-    expect(payment?.x402Version).toBe(2);
+    expect(payment?.version).toBe(VERSION_2);
   });
 
   it("A payment's fingerprint does not depend on letter case, version or unsigned fields", () => {
@@ -87,7 +90,7 @@ describe("Reading a payment", () => {
     expect(read(shouting).fingerprint).toBe(fingerprint);
     const signature = upper(payload.payload.signature);
     expect(read({ ...payload, payload: { ...payload.payload, signature } }).fingerprint).toBe(fingerprint);
-    expect(read(asV1(payload), V1).fingerprint).toBe(fingerprint);
+    expect(read(inOther(payload), OTHER).fingerprint).toBe(fingerprint);
     const accepted = { ...payload.accepted, amount: "1" };
     expect(read({ ...payload, accepted, resource: { url: "http://other" } }).fingerprint).toBe(fingerprint);
   });
@@ -111,21 +114,21 @@ describe("Refusing with invalid_payment", () => {
     expect(
       refused([
         [V2, base64Json(payload)],
-        [V1, base64Json(asV1(other))],
+        [OTHER, base64Json(inOther(other))],
       ]),
     ).toBe("invalid_payment");
-    const elsewhere = { ...asV1(payload), network: "base" };
+    const elsewhere = { ...inOther(payload), network: "other-8453" };
     expect(
       refused([
         [V2, base64Json(payload)],
-        [V1, base64Json(elsewhere)],
+        [OTHER, base64Json(elsewhere)],
       ]),
     ).toBe("invalid_payment");
   });
 
   it("A header sent twice, even with the same value", () => {
     const v2 = base64Json(payload);
-    const v1 = base64Json(asV1(payload));
+    const other = base64Json(inOther(payload));
     expect(
       refused([
         [V2, v2],
@@ -134,16 +137,24 @@ describe("Refusing with invalid_payment", () => {
     ).toBe("invalid_payment");
     expect(
       refused([
-        [V1, v1],
-        [V1, v1],
+        [OTHER, other],
+        [OTHER, other],
       ]),
     ).toBe("invalid_payment");
     expect(refused([[V2, ""]])).toBe("invalid_payment");
   });
 
   it("A payload of the other header's version", () => {
-    expect(refused([[V1, base64Json(payload)]])).toBe("invalid_payment");
-    expect(refused([[V2, base64Json(asV1(payload))]])).toBe("invalid_payment");
+    expect(refused([[OTHER, base64Json(payload)]])).toBe("invalid_payment");
+    expect(refused([[V2, base64Json(inOther(payload))]])).toBe("invalid_payment");
+  });
+
+  it("A payment of a version that this build does not have, and so its header is none", () => {
+    const methods = new Methods();
+    expect(readPayment(requestWith([[OTHER, base64Json(inOther(payload))]]), methods)).toBeUndefined();
+    expect(() => toSignedPayment(inOther(payload), "The payment", methods)).toThrow(
+      "The payment is of x402 version 1: pay with version 2.",
+    );
   });
 
   const text = (make: () => string): string => Buffer.from(make()).toString("base64");

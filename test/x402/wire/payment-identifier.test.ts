@@ -8,9 +8,10 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { IdentifierRule, readPaymentIdentifier } from "../../../src/x402/wire/payment-identifier.ts";
+import { VERSION_2 } from "../../../src/x402/wire/version-2.ts";
 import { anyCharacter } from "../../helpers/any-character.ts";
 import { expectDocumented } from "../../helpers/documented-order.ts";
-import { asV1, JOB, read, signedPayload } from "../payments.ts";
+import { inOther, JOB, OTHER_VERSION, read, signedPayload } from "../payments.ts";
 
 let payload: PaymentPayload;
 beforeAll(async () => {
@@ -40,8 +41,8 @@ describe("A payment identifier", () => {
   it("Is absent without the extension, in an echo of its declaration, and in version 1", () => {
     expect(read(payload)).not.toHaveProperty("paymentId");
     expect(readPaymentIdentifier(withExtension(declarePaymentIdentifierExtension(true)))).toBeUndefined();
-    const v1 = { ...asV1(payload), extensions: withId(ID).extensions };
-    expect(read(v1, "x-payment")).not.toHaveProperty("paymentId");
+    const other = { ...inOther(payload), extensions: withId(ID).extensions };
+    expect(read(other, "x-other")).not.toHaveProperty("paymentId");
   });
 
   it("Is taken exactly if the official library takes it", () => {
@@ -87,11 +88,13 @@ describe("The rule of a job", () => {
     }
   });
 
-  it("Refuses payments without an identifier, and says that version 1 has none", () => {
-    expect(codeOf(() => rule.check({ x402Version: 2, paymentId: ID }, job))).toBeUndefined();
-    expect(codeOf(() => rule.check({ x402Version: 1 }, other))).toBeUndefined();
-    expect(codeOf(() => rule.check({ x402Version: 2 }, job))).toBe("missing_payment_identifier");
-    expect(() => rule.check({ x402Version: 1 }, job)).toThrow("pay with version 2");
+  it("Refuses payments without an identifier, and says which version has none", () => {
+    expect(codeOf(() => rule.check({ version: VERSION_2, paymentId: ID }, job))).toBeUndefined();
+    expect(codeOf(() => rule.check({ version: OTHER_VERSION }, other))).toBeUndefined();
+    expect(codeOf(() => rule.check({ version: VERSION_2 }, job))).toBe("missing_payment_identifier");
+    expect(() => rule.check({ version: OTHER_VERSION }, job)).toThrow(
+      "x402 version 1 has no field for it, so pay with version 2",
+    );
   });
 });
 

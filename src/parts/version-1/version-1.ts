@@ -1,0 +1,75 @@
+import { PaymentRequirementsV1Schema } from "@x402/core/schemas";
+import type {
+  Network,
+  PaymentPayload,
+  PaymentPayloadV1,
+  PaymentRequirements,
+  PaymentRequirementsV1,
+} from "@x402/core/types";
+import { EIP3009 } from "../../core/transfer-method.ts";
+import { type JobDescription, type Offer, schemeOf, toRequirements } from "../../x402/wire/offer.ts";
+import type { Required, WireVersion } from "../../x402/wire/version.ts";
+import { caip2Network, v1NetworkName } from "./networks.ts";
+import { outputSchemaOf } from "./output-schema.ts";
+
+/** Version 1: payments name no offer, only a scheme and a network, by a name of its own. It has EIP-3009 only. */
+export const VERSION_1 = {
+  number: 1,
+  headers: { payment: "x-payment", settlement: "x-payment-response" },
+  hasExtensions: false,
+  nameOf: v1NetworkName,
+  networkOf: caip2Network,
+
+  read(payload) {
+    const { scheme, network } = payload as PaymentPayloadV1;
+    return { scheme, network };
+  },
+
+  names({ scheme, network }, offer) {
+    if (scheme !== "exact" || schemeOf(offer) !== "exact") return false;
+    return network === v1NetworkName(offer.token.network) && offer.token.transferMethod === EIP3009.name;
+  },
+
+  requirementsOf,
+  isRequirements: (value: unknown) => PaymentRequirementsV1Schema.safeParse(value).success,
+  toCurrent,
+} as const satisfies WireVersion;
+
+function requirementsOf(
+  offer: Offer,
+  { resource, extensions }: Pick<JobDescription, "resource" | "extensions">,
+): PaymentRequirementsV1 | undefined {
+  const network = v1NetworkName(offer.token.network);
+  if (network === undefined || offer.token.transferMethod !== EIP3009.name) return undefined;
+  const { amount, ...common } = toRequirements(offer);
+  return {
+    ...common,
+    // The SDK's type allows only CAIP-2, but v1 puts the name here.
+    network: network as Network,
+    maxAmountRequired: amount,
+    // v1 clients refuse anything but an absolute URL.
+    resource: resource.url,
+    description: resource.description ?? "",
+    mimeType: resource.mimeType ?? "",
+    outputSchema: outputSchemaOf(extensions),
+  };
+}
+
+/** The current version says the same in other fields. */
+function toCurrent(asked: Required): ReturnType<WireVersion["toCurrent"]> {
+  const payload = asked.payload as PaymentPayloadV1;
+  const requirements = asked.requirements as PaymentRequirementsV1;
+  const { scheme, asset, maxAmountRequired: amount, payTo, maxTimeoutSeconds, extra } = requirements;
+  const network = caip2Network(requirements.network);
+  const paidOn = caip2Network(payload.network);
+  if (network === undefined || paidOn === undefined) return undefined;
+  const required = { scheme, network, asset, amount, payTo, maxTimeoutSeconds, extra } as PaymentRequirements;
+  return {
+    payload: {
+      x402Version: 2,
+      accepted: { ...required, scheme: payload.scheme, network: paidOn },
+      payload: payload.payload,
+    } as PaymentPayload,
+    requirements: required,
+  };
+}

@@ -1,0 +1,65 @@
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import type { JobDescription, Offer } from "./offer.ts";
+
+/** Payload of a payment, in any version. */
+export interface Payload {
+  readonly x402Version: number;
+  /** What the payer signed, in the shape of its transfer method. */
+  readonly payload: Readonly<Record<string, unknown>>;
+  readonly extensions?: Readonly<Record<string, unknown>> | null | undefined;
+}
+
+/** Requirements that a payment has to meet, in any version. */
+export interface Requirements {
+  readonly scheme: string;
+  /** In the spelling of the version. */
+  readonly network: string;
+  readonly extra?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A payment and the requirements that it has to meet, both of one version. */
+export interface Required {
+  readonly payload: Payload;
+  readonly requirements: Requirements;
+}
+
+/** The unsigned part of a payment: the offer that its client means to pay. */
+export interface NamedOffer {
+  readonly scheme: string;
+  /** In the spelling of the version. */
+  readonly network: string;
+  /** The whole offer; undefined if the version has no field for it. */
+  readonly accepted?: PaymentRequirements;
+}
+
+/**
+ * A version of x402: how clients and facilitators spell payments, offers and settlements. The core has version 2, the
+ * current one; a part adds another one by `Part.version`. Everything behind it is the same for all versions.
+ */
+export interface WireVersion {
+  /** `x402Version` of its messages. */
+  readonly number: number;
+  /** Names of the headers with a payment and with its settlement, in lower case. */
+  readonly headers: { readonly payment: string; readonly settlement: string };
+  /** Reports whether its payments have a field for extensions. */
+  readonly hasExtensions: boolean;
+
+  /** Returns the version's name of a CAIP-2 network; undefined if it has none. */
+  nameOf(network: string): string | undefined;
+  /** Returns the CAIP-2 network that the version names so; undefined if it names none. */
+  networkOf(name: string): string | undefined;
+
+  /** Reads the unsigned part of a payload of this version. */
+  read(payload: Payload): NamedOffer;
+  /** Reports whether the unsigned part of a payment names an offer. */
+  names(named: NamedOffer, offer: Offer): boolean;
+  /** Returns an offer as a client finds it in a 402 and as a facilitator gets it; undefined if the version cannot say it. */
+  requirementsOf(offer: Offer, job: JobDescription): Requirements | undefined;
+
+  /** Reports whether a value of another seller's has the shape of requirements. */
+  isRequirements(value: unknown): boolean;
+  /** Translates what a facilitator is asked into the current version; undefined for a network without a name. */
+  toCurrent(
+    asked: Required,
+  ): { readonly payload: PaymentPayload; readonly requirements: PaymentRequirements } | undefined;
+}
