@@ -78,7 +78,7 @@ await serveBaseline((body, path) => {
     enqueuedAt: now,
     leaseExpiresAt: now + 60_000,
     suspect: false,
-    byUse: false,
+    deferred: false,
   });
   return callId;
 });

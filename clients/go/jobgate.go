@@ -58,7 +58,7 @@ func (job *Job) Progress(percent int, text string) {
 	job.progress.Store(&pb.ExtendRequest_Progress{Percent: uint32(min(max(percent, 0), 100)), Text: clip(text)})
 }
 
-// Charge sets what the client pays for a job that is paid by use: token units, at most the ceiling. The last charge
+// Charge sets what the client pays for a job that is metered: token units, at most the ceiling. The last charge
 // counts; without one it is the ceiling. It has no effect on other jobs.
 func (job *Job) Charge(units uint64) {
 	ceiling, _ := strconv.ParseUint(job.GetMetadata()["X-X402-PAYMENT-AMOUNT"], 10, 64)

@@ -133,8 +133,8 @@ func TestAJobOfATestTakesProgressAndACharge(t *testing.T) {
 	}
 }
 
-// byUse is the metadata of a JobCall that is paid by use.
-var byUse = map[string]string{"X-X402-PAYMENT-SCHEME": "upto", "X-X402-PAYMENT-AMOUNT": "1000"}
+// metered is the metadata of a JobCall that is metered.
+var metered = map[string]string{"X-X402-PAYMENT-SCHEME": "upto", "X-X402-PAYMENT-AMOUNT": "1000"}
 
 func TestTheLastChargeGoesWithExtensionsAndTheAck(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func TestTheLastChargeGoesWithExtensionsAndTheAck(t *testing.T) {
 		return nil, nil
 	}, jobgate.Options{})
 	s, _ := g.accept()
-	s.deliverWith(byUse, time.Hour, "a")
+	s.deliverWith(metered, time.Hour, "a")
 	extended := s.until(hasExtend)
 	expect(t, extended.Extends[0].ChargeSoFar, &pb.Charge{Amount: &pb.Charge_Units{Units: "250"}})
 	s.answer(extended, done)
@@ -170,11 +170,11 @@ func TestACharge(t *testing.T) {
 		charge   func(*jobgate.Job)
 		sent     *pb.Charge
 	}{
-		"is at most the ceiling":   {byUse, func(job *jobgate.Job) { job.Charge(1_001) }, units("1000")},
-		"may be nothing":           {byUse, func(job *jobgate.Job) { job.Charge(0) }, units("0")},
+		"is at most the ceiling":   {metered, func(job *jobgate.Job) { job.Charge(1_001) }, units("1000")},
+		"may be nothing":           {metered, func(job *jobgate.Job) { job.Charge(0) }, units("0")},
 		"is none at a fixed price": {map[string]string{"X-X402-PAYMENT-SCHEME": "exact"}, func(job *jobgate.Job) { job.Charge(1) }, nil},
 		"is none for a webhook":    {nil, func(job *jobgate.Job) { job.ChargeShare(1) }, nil},
-		"is at most the whole": {byUse, func(job *jobgate.Job) { job.ChargeShare(10_001) },
+		"is at most the whole": {metered, func(job *jobgate.Job) { job.ChargeShare(10_001) },
 			&pb.Charge{Amount: &pb.Charge_BasisPoints{BasisPoints: 10_000}}},
 	} {
 		t.Run(name, func(t *testing.T) {

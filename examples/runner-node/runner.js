@@ -1,6 +1,6 @@
 import { run } from "jobgate/runner";
 
-// The "shout" job: returns the body in capitals. Paid by use, each byte costs 1 % of the ceiling.
+// The "shout" job: returns the body in capitals. Metered, each byte costs 1 % of the ceiling.
 await run(async (job) => {
   job.charge({ basisPoints: Math.min(100 * job.body.length, 10_000) });
   return job.body.toString().toUpperCase();

@@ -14,7 +14,7 @@ import type { TokenTable, X402Table } from "./x402.ts";
 export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
   const { x402, methods } = tables;
   if (x402?.acceptedTokens === undefined) return tables;
-  const isSoldByUse = tables.jobs?.some((job) => job && chargesOf(job).includes("used")) ?? false;
+  const isSoldMetered = tables.jobs?.some((job) => job && chargesOf(job).includes("used")) ?? false;
   const placeOf = (i: number) => mistakes.at("x402", "accepted_tokens", i);
   const filled = x402.acceptedTokens.map((token, i) => token && fillToken(token, methods, placeOf(i)));
   const tokens = filled.map((one) => one?.token);
@@ -22,7 +22,7 @@ export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigT
     if (one === undefined) continue;
     const { token, namedBy } = one;
     const method = methods.find(({ name }) => name === token.transferMethod);
-    method?.check?.(token, { place: placeOf(i), namedBy, tokens, isSoldByUse });
+    method?.check?.(token, { place: placeOf(i), namedBy, tokens, isSoldMetered });
   }
   return { ...tables, x402: { ...x402, acceptedTokens: tokens } satisfies X402Table };
 }

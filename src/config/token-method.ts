@@ -18,5 +18,5 @@ export interface TokenContext {
   /** All accepted tokens. */
   readonly tokens: readonly (TokenTable | undefined)[];
   /** True if the file has a job with `charge = "used"`. */
-  readonly isSoldByUse: boolean;
+  readonly isSoldMetered: boolean;
 }

@@ -33,7 +33,7 @@ export const COUNTERS = {
     labels: ["network", "symbol"],
   },
   jobgate_charges_altered_total: {
-    help: "Charges of payments by use whose facilitator moved another amount.",
+    help: "Charges of deferred payments whose facilitator moved another amount.",
     labels: ["network", "symbol"],
   },
   jobgate_payment_amount_total: {

@@ -17,7 +17,7 @@ export function hasFailed(status: number | undefined): status is number {
 /** Status of a result that is charged only if its ack asks for the whole: the client has the answer already. */
 export const NOT_MODIFIED = 304;
 
-/** Returns true if a job that is paid by use may be charged. @param status undefined means 200 */
+/** Returns true if a job that is charged after it ran may be charged. @param status undefined means 200 */
 export function canCharge(status: number | undefined): boolean {
   return status === undefined || (status >= 200 && status < 300);
 }

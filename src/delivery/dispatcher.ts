@@ -264,7 +264,7 @@ export class Dispatcher {
   }
 
   #deliver(call: ClaimedCall, expiresAt: number, subscription: Subscription): void {
-    const { callId, leaseToken, leaseExpiresAt, suspect, byUse } = call;
+    const { callId, leaseToken, leaseExpiresAt, suspect, deferred } = call;
     faultPoint("before-delivery");
     const lease: OutLease = {
       callId,
@@ -278,7 +278,7 @@ export class Dispatcher {
     };
     this.#leases.add(lease);
     this.#dueWatcher.expect(expiresAt);
-    const check = byUse ? this.#check : undefined;
+    const check = deferred ? this.#check : undefined;
     const onWritten = this.#observer.delivering(call, subscription.subscriber);
     subscription.deliver(call, lease, onWritten, check !== undefined);
     if (check !== undefined) void this.#admit(lease, subscription, check);

@@ -19,7 +19,7 @@ export interface Job {
   /** Shows the paying client how far the job is. @param percent 0 to 100 */
   progress(percent: number, text?: string): void;
   /**
-   * Sets what the client pays for the job, if it is paid by use: the last charge counts. Default: the whole ceiling. Has
+   * Sets what the client pays for the job, if it is metered: the last charge counts. Default: the whole ceiling. Has
    * no effect on other jobs.
    * @param amount token units, of which at most the ceiling is charged, or a share of the ceiling from 0 to 10,000
    */
@@ -57,7 +57,7 @@ export class Retry extends Error {
   }
 }
 
-/** Returns a charge; undefined if the JobCall is not paid by use. @throws RangeError when it is no amount */
+/** Returns a charge; undefined if the JobCall is not metered. @throws RangeError when it is no amount */
 export function toCharge(amount: Parameters<Job["charge"]>[0], metadata: Job["metadata"]) {
   const { "X-X402-PAYMENT-SCHEME": scheme, "X-X402-PAYMENT-AMOUNT": ceiling = "0" } = metadata;
   const isShare = typeof amount === "object";

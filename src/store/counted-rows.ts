@@ -16,7 +16,7 @@ export interface NamedRow {
 interface CountedRows {
   readonly payments: readonly { state: PaymentState; n: number }[];
   /** Those among `payments` that are charged after they ran. */
-  readonly byUse: readonly { state: UsedState; n: number }[];
+  readonly deferred: readonly { state: UsedState; n: number }[];
   readonly calls: readonly { origin: JobCallOrigin; state: CallState; n: number }[];
   readonly results: readonly { state: "succeeded" | "failed"; n: number }[];
   /** Entries that were pruned, by the names of countedKinds. */
@@ -49,7 +49,7 @@ function ownQueries({ schema, indexedBy }: ListDialect, now: string): [name: str
   });
   return [
     ["payments", byState("payments")],
-    ["byUse", byState(`payments${indexedBy("payments_by_use")} WHERE ceiling IS NOT NULL`)],
+    ["deferred", byState(`payments${indexedBy("deferred_payments")} WHERE ceiling IS NOT NULL`)],
     ["uncharged", uncharged("job_calls", "dead")],
     ["uncharged", uncharged("results", "failed")],
     [
@@ -92,9 +92,9 @@ type UsedState = Exclude<PaymentState, "intent">;
 const PRUNED = {
   settled: { payment: "settled" },
   failed: { payment: "failed" },
-  used_settled: { payment: "settled", byUse: "settled" },
-  used_failed: { payment: "failed", byUse: "failed" },
-  used_released: { payment: "released", byUse: "released" },
+  used_settled: { payment: "settled", deferred: "settled" },
+  used_failed: { payment: "failed", deferred: "failed" },
+  used_released: { payment: "released", deferred: "released" },
   done: { call: "done" },
   dead: { call: "dead" },
   uncharged: { call: "dead", isUncharged: true },
@@ -102,14 +102,14 @@ const PRUNED = {
   string,
   {
     readonly payment?: PaymentState;
-    readonly byUse?: UsedState;
+    readonly deferred?: UsedState;
     readonly call?: "done" | "dead";
     readonly isUncharged?: true;
   }
 >;
 
 const NAMES = [
-  ...["payments", "byUse", "uncharged", "calls", "results", "pruned", "oldestReady"],
+  ...["payments", "deferred", "uncharged", "calls", "results", "pruned", "oldestReady"],
   ...COUNTED.flatMap(({ queries }) => Object.keys(queries)),
 ];
 
@@ -118,10 +118,10 @@ export function toTotals(rows: readonly NamedRow[]): StoreTotals {
   const ofName = (wanted: string) =>
     rows.flatMap(({ name, json }) => (name === wanted ? [JSON.parse(json) as unknown] : []));
   const counted = Object.fromEntries(NAMES.map((name) => [name, ofName(name)])) as unknown as CountedRows;
-  const byUse = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
-  const payments = { intent: 0, ...byUse };
+  const deferred = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
+  const payments = { intent: 0, ...deferred };
   for (const { state, n } of counted.payments) payments[state] = n;
-  for (const { state, n } of counted.byUse) byUse[state] = n;
+  for (const { state, n } of counted.deferred) deferred[state] = n;
 
   const calls = { held: 0, ready: 0, leased: 0, dead: 0 };
   const paidCalls = { ready: 0, leased: 0, done: 0, dead: 0 };
@@ -135,7 +135,7 @@ export function toTotals(rows: readonly NamedRow[]): StoreTotals {
   for (const { name, n } of counted.pruned) {
     const counts = PRUNED[name];
     if ("payment" in counts) payments[counts.payment] += n;
-    if ("byUse" in counts) byUse[counts.byUse] += n;
+    if ("deferred" in counts) deferred[counts.deferred] += n;
     if ("call" in counts) paidCalls[counts.call] += n;
     if ("isUncharged" in counts) uncharged += n;
   }
@@ -143,7 +143,7 @@ export function toTotals(rows: readonly NamedRow[]): StoreTotals {
   const oldestReadyAt = counted.oldestReady[0]?.at ?? undefined;
   let sums: StoreTotals = {
     payments,
-    byUse,
+    deferred,
     calls,
     paidCalls,
     kept,

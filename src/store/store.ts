@@ -87,11 +87,11 @@ export interface StoreTotals {
   /** Payments by state. */
   readonly payments: Readonly<Record<PaymentState, number>>;
   /** Payments among `payments` that are charged after their jobs. Each has one of `paidCalls`, and an `authorized` one is not finished. */
-  readonly byUse: Readonly<Record<Exclude<PaymentState, "intent">, number>>;
+  readonly deferred: Readonly<Record<Exclude<PaymentState, "intent">, number>>;
   /** JobCalls of both gateways by state; `ready` includes those waiting for a retry. */
   readonly calls: Readonly<Record<"held" | "ready" | "leased" | "dead", number>>;
   /**
-   * JobCalls of settled payments and of those in `byUse`, so that ready + leased + done + dead is the number of these payments
+   * JobCalls of settled payments and of those in `deferred`, so that ready + leased + done + dead is the number of these payments
    * at any time.
    * `dead` includes dead letters that the operator dropped.
    */

@@ -15,8 +15,8 @@ const DECIMALS = "0x313ce567";
  * @returns the problems, and what the facilitators support
  */
 export async function checkX402Peers(config: X402Config, methods: Methods): Promise<PeerFindings> {
-  const isByUse = config.jobs?.some(({ charge }) => charge?.includes("used")) === true;
-  const of = { methods, schemes: isByUse ? (["exact", "upto"] as const) : (["exact"] as const) };
+  const isMetered = config.jobs?.some(({ charge }) => charge?.includes("used")) === true;
+  const of = { methods, schemes: isMetered ? (["exact", "upto"] as const) : (["exact"] as const) };
   const [{ notes, problems }, ...found] = await Promise.all([
     checkFacilitators(config, methods),
     ...config.acceptedTokens.map((token, i) => tokenProblems(token, of, ["x402", "accepted_tokens", i])),

@@ -9,11 +9,11 @@ token = "MegaUSD"
 network = "megaeth"
 pay_to = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 `;
-const BY_USE = '[[jobs]]\njob_index = 0\nprice = "$0.01"\ncharge = "used"\n';
+const METERED = '[[jobs]]\njob_index = 0\nprice = "$0.01"\ncharge = "used"\n';
 const other: TokenMethod = {
   ...{ name: "other", title: "Other", charges: ["before", "after", "used"], paysAny: true },
-  check({ symbol }, { place, namedBy, isSoldByUse }) {
-    place.at("transfer_method").warn(`${symbol} ${namedBy} ${isSoldByUse}`);
+  check({ symbol }, { place, namedBy, isSoldMetered }) {
+    place.at("transfer_method").warn(`${symbol} ${namedBy} ${isSoldMetered}`);
   },
 };
 
@@ -50,13 +50,13 @@ test("A token whose entry names no method is paid by one that pays any token, or
   expect(await mistakesOf(token, [other])).toEqual(["other", "USDC undefined false"]);
 });
 
-test("A job by use needs a token whose method charges what was used", async () => {
-  expect(await mistakesOf(`${TOKEN}${BY_USE}`)).toContain(
+test("A job metered needs a token whose method charges what was used", async () => {
+  expect(await mistakesOf(`${TOKEN}${METERED}`)).toContain(
     'jobs[0].charge is "used", which no transfer method of this build pays; expected "before" or "after"',
   );
-  expect(await mistakesOf(`${TOKEN}${BY_USE}`, [other])).toContain(
+  expect(await mistakesOf(`${TOKEN}${METERED}`, [other])).toContain(
     'jobs[0].charge is "used", which only Other pays; expected an accepted token with transfer_method = "other"',
   );
   const paid = `${TOKEN.replace('"eip3009"', '"other"')}currency = "USD"\nrpc_url = "https://base.example.com"\n`;
-  expect(await mistakesOf(`${paid}${BY_USE}`, [other])).toContain("USDC entry true");
+  expect(await mistakesOf(`${paid}${METERED}`, [other])).toContain("USDC entry true");
 });

@@ -5,7 +5,7 @@ import { until } from "../helpers/until.ts";
 import { paidCall, paymentIntent } from "../store/store-fixtures.ts";
 import { startDelivery } from "./harness.ts";
 
-/** Accepts a JobCall that is paid by use. @returns its call ID */
+/** Accepts a JobCall of a deferred payment. @returns its call ID */
 async function begin(store: Store, number: number): Promise<number> {
   const begun = await store.beginPayment(paymentIntent(number, { charge: "used" }), paidCall());
   if (begun.kind !== "begun") throw new Error(begun.kind);
@@ -21,7 +21,7 @@ function answeredByHand(): { check: DeliveryCheck; answer: Map<number, (reason?:
   };
 }
 
-test("A JobCall that is paid by use takes up its slot while it is checked, and then goes out", async () => {
+test("A JobCall of a deferred payment takes up its slot while it is checked, and then goes out", async () => {
   const { check, answer } = answeredByHand();
   const { store, connect, accept, server } = await startDelivery({ check });
   const callId = await begin(store, 1);

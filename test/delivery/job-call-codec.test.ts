@@ -24,7 +24,7 @@ const claimed = {
   enqueuedAt: 1_700_000_000_123,
   leaseExpiresAt: 1_700_000_060_456,
   suspect: false,
-  byUse: false,
+  deferred: false,
 };
 
 test("The stored bytes hold everything known at acceptance, the body byte for byte", () => {
@@ -193,7 +193,10 @@ test("Delivers what protobuf-es would merge, unknown fields included", () => {
       });
       const plain = Buffer.concat([stored, toBinary(JobCallSchema, added)]);
       const encoded = Buffer.concat(
-        encodeDelivery({ ...delivery, encoded: stored, forgiven: 0, suspect: false, byUse: false }, leaseMs),
+        encodeDelivery(
+          { ...delivery, encoded: stored, forgiven: 0, suspect: false, deferred: false },
+          leaseMs,
+        ),
       );
       expect(canonical(encoded)).toBe(canonical(plain));
       if (hasUnknown) expect(decodeJobCall(encoded).$unknown).toHaveLength(4);

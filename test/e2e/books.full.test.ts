@@ -5,8 +5,8 @@ import { runHere } from "../commands/operator-commands.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { readBooks, sumOf } from "./books.ts";
-import { authorize, decided, startGatewayByUse, startPartsByUse } from "./by-use.ts";
 import { localSettler } from "./local-facilitator.ts";
+import { authorize, decided, startMeteredGateway, startMeteredParts } from "./metered.ts";
 import { AMOUNT } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
 
@@ -15,16 +15,16 @@ const FINAL_BLOCKS = 12;
 const { PAYMENT, CHARGE, REFUND, NETWORK_FEE } = MovementKind;
 const payTo = accounts.payTo.address;
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const settings = startBeforeAll(async () => {
   const settler = await localSettler({ anvil: parts.anvil, keys: 2 });
   const refunds = await refundAccount(parts);
   await parts.usdc.mint(refunds.address, 10n * AMOUNT);
   return { settler, refunds, stop: () => Promise.resolve() };
 });
-/** Job 0 is paid by use, and job 1 is refunded when it fails. */
+/** Job 0 is metered, and job 1 is refunded when it fails. */
 const gateway = startBeforeAll(() =>
-  startGatewayByUse({
+  startMeteredGateway({
     parts,
     setUp: "rpc_url",
     edit(config) {
@@ -63,7 +63,7 @@ test("The books add up to the change of every balance on the chain, to the last 
   const from = new Date(Date.now() - 60_000).toISOString();
   const before = await balances();
   for (const body of ["all", `${AMOUNT / 3n}`, "1", "0", "fail"]) {
-    const bought = await gateway.send(await authorize(gateway), { body: `${body} of what is paid by use` });
+    const bought = await gateway.send(await authorize(gateway), { body: `${body} of what is metered` });
     await decided(gateway, bought);
   }
   const fixed = await Promise.all(

@@ -4,9 +4,9 @@ import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signPermit2Payment } from "../helpers/clients.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { decided, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
 import { type LocalSettler, localSettler } from "./local-facilitator.ts";
+import { decided, startMeteredParts } from "./metered.ts";
 import { withPermit2 } from "./paid-config.ts";
 import { type PaidGateway, type PaidGatewayOptions, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
@@ -22,7 +22,7 @@ const CRASHES = [
   "after-commit",
 ] as const;
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const postgres = startBeforeAll(startPostgres);
 let settler: LocalSettler;
 beforeAll(async () => {

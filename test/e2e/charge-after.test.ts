@@ -7,8 +7,8 @@ import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment } from "../helpers/clients.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { askForCall, decided, newPayer, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
+import { askForCall, decided, newPayer, startMeteredParts } from "./metered.ts";
 import { type Answer, DOORS_AND_MCP, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
@@ -16,7 +16,7 @@ import { refundAccount } from "./refund-account.ts";
 /** Time before the end at which a job that runs is ended. */
 const MARGIN_SECS = 10;
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const refunds = startBeforeAll(async () => {
   const account = await refundAccount(parts);
   await parts.usdc.mint(account.address, AMOUNT);

@@ -8,13 +8,13 @@ import type { ChargeKind } from "../../src/core/payment.ts";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { Fail } from "../../src/runner/job.ts";
 import { accounts } from "../helpers/accounts.ts";
-import { signPaymentByUse, signV1Payment, signV2Payment } from "../helpers/clients.ts";
+import { signMeteredPayment, signV1Payment, signV2Payment } from "../helpers/clients.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { readChallenges, signChallenge } from "../helpers/mpp.ts";
 import { invalidatePermit2Nonce } from "../helpers/permit2.ts";
 import type { JobOutcome } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { newPayer, startPartsByUse } from "./by-use.ts";
+import { newPayer, startMeteredParts } from "./metered.ts";
 import { withPermit2 } from "./paid-config.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
@@ -98,7 +98,7 @@ type Kind = "apis" | "grpc" | "push";
 const INDEXES: Readonly<Record<Kind, number>> = { apis: 10, grpc: 20, push: 30 };
 const indexOf = (kind: Kind, charge: ChargeKind) => INDEXES[kind] + CHARGES.indexOf(charge);
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const gateway = startBeforeAll(() => {
   const apiOf = (name: string, url: string) => `
 [[apis]]
@@ -156,7 +156,7 @@ async function sign(url: string, charge: ChargeKind, protocol: Protocol) {
   const asked = await fetch(url, { headers: CONDITION });
   const v2 = decodePaymentRequiredHeader(asked.headers.get("payment-required") ?? "");
   if (charge === "used") {
-    const { headers, permit } = await signPaymentByUse({ offer: v2, account });
+    const { headers, permit } = await signMeteredPayment({ offer: v2, account });
     return { headers, cancel: () => invalidatePermit2Nonce(parts.anvil, account, permit.nonce) };
   }
   const challenge = readChallenges(asked.headers.get("www-authenticate") ?? "")[0];

@@ -66,20 +66,20 @@ export async function watchLedger(
 }
 
 /**
- * Every payment that is settled or by use is a JobCall that waits, runs, ran or failed; every other undecided one holds
+ * Every payment that is settled or metered is a JobCall that waits, runs, ran or failed; every other undecided one holds
  * its JobCall back.
  */
 export async function expectBalance({ journal }: Pick<PaidGateway, "journal">): Promise<void> {
   const totals = await journal.totals();
-  const { payments, byUse, paidCalls, calls } = totals;
+  const { payments, deferred, paidCalls, calls } = totals;
   const { ready, leased, done, dead } = paidCalls;
-  const used = Object.values(byUse).reduce((sum, count) => sum + count, 0);
+  const used = Object.values(deferred).reduce((sum, count) => sum + count, 0);
   expect(
     { sold: ready + leased + done + dead, held: calls.held, isBalanced: isBalanced(totals) },
     inspect(totals),
   ).toEqual({
-    sold: payments.settled - byUse.settled + used,
-    held: payments.intent + payments.unresolved - byUse.unresolved,
+    sold: payments.settled - deferred.settled + used,
+    held: payments.intent + payments.unresolved - deferred.unresolved,
     isBalanced: true,
   });
 }

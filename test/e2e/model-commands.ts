@@ -28,7 +28,7 @@ export type Command =
       readonly fails: boolean;
       /** The authorization ends soon. */
       readonly isShort: boolean;
-      readonly settling: "pass" | FaultName | MeanwhileByUse;
+      readonly settling: "pass" | FaultName | MeanwhileMetered;
     }
   | { readonly kind: "use again"; readonly payment: number; readonly as: "same" | "other body" | "result" }
   | { readonly kind: "retry use"; readonly payment: number }
@@ -46,24 +46,24 @@ export type Command =
 type Meanwhile = (typeof MEANWHILE)[number];
 const MEANWHILE = ["front-run", "cancel", "kill"] as const;
 
-/** Deed of a payer by use. */
+/** Deed of a payer metered. */
 export type PayerDeed = (typeof PAYER_DEEDS)[number];
 const PAYER_DEEDS = ["drain", "revoke", "restore"] as const;
 
 /** Event between an ack and the settlement of its charge. */
-type MeanwhileByUse = "cancel" | "kill" | PayerDeed;
+type MeanwhileMetered = "cancel" | "kill" | PayerDeed;
 
 const payment = fc.nat({ max: 11 });
 
 /**
- * @param options `readsChain`: the facilitator may say that it settled when it did not, and jobs are sold by use;
+ * @param options `readsChain`: the facilitator may say that it settled when it did not, and jobs are sold metered;
  * `reorganises`: the chain loses its last block now and then
  */
 export function commands(options: { readsChain: boolean; reorganises: boolean }): fc.Arbitrary<Command[]> {
   const { readsChain, reorganises } = options;
   const names = FAULT_NAMES.filter((name) => readsChain || name !== "a lie");
   const command = fc.oneof(
-    ...(readsChain ? byUse(names) : []),
+    ...(readsChain ? metered(names) : []),
     ...(reorganises
       ? [{ weight: 2, arbitrary: fc.record({ kind: fc.constant("reorganisation" as const) }) }]
       : []),
@@ -142,7 +142,7 @@ export function commands(options: { readsChain: boolean; reorganises: boolean })
   return fc.array(command, { minLength: 20, maxLength: 35, size: "max" });
 }
 
-function byUse(names: readonly FaultName[]) {
+function metered(names: readonly FaultName[]) {
   const passes = ["pass", "pass", "pass"] as const;
   const payer = fc.constantFrom(0 as const, 1 as const);
   return [

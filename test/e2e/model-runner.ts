@@ -4,7 +4,7 @@ import { Fail } from "../../src/runner/job.ts";
 import type { JobOutcome, Runner } from "../helpers/runner.ts";
 import { AMOUNT } from "./paid-parts.ts";
 
-/** Charges of a model's runner for jobs that are paid by use. */
+/** Charges of a model's runner for jobs that are metered. */
 export type Charging = keyof typeof CHARGES;
 const CHARGES = {
   all: AMOUNT,
@@ -29,14 +29,14 @@ const REPORT_EVERY_MS = 100;
 /** Least charge, 10% of the ceiling. */
 const MIN_CHARGE = AMOUNT / 10n;
 
-/** Returns true for an amount that a payment by use may be charged. `isEnded`: its authorization may have ended. */
+/** Returns true for an amount that a metered payment may be charged. `isEnded`: its authorization may have ended. */
 export function mayCharge(charging: Charging, isEnded: boolean, amount: bigint): boolean {
   if (amount === CHARGES[charging]) return true;
   const isReported = charging === "late" && (amount % STEP === 0n || amount === AMOUNT);
   return isEnded && (amount === MIN_CHARGE || (isReported && amount > MIN_CHARGE && amount <= AMOUNT));
 }
 
-/** The runner of a model. The body of a JobCall that is paid by use begins with its {@link Charging}. */
+/** The runner of a model. The body of a JobCall that is metered begins with its {@link Charging}. */
 export class ModelRunner {
   /** Bodies of the JobCalls that fail. */
   readonly failing = new Set<string>();

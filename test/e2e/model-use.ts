@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import type { Permit2Payment } from "../helpers/clients.ts";
 import { approvePermit2, invalidatePermit2Nonce } from "../helpers/permit2.ts";
-import { askForCall, authorize, newPayer } from "./by-use.ts";
+import { askForCall, authorize, newPayer } from "./metered.ts";
 import type { Command, PayerDeed } from "./model-commands.ts";
 import { atSettling } from "./model-faults.ts";
 import { operatorOf } from "./model-refunds.ts";
@@ -12,7 +12,7 @@ import { withPermit2 } from "./paid-config.ts";
 import type { Answer, PaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, transfersFrom } from "./paid-parts.ts";
 
-/** Job that is paid by use. */
+/** Job that is metered. */
 const JOB = 2;
 /** Time before an authorization's end at which a job that runs is charged. The facilitator needs more than 6 s. */
 const MARGIN_SECS = 10;
@@ -25,7 +25,7 @@ const CEILINGS = 3n;
 /** Outbids what waits on a chain that does not mine by itself. */
 const AT_ONCE = { beforePending: true };
 
-/** Purchase of a job by use. */
+/** Purchase of a metered job. */
 interface Used {
   readonly payment: Permit2Payment;
   readonly payer: TestAccount;
@@ -36,8 +36,8 @@ interface Used {
   readonly answers: (Answer | undefined)[];
 }
 
-/** Sells job 2 by use. */
-export function sellByUse(config: string): string {
+/** Sells job 2 metered. */
+export function sellMetered(config: string): string {
   return `${withPermit2(config).replace("[x402]\n", `[x402]\nsettle_margin_secs = ${MARGIN_SECS}\n`)}
 2 = "1000000000000000"
 [[jobs]]
@@ -49,7 +49,7 @@ max_run_secs = 2
 `;
 }
 
-/** Payments by use of one run, and what must hold of them in the end. */
+/** metered payments of one run, and what must hold of them in the end. */
 export class ModelUse {
   readonly #parts: PaidParts;
   readonly #gateway: PaidGateway;
@@ -76,7 +76,7 @@ export class ModelUse {
 
   async begin(): Promise<void> {
     this.#payers = [await newPayer(this.#parts, CEILINGS), await newPayer(this.#parts, CEILINGS)];
-    this.#before = (await this.#gateway.journal.totals()).byUse;
+    this.#before = (await this.#gateway.journal.totals()).deferred;
   }
 
   async buy(command: Extract<Command, { kind: "use" }>, failing: Set<string>): Promise<void> {
@@ -134,8 +134,10 @@ export class ModelUse {
     const ends = await Promise.all(this.#used.map((used) => this.#expectEnd(used)));
     const counts: Record<string, number> = {};
     for (const { state } of ends) if (state !== undefined) counts[state] = (counts[state] ?? 0) + 1;
-    const { byUse } = await this.#gateway.journal.totals();
-    const added = Object.entries(byUse).map(([state, n]) => [state, n - (this.#before[state] ?? 0)] as const);
+    const { deferred } = await this.#gateway.journal.totals();
+    const added = Object.entries(deferred).map(
+      ([state, n]) => [state, n - (this.#before[state] ?? 0)] as const,
+    );
     expect(Object.fromEntries(added.filter(([, count]) => count !== 0))).toEqual(counts);
 
     const payTo = accounts.payTo.address.toLowerCase();

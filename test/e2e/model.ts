@@ -4,7 +4,7 @@ import { localSettler } from "./local-facilitator.ts";
 import { commands } from "./model-commands.ts";
 import { runCommands } from "./model-run.ts";
 import { ModelRunner } from "./model-runner.ts";
-import { sellByUse } from "./model-use.ts";
+import { sellMetered } from "./model-use.ts";
 import { type PaidGateway, type SetUp, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
@@ -44,9 +44,9 @@ async function runUntil(
   { setUp, reorganises = false }: Omit<ModelOptions, "durationMs">,
 ): Promise<number> {
   const readsChain = setUp === "rpc_url";
-  const parts = await startPaidParts({ settlesByUse: readsChain, ...(reorganises && { anvilArgs: [] }) });
+  const parts = await startPaidParts({ meteredSettler: readsChain, ...(reorganises && { anvilArgs: [] }) });
   await installPermit2(parts.anvil);
-  // Refunds are promised, and jobs sold by use, only where the chain can be read.
+  // Refunds are promised, and jobs sold metered, only where the chain can be read.
   const account = readsChain ? await refundAccount(parts) : undefined;
   const settler = reorganises ? await localSettler(parts) : undefined;
   const runner = new ModelRunner();
@@ -58,7 +58,7 @@ async function runUntil(
       const lasting = config
         .replace("[store]", `${RETENTION}[store]`)
         .replace("[runner]\n", "[runner]\nmax_attempts = 3\n");
-      const selling = account?.edit(sellByUse(lasting)) ?? lasting;
+      const selling = account?.edit(sellMetered(lasting)) ?? lasting;
       return settler?.edit(selling) ?? selling;
     },
     handle: (call) => runner.handle(call, gateway.runner),

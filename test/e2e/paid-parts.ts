@@ -27,19 +27,19 @@ export async function startPaidParts(
     readonly anvilArgs?: readonly string[];
     /** The facilitator gives Permit2 the approvals of payers who sign them. */
     readonly sponsorsGas?: boolean;
-    /** The facilitator settles payments by use, too. */
-    readonly settlesByUse?: boolean;
+    /** The facilitator settles metered payments, too. */
+    readonly meteredSettler?: boolean;
   } = {},
 ): Promise<PaidParts> {
   const { payers = [accounts.payer, accounts.otherPayer], anvilArgs, sponsorsGas = false } = options;
-  const { settlesByUse = false } = options;
+  const { meteredSettler = false } = options;
   const anvil = await (anvilArgs === undefined ? borrowAnvil() : startAnvil({ extraArgs: anvilArgs }));
   const usdc = await deployUsdc({ anvil });
   for (const payer of payers) await usdc.mint(payer.address, 1_000_000_000_000n);
   const facilitator = await startFacilitator({
     anvil,
     sponsorsGas,
-    settlesByUse,
+    meteredSettler,
     ...(options.confirmationTimeoutMs === undefined
       ? {}
       : { confirmationTimeoutMs: options.confirmationTimeoutMs }),

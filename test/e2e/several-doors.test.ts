@@ -56,7 +56,7 @@ it("The catalogue of a shop with MPP and MCP lists offers of evm for what it can
     { x402: { scheme: "exact" } },
     { mpp: { method: "evm", intent: "charge", currency: USDC.asset } },
   ]);
-  // Nobody settles by use here.
+  // Nobody settles metered here.
   expect(offersOf(1)).toEqual([{ intent: "charge", method: "x402", scheme: "upto", amount: null }]);
   expect(paths["/x402/jobs/1/1"].post["x-payment-info"]).toMatchObject({
     protocols: [{ x402: { scheme: "upto" } }],

@@ -188,15 +188,15 @@ function signPermit(account: TestAccount, chainId: number, permit: Permit2Author
   });
 }
 
-/** Signs a payment by use, by the official client. @param secs default: the offer's `maxTimeoutSeconds` */
-export async function signPaymentByUse(options: {
+/** Signs a metered payment, by the official client. @param secs default: the offer's `maxTimeoutSeconds` */
+export async function signMeteredPayment(options: {
   readonly offer: PaymentRequired;
   readonly account: TestAccount;
   readonly secs?: number;
 }): Promise<Permit2Payment> {
   const { offer, account } = options;
   const accepted = offer.accepts.find(({ scheme }) => scheme === "upto");
-  if (accepted === undefined) throw new Error("no offer is by use");
+  if (accepted === undefined) throw new Error("no offer is metered");
   const { secs = accepted.maxTimeoutSeconds } = options;
   const made = await new UptoEvmScheme(account).createPaymentPayload(2, {
     ...accepted,

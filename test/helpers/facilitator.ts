@@ -53,12 +53,16 @@ export async function startFacilitator(options: {
   /** Gives Permit2 the approvals of payers who sign them. */
   readonly sponsorsGas?: boolean;
   /** Settles payments of the scheme upto, too. */
-  readonly settlesByUse?: boolean;
+  readonly meteredSettler?: boolean;
 }): Promise<Facilitator> {
   const { anvil, rpcUrl = anvil.rpcUrl, port = 0, confirmationTimeoutMs = 10_000 } = options;
-  const { privateKey = accounts.facilitator.privateKey, sponsorsGas = false, settlesByUse = false } = options;
+  const {
+    privateKey = accounts.facilitator.privateKey,
+    sponsorsGas = false,
+    meteredSettler = false,
+  } = options;
   const sends = { anvil, rpcUrl, privateKey, confirmationTimeoutMs };
-  const facilitator = officialFacilitator({ ...sends, sponsorsGas, settlesByUse });
+  const facilitator = officialFacilitator({ ...sends, sponsorsGas, meteredSettler });
   const counts = { verify: 0, settle: 0, supported: 0 };
   const calls: FacilitatorCall[] = [];
 
@@ -109,9 +113,9 @@ function officialFacilitator(options: {
   readonly privateKey: Hex;
   readonly confirmationTimeoutMs: number;
   readonly sponsorsGas: boolean;
-  readonly settlesByUse: boolean;
+  readonly meteredSettler: boolean;
 }): x402Facilitator {
-  const { anvil, rpcUrl, privateKey, confirmationTimeoutMs, sponsorsGas, settlesByUse } = options;
+  const { anvil, rpcUrl, privateKey, confirmationTimeoutMs, sponsorsGas, meteredSettler } = options;
   // A new nonce manager: a shared one would remember the nonces of an earlier chain.
   const nonceManager = createNonceManager({ source: jsonRpc() });
   const account = privateKeyToAccount(privateKey, { nonceManager });
@@ -135,7 +139,7 @@ function officialFacilitator(options: {
     `eip155:${anvil.chainId}` as Network,
     new ExactEvmScheme(signer, { eip6492AllowedFactories: [ALLOWED_FACTORY] }),
   );
-  if (settlesByUse) facilitator.register(`eip155:${anvil.chainId}` as Network, new UptoEvmScheme(signer));
+  if (meteredSettler) facilitator.register(`eip155:${anvil.chainId}` as Network, new UptoEvmScheme(signer));
   const nameInV1 = Object.entries(EVM_NETWORK_CHAIN_ID_MAP).find(([, id]) => id === anvil.chainId)?.[0];
   if (nameInV1 !== undefined) facilitator.registerV1(nameInV1 as Network, new ExactEvmSchemeV1(signer));
   if (sponsorsGas) {

@@ -15,7 +15,7 @@ export type JobOutcome =
       /** HTTP status and headers that the client gets. */
       readonly status?: number;
       readonly headers?: Readonly<Record<string, string>>;
-      /** Token units; default: the whole ceiling of a job that is paid by use. */
+      /** Token units; default: the whole ceiling of a job that is metered. */
       readonly charge?: bigint;
     }
   | undefined;

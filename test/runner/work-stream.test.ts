@@ -15,8 +15,8 @@ import { until } from "../helpers/until.ts";
 import { startRun } from "./start-run.ts";
 
 const { DONE, LEASE_LOST, INVALID_ARGUMENT } = LeaseStatus;
-/** Metadata of a JobCall that is paid by use. */
-const PAID_BY_USE = { "X-X402-PAYMENT-SCHEME": "upto", "X-X402-PAYMENT-AMOUNT": "1000" };
+/** Metadata of a JobCall that is metered. */
+const METERED = { "X-X402-PAYMENT-SCHEME": "upto", "X-X402-PAYMENT-AMOUNT": "1000" };
 
 const LEASE_MS = 3_600_000;
 
@@ -179,7 +179,7 @@ test("Outcomes that jobgate could not store are sent again, and one that it refu
   expect(lines).toContain("outcome of JobCall 2 refused: This is bad.");
 });
 
-test("The last charge of a job that is paid by use goes with the extensions, and then with the ack", async () => {
+test("The last charge of a job that is metered goes with the extensions, and then with the ack", async () => {
   const { address, streams, deliverWith, answer, requests } = await startScriptedGateway();
   const ready = latch();
   startRun(
@@ -193,7 +193,7 @@ test("The last charge of a job that is paid by use goes with the extensions, and
     { address },
   );
   await until(() => streams.length === 1);
-  deliverWith(PAID_BY_USE, 1);
+  deliverWith(METERED, 1);
   await until(() => requests().length === 1);
   const [extended] = requests();
   expect(extended?.extends[0]?.chargeSoFar?.amount).toEqual({ case: "units", value: "250" });
@@ -205,8 +205,8 @@ test("The last charge of a job that is paid by use goes with the extensions, and
 });
 
 test.each([
-  ["at most the ceiling", PAID_BY_USE, 1_001n, { case: "units", value: "1000" }],
-  ["nothing", PAID_BY_USE, 0, { case: "units", value: "0" }],
+  ["at most the ceiling", METERED, 1_001n, { case: "units", value: "1000" }],
+  ["nothing", METERED, 0, { case: "units", value: "0" }],
   ["no amount for a job at a fixed price", { "X-X402-PAYMENT-SCHEME": "exact" }, 250, undefined],
   ["no amount for a webhook", {}, 250, undefined],
 ])("A handler that charges sends %s", async (_, metadata, charge, sent) => {

@@ -80,7 +80,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
     ...{ from: "if (reason === undefined) return", to: "if (attempts >= 0) return" },
   },
   {
-    name: "a job by use sends no callback",
+    name: "a metered job sends no callback",
     seed: 5,
     ...{
       file: CALLBACKS,

@@ -15,7 +15,7 @@ const CHARGES = "store/rules/charges.ts";
 const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
 const INTAKE = "store/machine/intake.ts";
 const QUOTES = "x402/prices/quote-book.ts";
-const METERED = "store/machine/metered.ts";
+const METERED = "store/machine/deferred.ts";
 const CALLS = "store/machine/call-row.ts";
 const CALL_ROWS = "store/sqlite/operations/call-rows.ts";
 

@@ -83,12 +83,12 @@ describe("Checking peers against the configuration", () => {
     );
   });
 
-  test("Reports jobs by use that no facilitator settles", async () => {
+  test("Reports metered jobs that no facilitator settles", async () => {
     const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
-    const byUse = await startFacilitator({ anvil, settlesByUse: true });
-    onTestFinished(() => byUse.stop());
+    const metered = await startFacilitator({ anvil, meteredSettler: true });
+    onTestFinished(() => metered.stop());
     const token = { transferMethod: "other" } as const;
-    expect(await problems({ token, jobs, facilitatorUrl: byUse.url })).toEqual([]);
+    expect(await problems({ token, jobs, facilitatorUrl: metered.url })).toEqual([]);
     expect(await problems({ token, jobs })).toEqual([
       'jobs.0.charge: is "used", but no facilitator settles "upto" payments on eip155:84532; expected one that does',
     ]);

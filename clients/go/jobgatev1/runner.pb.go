@@ -447,7 +447,7 @@ func (x *Header) GetValue() string {
 	return ""
 }
 
-// Charge is an amount for a JobCall that is paid by use: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
+// Charge is an amount for a JobCall that is metered: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
 // a charge makes the request INVALID_ARGUMENT.
 type Charge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1077,7 +1077,7 @@ type AckRequest_Ack struct {
 	LeaseToken string `protobuf:"bytes,2,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	// Result for the paying client.
 	Result *JobResult `protobuf:"bytes,3,opt,name=result,proto3,oneof" json:"result,omitempty"`
-	// Charge for a JobCall that is paid by use; unset means the whole ceiling. Nothing is charged with a status outside
+	// Charge for a JobCall that is metered; unset means the whole ceiling. Nothing is charged with a status outside
 	// 200 to 299.
 	Charge *Charge `protobuf:"bytes,4,opt,name=charge,proto3,oneof" json:"charge,omitempty"`
 	// HTTP status that the paying client gets with the result, 200 to 599; unset means 200. From 400 on the JobCall is
@@ -1377,7 +1377,7 @@ type ExtendRequest_Lease struct {
 	LeaseToken string `protobuf:"bytes,2,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	// Unset keeps the previous progress.
 	Progress *ExtendRequest_Progress `protobuf:"bytes,3,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
-	// Charge for the work done so far, if the JobCall is paid by use; unset keeps the previous one. It is charged when
+	// Charge for the work done so far, if the JobCall is metered; unset keeps the previous one. It is charged when
 	// the payment's time ends before the work does.
 	ChargeSoFar   *Charge `protobuf:"bytes,4,opt,name=charge_so_far,json=chargeSoFar,proto3,oneof" json:"charge_so_far,omitempty"`
 	unknownFields protoimpl.UnknownFields

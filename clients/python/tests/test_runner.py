@@ -242,7 +242,7 @@ class Concurrency(RunnerTest):
 
 
 class Charges(RunnerTest):
-    BY_USE = {"X-X402-PAYMENT-SCHEME": "upto", "X-X402-PAYMENT-AMOUNT": "1000"}
+    METERED = {"X-X402-PAYMENT-SCHEME": "upto", "X-X402-PAYMENT-AMOUNT": "1000"}
 
     async def test_the_last_charge_goes_with_extensions_and_the_ack(self):
         await self.start_gateway()
@@ -255,7 +255,7 @@ class Charges(RunnerTest):
             go.wait(30)
             job.charge(basis_points=2_500)
 
-        self.gateway.give(b"", metadata=self.BY_USE)
+        self.gateway.give(b"", metadata=self.METERED)
         async with self.running(handler):
             await self.gateway.until(lambda: self.gateway.extends)
             go.set()
@@ -263,10 +263,10 @@ class Charges(RunnerTest):
         self.assertEqual(self.gateway.extends[0].charge_so_far.units, "250")
         self.assertEqual(self.gateway.acks[1].charge.basis_points, 2_500)
 
-    async def test_a_charge_is_at_most_the_ceiling_and_only_of_a_job_that_is_paid_by_use(self):
+    async def test_a_charge_is_at_most_the_ceiling_and_only_of_a_metered_job(self):
         await self.start_gateway()
         charges = {b"too much": 1_001, b"nothing": 0}
-        self.gateway.give(*charges, metadata=self.BY_USE)
+        self.gateway.give(*charges, metadata=self.METERED)
         self.gateway.give(b"fixed", metadata={"X-X402-PAYMENT-SCHEME": "exact"})
         self.gateway.give(b"webhook")
         async with self.running(lambda job: job.charge(charges.get(job.body, 7))):

@@ -94,7 +94,7 @@ impl Job {
         self.report.send_modify(|lease| lease.progress = Some(progress));
     }
 
-    /// Sets what the client pays for a job that is paid by use: token units, at most the ceiling. The last charge
+    /// Sets what the client pays for a job that is metered: token units, at most the ceiling. The last charge
     /// counts; without one it is the ceiling. It has no effect on other jobs.
     pub fn charge(&self, units: u64) {
         let ceiling = self.metadata.get("X-X402-PAYMENT-AMOUNT").and_then(|amount| amount.parse().ok());
@@ -107,10 +107,10 @@ impl Job {
     }
 
     fn set_charge(&self, amount: Amount) {
-        let by_use = self.metadata.get("X-X402-PAYMENT-SCHEME").is_some_and(|scheme| scheme == "upto");
+        let metered = self.metadata.get("X-X402-PAYMENT-SCHEME").is_some_and(|scheme| scheme == "upto");
         // The next extension is soon enough: only a payment whose time ends before the work needs it.
         self.report.send_if_modified(|lease| {
-            lease.charge_so_far = by_use.then_some(Charge { amount: Some(amount) });
+            lease.charge_so_far = metered.then_some(Charge { amount: Some(amount) });
             false
         });
     }

@@ -69,7 +69,7 @@ pub struct Header {
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
 }
-/// Charge is an amount for a JobCall that is paid by use: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
+/// Charge is an amount for a JobCall that is metered: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
 /// a charge makes the request INVALID_ARGUMENT.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Charge {
@@ -111,7 +111,7 @@ pub mod ack_request {
         /// Result for the paying client.
         #[prost(message, optional, tag = "3")]
         pub result: ::core::option::Option<super::JobResult>,
-        /// Charge for a JobCall that is paid by use; unset means the whole ceiling. Nothing is charged with a status outside
+        /// Charge for a JobCall that is metered; unset means the whole ceiling. Nothing is charged with a status outside
         /// 200 to 299.
         #[prost(message, optional, tag = "4")]
         pub charge: ::core::option::Option<super::Charge>,
@@ -216,7 +216,7 @@ pub mod extend_request {
         /// Unset keeps the previous progress.
         #[prost(message, optional, tag = "3")]
         pub progress: ::core::option::Option<Progress>,
-        /// Charge for the work done so far, if the JobCall is paid by use; unset keeps the previous one. It is charged when
+        /// Charge for the work done so far, if the JobCall is metered; unset keeps the previous one. It is charged when
         /// the payment's time ends before the work does.
         #[prost(message, optional, tag = "4")]
         pub charge_so_far: ::core::option::Option<super::Charge>,

@@ -245,7 +245,7 @@ async fn renews_a_lease_and_sends_progress() {
     test.running.abort();
 }
 
-const BY_USE: [(&str, &str); 2] = [("X-X402-PAYMENT-SCHEME", "upto"), ("X-X402-PAYMENT-AMOUNT", "1000")];
+const METERED: [(&str, &str); 2] = [("X-X402-PAYMENT-SCHEME", "upto"), ("X-X402-PAYMENT-AMOUNT", "1000")];
 
 fn amount(charge: Option<&Charge>) -> Option<Amount> {
     charge.and_then(|charge| charge.amount.clone())
@@ -267,7 +267,7 @@ async fn the_last_charge_goes_with_extensions_and_the_ack() {
         }
     })
     .await;
-    test.stream.deliver_with(&BY_USE, [1], LONG);
+    test.stream.deliver_with(&METERED, [1], LONG);
     let message = test.stream.receive().await.unwrap();
     let so_far = amount(message.extends[0].charge_so_far.as_ref());
     assert_eq!(so_far, Some(Amount::Units("250".into())));
@@ -280,7 +280,7 @@ async fn the_last_charge_goes_with_extensions_and_the_ack() {
 }
 
 #[tokio::test]
-async fn a_charge_is_at_most_the_ceiling_and_only_of_a_job_paid_by_use() {
+async fn a_charge_is_at_most_the_ceiling_and_only_of_a_metered_job() {
     let mut test = Test::start(async |job: Job| {
         match job.call_id {
             1 => job.charge(1_001),
@@ -294,9 +294,9 @@ async fn a_charge_is_at_most_the_ceiling_and_only_of_a_job_paid_by_use() {
     let exact = [("X-X402-PAYMENT-SCHEME", "exact"), ("X-X402-PAYMENT-AMOUNT", "1000")];
     let units = |units: &str| Some(Amount::Units(units.into()));
     for (metadata, call_id, expected) in [
-        (&BY_USE[..], 1, units("1000")),
-        (&BY_USE[..], 2, units("0")),
-        (&BY_USE[..], 3, Some(Amount::BasisPoints(10_000))),
+        (&METERED[..], 1, units("1000")),
+        (&METERED[..], 2, units("0")),
+        (&METERED[..], 3, Some(Amount::BasisPoints(10_000))),
         (&exact[..], 4, None),
         (&[], 5, None),
     ] {

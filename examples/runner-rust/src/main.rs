@@ -3,7 +3,7 @@ use jobgate_runner::{Error, Job, Runner};
 async fn main() -> Result<(), Error> {
     tracing_subscriber::fmt::init();
     let shout = async |job: Job| {
-        job.charge_share(100 * job.body.len() as u32); // Paid by use, each byte costs 1 % of the ceiling.
+        job.charge_share(100 * job.body.len() as u32); // Metered, each byte costs 1 % of the ceiling.
         Ok(Some(job.body.to_ascii_uppercase().into()))
     };
     Runner::default().run(shout).await

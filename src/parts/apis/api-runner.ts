@@ -95,7 +95,7 @@ export class ApiProtocol implements HttpProtocol {
     this.#logger = logger;
   }
 
-  ask({ callId, attempt: all, forgiven, encoded, byUse, enqueuedAt }: ClaimedCall): Asked {
+  ask({ callId, attempt: all, forgiven, encoded, deferred, enqueuedAt }: ClaimedCall): Asked {
     // Attempts in which the API may have received the request.
     const attempt = all - forgiven;
     const { api, publicUrl } = this.#sale;
@@ -105,20 +105,20 @@ export class ApiProtocol implements HttpProtocol {
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
     const isRepeatable = job.runner.isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
-      return decided(this.#counted(done(outcomeUnknown(!byUse)), metadata));
+      return decided(this.#counted(done(outcomeUnknown(!deferred)), metadata));
     // A call that is charged after it ran must end before its authorization expires.
     const runMs = Math.min((job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000, MAX_TIMER_MS);
-    const wholeMs = byUse ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
+    const wholeMs = deferred ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
     if (wholeMs <= 0)
-      return decided(this.#counted(done(errorResult("api_timeout", NO_TIME, !byUse)), metadata));
+      return decided(this.#counted(done(errorResult("api_timeout", NO_TIME, !deferred)), metadata));
     const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
     const end = this.#calls.begin({ callId, attempt, traceparent: metadata.traceparent });
     const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
-    const keepsAll = (status: number) => !byUse || canCharge(status) || status === NOT_MODIFIED;
+    const keepsAll = (status: number) => !deferred || canCharge(status) || status === NOT_MODIFIED;
     const sent = {
       ...{ maxResultBytes, keepsAll, links: new ApiLinks(api.url, publicUrl), target: message.target ?? "/" },
       mayRepeat: isRepeatable && attempt < MAX_ATTEMPTS,
-      isCharged: !byUse,
+      isCharged: !deferred,
     };
     return {
       kind: "request",

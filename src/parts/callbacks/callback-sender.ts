@@ -179,7 +179,7 @@ export class CallbackSender implements BackgroundService {
   }
 
   #wakeFor({ what }: GatewayEvent): void {
-    // Buyers are told how their calls ended. Where the charge of a payment by use ends one, the next round tells them.
+    // Buyers are told how their calls ended. Where the charge of a deferred payment ends one, the next round tells them.
     const isForOperators = what.kind === "paymentDecided";
     if (this.#keysByUrl.size === 0 && (isForOperators || this.#guard === undefined)) return;
     this.#loop.wake(WAKE_MS);

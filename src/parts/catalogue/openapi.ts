@@ -146,8 +146,8 @@ function paymentInfo(job: ListedJob, seller: Seller) {
   const protocols = offers.map(({ protocol, method, scheme, intent, currency = "" }) =>
     protocol === X402 ? { x402: { scheme } } : { [protocol]: { method, intent, currency } },
   );
-  const isByUse = offers.every(({ scheme }) => scheme === "upto");
-  const price = job.price && discoveryPrice(job.price, isByUse);
+  const isMetered = offers.every(({ scheme }) => scheme === "upto");
+  const price = job.price && discoveryPrice(job.price, isMetered);
   // The offers have their schemes, so that one entry tells of x402.
   const keys = protocols.map((one) => ("x402" in one ? X402 : JSON.stringify(one)));
   const different = protocols.filter((_, i) => keys.indexOf(keys[i] ?? "") === i);
@@ -155,10 +155,10 @@ function paymentInfo(job: ListedJob, seller: Seller) {
 }
 
 /** A price that its use decides is a range up to the ceiling. */
-function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["price"]>, isByUse: boolean) {
+function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["price"]>, isMetered: boolean) {
   if (currency !== "USD") return undefined;
   const amount = decimalText(range?.upTo.amount ?? priceWei, 18);
-  if (range !== undefined && !isByUse)
+  if (range !== undefined && !isMetered)
     return {
       mode: "dynamic",
       currency,
@@ -166,7 +166,9 @@ function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["pr
       max: amount,
       description: range.rule,
     };
-  return isByUse ? { mode: "dynamic", currency, min: "0", max: amount } : { mode: "fixed", currency, amount };
+  return isMetered
+    ? { mode: "dynamic", currency, min: "0", max: amount }
+    : { mode: "fixed", currency, amount };
 }
 
 /** Each offer has an amount of null while it is not known. */

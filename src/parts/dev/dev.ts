@@ -34,7 +34,7 @@ const BLOCK_SECS = 1;
 const CHAIN_AHEAD_SECS = 3;
 /** Newest blocks whose state the chain keeps, in memory: without a bound, it writes the state of each block to disk. */
 const KEPT_BLOCKS = 1_000;
-/** Units of the token that the sample runner charges for each byte of a job by use. */
+/** Units of the token that the sample runner charges for each byte of a metered job. */
 const UNITS_PER_BYTE = 1_000;
 const WEBHOOK_PATH = "/hooks/alerts";
 
@@ -150,7 +150,7 @@ function welcome(facts: ReturnType<typeof factsOf>): string {
 Buy one run of the sample job, which returns text in capitals:
   ${buy} ${facts.job_url} --body -
 
-Buy the same paid by use, for $0.001 a byte and at most $0.05:
+Buy the same metered, for $0.001 a byte and at most $0.05:
   ${buy} ${facts.used_job_url} --body -
 
 Send a webhook:
@@ -212,8 +212,8 @@ output = { content_type = "text/plain" }
 
 [[jobs]]
 job_index = 1
-name = "capitals-by-use"
-title = "Text in capitals, paid by use"
+name = "capitals-metered"
+title = "Text in capitals, metered"
 description = "Returns the text in the body in capitals, for $0.001 a byte."
 mode = "public_paid"
 price = "$0.05"

@@ -55,9 +55,9 @@ export class FacilitatorHealth {
     return this.#kinds.maySupport(kind);
   }
 
-  /** Returns the address that settles payments by use on a network; undefined if there is none, or it is not known yet. */
-  addressByUse(network: string): string | undefined {
-    return this.#kinds.addressByUse(network);
+  /** Returns the address that settles metered payments on a network; undefined if there is none, or it is not known yet. */
+  meteredSettler(network: string): string | undefined {
+    return this.#kinds.meteredSettler(network);
   }
 
   /** Reports whether to ask it before others. One that failed is due again after some time, for one request at a time. */

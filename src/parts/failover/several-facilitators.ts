@@ -89,11 +89,11 @@ export class SeveralFacilitators implements Facilitators {
     return first?.health.supported?.extensions ?? [];
   }
 
-  settlesByUse(network: string): string | undefined {
+  meteredSettler(network: string): string | undefined {
     const addresses = this.#listed
       .filter(({ networks }) => networks?.includes(network) ?? true)
       .flatMap(({ health }) => {
-        const address = health.addressByUse(network);
+        const address = health.meteredSettler(network);
         return address === undefined ? [] : { health, address };
       });
     return (addresses.find(({ health }) => health.isReady()) ?? addresses[0])?.address;
@@ -117,7 +117,7 @@ export class SeveralFacilitators implements Facilitators {
     const { payload, requirements } = request;
     const { scheme, network } = requirements;
     const kind = { x402Version: payload.x402Version, scheme, network };
-    const isBound = ({ health }: Listed) => maySettle(health.addressByUse(network), request);
+    const isBound = ({ health }: Listed) => maySettle(health.meteredSettler(network), request);
     const candidates = this.#supporting(kind, this.#parts.versions.networkOf(network)).filter(isBound);
     return [
       ...candidates.filter(({ health }) => health.isReady()),

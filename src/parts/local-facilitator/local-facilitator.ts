@@ -94,13 +94,13 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
 
   async supported(): Promise<Supported> {
     const methods = [...this.#methods];
-    const isByUse = methods.some(({ name }) => this.#methods.chargesUse(name));
+    const isMetered = methods.some(({ name }) => this.#methods.chargesUse(name));
     return {
       kinds: [...this.#networks.keys()].flatMap((network) => {
         const extra = { facilitatorAddress: this.#addresses[0] };
         return [
           { x402Version: 2, scheme: "exact", network },
-          ...(isByUse ? [{ x402Version: 2, scheme: "upto", network, extra }] : []),
+          ...(isMetered ? [{ x402Version: 2, scheme: "upto", network, extra }] : []),
           ...this.#methods.versions.added.flatMap((version) => {
             const name = version.nameOf(network);
             return name === undefined ? [] : { x402Version: version.number, scheme: "exact", network: name };

@@ -14,8 +14,8 @@ export async function checkChains(
   methods: Methods,
   at: { readonly path: PeerFindings["problems"][number]["path"]; readonly timeoutMs: number },
 ): Promise<PeerFindings> {
-  const isByUse = [...methods].some(({ name }) => methods.chargesUse(name));
-  const schemes = isByUse ? "exact, upto" : "exact";
+  const isMetered = [...methods].some(({ name }) => methods.chargesUse(name));
+  const schemes = isMetered ? "exact, upto" : "exact";
   const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
   const found = await Promise.all(
     chains.map(async ({ network, rpcUrl }): Promise<PeerFindings> => {

@@ -18,7 +18,7 @@ export interface SettlerPayment {
   readonly reference: string;
   /** Unix seconds. */
   readonly validBefore: number;
-  /** Address that alone can settle it, of a payment by use. */
+  /** Address that alone can settle it, of a metered payment. */
   readonly sender: string | undefined;
   readonly transfer: {
     readonly token: string;

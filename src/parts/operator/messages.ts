@@ -30,11 +30,11 @@ function toRefundSum({ state, refunds, amount, oldestAt, ...token }: RefundSum, 
 }
 
 export function toTotals(totals: StoreTotals, decimalsOf: DecimalsOf) {
-  const { payments, byUse, calls, paidCalls, kept, uncharged, refunds, oldestReadyAt } = totals;
-  const { authorized: running, ...used } = byUse;
-  const authorized = Object.values(byUse).reduce((sum, n) => sum + n, 0);
+  const { payments, deferred, calls, paidCalls, kept, uncharged, refunds, oldestReadyAt } = totals;
+  const { authorized: running, ...used } = deferred;
+  const authorized = Object.values(deferred).reduce((sum, n) => sum + n, 0);
   return {
-    byUse: bigints({ authorized, running, ...used }),
+    deferred: bigints({ authorized, running, ...used }),
     uncharged: BigInt(uncharged),
     kept: BigInt(kept),
     refunds: refunds.map((sum) => toRefundSum(sum, decimalsOf)),

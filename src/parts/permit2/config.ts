@@ -9,10 +9,10 @@ export const permit2Tokens: TokenMethod = {
   charges: ["before", "after", "used"],
   paysAny: true,
   check(token, context) {
-    const { place, namedBy, isSoldByUse } = context;
+    const { place, namedBy, isSoldMetered } = context;
     if (namedBy === undefined) warnOfDefault(token, context);
     // Only Permit2 can charge less than the payer signed.
-    if (namedBy === "entry" && !isSoldByUse) warnOfChoice(token, context);
+    if (namedBy === "entry" && !isSoldMetered) warnOfChoice(token, context);
     if (token.rpcUrl === undefined) {
       place
         .at("rpc_url")

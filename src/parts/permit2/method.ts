@@ -5,7 +5,7 @@ import { findChainProblem } from "./contracts.ts";
 import { payerFunds } from "./funds.ts";
 import { GAS_SPONSORING } from "./gas-sponsoring.ts";
 import { pays, permitPayload, readSettlable, recoverSigner } from "./permit.ts";
-import { isChargeByUse, paymentsIn, senderOf } from "./proxy-calls.ts";
+import { isMeteredCharge, paymentsIn, senderOf } from "./proxy-calls.ts";
 
 const { name, title, charges } = permit2Tokens;
 
@@ -20,7 +20,7 @@ export const PERMIT2: Method = {
   recoverSigner,
   authorizationOf: (payment) => new Permit2Authorization(payment),
   paymentsIn,
-  isChargeByUse,
+  isMeteredCharge,
   findChainProblem,
   funds: payerFunds,
   readSettlable,

@@ -52,7 +52,7 @@ function readArgument(input: string, index: number): string | undefined {
 }
 
 /** Reports whether the proxy of the scheme upto was called: it emits an event in each call that settles. */
-export function isChargeByUse(logs: readonly RawLog[]): boolean {
+export function isMeteredCharge(logs: readonly RawLog[]): boolean {
   return logs.some(({ address }) => address.toLowerCase() === UPTO_PROXY);
 }
 

@@ -188,7 +188,7 @@ export interface ClaimedCall extends Lease {
   /** It was lost with its stream before: it must be the only unfinished JobCall of its stream. */
   readonly suspect: boolean;
   /** It is charged after it ran: nothing has moved yet. */
-  readonly byUse: boolean;
+  readonly deferred: boolean;
 }
 
 /**

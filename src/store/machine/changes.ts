@@ -28,7 +28,7 @@ export type Change =
 export interface Finished {
   readonly kind: "finished";
   readonly call: EndedCall;
-  /** Token units that its payment by use is charged; null for any other JobCall. */
+  /** Token units that its deferred payment is charged; null for any other JobCall. */
   readonly charge: string | null;
   /** HTTP status of its result; undefined means 200. From 400 on the JobCall has failed. */
   readonly status: number | undefined;

@@ -14,7 +14,7 @@ import {
   paymentOf,
   type Revenue,
 } from "./changes.ts";
-import { decidedCharge } from "./metered.ts";
+import { decidedCharge } from "./deferred.ts";
 import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
 import { sumsByHour } from "./revenue.ts";
 

@@ -26,8 +26,8 @@ import {
   whenDue,
   withDelivery,
 } from "./call-row.ts";
+import { decidedCharge } from "./deferred.ts";
 import type { Effects } from "./effects.ts";
-import { decidedCharge } from "./metered.ts";
 import { chargeEvent } from "./payments.ts";
 
 /** Operations of {@link LeaseSteps}. */

@@ -1,6 +1,6 @@
 import { distinct } from "../../core/objects.ts";
 import type { Lookup } from "../list-dialect.ts";
-import { METERED } from "../machine/metered.ts";
+import { DEFERRED } from "../machine/deferred.ts";
 import { REVENUE } from "../machine/revenue.ts";
 import type { AnyModule, Asked, Commit } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
@@ -64,7 +64,7 @@ function operationsOf<Name, Operation>(
   return all as unknown as readonly [Name, Operation][];
 }
 
-const MODULES: readonly AnyModule[] = [{ on: METERED }, { on: REVENUE }, ...PART_MODULES];
+const MODULES: readonly AnyModule[] = [{ on: DEFERRED }, { on: REVENUE }, ...PART_MODULES];
 
 /** Tables that every commit may read as a whole. */
 export const SMALL_TABLES: readonly RowKey["table"][] = MODULES.flatMap(

@@ -17,7 +17,7 @@ export interface ChargeColumns {
  * @returns what is wrong with it; undefined if it can be charged
  */
 export function chargeProblem(ceiling: string | null, charge: Charge): string | undefined {
-  if (ceiling === null) return "it is not paid by use; expected no charge";
+  if (ceiling === null) return "it is not metered; expected no charge";
   if ("basisPoints" in charge) {
     if (charge.basisPoints <= ALL_BASIS_POINTS) return undefined;
     return `the charge is ${charge.basisPoints} basis points; expected at most ${ALL_BASIS_POINTS}`;

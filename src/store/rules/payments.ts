@@ -65,7 +65,7 @@ export function beginDecision(
  */
 export function isBalanced({
   payments,
-  byUse,
+  deferred,
   paidCalls,
   kept,
   uncharged,
@@ -73,12 +73,12 @@ export function isBalanced({
   refundsOfReleased,
 }: Pick<
   StoreTotals,
-  "payments" | "byUse" | "paidCalls" | "kept" | "uncharged" | "refunds" | "refundsOfReleased"
+  "payments" | "deferred" | "paidCalls" | "kept" | "uncharged" | "refunds" | "refundsOfReleased"
 >): boolean {
   const { ready, leased, done, dead } = paidCalls;
   const refundable = refunds.reduce((sum, { refunds }) => sum + refunds, -refundsOfReleased);
-  const used = Object.values(byUse).reduce((sum, n) => sum + n, 0);
-  const sold = payments.settled - byUse.settled + used;
+  const used = Object.values(deferred).reduce((sum, n) => sum + n, 0);
+  const sold = payments.settled - deferred.settled + used;
   return sold === ready + leased + done + dead && dead === kept + uncharged + refundable;
 }
 

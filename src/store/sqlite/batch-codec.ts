@@ -246,7 +246,7 @@ function writeClaimed(to: FlatWriter, { calls, deadLettered, suspectsLeft = fals
     to.number(call.enqueuedAt);
     to.number(call.leaseExpiresAt);
     to.boolean(call.suspect);
-    to.boolean(call.byUse);
+    to.boolean(call.deferred);
   }
   to.boolean(suspectsLeft);
   to.other(deadLettered);
@@ -263,7 +263,7 @@ function readClaimed(from: FlatReader): Claimed {
     enqueuedAt: from.number(),
     leaseExpiresAt: from.number(),
     suspect: from.boolean(),
-    byUse: from.boolean(),
+    deferred: from.boolean(),
   }));
   return { calls, suspectsLeft: from.boolean(), deadLettered: from.other() as DeadLetteredCall[] };
 }

@@ -31,8 +31,8 @@ export interface Facilitators extends BackgroundService {
   noteSettlement(name: string, isSettled: boolean): void;
   /** Returns the x402 extensions that the facilitator lists which verifies on this CAIP-2 network. */
   extensionsOf(network: string): readonly string[];
-  /** Returns the address that settles payments by use on this CAIP-2 network; undefined while none is known. */
-  settlesByUse(network: string): string | undefined;
+  /** Returns the address that settles metered payments on this CAIP-2 network; undefined while none is known. */
+  meteredSettler(network: string): string | undefined;
 }
 
 export interface FacilitatorsOptions {
@@ -77,12 +77,12 @@ export function reloadFacilitator(
 
 /** Reports whether a facilitator with this address, as far as is known, may settle what the payer has signed. */
 export function maySettle(
-  addressByUse: string | undefined,
+  meteredSettler: string | undefined,
   { requirements }: Pick<FacilitatorRequest, "requirements">,
 ): boolean {
-  // The payer of a job by use has signed for one address: no other can settle. One that is not known yet may be it.
-  if (requirements.scheme !== "upto" || addressByUse === undefined) return true;
-  return addressByUse.toLowerCase() === String(requirements.extra?.facilitatorAddress).toLowerCase();
+  // The payer of a metered job has signed for one address: no other can settle. One that is not known yet may be it.
+  if (requirements.scheme !== "upto" || meteredSettler === undefined) return true;
+  return meteredSettler.toLowerCase() === String(requirements.extra?.facilitatorAddress).toLowerCase();
 }
 
 /** Refuses a payment that no facilitator takes. */

@@ -82,12 +82,12 @@ export class OneFacilitator implements Facilitators {
     return this.#kinds.answer?.extensions ?? [];
   }
 
-  settlesByUse(network: string): string | undefined {
-    return (this.#networks?.includes(network) ?? true) ? this.#kinds.addressByUse(network) : undefined;
+  meteredSettler(network: string): string | undefined {
+    return (this.#networks?.includes(network) ?? true) ? this.#kinds.meteredSettler(network) : undefined;
   }
 
   #mayTake(request: FacilitatorRequest): boolean {
-    return maySettle(this.#kinds.addressByUse(request.requirements.network), request);
+    return maySettle(this.#kinds.meteredSettler(request.requirements.network), request);
   }
 
   #note(operation: "supported" | "verify" | "settle", works: boolean): void {

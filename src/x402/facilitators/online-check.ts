@@ -81,7 +81,7 @@ function tokensWithoutFacilitator(
   });
 }
 
-/** Finds the jobs by use that no buyer is offered, because nobody settles `upto` on the network of a token that can pay so. */
+/** Finds the metered jobs that no buyer is offered, because nobody settles `upto` on the network of a token that can pay so. */
 function jobsWithoutFacilitator(
   { acceptedTokens, jobs = [] }: X402Config,
   methods: Methods,

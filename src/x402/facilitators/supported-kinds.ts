@@ -52,8 +52,8 @@ export class SupportedKinds {
     );
   }
 
-  /** Returns the address that settles payments by use on a network; undefined if there is none, or it is not known yet. */
-  addressByUse(network: string): string | undefined {
+  /** Returns the address that settles metered payments on a network; undefined if there is none, or it is not known yet. */
+  meteredSettler(network: string): string | undefined {
     const kind = this.#answer?.kinds.find(
       ({ x402Version, scheme, network: on }) =>
         x402Version === 2 && scheme === "upto" && (on === network || on === "eip155:*"),

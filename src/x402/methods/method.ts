@@ -86,7 +86,7 @@ export interface Method extends TransferMethod {
   /** Reads the payments in a token to its `pay_to` that a mined transaction made, and that are exact. */
   paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] | Promise<ChainPayment[]>;
   /** Reports whether the logs are of a transaction that charged a payment as used. */
-  isChargeByUse?(logs: readonly RawLog[]): boolean;
+  isMeteredCharge?(logs: readonly RawLog[]): boolean;
   /** Returns why tokens of a chain cannot be paid in a scheme: `…, but the chain does not have …`. */
   findChainProblem?(
     rpc: Rpc,

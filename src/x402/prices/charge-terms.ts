@@ -11,13 +11,13 @@ const DEFAULT_RUN_SECS = 300;
 export class JobChargeTerms {
   readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "facilitators">>;
   readonly #networks: readonly string[];
-  readonly #facilitators: Pick<Facilitators, "settlesByUse">;
+  readonly #facilitators: Pick<Facilitators, "meteredSettler">;
   /** Those returned last, by job. */
   readonly #last = new Map<string, ChargeTerms>();
 
   constructor(parts: {
     readonly config: Pick<X402Config, "jobs" | "acceptedTokens" | "settleMarginSecs">;
-    readonly facilitators: Pick<Facilitators, "settlesByUse">;
+    readonly facilitators: Pick<Facilitators, "meteredSettler">;
     readonly methods: Methods;
   }) {
     const { jobs = [], acceptedTokens, settleMarginSecs } = parts.config;
@@ -47,7 +47,7 @@ export class JobChargeTerms {
     if (terms === undefined) return undefined;
     const facilitators = new Map(
       this.#networks.flatMap((network) => {
-        const address = this.#facilitators.settlesByUse(network);
+        const address = this.#facilitators.meteredSettler(network);
         return address === undefined ? [] : [[network, address] as const];
       }),
     );

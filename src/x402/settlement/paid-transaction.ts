@@ -58,7 +58,7 @@ async function paymentsOf(
   tokens: readonly AcceptedToken[],
   methods: Methods,
 ): Promise<ChainPayment[]> {
-  const isMetered = [...methods].some((method) => method.isChargeByUse?.(mined.logs));
+  const isMetered = [...methods].some((method) => method.isMeteredCharge?.(mined.logs));
   const found: ChainPayment[] = [];
   for (const token of tokens) {
     const paid = await methods.get(token.transferMethod).paymentsIn(mined, token);
@@ -66,7 +66,7 @@ async function paymentsOf(
   }
   if (found.length === 0 && isMetered)
     throw new NotPaid(
-      "The transaction made a payment by use, which was charged after its job ran: it cannot be adopted.",
+      "The transaction made a metered payment, which was charged after its job ran: it cannot be adopted.",
     );
   if (found.length === 0)
     throw new NotPaid("The transaction made no exact payment of an accepted token to its pay_to.");

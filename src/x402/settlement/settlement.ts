@@ -268,7 +268,7 @@ export class Settlement {
     return !journal.isShared || journal.confirmPayment(key, state);
   }
 
-  /** @param isFirst true for a payment by use that nobody can have asked for */
+  /** @param isFirst true for a deferred payment that nobody can have asked for */
   async #settleCharge(record: PaymentRecord, isFirst: boolean): Promise<Rechecked> {
     const { isShared } = this.#parts.journal;
     const { callId } = record;

@@ -244,7 +244,7 @@ testMistakes([
     message: /expected a part of the price such as "10%", or dollars such as "\$0.01"/,
   },
   {
-    promise: "A least charge is for a job by use",
+    promise: "A least charge is for a metered job",
     toml: `${GATEWAY}${job('min_charge = "10%" #!')}`,
     keyPath: "jobs[0].min_charge",
     message: /expected charge = "used" beside it/,

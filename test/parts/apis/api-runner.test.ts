@@ -16,7 +16,7 @@ function ask({
   forgiven = 0,
   isIdempotent = false,
   now = 1_000,
-  byUse = true,
+  deferred = true,
   maxRunSecs = 30,
   metadata = {},
 }: {
@@ -25,7 +25,7 @@ function ask({
   forgiven?: number;
   isIdempotent?: boolean;
   now?: number;
-  byUse?: boolean;
+  deferred?: boolean;
   maxRunSecs?: number;
   metadata?: Readonly<Record<string, string>>;
 }) {
@@ -61,7 +61,7 @@ function ask({
     enqueuedAt: 0,
     leaseExpiresAt: 0,
     suspect: false,
-    byUse,
+    deferred,
   };
   return { asked: protocol.ask({ ...lease, encoded, attempt, forgiven }), uncharged };
 }
@@ -79,7 +79,7 @@ test.each([
 });
 
 test("A call that may take a year is bounded by what a timer can wait", () => {
-  const { asked } = ask({ method: "GET", attempt: 1, byUse: false, maxRunSecs: 31_536_000 });
+  const { asked } = ask({ method: "GET", attempt: 1, deferred: false, maxRunSecs: 31_536_000 });
   expect(asked.kind === "request" && asked.message.wholeMs).toBe(2 ** 31 - 1);
 });
 
@@ -101,15 +101,15 @@ test("A call that is charged afterwards ends in time, counted from its purchase"
 
 test.each([true, false])(
   "An error of a call that is charged afterwards (%s) says whether it was charged",
-  (byUse) => {
-    const { asked } = ask({ method: "POST", attempt: 1, byUse });
+  (deferred) => {
+    const { asked } = ask({ method: "POST", attempt: 1, deferred });
     const run = asked.kind === "request" && asked.read({ kind: "timed_out", reason: "nothing" }, 0);
-    const late = ask({ method: "POST", attempt: 2, byUse }).asked;
+    const late = ask({ method: "POST", attempt: 2, deferred }).asked;
     const outcomes = [run, late.kind === "decided" && late.outcome];
     const bodies = outcomes.map(
       (outcome) => outcome && outcome.kind === "done" && String(outcome.result?.body),
     );
-    expect(bodies.map((body) => JSON.parse(body || "{}").charged)).toEqual([!byUse, !byUse]);
+    expect(bodies.map((body) => JSON.parse(body || "{}").charged)).toEqual([!deferred, !deferred]);
   },
 );
 

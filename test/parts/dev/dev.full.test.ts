@@ -59,8 +59,8 @@ function tokenCall(selector: string, address: string, amount = 0n) {
 const balanceOf = async (address: string) =>
   BigInt((await callChain("eth_call", tokenCall("70a08231", address), "latest")) as string);
 
-/** Buys the job by use with the official client. */
-const buyByUse = (options: Pick<Parameters<typeof payingFetch>[0], "account" | "rpcUrl">) =>
+/** Buys the job metered with the official client. */
+const buyMetered = (options: Pick<Parameters<typeof payingFetch>[0], "account" | "rpcUrl">) =>
   payingFetch({ ...options, network: "eip155:84532", scheme: "upto" })(usedJobUrl(), {
     method: "POST",
     headers: { "content-type": "text/plain", prefer: "wait=30" },
@@ -72,22 +72,22 @@ describe("jobgate dev", () => {
     expect(await runLine("jobgate pay")).toBe("HELLO\n");
   });
 
-  test("Sells its job by use to the printed command", async () => {
+  test("Sells its job metered to the printed command", async () => {
     expect(await runLine("/x402/jobs/1/1")).toBe("HELLO\n");
   });
 
   test("Charges the official client of the scheme upto what its job used", async () => {
     const before = await balanceOf(payer().address);
-    const answer = await buyByUse({ account: payer() });
+    const answer = await buyMetered({ account: payer() });
     expect([answer.status, await answer.text()]).toEqual([200, "HELLO"]);
     expect(before - (await balanceOf(payer().address))).toBe(5_000n);
   });
 
-  test("Sells by use to a new account that signs its approval of Permit2", async () => {
+  test("Sells metered to a new account that signs its approval of Permit2", async () => {
     const account = newAccount();
     const mint = tokenCall("40c10f19", account.address, 50_000n);
     await callChain("eth_sendTransaction", { from: accounts.deployer.address, ...mint });
-    const answer = await buyByUse({ account, rpcUrl: addressOf("chain") });
+    const answer = await buyMetered({ account, rpcUrl: addressOf("chain") });
     expect([answer.status, await answer.text()]).toEqual([200, "HELLO"]);
     expect(await balanceOf(account.address)).toBe(45_000n);
   });

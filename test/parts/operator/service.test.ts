@@ -36,15 +36,15 @@ beforeAll(async () => {
 });
 afterAll(() => jobgate?.stop());
 
-const NONE_BY_USE = { authorized: "0", settling: "0", released: "0", unresolved: "0" };
+const NONE_DEFERRED = { authorized: "0", settling: "0", released: "0", unresolved: "0" };
 
 describe("totals and information", () => {
   test("GetTotals counts by state, in snake_case JSON, and shows that the journal balances", async () => {
     expect(await callJson(jobgate.url, "GetTotals")).toEqual({
       status: 200,
       answer: {
-        payments: { ...NONE_BY_USE, intent: "0", settled: "5", failed: "1" },
-        by_use: { ...NONE_BY_USE, running: "0", settled: "0", failed: "0" },
+        payments: { ...NONE_DEFERRED, intent: "0", settled: "5", failed: "1" },
+        deferred: { ...NONE_DEFERRED, running: "0", settled: "0", failed: "0" },
         calls: { held: "0", ready: "4", leased: "0", dead: "0" },
         paid_calls: { ready: "4", leased: "0", done: "1", dead: "0" },
         kept: "0",

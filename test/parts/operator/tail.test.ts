@@ -92,18 +92,18 @@ test("A tail shows each decision about a payment once, and then the paid JobCall
   ]);
 });
 
-test("A tail shows what payments by use are charged, and which are released", async () => {
+test("A tail shows what deferred payments are charged, and which are released", async () => {
   const { store } = await start();
   const tail = await openTail(jobgate as OperatorUnderTest);
-  const byUse = (number: number) => paymentIntent(number, { amount: "1001", charge: "used" });
+  const deferred = (number: number) => paymentIntent(number, { amount: "1001", charge: "used" });
   const begin = async (number: number) => {
-    const begun = await store.beginPayment(byUse(number), paidCall());
+    const begun = await store.beginPayment(deferred(number), paidCall());
     if (begun.kind !== "begun") throw new Error("expected begun");
     return { callId: BigInt(begun.callId), lease: await claimOne(store) };
   };
   const acked = await begin(1);
   await store.ack(acked.lease, { body: Buffer.from("x"), contentType: "text/plain" }, { units: "7" });
-  await store.settlePayment(byUse(1).key, "{}");
+  await store.settlePayment(deferred(1).key, "{}");
   const failed = await begin(2);
   await store.fail(failed.lease, "no ink");
   const ended = await begin(3);
@@ -113,7 +113,7 @@ test("A tail shows what payments by use are charged, and which are released", as
     const { event } = await tail.read();
     if (event?.what.case === "paymentDecided" || event?.what.case === "deadLettered") events.push(event);
   }
-  const { payer } = byUse(1).key;
+  const { payer } = deferred(1).key;
   const charge = { amount: "7", payer, symbol: "USDC" };
   expect(events).toMatchObject([
     { callId: acked.callId, what: { value: { state: PaymentState.SETTLING, ...charge } } },

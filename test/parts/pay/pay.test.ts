@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { Fail, type Handler } from "../../../src/runner/job.ts";
 import { run } from "../../../src/runner/run.ts";
 import { runHereWith } from "../../commands/operator-commands.ts";
-import { startPartsByUse } from "../../e2e/by-use.ts";
+import { startMeteredParts } from "../../e2e/metered.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
@@ -42,7 +42,7 @@ price = "$0.01"`,
   )
   .join("\n")}
 ${more}`;
-const byUse = (rpcUrl: string) => `
+const metered = (rpcUrl: string) => `
 [[x402.accepted_tokens]]
 token = "USDC"
 network = "base-sepolia"
@@ -127,10 +127,10 @@ function startSeller(network: string, shop = () => ({ facilitatorUrl: facilitato
 }
 const testSeller = startSeller("base-sepolia");
 const realSeller = startSeller("base");
-const parts = startBeforeAll(startPartsByUse);
-const sellerByUse = startSeller("base-sepolia", () => ({
+const parts = startBeforeAll(startMeteredParts);
+const meteredSeller = startSeller("base-sepolia", () => ({
   facilitatorUrl: parts.facilitator.url,
-  more: byUse(parts.anvil.rpcUrl),
+  more: metered(parts.anvil.rpcUrl),
 }));
 
 beforeEach(() => {
@@ -235,8 +235,8 @@ describe("jobgate pay", () => {
     expect(await pay(realSeller.jobUrl(0), "--max", "1")).toMatchObject({ code: 0, stdout: "HELLO" });
   });
 
-  test("Pays a job by use, with its price as the ceiling", async () => {
-    const url = sellerByUse.jobUrl(3);
+  test("Pays a metered job, with its price as the ceiling", async () => {
+    const url = meteredSeller.jobUrl(3);
     await expect.poll(async () => (await fetch(url, { method: "POST" })).status, { interval: 20 }).toBe(402);
     const settles = parts.facilitator.counts.settle;
     const { code, stdout, stderr } = await pay(url, "--max", "0.02");
@@ -250,7 +250,7 @@ describe("jobgate pay", () => {
   });
 
   test("Pays a job that is sold both ways at its price, or with --charge used for what it used, and says what that was", async () => {
-    const url = sellerByUse.jobUrl(4);
+    const url = meteredSeller.jobUrl(4);
     const schemes = async () => {
       const header = (await fetch(url, { method: "POST" })).headers.get("payment-required");
       return header === null ? [] : decodePaymentRequiredHeader(header).accepts.map(({ scheme }) => scheme);
@@ -319,7 +319,7 @@ describe("jobgate pay", () => {
   });
 
   test("Names a price once that several offers have", async () => {
-    const url = sellerByUse.jobUrl(0);
+    const url = meteredSeller.jobUrl(0);
     await expect.poll(async () => (await fetch(url, { method: "POST" })).status, { interval: 20 }).toBe(402);
     const header = (await fetch(url, { method: "POST" })).headers.get("payment-required") ?? "";
     expect(decodePaymentRequiredHeader(header).accepts.length).toBeGreaterThan(1);

@@ -53,6 +53,6 @@ test.each([
     "nothing for this job, but transaction 0xab took 0.007 USDC",
   ],
   [{ state: "authorized" }, ""],
-])("A buyer reads what a job by use was charged: %o", (charge, text) => {
+])("A buyer reads what a metered job was charged: %o", (charge, text) => {
   expect(chargeText({ charge: { ...TOKEN, amount: "10000", ...charge } })).toBe(text);
 });

@@ -1,17 +1,17 @@
 import { beforeAll, expect, it, onTestFinished } from "vitest";
 import { createOperatorClient } from "../../../src/commands/operator-client.ts";
-import { startGatewayByUse, startPartsByUse } from "../../e2e/by-use.ts";
+import { startMeteredGateway, startMeteredParts } from "../../e2e/metered.ts";
 import { withPermit2 } from "../../e2e/paid-config.ts";
 import { type PaidGateway, startPaidGateway } from "../../e2e/paid-gateway.ts";
 import { AMOUNT } from "../../e2e/paid-parts.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { MULTICALL3, sendTransaction } from "../../helpers/anvil.ts";
-import { requestOffer, signPaymentByUse, signPermit2Payment } from "../../helpers/clients.ts";
+import { requestOffer, signMeteredPayment, signPermit2Payment } from "../../helpers/clients.ts";
 import { approvePermit2 } from "../../helpers/permit2.ts";
 import { batchCall, settleCall } from "../../helpers/permit2-calls.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const SIGNATURE = { by: "ada", note: "copy restored" };
 beforeAll(() => approvePermit2({ anvil: parts.anvil, token: parts.usdc.address, account: accounts.payer }));
 
@@ -55,19 +55,19 @@ it("Two Permit2 payments that one transaction of a contract made are adopted, on
   await expect(operator.adoptPayment({ transaction, ...SIGNATURE })).rejects.toThrow("in the journal");
 });
 
-it("A payment by use is not adopted", async () => {
+it("A metered payment is not adopted", async () => {
   const [seller, other] = [
-    await startGatewayByUse({ parts, setUp: "rpc_url" }),
-    await startGatewayByUse({ parts, setUp: "rpc_url" }),
+    await startMeteredGateway({ parts, setUp: "rpc_url" }),
+    await startMeteredGateway({ parts, setUp: "rpc_url" }),
   ];
   for (const gateway of [seller, other]) onTestFinished(() => gateway.stop());
   const { v2: offer } = await requestOffer(seller.urlOf());
-  const payment = await signPaymentByUse({ offer, account: accounts.payer });
+  const payment = await signMeteredPayment({ offer, account: accounts.payer });
   expect(await seller.send(payment, { body: "all" })).toMatchObject({ status: 202 });
   const charged = async () => (await operatorOf(seller).listPayments({})).payments[0]?.transaction;
   await expect.poll(charged).toMatch(/^0x/);
   const transaction = (await charged()) ?? "";
   await expect(operatorOf(other).adoptPayment({ transaction, ...SIGNATURE })).rejects.toThrow(
-    "payment by use",
+    "metered payment",
   );
 });

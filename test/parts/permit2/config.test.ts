@@ -7,7 +7,7 @@ token = "USDC"
 network = "base"
 pay_to = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 `;
-const BY_USE = `service_id = 1\n${X402}${TOKEN}`.replace(
+const METERED = `service_id = 1\n${X402}${TOKEN}`.replace(
   'transfer_method = "eip3009"',
   'transfer_method = "permit2"\nrpc_url = "http://127.0.0.1:1"',
 );
@@ -81,14 +81,14 @@ testMistakes([
     message: /EIP-712/,
   },
   {
-    promise: "A charge by use needs a token that Permit2 pays",
+    promise: "A metered charge needs a token that Permit2 pays",
     toml: `service_id = 1\n${X402}${TOKEN}${job('charge = "used" #!')}`,
     keyPath: "jobs[0].charge",
     message: /which only Permit2 pays; expected an accepted token with transfer_method = "permit2"/,
   },
   {
     promise: "A least charge in dollars is for a price in dollars",
-    toml: `${BY_USE}${job('min_charge = "$0.01" #!\ncharge = "used"')}`,
+    toml: `${METERED}${job('min_charge = "$0.01" #!\ncharge = "used"')}`,
     keyPath: "jobs[0].min_charge",
     message: /is in dollars, and the price is not/,
   },

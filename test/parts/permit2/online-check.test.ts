@@ -35,14 +35,14 @@ test("Reports a chain without Permit2, or with its creation code in its place, f
   expect(await problems()).toEqual([]);
 });
 
-test("Reports a chain without x402's proxy for payments by use, for jobs that are paid so", async () => {
+test("Reports a chain without x402's proxy for metered payments, for jobs that are paid so", async () => {
   await installPermit2(anvil);
   await anvil.client.setCode({ address: x402UptoPermit2ProxyAddress, bytecode: "0x" });
   expect(await problems()).toEqual([]);
   const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
-  const byUse = await startFacilitator({ anvil, settlesByUse: true });
-  onTestFinished(() => byUse.stop());
-  const facilitatorUrl = byUse.url;
+  const metered = await startFacilitator({ anvil, meteredSettler: true });
+  onTestFinished(() => metered.stop());
+  const facilitatorUrl = metered.url;
   expect(await problems({ jobs, facilitatorUrl })).toEqual([
     `x402.accepted_tokens.0.transfer_method: is permit2, but eip155:84532 does not have Permit2 and x402's proxy for jobs with charge = "used"; expected another method`,
   ]);

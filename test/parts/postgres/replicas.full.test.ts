@@ -393,5 +393,5 @@ test("Of ceilings that one payer opens at two replicas at once, those begin that
   );
   const kinds = begun.map(({ kind }) => kind).toSorted();
   expect(kinds).toEqual([...Array(5).fill("begun"), ...Array(35).fill("insufficient_funds")]);
-  expect((await one.totals()).byUse).toMatchObject({ authorized: 5 });
+  expect((await one.totals()).deferred).toMatchObject({ authorized: 5 });
 });

@@ -7,7 +7,15 @@ function eventOf(metadata: Record<string, string>, body = Buffer.from([0, 255, 1
   const [enqueuedAt, leaseExpiresAt] = [Date.UTC(2026, 0, 2, 3, 4, 5, 6), Date.UTC(2026, 0, 2, 3, 5)];
   return toCloudEvent(
     {
-      ...{ callId: 12, leaseToken: "token", encoded, attempt: 4, forgiven: 0, suspect: false, byUse: false },
+      ...{
+        callId: 12,
+        leaseToken: "token",
+        encoded,
+        attempt: 4,
+        forgiven: 0,
+        suspect: false,
+        deferred: false,
+      },
       ...{ enqueuedAt, leaseExpiresAt },
     },
     500,

@@ -5,7 +5,7 @@ import { testMistakes } from "../../config/mistake-cases.ts";
 
 const USD_TOKEN = `${TOKEN}currency = "USD"\n`;
 const GATEWAY = `service_id = 1\n${X402}${USD_TOKEN}`;
-const BY_USE = GATEWAY.replace(
+const METERED = GATEWAY.replace(
   'transfer_method = "eip3009"',
   'transfer_method = "permit2"\nrpc_url = "http://127.0.0.1:1"',
 );
@@ -22,7 +22,7 @@ testMistakes([
   },
   {
     promise: "A job that is charged after it ran has nothing to refund",
-    toml: `${BY_USE}${job('on_failure = "refund" #!\ncharge = "used"')}[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}" }`,
+    toml: `${METERED}${job('on_failure = "refund" #!\ncharge = "used"')}[x402.refunds]\nsigner = { private_key = "0x${"01".repeat(32)}" }`,
     keyPath: "jobs[0].on_failure",
     message: /expected "before" in charge, or no on_failure/,
   },

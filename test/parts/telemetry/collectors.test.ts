@@ -4,10 +4,10 @@ import { collectStore } from "../../../src/parts/telemetry/collectors.ts";
 import type { StoreStatus, StoreTotals } from "../../../src/store/store.ts";
 
 const NOW = 1_900_000_000_000;
-const NONE_BY_USE = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
+const NONE_DEFERRED = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
 const TOTALS: StoreTotals = {
-  payments: { ...NONE_BY_USE, intent: 1, settled: 9, failed: 2, unresolved: 3 },
-  byUse: NONE_BY_USE,
+  payments: { ...NONE_DEFERRED, intent: 1, settled: 9, failed: 2, unresolved: 3 },
+  deferred: NONE_DEFERRED,
   calls: { held: 4, ready: 5, leased: 6, dead: 7 },
   paidCalls: { ready: 1, leased: 2, done: 3, dead: 3 },
   kept: 3,

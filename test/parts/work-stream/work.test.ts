@@ -58,10 +58,10 @@ test.each<[string, RunnerMessageInit, string]>([
   ["ack with a content type that is none", { acks: [{ result: { contentType: "no type" } }] }, "media type"],
   ["ack with a result of 2 MiB", { acks: [{ result: { body: Buffer.alloc(2 ** 21) } }] }, "2097152 bytes"],
   ["ack with an empty charge", { acks: [{ charge: {} }] }, "charge is empty"],
-  ["ack that charges for a webhook", { acks: [{ charge: UNIT }] }, "not paid by use"],
+  ["ack that charges for a webhook", { acks: [{ charge: UNIT }] }, "not metered"],
   ["nack with a delay below 0", { nacks: [{ outcome: retryAfter(-1n) }] }, "retry.delay"],
   ["extend with progress of 101 %", { extends: [{ progress: { percent: 101 } }] }, "progress.percent"],
-  ["extend with a charge for a webhook", { extends: [{ chargeSoFar: UNIT }] }, "not paid by use"],
+  ["extend with a charge for a webhook", { extends: [{ chargeSoFar: UNIT }] }, "not metered"],
 ])("An %s changes nothing, and the other parts of its message take effect", async (_, bad, problem) => {
   const { accept, connect } = await startWorkDelivery();
   await accept();

@@ -11,7 +11,7 @@ export interface Authorization {
   /** Contract that settles it, if Permit2 keeps the nonce. */
   readonly proxy?: string;
   readonly to: string;
-  /** Moved by a transaction: for a payment by use, what is charged. */
+  /** Moved by a transaction: for a deferred payment, what is charged. */
   readonly amount: bigint;
   /** Unix seconds. */
   readonly validBefore: number;

@@ -73,7 +73,7 @@ export function plainOrder(
 ): Order {
   const name = `client ${number}`;
   const isPossible = simulation.random(`${name} asks`) >= 0.05;
-  const charge = simulation.random(`${name} buys by use`) < 0.3 ? "used" : "before";
+  const charge = simulation.random(`${name} buys charged after the job`) < 0.3 ? "used" : "before";
   const path = PATHS[charge];
   const url = callsBack ? callbackUrlOf(simulation, name) : undefined;
   return {
@@ -144,7 +144,7 @@ export class Client implements Customer {
     const scheme = charge === "used" ? "upto" : "exact";
     const offered = demands.filter(({ accepted }) => accepted.scheme === scheme && takes(accepted));
     const taken = simulation.pick(`${name} takes an offer`, offered);
-    // Nobody who settles by use is known yet.
+    // Nobody who settles charged after the job is known yet.
     if (taken === undefined) {
       this.#requests.later(1_000, () => this.#askPrice(MAX_SENDS));
       return;

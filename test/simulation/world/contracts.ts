@@ -2,7 +2,7 @@ import type { Authorization } from "./chain.ts";
 
 /** Call of one of the chain's contracts. */
 export type Call =
-  /** `sender` is the only address that may send it, of a payment by use. */
+  /** `sender` is the only address that may send it, of a deferred payment. */
   | { readonly kind: "settle"; readonly authorization: Authorization; readonly sender?: string }
   | { readonly kind: "transfer"; readonly token: string; readonly to: string; readonly amount: bigint };
 
@@ -29,13 +29,13 @@ export function readCall(to: string, data: string): Call | undefined {
     const authorization = { payer: address(0), to: address(1), amount: number(2), validBefore };
     return { kind: "settle", authorization: { ...authorization, nonce: `0x${word(5)}` } };
   }
-  const isByUse = selector === SETTLES.upto[0];
-  if (!isByUse && selector !== SETTLES.exact[0]) return undefined;
-  const ownerAt = SETTLES[isByUse ? "upto" : "exact"][1];
+  const isDeferred = selector === SETTLES.upto[0];
+  if (!isDeferred && selector !== SETTLES.exact[0]) return undefined;
+  const ownerAt = SETTLES[isDeferred ? "upto" : "exact"][1];
   const authorization = {
-    ...{ payer: address(ownerAt), to: address(ownerAt + 1), amount: number(isByUse ? 4 : 1) },
+    ...{ payer: address(ownerAt), to: address(ownerAt + 1), amount: number(isDeferred ? 4 : 1) },
     // Permit2 accepts a permit at its very deadline.
     ...{ nonce: String(number(2)), validBefore: Number(number(3)) + 1, proxy: to.toLowerCase() },
   };
-  return { kind: "settle", authorization, ...(isByUse && { sender: address(ownerAt + 2) }) };
+  return { kind: "settle", authorization, ...(isDeferred && { sender: address(ownerAt + 2) }) };
 }

@@ -51,7 +51,7 @@ export function facilitator(
   }: {
     readonly name: string;
     readonly network: string;
-    /** Settles payments by use. */
+    /** Settles deferred payments. */
     readonly address: string;
     readonly character: Character;
     /** Hear what it is asked, and what it says. */

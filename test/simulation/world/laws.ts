@@ -24,7 +24,7 @@ interface Word {
   saidYes: boolean;
 }
 
-/** Price of every job, and the least that a running job by use is charged at the end, in token units. */
+/** Price of every job, and the least that a running job charged after the job is charged at the end, in token units. */
 export const PRICE = 3_200_000n;
 const LEAST_CHARGE = PRICE / 10n;
 

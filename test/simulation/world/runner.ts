@@ -159,7 +159,7 @@ export class Runner {
     if (simulation.fault(`${name} acks twice`, 0.05)) this.#ack(call, 1, units);
   }
 
-  /** Returns what the JobCall costs if it is paid by use: the same each time that it is done. */
+  /** Returns what the JobCall costs if it is deferred: the same each time that it is done. */
   #unitsOf({ callId, metadata }: JobCall): bigint | undefined {
     if (metadata["X-X402-PAYMENT-SCHEME"] !== "upto") return undefined;
     return (PRICE * ((callId * 7n) % 11n)) / 10n;

@@ -44,14 +44,14 @@ const SOME_SIGNATURE = `0x${"5".repeat(128)}1c`;
 /** Signs a payment in the way that its offer asks for. */
 export function signPayment(terms: Terms): Signed {
   const { accepted, amount, payer, word, ends } = terms;
-  const isByUse = accepted.scheme === "upto";
+  const isDeferred = accepted.scheme === "upto";
   const isPermit2 = accepted.extra.assetTransferMethod === "permit2";
   if (!isPermit2) return payWith(terms, SOME_SIGNATURE, authorizationOf(terms));
   const nonce = permit2Nonce(word);
   const facilitator = accepted.extra.facilitatorAddress;
-  const witness = { to: accepted.payTo, validAfter: "0", ...(isByUse && { facilitator }) };
+  const witness = { to: accepted.payTo, validAfter: "0", ...(isDeferred && { facilitator }) };
   const permitted = { token: accepted.asset, amount };
-  const spender = isByUse ? UPTO_PROXY : EXACT_PROXY;
+  const spender = isDeferred ? UPTO_PROXY : EXACT_PROXY;
   const permit2Authorization = { from: payer, permitted, spender, nonce, deadline: String(ends), witness };
   return payWith(terms, SOME_SIGNATURE, { permit2Authorization });
 }

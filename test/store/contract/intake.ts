@@ -21,7 +21,7 @@ export function describeIntake(given: Given): void {
       expect({ ...claimed, encoded: [...claimed.encoded] }).toEqual({
         callId,
         suspect: false,
-        byUse: false,
+        deferred: false,
         leaseToken: expect.stringMatching(/^[A-Za-z0-9_-]{22}$/),
         encoded: [0, 255, 1],
         attempt: 1,

@@ -106,14 +106,14 @@ export function describeWatched(given: Given): void {
     });
   });
 
-  describe("payments by use whose authorization turns out to have moved money", () => {
-    const byUse = (number: number) => paymentIntent(number, { amount: "1001", charge: "used" });
+  describe("deferred payments whose authorization turns out to have moved money", () => {
+    const deferred = (number: number) => paymentIntent(number, { amount: "1001", charge: "used" });
     const moved = (number: number) =>
       JSON.stringify({ success: false, transaction: `0x${number}`, amount: "7", errorMessage: "it paid 7" });
 
     /** Runs a job that is charged so many units. */
     async function charged(number: number, units: string): Promise<number> {
-      await given.store.beginPayment(byUse(number), paidCall());
+      await given.store.beginPayment(deferred(number), paidCall());
       const lease = await claimOne(given.store);
       await given.store.ack(lease, undefined, { units });
       return lease.callId;
@@ -122,13 +122,13 @@ export function describeWatched(given: Given): void {
     test("Are watched once they are released or failed, and show once what moved", async () => {
       const released = await charged(1, "0");
       const failed = await charged(2, "5");
-      await given.store.failPayment(byUse(2).key, "{}", "cancelled");
-      await given.store.beginPayment(byUse(3), paidCall());
+      await given.store.failPayment(deferred(2).key, "{}", "cancelled");
+      await given.store.beginPayment(deferred(3), paidCall());
       const dead = await claimOne(given.store);
       await given.store.fail(dead, "no ink");
       expect(await watched()).toEqual([released, failed, dead.callId]);
       for (const number of [1, 2]) {
-        const { key } = byUse(number);
+        const { key } = deferred(number);
         expect(await given.store.contradictPayment(key, "it paid 7", moved(number))).toBe(true);
         expect(await given.store.contradictPayment(key, "again", moved(number))).toBe(false);
       }
@@ -144,18 +144,18 @@ export function describeWatched(given: Given): void {
         state: "failed",
         charge: { state: "failed", amount: "5", moved: { ...told, transaction: "0x2" } },
       });
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ reason: "it paid 7" });
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({ reason: "it paid 7" });
       await expectBalance(given.store);
     });
 
     test("Keep the JobCall of a job that still runs when the watch ends", async () => {
       await given.store.beginPayment(
-        { ...byUse(1), minCharge: "1" },
+        { ...deferred(1), minCharge: "1" },
         paidCall({ body: Buffer.from("body 1") }),
       );
       const { callId } = await claimOne(given.store);
       await given.store.endAuthorization(callId);
-      await given.store.failPayment(byUse(1).key, "{}", "cancelled");
+      await given.store.failPayment(deferred(1).key, "{}", "cancelled");
       given.now += WATCHED_MS;
       await given.store.endWatches();
       expect(await watched()).toEqual([]);

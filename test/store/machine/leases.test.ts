@@ -103,7 +103,7 @@ test("An acked JobCall leaves its place, and charges its payment what the runner
   expect(call.steps.ack(NOW, LEASE)).toEqual({ outcome: "not_found" });
 });
 
-test("An ack charges at most the ceiling, and nothing for a payment that is decided or not by use", () => {
+test("An ack charges at most the ceiling, and nothing for a payment that is decided or not charged after the job", () => {
   expect(new OneCall().steps.ack(NOW, LEASE, undefined, { units: "1002" })).toMatchObject({
     charge: { amount: "1001" },
   });

@@ -22,7 +22,7 @@ const stateIn = (effects: MemoryEffects) => {
   return { state, amount, reason };
 };
 
-describe("a payment by use", () => {
+describe("a deferred payment", () => {
   test("is charged what its runner asks for, once its job ran", () => {
     const effects = beside("authorized");
     effects.finish(CALL, "400", NOW);

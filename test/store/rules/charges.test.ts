@@ -22,7 +22,7 @@ test.each<[string | null, Charge, string | undefined]>([
   ["100", { units: "101" }, "the charge is 101; expected at most the ceiling, 100"],
   ["100", { basisPoints: 10_000 }, undefined],
   ["100", { basisPoints: 10_001 }, "the charge is 10001 basis points; expected at most 10000"],
-  [null, { units: "0" }, "it is not paid by use; expected no charge"],
+  [null, { units: "0" }, "it is not metered; expected no charge"],
 ])("With the ceiling %s, the charge %o has this problem: %s", (ceiling, charge, problem) => {
   expect(chargeProblem(ceiling, charge)).toBe(problem);
 });
@@ -47,7 +47,7 @@ test("A job that runs and would be charged nothing when its authorization ends, 
 test.each([
   ["waits", { ...RUNNING, state: "ready" }],
   ["was lost with its lease", { ...RUNNING, visible_at: NOW }],
-  ["is not paid by use", { ...RUNNING, ceiling: null }],
+  ["is not paid charged after the job", { ...RUNNING, ceiling: null }],
 ] as const)("A job that %s is not charged when its authorization ends", (_, call) => {
   expect(chargeAtEnd({ ...call, charge_so_far: "40" }, "used", NOW)).toBeUndefined();
 });

@@ -66,7 +66,7 @@ test("Too many undecided payments, of everyone or of the payer, refuse the next 
   );
 });
 
-test("A payment begins only if the payer's funds cover it beside the open payments by use", () => {
+test("A payment begins only if the payer's funds cover it beside the open deferred payments", () => {
   const kindFor = (openUnits: bigint, funds?: string) => {
     const limits = { maxUndecided: 3, maxOpenPerPayer: 2, ...(funds === undefined ? {} : { funds }) };
     return beginDecision({ ...facts, intent: { ...intent, amount: "10" }, openUnits, limits }).kind;
@@ -82,7 +82,7 @@ test("The journal balances while each settled payment has one JobCall, and each 
   const paidCalls = { ready: 1, leased: 1, done: 1, dead: 1 };
   const totals = {
     payments,
-    byUse: none,
+    deferred: none,
     paidCalls,
     kept: 1,
     uncharged: 0,
@@ -95,9 +95,9 @@ test("The journal balances while each settled payment has one JobCall, and each 
   expect(isBalanced({ ...totals, kept: 0 })).toBe(false);
   expect(isBalanced({ ...totals, kept: 0, uncharged: 1 })).toBe(true);
   expect(isBalanced({ ...totals, refundsOfReleased: 1 })).toBe(false);
-  const byUse = { authorized: 1, settling: 2, settled: 1, released: 1, failed: 1, unresolved: 1 };
-  expect(isBalanced({ ...totals, byUse })).toBe(false);
-  expect(isBalanced({ ...totals, byUse, paidCalls: { ...paidCalls, done: 7 } })).toBe(true);
+  const deferred = { authorized: 1, settling: 2, settled: 1, released: 1, failed: 1, unresolved: 1 };
+  expect(isBalanced({ ...totals, deferred })).toBe(false);
+  expect(isBalanced({ ...totals, deferred, paidCalls: { ...paidCalls, done: 7 } })).toBe(true);
   const sum = { network: "eip155:1", asset: "0xa", symbol: "USDC", amount: 1n, oldestAt: 0 };
   const owed = { ...sum, state: "owed", refunds: 1 } as const;
   expect(isBalanced({ ...totals, kept: 0, refunds: [owed] })).toBe(true);

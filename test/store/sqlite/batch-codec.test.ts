@@ -62,7 +62,7 @@ const claimed = fc.record({
       enqueuedAt: time,
       leaseExpiresAt: time,
       suspect: fc.boolean(),
-      byUse: fc.boolean(),
+      deferred: fc.boolean(),
     }),
     { maxLength: 3 },
   ),

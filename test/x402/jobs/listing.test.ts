@@ -24,7 +24,7 @@ class World {
   nowMs = 1_000_000;
   rate: string | undefined = "3200.00";
   tokens = [USDC];
-  /** Address that settles payments by use. */
+  /** Address that settles metered payments. */
   facilitator: string | undefined;
   priceOf: PriceSource["priceOf"] = async () => ({ priceWei: PRICE_WEI });
   readonly asked: number[] = [];
@@ -52,7 +52,7 @@ class World {
       tokens: new PayableTokens(this.tokens),
       chargeTerms: new JobChargeTerms({
         config: { jobs, acceptedTokens: this.tokens, settleMarginSecs: 60 },
-        facilitators: { settlesByUse: () => this.facilitator },
+        facilitators: { meteredSettler: () => this.facilitator },
         methods,
       }),
       terms: [
@@ -104,7 +104,7 @@ describe("The listing", () => {
     expect((await world.listing({ jobs: [job(0)] }).jobs())[0]).toMatchObject({ offers: [] });
   });
 
-  it("Offers a job by use as its 402 does, once its facilitator is known", async () => {
+  it("Offers a metered job as its 402 does, once its facilitator is known", async () => {
     const world = new World();
     world.tokens = [USDC, { ...OTHER_USDC, rpcUrl: "http://node" }];
     const listing = world.listing({

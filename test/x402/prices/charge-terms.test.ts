@@ -13,7 +13,7 @@ function termsOf(
   const jobs = [{ serviceId: 1n, jobIndex: 0, ...job }] as NonNullable<X402Config["jobs"]>;
   return new JobChargeTerms({
     config: { jobs, acceptedTokens: [USDC], settleMarginSecs: 60 },
-    facilitators: { settlesByUse: facilitatorOf },
+    facilitators: { meteredSettler: facilitatorOf },
     methods: new Methods([OTHER_METHOD]),
   });
 }

@@ -64,7 +64,7 @@ describe("The price route", () => {
   });
 });
 
-test("An offer by use is shown as scheme upto, with its ceiling", () => {
+test("An offer metered is shown as scheme upto, with its ceiling", () => {
   const offer = {
     ...{
       job: { serviceId: 1n, jobIndex: 0 },

@@ -14,7 +14,8 @@ const MARGIN_SECS = 60;
 const ENDS_AT = paymentIntent(1).validBefore * 1_000;
 const UNDECIDED: PaymentOutcome = { kind: "undecided" };
 
-const byUse = (number: number) => paymentIntent(number, { amount: "1001", charge: "used", minCharge: "10" });
+const metered = (number: number) =>
+  paymentIntent(number, { amount: "1001", charge: "used", minCharge: "10" });
 
 /** The event of a charge that was decided. */
 const chargeOf = (callId: number): GatewayEvent => {
@@ -110,7 +111,7 @@ async function harness() {
   }
 
   const begin = async (number: number): Promise<number> => {
-    const begun = await store.beginPayment(byUse(number), paidCall());
+    const begun = await store.beginPayment(metered(number), paidCall());
     if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
     return begun.callId;
   };
@@ -120,7 +121,7 @@ async function harness() {
     const calls = await claimCalls(store, { limit: numbers.length });
     await Promise.all(calls.map((lease) => store.ack(lease)));
   };
-  const stateOf = async (number: number) => (await store.findPayment(byUse(number).key))?.state;
+  const stateOf = async (number: number) => (await store.findPayment(metered(number).key))?.state;
   const asked = () => expect.poll(() => settling.asked, { interval: 5 });
   return {
     store,
@@ -202,7 +203,7 @@ it("A charge whose payment is remembered begins at once, beside a round, and onc
   await start({ journal });
   await expect.poll(() => counts.lists).toBe(1);
   await acked(1);
-  const record = await store.findPayment(byUse(1).key);
+  const record = await store.findPayment(metered(1).key);
   if (record !== undefined) settling.remembered = { record, fundsSeenAt: undefined };
   events.emit(chargeOf(1));
   await expect.poll(() => settling.asked).toEqual(["fingerprint-1"]);
@@ -217,7 +218,7 @@ it("A charge whose payment is remembered is left to the replica that charges", a
   await store.holdLock("charges", "another", 10_000);
   await start();
   await acked(1);
-  const record = await store.findPayment(byUse(1).key);
+  const record = await store.findPayment(metered(1).key);
   if (record !== undefined) settling.remembered = { record, fundsSeenAt: undefined };
   events.emit(chargeOf(1));
   await othersGoOn();
@@ -338,8 +339,8 @@ it("Ends authorizations when the margin begins, which a reload can change: jobs 
   expect([await stateOf(1), await stateOf(2)]).toEqual(["authorized", "authorized"]);
   started.reload(MARGIN_SECS + 2);
   await asked().toEqual(["fingerprint-1"]);
-  expect(await store.findPayment(byUse(1).key)).toMatchObject({ state: "settling", amount: "10" });
-  expect(await store.findPayment(byUse(2).key)).toMatchObject({ state: "released", amount: "0" });
+  expect(await store.findPayment(metered(1).key)).toMatchObject({ state: "settling", amount: "10" });
+  expect(await store.findPayment(metered(2).key)).toMatchObject({ state: "released", amount: "0" });
   expect(messages.filter((message) => message.startsWith("a paid job was not run"))).toEqual([
     `a paid job was not run: ${AUTHORIZATION_ENDED}`,
   ]);
@@ -352,7 +353,9 @@ it("Ends more authorizations in one round than in one step", async () => {
   await Promise.all(Array.from({ length: 203 }, (_, number) => begin(number)));
   times.now = ENDS_AT;
   await start({ roundMs: 3_600_000 });
-  await expect.poll(async () => (await store.totals()).byUse).toMatchObject({ authorized: 0, released: 203 });
+  await expect
+    .poll(async () => (await store.totals()).deferred)
+    .toMatchObject({ authorized: 0, released: 203 });
 });
 
 it("Ends each authorization once in a round, also behind payments whose JobCalls the store lacks", async () => {
@@ -369,7 +372,7 @@ it("Ends each authorization once in a round, also behind payments whose JobCalls
   };
   times.now = ENDS_AT;
   await start({ journal, roundMs: 3_600_000 });
-  await expect.poll(async () => (await store.totals()).byUse).toMatchObject({ released: 45 });
+  await expect.poll(async () => (await store.totals()).deferred).toMatchObject({ released: 45 });
   // Its stop waits for the round.
   await charges?.stop();
   expect([tries.size, new Set(tries.values())]).toEqual([450, new Set([1])]);
@@ -409,7 +412,7 @@ it("Does nothing after it has stopped", async () => {
 it("Lets a job run whose payment was settled before it, if its whole price is charged", async () => {
   const { store, settling, start } = await harness();
   const started = await start({ roundMs: 3_600_000 });
-  const [used, after] = [byUse(1), { ...byUse(2), charge: "after" as const }];
+  const [used, after] = [metered(1), { ...metered(2), charge: "after" as const }];
   for (const payment of [used, after]) await store.beginPayment(payment, paidCall());
   const shortfalls = () => Promise.all([1, 2].map((callId) => started.findShortfall(callId)));
   expect(await shortfalls()).toEqual(["fingerprint-1 is short", "fingerprint-2 is short"]);
@@ -421,7 +424,7 @@ it("Looks for no shortfall when the funds were read within the last 20 ms", asyn
   const { store, settling, start, times, begin } = await harness();
   const started = await start({ roundMs: 3_600_000 });
   const callId = await begin(1);
-  const record = await store.findPayment(byUse(1).key);
+  const record = await store.findPayment(metered(1).key);
   if (record === undefined) throw new Error("expected a payment");
   settling.remembered = { record, fundsSeenAt: times.elapsedMs };
   times.elapsedMs += 20;
@@ -432,7 +435,7 @@ it("Looks for no shortfall when the funds were read within the last 20 ms", asyn
   expect(await started.findShortfall(callId)).toBe("fingerprint-1 is short");
 });
 
-it("Looks for a shortfall only of a payment by use that is not charged yet", async () => {
+it("Looks for a shortfall only of a metered payment that is not charged yet", async () => {
   const { store, begin, start } = await harness();
   const started = await start({ roundMs: 3_600_000 });
   const callId = await begin(1);

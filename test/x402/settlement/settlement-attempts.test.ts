@@ -59,7 +59,7 @@ test("A payment that the chain shows between the two looks is asked of nobody el
 });
 
 const transaction = `0x${"cd".repeat(32)}`;
-const byUse = {
+const metered = {
   ...payment,
   key: { network: "eip155:8453", payer: "0x1" },
   amount: "6",
@@ -67,21 +67,21 @@ const byUse = {
 } as JournalledPayment;
 const claimed = { kind: "success", transaction, network: "eip155:8453" } as SettlementAnswer;
 
-test("A payment by use has the amount that the chain shows, also where the facilitator's word is enough", async () => {
+test("A metered payment has the amount that the chain shows, also where the facilitator's word is enough", async () => {
   const shown: Evidence = { kind: "paid", transaction, amount: "4" };
   const { attempts } = attemptsOf([shown], { answer: claimed, isRequired: false });
-  expect(await attempts.settle(byUse)).toMatchObject({ found: shown });
+  expect(await attempts.settle(metered)).toMatchObject({ found: shown });
 });
 
-test("A success that the chain does not show settles no payment by use, while the chain can be read", async () => {
+test("A success that the chain does not show settles no metered payment, while the chain can be read", async () => {
   const { attempts } = attemptsOf([UNUSED, UNUSED, UNUSED], { answer: claimed, isRequired: false });
-  expect(await attempts.settle(byUse)).toMatchObject({ found: { kind: "open" } });
+  expect(await attempts.settle(metered)).toMatchObject({ found: { kind: "open" } });
 });
 
-test("A payment by use is settled by the facilitator's word, where that is enough, while the RPC fails", async () => {
+test("A metered payment is settled by the facilitator's word, where that is enough, while the RPC fails", async () => {
   const unread: Evidence = { kind: "open", reason: "the chain could not be asked", isUnread: true };
   const { attempts } = attemptsOf([unread], { answer: claimed, isRequired: false });
-  expect((await attempts.settle(byUse)).found).toEqual({ kind: "paid", transaction });
+  expect((await attempts.settle(metered)).found).toEqual({ kind: "paid", transaction });
   const required = attemptsOf([unread], { answer: claimed });
-  expect((await required.attempts.settle(byUse)).found).toEqual(unread);
+  expect((await required.attempts.settle(metered)).found).toEqual(unread);
 });

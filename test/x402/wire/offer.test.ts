@@ -33,7 +33,7 @@ describe("Payment requirements", () => {
   });
 });
 
-describe("An offer by use", () => {
+describe("An offer metered", () => {
   const network = OTHER_USDC.network;
   const least = (minCharge?: MinCharge) => {
     const facilitators = new Map([[network, USDC.payTo]]);

@@ -68,7 +68,7 @@ class Job:
         """Shows the client who paid how far the job is. Any thread may call it."""
 
     def charge(self, units: int | None = None, *, basis_points: int | None = None) -> None:
-        """Sets what the client pays for a job that is paid by use: token units, at most the ceiling, or a share of it.
+        """Sets what the client pays for a job that is metered: token units, at most the ceiling, or a share of it.
 
         The last charge counts; without one it is the ceiling. It has no effect on other jobs.
         """

@@ -197,7 +197,7 @@ export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 3);
 
 /**
- * Charge is an amount for a JobCall that is paid by use: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
+ * Charge is an amount for a JobCall that is metered: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
  * a charge makes the request INVALID_ARGUMENT.
  *
  * @generated from message jobgate.v1.Charge
@@ -283,7 +283,7 @@ export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
   result?: JobResult | undefined;
 
   /**
-   * Charge for a JobCall that is paid by use; unset means the whole ceiling. Nothing is charged with a status outside
+   * Charge for a JobCall that is metered; unset means the whole ceiling. Nothing is charged with a status outside
    * 200 to 299.
    *
    * @generated from field: optional jobgate.v1.Charge charge = 4;
@@ -533,7 +533,7 @@ export type ExtendRequest_Lease = Message<"jobgate.v1.ExtendRequest.Lease"> & {
   progress?: ExtendRequest_Progress | undefined;
 
   /**
-   * Charge for the work done so far, if the JobCall is paid by use; unset keeps the previous one. It is charged when
+   * Charge for the work done so far, if the JobCall is metered; unset keeps the previous one. It is charged when
    * the payment's time ends before the work does.
    *
    * @generated from field: optional jobgate.v1.Charge charge_so_far = 4;

@@ -256,12 +256,12 @@ const PAYMENT_COUNTS = [
 const USE_COUNTS = ["running", "settling", "settled", "released", "failed", "unresolved"] as const;
 
 function totalsText(totals: GetTotalsResponse): string {
-  const { payments, byUse, calls, paidCalls, kept, uncharged, refunds, balanced } = totals;
-  const sold = (payments?.settled ?? 0n) - (byUse?.settled ?? 0n) + (byUse?.authorized ?? 0n);
+  const { payments, deferred, calls, paidCalls, kept, uncharged, refunds, balanced } = totals;
+  const sold = (payments?.settled ?? 0n) - (deferred?.settled ?? 0n) + (deferred?.authorized ?? 0n);
   const sum = counts(paidCalls, ["ready", "leased", "done", "dead"], " + ");
   return fields([
     ["payments", counts(payments, PAYMENT_COUNTS, ", ")],
-    ["charged after the job", counts(byUse, USE_COUNTS, ", ")],
+    ["charged after the job", counts(deferred, USE_COUNTS, ", ")],
     ["unfinished JobCalls", counts(calls, ["held", "ready", "leased", "dead"], ", ")],
     ["journal", `sold ${sold} ${balanced ? "=" : "≠"} ${sum}`],
     [

@@ -203,6 +203,6 @@ function claimedCall(row: FoundRow, leaseExpiresAt: number, suspect: boolean): C
     ceiling,
     encoded,
   } = row;
-  const byUse = ceiling !== null;
-  return { callId, leaseToken, encoded, attempt, forgiven, enqueuedAt, leaseExpiresAt, suspect, byUse };
+  const deferred = ceiling !== null;
+  return { callId, leaseToken, encoded, attempt, forgiven, enqueuedAt, leaseExpiresAt, suspect, deferred };
 }

@@ -11,7 +11,7 @@ type LockedRow = PaymentRow & {
   readonly is_watched: boolean;
   /** Another payment holds its identifier. */
   readonly is_identifier_taken: boolean;
-  /** True if a runner acked the JobCall of the payment. Read for payments by use alone. */
+  /** True if a runner acked the JobCall of the payment. Read for deferred payments alone. */
   readonly has_succeeded: boolean;
 };
 

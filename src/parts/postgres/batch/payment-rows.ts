@@ -71,7 +71,7 @@ export class PostgresPaymentRows implements PaymentRows {
 
   /**
    * Locks payments by key, and reads the payments that an intent may repeat.
-   * @returns the payments by use whose JobCall was acked
+   * @returns the deferred payments whose JobCall was acked
    */
   async load(
     sql: Sql,

@@ -45,7 +45,7 @@ const END_OLD_WATCHES = statement<{ ended: number }>(
      DELETE FROM jobgate.watched_payments WHERE call_id = ANY (ARRAY (
        SELECT call_id FROM jobgate.watched_payments
         WHERE since <= $1
-           OR call_id IN (${beyondMost("is_by_use")}) OR call_id IN (${beyondMost("NOT is_by_use")})
+           OR call_id IN (${beyondMost("is_deferred")}) OR call_id IN (${beyondMost("NOT is_deferred")})
         LIMIT ${ENDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
      RETURNING call_id),
    dropped AS (
@@ -177,12 +177,12 @@ export class PaymentsPart implements BatchPart {
   }
 
   async #insertCalls(sql: Sql, now: number): Promise<void> {
-    const byUse = this.#begun.filter(({ row }) => row.ceiling !== null);
+    const deferred = this.#begun.filter(({ row }) => row.ceiling !== null);
     const held = this.#begun.filter(({ row }) => row.ceiling === null);
-    const ceilings = byUse.map(({ callId, row, minCharge = null }) => [callId, row.ceiling, minCharge]);
+    const ceilings = deferred.map(({ callId, row, minCharge = null }) => [callId, row.ceiling, minCharge]);
     await Promise.all([
       insertCalls(sql, held, "held", now),
-      insertCalls(sql, byUse, "ready", now),
+      insertCalls(sql, deferred, "ready", now),
       ceilings.length === 0 ? [] : sql.run(SET_CEILINGS, [JSON.stringify(ceilings)]),
     ]);
   }

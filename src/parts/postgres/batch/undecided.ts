@@ -49,7 +49,7 @@ export async function countUncounted(sql: Sql, now: number | null): Promise<numb
   return row?.n ?? 0;
 }
 
-/** Undecided payments that are no longer young, and a payer's open ones by use, when a batch begins. The batch itself begins only young ones. */
+/** Undecided payments that are no longer young, and a payer's open deferred ones, when a batch begins. The batch itself begins only young ones. */
 export class Undecided {
   readonly #now: number | null;
   readonly #ofPayers = new Map<string, number>();
@@ -74,7 +74,7 @@ export class Undecided {
     for (const { payer, n } of ofPayers) this.#ofPayers.set(payer, n);
   }
 
-  /** Sums, for each payer, the ceilings of open payments by use and the amounts settled since the funds of the payer were read. */
+  /** Sums, for each payer, the ceilings of open deferred payments and the amounts settled since the funds of the payer were read. */
   async loadOpen(sql: Sql, payers: readonly string[], fundsAgeMs: number): Promise<void> {
     if (payers.length === 0) return;
     await sql.run(LOCK_PAYERS, [payers]);
@@ -82,12 +82,12 @@ export class Undecided {
       this.#openUnits.set(tokenText(token), BigInt(units));
   }
 
-  /** Returns the token units of a payer's open payments by use. */
+  /** Returns the token units of a payer's open deferred payments. */
   openUnits(key: PayersToken): bigint {
     return this.#openUnits.get(tokenText(key)) ?? 0n;
   }
 
-  /** Adds a payment by use that this batch begins. */
+  /** Adds a deferred payment that this batch begins. */
   add(key: PayersToken, amount: string): void {
     this.#ofPayers.set(key.payer, (this.#ofPayers.get(key.payer) ?? 0) + 1);
     this.#openUnits.set(tokenText(key), this.openUnits(key) + BigInt(amount));

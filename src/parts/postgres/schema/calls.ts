@@ -22,7 +22,7 @@ CREATE TABLE jobgate.job_calls (
   -- Progress that the runner reported with its lease.
   progress_percent bigint,
   progress_text    text,
-  -- Ceiling and charge of a JobCall that is paid by use, next to the columns that are updated together with them.
+  -- Ceiling and charge of a JobCall of a deferred payment, next to the columns that are updated together with them.
   ceiling          text,
   min_charge       text,
   charge_so_far    text,
@@ -60,7 +60,7 @@ CREATE TABLE jobgate.results (
   finished_at  bigint NOT NULL,
   -- Why the call failed, once the operator dropped its dead letter. A call that failed with a status has none.
   reason       text,
-  -- What a call that is paid by use is charged.
+  -- What a call that is charged after it ran is charged.
   charge       text,
   -- NULL without a result. Empty once the result is forgotten: no bytes are left then.
   content_type text,

@@ -69,14 +69,14 @@ CREATE INDEX payments_by_payer ON jobgate.payments (payer, call_id);
 CREATE INDEX payments_by_job   ON jobgate.payments (job_index, call_id);
 
 -- Decided payments that the chain may still contradict. The body of a failed payment's JobCall is kept as long,
--- unless it is paid by use: it ran.
+-- unless it is deferred: it ran.
 CREATE TABLE jobgate.watched_payments (
   call_id   bigint PRIMARY KEY,
   since     bigint NOT NULL,
-  is_by_use boolean NOT NULL
+  is_deferred boolean NOT NULL
 );
 CREATE INDEX watched_payments_by_time ON jobgate.watched_payments (since);
-CREATE INDEX watched_payments_by_kind ON jobgate.watched_payments (is_by_use, since);
+CREATE INDEX watched_payments_by_kind ON jobgate.watched_payments (is_deferred, since);
 
 -- Settled amounts by hour, written in the transaction that settles: summing a million payments takes seconds. Each
 -- connection has a row of its own (nearly: 64 slots), so that batches that run at the same time do not wait for each other.

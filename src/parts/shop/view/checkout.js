@@ -27,8 +27,8 @@ export class Checkout {
   #onBought;
   /** @type {readonly Option[]} */
   #options;
-  /** The job is also paid by use, which takes a program. */
-  #isByUse;
+  /** The job is also metered, which takes a program. */
+  #isMetered;
   /** @type {readonly Wallet[]} */
   #wallets = [];
   #button = byId("pay", HTMLButtonElement);
@@ -48,7 +48,7 @@ export class Checkout {
     this.#form = form;
     this.#onBought = onBought;
     this.#options = job.settlement_options.filter(({ scheme }) => scheme === "exact");
-    this.#isByUse = this.#options.length < job.settlement_options.length;
+    this.#isMetered = this.#options.length < job.settlement_options.length;
     this.#notByPage = job.not_by_page;
     this.#showOptions();
     if (job.price_range !== undefined) followPrice(form, purchase, (accepts) => this.#showOffers(accepts));
@@ -223,8 +223,8 @@ export class Checkout {
       /** @type {HTMLInputElement | null} */ (document.querySelector("#offers :checked"))?.value ?? 0,
     );
     const option = this.#options[index];
-    if (option === undefined && this.#isByUse)
-      throw new Stopped("This job is paid by use, which this page cannot do. Buy it from a program.");
+    if (option === undefined && this.#isMetered)
+      throw new Stopped("This job is metered, which this page cannot do. Buy it from a program.");
     if (option === undefined) throw new Stopped("This job has no price now. Load the page again later.");
     return option;
   }
@@ -275,7 +275,7 @@ export class Checkout {
   #showButton() {
     const isKept = this.#purchase.kept?.payment !== undefined && this.#purchase.kept.call === undefined;
     const option = this.#options[0] && this.#chosenOption();
-    const missing = this.#isByUse ? "Sold to programs only" : "Not for sale now";
+    const missing = this.#isMetered ? "Sold to programs only" : "Not for sale now";
     const amount = option ? `Pay ${tokenAmount(option, option.amount)}` : missing;
     this.#button.textContent = this.#isBusy ? "Working …" : isKept ? "Send the same payment again" : amount;
     this.#button.setAttribute("aria-disabled", String(this.#isBusy || option === undefined));

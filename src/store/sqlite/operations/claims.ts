@@ -88,7 +88,7 @@ export function claimOperations(
           forgiven: 0,
           leaseExpiresAt: lease.expiresAt,
           suspect: false,
-          byUse: ceiling !== null,
+          deferred: ceiling !== null,
         }),
       );
       return { calls: [...leaseAll(), ...fresh], deadLettered, suspectsLeft };
@@ -129,7 +129,7 @@ export function claimOperations(
         enqueuedAt,
         leaseExpiresAt,
         suspect,
-        byUse: ceiling !== null,
+        deferred: ceiling !== null,
       };
     });
     const leases = JSON.stringify(calls.map(({ callId, leaseToken }) => [callId, leaseToken]));

@@ -25,7 +25,7 @@ export class SqliteEffects extends Effects {
   readonly #selectBuyersUrls: Statement<{ call_id: number; callback_url: string }>;
   readonly #selectSucceeded: Statement<unknown>;
   readonly #addRevenue: Statement<unknown>;
-  /** Payments by use of the JobCalls that end now. */
+  /** Deferred payments of the JobCalls that end now. */
   readonly #payments = new Map<number, SoldPayment>();
   /** URLs of the buyers of JobCalls that end now. Undefined: not read together. */
   #buyersUrls: ReadonlyMap<number, string> | undefined;
@@ -61,13 +61,13 @@ export class SqliteEffects extends Effects {
     );
   }
 
-  /** Reads together what reactions to the acks of JobCalls need: payments by use, and of other payments the buyer's URL. */
+  /** Reads together what reactions to the acks of JobCalls need: deferred payments, and of other payments the buyer's URL. */
   readPayments(calls: readonly PaidColumns[]): void {
     const paid = calls.filter(({ origin }) => origin === "x402");
     this.#buyersUrls = this.#readBuyersUrls(paid);
-    const byUse = paid.flatMap(({ call_id, ceiling }) => (ceiling === null ? [] : call_id));
-    if (byUse.length === 0) return;
-    for (const row of this.#selectPayments([JSON.stringify(byUse)])) this.#payments.set(row.call_id, row);
+    const deferred = paid.flatMap(({ call_id, ceiling }) => (ceiling === null ? [] : call_id));
+    if (deferred.length === 0) return;
+    for (const row of this.#selectPayments([JSON.stringify(deferred)])) this.#payments.set(row.call_id, row);
   }
 
   /** Forgets what {@link readPayments} read. */

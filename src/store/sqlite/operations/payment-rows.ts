@@ -66,7 +66,7 @@ export class SqlitePaymentRows implements PaymentRows {
     const decision = [state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote];
     this.#update.run([...decision, payment.updated_at, payment.call_id]);
     const isYoung = before.state === "intent" && payment.updated_at - payment.created_at < YOUNG_MS;
-    // A payment by use never holds a JobCall, which would be counted.
+    // A deferred payment never holds a JobCall, which would be counted.
     if (payment.ceiling === null && (!isYoung || state === "unresolved")) this.#undecided.forget();
   }
 

@@ -13,7 +13,9 @@ import type { Undecided } from "./undecided.ts";
 
 const ENDED_AT_ONCE = 500;
 
-const beyondMost = (isByUse: 0 | 1) => `SELECT call_id FROM watched_payments WHERE is_by_use = ${isByUse}
+const beyondMost = (
+  isDeferred: 0 | 1,
+) => `SELECT call_id FROM watched_payments WHERE is_deferred = ${isDeferred}
            ORDER BY since DESC LIMIT ${ENDED_AT_ONCE} OFFSET ${MAX_WATCHED}`;
 
 export function paymentOperations(

@@ -33,13 +33,13 @@ export class Undecided {
     return this.#total;
   }
 
-  /** Counts those of one payer and his open payments by use, at most `limit`. */
+  /** Counts those of one payer and his open deferred payments, at most `limit`. */
   ofPayer(payer: string, now: number, limit: number): number {
     return this.#countOfPayer.get([payer, now, limit])?.n ?? 0;
   }
 
   /**
-   * Sums the amounts of a payer's open payments by use in one token, whose number {@link ofPayer} bounds, and of payments
+   * Sums the amounts of a payer's open deferred payments in one token, whose number {@link ofPayer} bounds, and of payments
    * that were settled since a time.
    */
   openUnits({ network, asset, payer }: PaymentKey, settledSince: number): bigint {

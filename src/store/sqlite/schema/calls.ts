@@ -20,7 +20,7 @@ CREATE TABLE job_calls (
   -- Progress that the runner reported with its lease.
   progress_percent INTEGER,
   progress_text    TEXT,
-  -- Ceiling and charge of a JobCall that is paid by use, next to the columns that are updated together with them.
+  -- Ceiling and charge of a JobCall of a deferred payment, next to the columns that are updated together with them.
   ceiling          TEXT,
   min_charge       TEXT,
   charge_so_far    TEXT,
@@ -57,7 +57,7 @@ CREATE TABLE results (
   finished_at  INTEGER NOT NULL,
   -- Why the call failed, once the operator dropped its dead letter. A call that failed with a status has none.
   reason       TEXT,
-  -- What a call that is paid by use is charged.
+  -- What a call that is charged after it ran is charged.
   charge       TEXT,
   -- NULL without a result. Empty once the result is forgotten: no bytes are left then.
   content_type TEXT,

@@ -1,7 +1,7 @@
 import type { SchemaDialect } from "../../module.ts";
 import { ADOPTED_AND_REFUSED } from "./adopted-and-refused.ts";
-import { BY_USE } from "./by-use.ts";
 import { CALLS } from "./calls.ts";
+import { DEFERRED } from "./deferred.ts";
 import { OFFERS } from "./offers.ts";
 import { PAYMENTS } from "./payments.ts";
 import { UPKEEP } from "./upkeep.ts";
@@ -15,7 +15,7 @@ import { UPKEEP } from "./upkeep.ts";
  */
 
 /** All tables of a new file. A table stands before the indexes of others that need it. */
-const TABLES = [CALLS, PAYMENTS, OFFERS, BY_USE, ADOPTED_AND_REFUSED, UPKEEP].join("");
+const TABLES = [CALLS, PAYMENTS, OFFERS, DEFERRED, ADOPTED_AND_REFUSED, UPKEEP].join("");
 
 /**
  * SQL from each version of the schema to the next; the first makes all tables. The file keeps the number of its last

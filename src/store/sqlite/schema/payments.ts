@@ -69,14 +69,14 @@ CREATE INDEX payments_by_payer ON payments (payer, call_id);
 CREATE INDEX payments_by_job   ON payments (job_index, call_id);
 
 -- Decided payments that the chain may still contradict. The body of a failed payment's JobCall is kept as long,
--- unless it is paid by use: it ran.
+-- unless it is deferred: it ran.
 CREATE TABLE watched_payments (
   call_id   INTEGER PRIMARY KEY,
   since     INTEGER NOT NULL,
-  is_by_use INTEGER NOT NULL
+  is_deferred INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX watched_payments_by_time ON watched_payments (since);
-CREATE INDEX watched_payments_by_kind ON watched_payments (is_by_use, since);
+CREATE INDEX watched_payments_by_kind ON watched_payments (is_deferred, since);
 
 -- Settled amounts by hour, written in the transaction that settles: summing a million payments takes seconds. An amount is
 -- high * 10^9 + low, because it may have 20 digits.

@@ -21,7 +21,7 @@ test("The buyer is called back once the job ran, if its payment was settled befo
   expect(beside("settled", "before").finish(CALL, null, NOW)).toEqual(["call.finished"]);
 });
 
-test("The buyer of a job by use is called back only once its charge is certain", () => {
+test("The buyer of a deferred job is called back only once its charge is certain", () => {
   const effects = beside("authorized", "used");
   expect(effects.finish(CALL, "400", NOW)).toEqual([]);
   const payment = (): SoldPayment => effects.payment(CALL.call_id) as SoldPayment;
@@ -32,6 +32,6 @@ test("The buyer of a job by use is called back only once its charge is certain",
   expect(effects.events()).toEqual(["call.finished"]);
 });
 
-test("The buyer of a job by use that costs nothing is called back at its end", () => {
+test("The buyer of a deferred job that costs nothing is called back at its end", () => {
   expect(beside("authorized", "used").finish(CALL, "0", NOW)).toEqual(["call.finished"]);
 });

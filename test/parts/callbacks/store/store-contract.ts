@@ -187,10 +187,10 @@ export function describeCallbacks(given: Given): void {
       await want(["call.finished", "dead_letter"]);
       await buy(1, { callbackUrl: BUYER });
       await begin(2, { charge: "used" });
-      const [prepaid, byUse] = await claimCalls(given.store);
-      if (prepaid === undefined || byUse === undefined) throw new Error("no JobCalls");
+      const [prepaid, deferred] = await claimCalls(given.store);
+      if (prepaid === undefined || deferred === undefined) throw new Error("no JobCalls");
       await given.store.ack(prepaid, { ...RESULT, status: 404 });
-      await given.store.ack(byUse, { ...RESULT, status: 500 });
+      await given.store.ack(deferred, { ...RESULT, status: 500 });
       expect(await told()).toEqual(["call.finished failed", "*call.finished failed", "call.finished failed"]);
       expect((await all()).map((callback) => dataOf(callback).http_status)).toEqual([404, 404, 500]);
     });
@@ -263,30 +263,31 @@ export function describeCallbacks(given: Given): void {
       expect(await told()).toEqual(["payment.unresolved", "payment.settled"]);
     });
 
-    test("A call that is paid by use ends once its charge is certain", async () => {
+    test("A call that is charged after it ran ends once its charge is certain", async () => {
       await want(["call.finished"]);
-      const byUse = (number: number) => begin(number, { charge: "used", amount: "1000", callbackUrl: BUYER });
+      const deferred = (number: number) =>
+        begin(number, { charge: "used", amount: "1000", callbackUrl: BUYER });
       const both = (status: string) => [`*call.finished ${status}`, `call.finished ${status}`];
       const last = async () => (await told()).slice(-2).toSorted();
 
-      const settled = await byUse(1);
+      const settled = await deferred(1);
       await given.store.ack(await claimOne(given.store), RESULT, { units: "5" });
       expect(await told()).toEqual([]);
       await given.store.settlePayment(settled.key, "{}");
       expect(await last()).toEqual(both("succeeded"));
 
-      await byUse(2);
+      await deferred(2);
       await given.store.ack(await claimOne(given.store), RESULT, { units: "0" });
       expect(await told()).toHaveLength(4);
       expect(await last()).toEqual(both("succeeded"));
 
-      const failed = await byUse(3);
+      const failed = await deferred(3);
       await given.store.ack(await claimOne(given.store), RESULT);
       await given.store.failPayment(failed.key, "{}", "not paid");
       expect(await told()).toHaveLength(6);
       expect(await last()).toEqual(both("failed"));
 
-      await byUse(4);
+      await deferred(4);
       await given.store.fail(await claimOne(given.store), "no ink");
       expect(await told()).toHaveLength(8);
       expect(await last()).toEqual(both("failed"));

@@ -18,8 +18,8 @@ function count(tx: Transaction, fits: (row: Row) => boolean): number {
 }
 
 /** Returns watches beyond the most that are kept of a kind. */
-function beyondMost(watches: readonly Row[], isByUse: boolean): Row[] {
-  const ofKind = watches.filter(({ is_by_use }) => is_by_use === isByUse);
+function beyondMost(watches: readonly Row[], isDeferred: boolean): Row[] {
+  const ofKind = watches.filter(({ is_deferred }) => is_deferred === isDeferred);
   return ofKind.sort((a, b) => b.since - a.since).slice(MAX_WATCHED);
 }
 
@@ -105,7 +105,7 @@ export const PAYMENT_STATEMENTS: Statements = {
   },
   begin_watches: async (tx, [callIds, since]) => {
     for (const { call_id, ceiling } of tx.rows("payments").filter(isIn("call_id", callIds as number[]))) {
-      const watch = { call_id, since, is_by_use: ceiling !== null };
+      const watch = { call_id, since, is_deferred: ceiling !== null };
       await tx.upsert("watched_payments", watch, (row) => ({ ...row, since }));
     }
     return [];

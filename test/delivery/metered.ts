@@ -7,8 +7,8 @@ export const CEILING = "1000";
 export const units = (value: string) => ({ amount: { case: "units", value } }) as const;
 export const share = (value: number) => ({ amount: { case: "basisPoints", value } }) as const;
 
-/** Starts a runner server with two JobCalls that are paid by use. */
-export async function startPaidByUse(options: DeliveryOptions = {}) {
+/** Starts a runner server with two JobCalls that are metered. */
+export async function startMetered(options: DeliveryOptions = {}) {
   const { store, accept, address, connect } = await startDelivery(options);
   const payments = [1, 2].map((number) =>
     paymentIntent(number, {

@@ -2,23 +2,30 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { authorize, decided, newPayer, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
 import { localSettler } from "./local-facilitator.ts";
+import {
+  authorize,
+  decided,
+  newPayer,
+  offerMetered,
+  startMeteredGateway,
+  startMeteredParts,
+} from "./metered.ts";
 import type { PaidGatewayOptions } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const received = () => parts.usdc.balanceOf(accounts.payTo.address);
 
 async function startLocal(options: Partial<PaidGatewayOptions> = {}) {
   const settler = await localSettler({ anvil: parts.anvil });
-  const gateway = await startGatewayByUse({ setUp: "rpc_url", ...options, parts, edit: settler.edit });
+  const gateway = await startMeteredGateway({ setUp: "rpc_url", ...options, parts, edit: settler.edit });
   onTestFinished(() => gateway.stop());
   return { gateway, settler };
 }
 
-describe("jobgate settles payments by use itself", () => {
+describe("jobgate settles metered payments itself", () => {
   it("By transactions of its own account", async () => {
     const { gateway, settler } = await startLocal();
     const settles = parts.facilitator.counts.settle;
@@ -47,7 +54,7 @@ describe("jobgate settles payments by use itself", () => {
     const { gateway } = await startLocal();
     const account = await newPayer(parts);
     const before = await received();
-    await offerByUse(gateway);
+    await offerMetered(gateway);
     const pay = payingFetch({ account, network: "eip155:84532", spendControls: false, scheme: "upto" });
     const share = AMOUNT / 20n;
     const buy = (number: number) => pay(gateway.urlOf(), { method: "POST", body: `${share} job ${number}` });
@@ -103,7 +110,7 @@ describe("jobgate settles payments by use itself", () => {
       await gateway.send(payment, { body }).catch(() => undefined);
       expect(await gateway.jobgate.exited).toEqual({ code: null, signal: "SIGKILL" });
       await gateway.startAgain({ asProcess: true });
-      await offerByUse(gateway);
+      await offerMetered(gateway);
       const bought = await gateway.sendUntilDecided(payment, { body });
       expect(await decided(gateway, bought)).toMatchObject({
         state: "succeeded",

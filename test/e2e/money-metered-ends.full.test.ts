@@ -4,8 +4,15 @@ import { AUTHORIZATION_ENDED } from "../../src/store/rules/charges.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { type Runner, startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { askForCall, authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
+import {
+  askForCall,
+  authorize,
+  decided,
+  offerMetered,
+  startMeteredGateway,
+  startMeteredParts,
+} from "./metered.ts";
 import type { Answer } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 
@@ -15,9 +22,9 @@ const MARGIN_SECS = 10;
 /** Validity of an authorization that ends soon. */
 const SECS = MARGIN_SECS + 4;
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const gateway = startBeforeAll(() =>
-  startGatewayByUse({
+  startMeteredGateway({
     parts,
     setUp: "rpc_url",
     edit: (config) =>
@@ -106,7 +113,7 @@ describe("A runner that never acks", () => {
   it("Because there is none: when the authorization ends, the job is a dead letter and charged nothing", async () => {
     const before = await received();
     gateway.runner.kill();
-    await offerByUse(gateway);
+    await offerMetered(gateway);
     const bought = await gateway.send(await authorize(gateway, { secs: SECS }), { body: "no runner" });
     expect(bought.status).toBe(202);
     expect(await decided(gateway, bought)).toMatchObject({

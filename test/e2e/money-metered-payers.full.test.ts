@@ -2,30 +2,30 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { highS } from "../helpers/caller-claim.ts";
-import { type Permit2Payment, signPaymentByUse, v2PaymentHeaders } from "../helpers/clients.ts";
+import { type Permit2Payment, signMeteredPayment, v2PaymentHeaders } from "../helpers/clients.ts";
 import { approvePermit2, invalidatePermit2Nonce } from "../helpers/permit2.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startTangle } from "../helpers/tangle.ts";
+import { askForQuote, engineTable, PROOF_BITS } from "./engine-client.ts";
+import { expectBalance } from "./ledger.ts";
 import {
   askForCall,
   authorize,
   decided,
   newPayer,
-  offerByUse,
-  startGatewayByUse,
-  startPartsByUse,
-} from "./by-use.ts";
-import { askForQuote, engineTable, PROOF_BITS } from "./engine-client.ts";
-import { expectBalance } from "./ledger.ts";
+  offerMetered,
+  startMeteredGateway,
+  startMeteredParts,
+} from "./metered.ts";
 import type { Answer } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 
 const { payer, payTo, stranger } = accounts;
 
-const parts = startBeforeAll(startPartsByUse);
-const gateway = startBeforeAll(() => startGatewayByUse({ parts, setUp: "rpc_url" }));
+const parts = startBeforeAll(startMeteredParts);
+const gateway = startBeforeAll(() => startMeteredGateway({ parts, setUp: "rpc_url" }));
 
 const received = () => parts.usdc.balanceOf(payTo.address);
 
@@ -98,7 +98,7 @@ describe("A payer who can no longer pay", () => {
 });
 
 it("One payer can have max_open_per_payer ceilings open, and others too", async () => {
-  const bounded = await startGatewayByUse({
+  const bounded = await startMeteredGateway({
     parts,
     setUp: "rpc_url",
     edit: (config) => config.replace("[x402]\n", "[x402]\nmax_open_per_payer = 2\n"),
@@ -146,9 +146,9 @@ describe("An authorization", () => {
     const payment = await authorize(gateway);
     const bought = await gateway.send(payment, { body: "4 here" });
     expect(await decided(gateway, bought)).toMatchObject({ charge: { state: "settled" } });
-    const other = await startGatewayByUse({ parts, setUp: "rpc_url" });
+    const other = await startMeteredGateway({ parts, setUp: "rpc_url" });
     onTestFinished(() => other.stop());
-    await offerByUse(other);
+    await offerMetered(other);
     expect(await other.send(payment, { body: "4 here" })).toMatchObject({
       status: 409,
       code: "authorization_used",
@@ -185,11 +185,11 @@ describe("A runner", () => {
   });
 });
 
-it("A job with payer_is_caller is sold by use to permitted payers only", async () => {
+it("A job with payer_is_caller is sold metered to permitted payers only", async () => {
   const tangle = await startTangle();
   onTestFinished(tangle.stop);
   await tangle.permit(payer.address);
-  const restricted = await startGatewayByUse({
+  const restricted = await startMeteredGateway({
     parts,
     setUp: "rpc_url",
     edit: (config) =>
@@ -231,7 +231,7 @@ it("A quote of the pricing engine is the ceiling, and is redeemed once", async (
   const quotedWei = 2_000_000_000_000_000n;
   const engine = await startPricingEngine({ difficulty: PROOF_BITS, prices: { "1/0": quotedWei } });
   onTestFinished(() => engine.stop());
-  const quoting = await startGatewayByUse({
+  const quoting = await startMeteredGateway({
     parts,
     setUp: "rpc_url",
     edit: (config) => config + engineTable(engine),
@@ -242,9 +242,9 @@ it("A quote of the pricing engine is the ceiling, and is redeemed once", async (
   const { headers, digest } = await askForQuote(quoting.jobgate.listeners.get("pricing") as string, engine, {
     body,
   });
-  await offerByUse(quoting);
+  await offerMetered(quoting);
   const sign = async () =>
-    signPaymentByUse({ offer: await offerByUse(quoting, { body, headers }), account: payer });
+    signMeteredPayment({ offer: await offerMetered(quoting, { body, headers }), account: payer });
   const [first, second] = [await sign(), await sign()];
   expect(first.permit.permitted.amount).toBe(String(2n * AMOUNT));
   const bought = await quoting.send(first, { body, headers });

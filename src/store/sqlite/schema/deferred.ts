@@ -2,13 +2,13 @@
  * Payments that are charged after their jobs. Their columns are `charge` and `ceiling` of payments, `ceiling`, `min_charge` and
  * `charge_so_far` of job_calls, and `charge` of results.
  */
-export const BY_USE = `
+export const DEFERRED = `
 -- Payments whose authorization might end before they are charged.
 CREATE INDEX payments_authorized      ON payments (valid_before_secs) WHERE state = 'authorized';
 -- Payments that a payer has open.
-CREATE INDEX payments_by_use_of_payer ON payments (payer) WHERE state IN ('authorized', 'settling');
+CREATE INDEX deferred_payments_of_payer ON payments (payer) WHERE state IN ('authorized', 'settling');
 -- Payments whose charge failed after their job.
 CREATE INDEX payments_lost            ON payments (payer, updated_at) WHERE state = 'failed' AND charge <> 'before';
 -- For the totals.
-CREATE INDEX payments_by_use          ON payments (state, call_id) WHERE ceiling IS NOT NULL;
+CREATE INDEX deferred_payments          ON payments (state, call_id) WHERE ceiling IS NOT NULL;
 `;

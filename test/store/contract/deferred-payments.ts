@@ -17,12 +17,12 @@ import { expectBalance, type Given } from "./given.ts";
 const CEILING = "1001";
 const RESULT = { body: Buffer.from("42"), contentType: "text/plain" };
 
-export function describePaymentsByUse(given: Given): void {
-  describe("payments by use", () => {
+export function describeDeferredPayments(given: Given): void {
+  describe("deferred payments", () => {
     test("Their JobCalls are ready at once, with one write", async () => {
       const callId = await begin(given, 1);
       expect(given.batches).toHaveLength(1);
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
         state: "authorized",
         amount: CEILING,
         ceiling: CEILING,
@@ -35,19 +35,19 @@ export function describePaymentsByUse(given: Given): void {
       });
       const { calls } = await given.store.claim(claimRequest());
       expect(calls).toMatchObject([
-        { callId, attempt: 1, byUse: true },
-        { callId: other, byUse: false },
+        { callId, attempt: 1, deferred: true },
+        { callId: other, deferred: false },
       ]);
       expect(await given.store.totals()).toMatchObject({
-        byUse: { authorized: 1 },
+        deferred: { authorized: 1 },
         paidCalls: { leased: 2 },
       });
       await expectBalance(given.store);
     });
 
-    test("A claim in the very batch that accepts one knows that it is paid by use", async () => {
+    test("A claim in the very batch that accepts one knows that it is deferred", async () => {
       const [, { calls }] = await Promise.all([begin(given, 1), given.store.claim(claimRequest())]);
-      expect(calls).toMatchObject([{ byUse: true }]);
+      expect(calls).toMatchObject([{ deferred: true }]);
     });
 
     test.each<[string, Charge | undefined, string]>([
@@ -63,7 +63,7 @@ export function describePaymentsByUse(given: Given): void {
         charge: decided("settling", amount),
       });
       expect(await given.store.ack(lease, RESULT, { units: "7" })).toEqual({ outcome: "not_found" });
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
         state: "settling",
         amount,
         ceiling: CEILING,
@@ -78,7 +78,7 @@ export function describePaymentsByUse(given: Given): void {
       });
       await expectBalance(given.store);
 
-      await given.store.settlePayment(byUse(1).key, JSON.stringify({ transaction: "0xab" }));
+      await given.store.settlePayment(deferred(1).key, JSON.stringify({ transaction: "0xab" }));
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "succeeded",
         charge: { state: "settled", amount, transaction: "0xab" },
@@ -86,7 +86,7 @@ export function describePaymentsByUse(given: Given): void {
       expect(await given.store.revenue({ since: 0, bucketMs: 3_600_000 })).toMatchObject([
         { amount: BigInt(amount) },
       ]);
-      expect(await given.store.totals()).toMatchObject({ byUse: { settled: 1 }, paidCalls: { done: 1 } });
+      expect(await given.store.totals()).toMatchObject({ deferred: { settled: 1 }, paidCalls: { done: 1 } });
       await expectBalance(given.store);
     });
 
@@ -105,7 +105,7 @@ export function describePaymentsByUse(given: Given): void {
         { outcome: "done" },
       ]);
       for (const [index, number] of [1, 2, 3, 4].entries()) {
-        expect(await given.store.findPayment(byUse(number).key)).toMatchObject({
+        expect(await given.store.findPayment(deferred(number).key)).toMatchObject({
           state: index === 0 ? "released" : "settling",
           amount: String(index),
         });
@@ -121,12 +121,15 @@ export function describePaymentsByUse(given: Given): void {
     test("A charge of nothing releases the payment, and the result is there", async () => {
       const callId = await begin(given, 1);
       await given.store.ack(await claimOne(given.store), RESULT, { units: "0" });
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
+        state: "released",
+        amount: "0",
+      });
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "succeeded",
         charge: { state: "released" },
       });
-      expect(await given.store.settlePayment(byUse(1).key, "{}")).toEqual({ kind: "not_open" });
+      expect(await given.store.settlePayment(deferred(1).key, "{}")).toEqual({ kind: "not_open" });
       await expectBalance(given.store);
     });
 
@@ -140,7 +143,10 @@ export function describePaymentsByUse(given: Given): void {
           { units: "7" },
         );
         expect(acked).toMatchObject({ outcome: "done", charge: { state: "released", amount: "0" } });
-        expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+        expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
+          state: "released",
+          amount: "0",
+        });
         expect(await given.store.findCall(callId)).toMatchObject({
           state: status < 400 ? "succeeded" : "failed",
           status,
@@ -155,14 +161,17 @@ export function describePaymentsByUse(given: Given): void {
       const callId = await begin(given, 1);
       const failed = await given.store.fail(await claimOne(given.store), "no ink");
       expect(failed.deadLettered).toMatchObject({ callId, released: decided("released", "0") });
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
         state: "released",
         reason: "no ink",
       });
-      expect(await given.store.totals()).toMatchObject({ uncharged: 1, kept: 0, byUse: { released: 1 } });
+      expect(await given.store.totals()).toMatchObject({ uncharged: 1, kept: 0, deferred: { released: 1 } });
       await expectBalance(given.store);
       expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
+        state: "released",
+        amount: "0",
+      });
       expect(await given.store.totals()).toMatchObject({ uncharged: 1 });
       await expectBalance(given.store);
     });
@@ -170,13 +179,13 @@ export function describePaymentsByUse(given: Given): void {
     test("A charge that cannot be collected fails the call, and its identifier can be used again", async () => {
       const callId = await begin(given, 1, { paymentId: "order" });
       await given.store.ack(await claimOne(given.store), RESULT);
-      await given.store.failPayment(byUse(1).key, "{}", "drained");
+      await given.store.failPayment(deferred(1).key, "{}", "drained");
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "failed",
         charge: { state: "failed" },
       });
-      expect(await given.store.settlePayment(byUse(1).key, "{}")).toEqual({ kind: "not_open" });
-      expect(await given.store.beginPayment(byUse(2, { paymentId: "order" }), paidCall())).toMatchObject({
+      expect(await given.store.settlePayment(deferred(1).key, "{}")).toEqual({ kind: "not_open" });
+      expect(await given.store.beginPayment(deferred(2, { paymentId: "order" }), paidCall())).toMatchObject({
         kind: "begun",
       });
       await expectBalance(given.store);
@@ -185,12 +194,12 @@ export function describePaymentsByUse(given: Given): void {
     test("A job that is charged nothing frees its identifier, and is still found by its payment", async () => {
       const callId = await begin(given, 1, { paymentId: "order" });
       await given.store.ack(await claimOne(given.store), RESULT, { units: "0" });
-      expect(await given.store.beginPayment(byUse(1, { paymentId: "order" }), paidCall())).toMatchObject({
+      expect(await given.store.beginPayment(deferred(1, { paymentId: "order" }), paidCall())).toMatchObject({
         kind: "payment_known",
         record: { callId },
       });
       const again = await begin(given, 2, { paymentId: "order" });
-      expect(await given.store.beginPayment(byUse(3, { paymentId: "order" }), paidCall())).toMatchObject({
+      expect(await given.store.beginPayment(deferred(3, { paymentId: "order" }), paidCall())).toMatchObject({
         kind: "payment_known",
         record: { callId: again },
       });
@@ -204,9 +213,9 @@ export function describePaymentsByUse(given: Given): void {
       ] as const) {
         const callId = await begin(given, number);
         await given.store.ack(await claimOne(given.store), RESULT);
-        await given.store.leavePaymentUnresolved(byUse(number).key, "unknown");
+        await given.store.leavePaymentUnresolved(deferred(number).key, "unknown");
         expect(await given.store.findCall(callId)).toMatchObject({ state: "running" });
-        const closed = await given.store.closePayment(byUse(number).key, { as, by: "ada", note: "seen" });
+        const closed = await given.store.closePayment(deferred(number).key, { as, by: "ada", note: "seen" });
         expect(closed).toMatchObject({ kind: "closed" });
         expect(await given.store.findCall(callId)).toMatchObject({
           state: as === "paid" ? "succeeded" : "failed",
@@ -221,7 +230,7 @@ export function describePaymentsByUse(given: Given): void {
       await given.store.extend(lease, LEASE_MS, undefined, { basisPoints: 2_000 });
       await given.store.extend(lease, LEASE_MS, { percent: 5, text: "on it" });
       expect(await given.store.findCallDetails(callId)).toMatchObject({ chargeSoFar: "200" });
-      const endsAt = byUse(1).validBefore;
+      const endsAt = deferred(1).validBefore;
       expect(await given.store.listEndingAuthorizations(endsAt, 9)).toEqual([]);
       expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([callId]);
       expect(await given.store.endAuthorization(callId)).toEqual({
@@ -230,7 +239,7 @@ export function describePaymentsByUse(given: Given): void {
       });
       expect(await given.store.endAuthorization(callId)).toEqual({ kind: "not_open" });
       expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([]);
-      await given.store.settlePayment(byUse(1).key, "{}");
+      await given.store.settlePayment(deferred(1).key, "{}");
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "running",
         charge: { amount: "200" },
@@ -255,13 +264,13 @@ export function describePaymentsByUse(given: Given): void {
       });
       const lease = calls.find(({ callId }) => callId === second) as Lease;
       expect(await given.store.ack(lease, RESULT)).toEqual({ outcome: "lease_lost" });
-      expect(await given.store.findPayment(byUse(2).key)).toMatchObject({ state: "released" });
+      expect(await given.store.findPayment(deferred(2).key)).toMatchObject({ state: "released" });
       await expectBalance(given.store);
     });
 
     test("A job that is charged after it ran is charged its whole price once it succeeded, and no runner names a charge", async () => {
       const callId = await begin(given, 1, { charge: "after", transferMethod: "eip3009" });
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
         state: "authorized",
         charge: "after",
       });
@@ -274,7 +283,7 @@ export function describePaymentsByUse(given: Given): void {
         state: "running",
         charge: { state: "settling", isAwaited: true },
       });
-      await given.store.settlePayment(byUse(1).key, "{}");
+      await given.store.settlePayment(deferred(1).key, "{}");
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "succeeded",
         charge: { amount: CEILING },
@@ -290,18 +299,21 @@ export function describePaymentsByUse(given: Given): void {
       expect(await given.store.endAuthorization(callId)).toEqual({ kind: "dead_lettered", deadLettered });
       expect(await given.store.ack(lease, RESULT)).toEqual({ outcome: "lease_lost" });
       expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
+        state: "released",
+        amount: "0",
+      });
       await expectBalance(given.store);
     });
 
     test("A payer has a loss for a day once a charge after a job failed", async () => {
-      const { payer } = byUse(1).key;
+      const { payer } = deferred(1).key;
       await begin(given, 1, { charge: "after" });
       await begin(given, 2, { charge: "before" });
-      await given.store.failPayment(byUse(2).key, "{}", "reverted");
+      await given.store.failPayment(deferred(2).key, "{}", "reverted");
       await given.store.ack(await claimOne(given.store), RESULT);
       expect(await given.store.hasLoss(payer)).toBe(false);
-      await given.store.failPayment(byUse(1).key, "{}", "drained");
+      await given.store.failPayment(deferred(1).key, "{}", "drained");
       expect(await given.store.hasLoss(payer.toUpperCase().replace("0X", "0x"))).toBe(true);
       expect(await given.store.hasLoss(`0x${"9".repeat(40)}`)).toBe(false);
       given.now += LOSS_MS;
@@ -313,7 +325,10 @@ export function describePaymentsByUse(given: Given): void {
       const released = decided("released", "0");
       const deadLettered = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now, released };
       expect(await given.store.endAuthorization(callId)).toEqual({ kind: "dead_lettered", deadLettered });
-      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      expect(await given.store.findPayment(deferred(1).key)).toMatchObject({
+        state: "released",
+        amount: "0",
+      });
       await expectBalance(given.store);
     });
 
@@ -336,22 +351,24 @@ export function describePaymentsByUse(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A payer's open payments by use are bounded at once, and those of others are not", async () => {
+    test("A payer's open deferred payments are bounded at once, and those of others are not", async () => {
       const limits = { maxUndecided: 9, maxOpenPerPayer: 2 };
       for (const number of [1, 2]) await begin(given, number);
-      expect(await given.store.beginPayment(byUse(3), paidCall(), limits)).toEqual({
+      expect(await given.store.beginPayment(deferred(3), paidCall(), limits)).toEqual({
         kind: "too_many_open_payments",
       });
       await given.store.ack(await claimOne(given.store, { limit: 1 }), RESULT, { units: "0" });
-      expect(await given.store.beginPayment(byUse(3), paidCall(), limits)).toMatchObject({ kind: "begun" });
-      const { key } = byUse(4);
-      const other = byUse(4, { key: { ...key, payer: "0x70997970c51812dc3a010c7d01b50e0d17dc79c8" } });
+      expect(await given.store.beginPayment(deferred(3), paidCall(), limits)).toMatchObject({
+        kind: "begun",
+      });
+      const { key } = deferred(4);
+      const other = deferred(4, { key: { ...key, payer: "0x70997970c51812dc3a010c7d01b50e0d17dc79c8" } });
       expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
     });
 
-    test("Of payments by use that one payer opens at once, as many begin as one payer may have open", async () => {
+    test("Of deferred payments that one payer opens at once, as many begin as one payer may have open", async () => {
       const limits = { maxUndecided: 9, maxOpenPerPayer: 2 };
-      const begun = [1, 2, 3].map((number) => given.store.beginPayment(byUse(number), paidCall(), limits));
+      const begun = [1, 2, 3].map((number) => given.store.beginPayment(deferred(number), paidCall(), limits));
       expect((await Promise.all(begun)).map(({ kind }) => kind)).toEqual([
         "begun",
         "begun",
@@ -362,7 +379,7 @@ export function describePaymentsByUse(given: Given): void {
     test("Of ceilings that one payer opens at once, those begin that the funds cover together", async () => {
       const limits = { maxUndecided: 9, maxOpenPerPayer: 9, funds: "2500" };
       const kindsOf = async (numbers: readonly number[]) => {
-        const begun = numbers.map((number) => given.store.beginPayment(byUse(number), paidCall(), limits));
+        const begun = numbers.map((number) => given.store.beginPayment(deferred(number), paidCall(), limits));
         return (await Promise.all(begun)).map(({ kind }) => kind).sort();
       };
       expect(await kindsOf([1, 2, 3])).toEqual(["begun", "begun", "insufficient_funds"]);
@@ -370,7 +387,7 @@ export function describePaymentsByUse(given: Given): void {
       await given.store.ack(await claimOne(given.store, { limit: 1 }), RESULT, { units: "400" });
       expect(await kindsOf([5])).toEqual(["begun"]);
       expect(await kindsOf([6])).toEqual(["insufficient_funds"]);
-      const other = byUse(7, { key: { ...byUse(7).key, asset: `0x${"7".repeat(40)}` } });
+      const other = deferred(7, { key: { ...deferred(7).key, asset: `0x${"7".repeat(40)}` } });
       expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
       await expectBalance(given.store);
     });
@@ -378,11 +395,11 @@ export function describePaymentsByUse(given: Given): void {
     test("What was settled since the funds were read is not there for the next ceiling", async () => {
       await begin(given, 1);
       await given.store.ack(await claimOne(given.store), RESULT, { units: "400" });
-      await given.store.settlePayment(byUse(1).key, "{}");
+      await given.store.settlePayment(deferred(1).key, "{}");
       given.now += 1_000;
       const kindWith = async (number: number, fundsAgeMs: number, funds: string) => {
         const limits = { maxUndecided: 9, maxOpenPerPayer: 9, funds, fundsAgeMs };
-        return (await given.store.beginPayment(byUse(number), paidCall(), limits)).kind;
+        return (await given.store.beginPayment(deferred(number), paidCall(), limits)).kind;
       };
       const funds = String(Number(CEILING) + 399);
       expect(await kindWith(2, 1_500, funds)).toBe("insufficient_funds");
@@ -395,7 +412,7 @@ export function describePaymentsByUse(given: Given): void {
     test("A charge that moved another amount is settled and booked with it", async () => {
       const callId = await begin(given, 1);
       await given.store.ack(await claimOne(given.store), RESULT, { units: "500" });
-      const { key } = byUse(1);
+      const { key } = deferred(1);
       expect(await given.store.settlePayment(key, "{}", "7", "40")).toMatchObject({
         kind: "settled",
         changed: true,
@@ -412,11 +429,11 @@ export function describePaymentsByUse(given: Given): void {
       const day = 86_400_000;
       const callId = await begin(given, 1);
       await given.store.ack(await claimOne(given.store), RESULT);
-      await given.store.leavePaymentUnresolved(byUse(1).key, "unknown");
+      await given.store.leavePaymentUnresolved(deferred(1).key, "unknown");
       const prune = () => given.store.prune({ kind: "results", ageMs: day, after: 0 });
       given.now += 9 * day;
       expect(await prune()).toEqual({ removed: 0 });
-      await given.store.settlePayment(byUse(1).key, "{}");
+      await given.store.settlePayment(deferred(1).key, "{}");
       given.now += day - 1;
       expect(await prune()).toEqual({ removed: 0 });
       expect(await given.store.findResult(callId)).toMatchObject({ contentType: "text/plain" });
@@ -430,7 +447,7 @@ export function describePaymentsByUse(given: Given): void {
       const [charged, free, failed] = calls;
       if (!charged || !free || !failed) throw new Error("expected three calls");
       await given.store.ack(charged, RESULT);
-      await given.store.settlePayment(byUse(1).key, "{}");
+      await given.store.settlePayment(deferred(1).key, "{}");
       await given.store.ack(free, RESULT, { units: "0" });
       await given.store.fail(failed, "no ink");
       await given.store.dropDeadLetter(failed.callId);
@@ -447,13 +464,13 @@ export function describePaymentsByUse(given: Given): void {
   });
 }
 
-/** Decision about the charge of a payment by use. */
+/** Decision about the charge of a deferred payment. */
 function decided(state: "settling" | "released", amount: string) {
-  const { network, asset, payer } = byUse(1).key;
+  const { network, asset, payer } = deferred(1).key;
   return { state, amount, network, asset, payer, symbol: "USDC" };
 }
 
-function byUse(number: number, overrides: Partial<PaymentIntent> = {}): PaymentIntent {
+function deferred(number: number, overrides: Partial<PaymentIntent> = {}): PaymentIntent {
   return paymentIntent(number, {
     amount: CEILING,
     charge: "used",
@@ -463,7 +480,7 @@ function byUse(number: number, overrides: Partial<PaymentIntent> = {}): PaymentI
 }
 
 async function begin(given: Given, number: number, overrides: Partial<PaymentIntent> = {}): Promise<number> {
-  const begun = await given.store.beginPayment(byUse(number, overrides), paidCall());
+  const begun = await given.store.beginPayment(deferred(number, overrides), paidCall());
   if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
   return begun.callId;
 }

@@ -1,15 +1,15 @@
 import { expect } from "vitest";
 import { Fail } from "../../src/runner/job.ts";
 import { accounts, newAccount, type TestAccount } from "../helpers/accounts.ts";
-import { type Offer, type Permit2Payment, requestOffer, signPaymentByUse } from "../helpers/clients.ts";
+import { type Offer, type Permit2Payment, requestOffer, signMeteredPayment } from "../helpers/clients.ts";
 import { approvePermit2, installPermit2 } from "../helpers/permit2.ts";
 import { withPermit2 } from "./paid-config.ts";
 import { type Answer, type PaidGateway, type PaidGatewayOptions, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
-/** Parts of payments by use: a chain with Permit2, approved payers, and a facilitator that settles them. */
-export async function startPartsByUse(): Promise<PaidParts> {
-  const parts = await startPaidParts({ settlesByUse: true });
+/** Parts of metered payments: a chain with Permit2, approved payers, and a facilitator that settles them. */
+export async function startMeteredParts(): Promise<PaidParts> {
+  const parts = await startPaidParts({ meteredSettler: true });
   const { anvil, usdc } = parts;
   await installPermit2(anvil);
   for (const account of [accounts.payer, accounts.otherPayer])
@@ -29,9 +29,9 @@ export async function newPayer({ anvil, usdc }: PaidParts, jobs = 1n): Promise<T
 }
 
 /**
- * Sells job 0 by use, and at its fixed price too. A body is what the runner charges, and a name: units, or "all", or "fail".
+ * Sells job 0 metered, and at its fixed price too. A body is what the runner charges, and a name: units, or "all", or "fail".
  */
-export function startGatewayByUse(
+export function startMeteredGateway(
   options: Pick<PaidGatewayOptions, "parts" | "setUp"> & Partial<PaidGatewayOptions>,
 ): Promise<PaidGateway> {
   const { edit = (config) => config } = options;
@@ -57,8 +57,8 @@ max_run_secs = 120
   });
 }
 
-/** Waits until the facilitator has said which address it settles by use with. */
-export async function offerByUse(
+/** Waits until the facilitator has said which address it settles metered with. */
+export async function offerMetered(
   gateway: PaidGateway,
   { body, headers, job }: { body?: string; headers?: Readonly<Record<string, string>>; job?: number } = {},
 ): Promise<Offer["v2"]> {
@@ -73,8 +73,8 @@ export async function authorize(
   gateway: PaidGateway,
   { account = accounts.payer, secs, job = 0 }: { account?: TestAccount; secs?: number; job?: number } = {},
 ): Promise<Permit2Payment> {
-  const offer = await offerByUse(gateway, { job });
-  return signPaymentByUse({ offer, account, ...(secs === undefined ? {} : { secs }) });
+  const offer = await offerMetered(gateway, { job });
+  return signMeteredPayment({ offer, account, ...(secs === undefined ? {} : { secs }) });
 }
 
 interface CallAnswer {

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
+import { authorize, decided, offerMetered, startMeteredGateway, startMeteredParts } from "./metered.ts";
 
 /** Steps of a purchase, and those of its charge. */
 const CRASHES = [
@@ -17,9 +17,9 @@ const CRASHES = [
   "after-commit",
 ] as const;
 /** Rounds of each crash. */
-const ROUNDS = Number(process.env.JOBGATE_BY_USE_CRASH_ROUNDS ?? 1);
+const ROUNDS = Number(process.env.JOBGATE_METERED_CRASH_ROUNDS ?? 1);
 
-const parts = startBeforeAll(startPartsByUse);
+const parts = startBeforeAll(startMeteredParts);
 const postgres = startBeforeAll(startPostgres);
 const received = () => parts.usdc.balanceOf(accounts.payTo.address);
 
@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 
 async function crash(crashAt: string, charge: bigint, storeUrl?: string): Promise<void> {
-  const gateway = await startGatewayByUse({
+  const gateway = await startMeteredGateway({
     parts,
     setUp: "rpc_url",
     env: { JOBGATE_CRASH_AT: crashAt },
@@ -44,7 +44,7 @@ async function crash(crashAt: string, charge: bigint, storeUrl?: string): Promis
     await gateway.send(payment, { body }).catch(() => undefined);
     expect(await gateway.jobgate.exited).toEqual({ code: null, signal: "SIGKILL" });
     await gateway.startAgain({ asProcess: true });
-    await offerByUse(gateway);
+    await offerMetered(gateway);
     const bought = await gateway.sendUntilDecided(payment, { body });
     expect(bought).toMatchObject({ status: 202 });
     expect(await decided(gateway, bought), body).toMatchObject({

@@ -5,7 +5,7 @@ import { paymentOf, type Reactions } from "./changes.ts";
 import { chargeEvent } from "./payments.ts";
 
 /** Payments that are charged after the job: the end of the JobCall decides what is charged. */
-export const METERED: Reactions = {
+export const DEFERRED: Reactions = {
   finished({ call, charge, at }, known) {
     const payment = charge === null ? undefined : paymentOf(call, known);
     if (charge === null || payment === undefined) return [];

@@ -7,23 +7,23 @@ import { listenHttp } from "../helpers/http-listener.ts";
 import { invalidatePermit2Nonce } from "../helpers/permit2.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startRun } from "../runner/start-run.ts";
+import { expectBalance } from "./ledger.ts";
 import {
   askForCall,
   authorize,
   decided,
   newPayer,
-  offerByUse,
-  startGatewayByUse,
-  startPartsByUse,
-} from "./by-use.ts";
-import { expectBalance } from "./ledger.ts";
+  offerMetered,
+  startMeteredGateway,
+  startMeteredParts,
+} from "./metered.ts";
 import type { PaidGateway, SetUp } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 
 const { payer, payTo } = accounts;
 
-const parts = startBeforeAll(startPartsByUse);
-const startGateway = (setUp: SetUp): Promise<PaidGateway> => startGatewayByUse({ parts, setUp });
+const parts = startBeforeAll(startMeteredParts);
+const startGateway = (setUp: SetUp): Promise<PaidGateway> => startMeteredGateway({ parts, setUp });
 
 async function listFailed({ jobgate }: PaidGateway): Promise<object[]> {
   const answer = await fetch(`${jobgate.operatorUrl}/jobgate.v1.OperatorService/ListPayments`, {
@@ -50,12 +50,12 @@ async function startAlteringFacilitator(target: string, amount: string) {
   return listenHttp({ handler: (request, response) => void respond(request, response) });
 }
 
-describe.each(["rpc_url"] as const)("Payments by use, with %s", (setUp) => {
+describe.each(["rpc_url"] as const)("metered payments, with %s", (setUp) => {
   const gateway = startBeforeAll(() => startGateway(setUp));
 
   it("The official client buys, and the runner is told what it may charge", async () => {
     const before = await parts.usdc.balanceOf(payTo.address);
-    await offerByUse(gateway);
+    await offerMetered(gateway);
     const pay = payingFetch({
       account: payer,
       network: "eip155:84532",
@@ -133,7 +133,7 @@ describe.each(["rpc_url"] as const)("Payments by use, with %s", (setUp) => {
   });
 });
 
-describe("Payments by use that cannot be charged", () => {
+describe("metered payments that cannot be charged", () => {
   const gateway = startBeforeAll(() => startGateway("rpc_url"));
 
   it("A nonce that the payer cancels while the job runs: no result, and the loss is logged", async () => {
@@ -159,7 +159,7 @@ describe("Payments by use that cannot be charged", () => {
     "A facilitator that settles another amount, with require_onchain_confirmation = %s: the charge is settled with the amount that moved, with an alert",
     async (isRequired) => {
       const facilitator = await startAlteringFacilitator(parts.facilitator.url, "4");
-      const altered = await startGatewayByUse({
+      const altered = await startMeteredGateway({
         parts,
         setUp: "rpc_url",
         edit: (config) =>
@@ -192,7 +192,7 @@ describe("Payments by use that cannot be charged", () => {
     try {
       const before = await parts.usdc.balanceOf(payTo.address);
       const payment = await authorize(gateway);
-      await offerByUse(other);
+      await offerMetered(other);
       const sold = await Promise.all([
         gateway.send(payment, { body: "5 twice" }),
         other.send(payment, { body: "9 twice" }),
@@ -233,7 +233,7 @@ it("Money that another gateway moved by an authorization that charged nothing he
     await gateway.stop();
     await other.stop();
   });
-  await offerByUse(other);
+  await offerMetered(other);
   const payment = await authorize(gateway);
   const free = await gateway.send(payment, { body: "0 free" });
   expect(await decided(gateway, free)).toMatchObject({ charge: { state: "released" } });
