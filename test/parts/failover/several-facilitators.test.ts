@@ -6,8 +6,8 @@ import { GatewayError } from "../../../src/core/errors.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import type { FacilitatorRequest, Verification } from "../../../src/x402/facilitators/facilitator.ts";
-import { Versions } from "../../../src/x402/wire/versions.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
+import { METHODS } from "../../x402/payments.ts";
 
 const request = {
   payload: { x402Version: 2 },
@@ -30,15 +30,21 @@ class PoorSettler {
   stop = () => Promise.resolve();
 }
 
-function facilitatorsOf(urls: readonly ("local" | string)[], local: PoorSettler): SeveralFacilitators {
+function facilitatorsOf(
+  urls: readonly ("local" | string)[],
+  local: PoorSettler,
+  networks?: readonly string[],
+): SeveralFacilitators {
   return new SeveralFacilitators({
     configs: urls.map((url) =>
-      url === "local" ? { kind: "in_process", name: "local", chains: [] } : toRemoteFacilitator(url),
+      url === "local"
+        ? { kind: "in_process", name: "local", chains: [] }
+        : { ...toRemoteFacilitator(url), ...(networks && { networks }) },
     ),
     timeoutMs: 20_000,
     verifyPatienceMs: 20_000,
     readsSupported: false,
-    versions: new Versions(),
+    versions: METHODS.versions,
     inProcess: local,
     clock: monotonicClock,
     logger: pino({ level: "silent" }),
@@ -65,5 +71,22 @@ describe("A settler without funds", () => {
     }
     settler.hasFunds = true;
     expect((await facilitators.verify(request)).facilitator).toBe("local");
+  });
+});
+
+test("A facilitator for some networks takes their payments, by whichever version of x402 they are named", async () => {
+  const remote = await listenHttp({
+    handler: (_incoming, response) => void response.end('{"isValid":true}'),
+  });
+  onTestFinished(() => remote.stop());
+  const facilitators = facilitatorsOf([remote.url], new PoorSettler(), ["eip155:84532"]);
+  const on = (network: string): FacilitatorRequest => ({
+    payload: { x402Version: 1, payload: {} },
+    requirements: { scheme: "exact", network },
+  });
+  for (const network of ["other-84532", "eip155:84532"])
+    expect(await facilitators.verify(on(network))).toMatchObject({ kind: "valid" });
+  await expect(facilitators.verify(on("other-8453"))).rejects.toMatchObject({
+    code: "facilitator_unavailable",
   });
 });
