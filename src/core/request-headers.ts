@@ -26,9 +26,9 @@ export const PLAIN_NAME = /^[A-Za-z0-9-]+$/;
 /** Names of headers of the connection. */
 export const OF_CONNECTION =
   /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
-/** Names that a gateway sets. */
+/** Names that a gateway sets, or with which a proxy replaces the method or the path. */
 const OF_GATEWAYS =
-  /^(x-forwarded-.*|forwarded|via|x-real-ip|x-jobgate-.*|idempotency-key|callback-url|prefer|x-chain-.*|x-x402-.*|x-http-.*|traceparent|tracestate)$/i;
+  /^(x-original-.*|x-rewrite-.*|x-method-override|x-envoy-.*|x-forwarded-.*|forwarded|via|x-real-ip|x-jobgate-.*|idempotency-key|callback-url|prefer|x-chain-.*|x-x402-.*|x-http-.*|traceparent|tracestate)$/i;
 /** Reports whether a header of a client is the client's own, and neither of its connection nor of a gateway. */
 export function isEndToEnd(name: string): boolean {
   return PLAIN_NAME.test(name) && !OF_CONNECTION.test(name) && !OF_GATEWAYS.test(name);

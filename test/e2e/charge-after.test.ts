@@ -114,12 +114,14 @@ describe("A job that is charged after it ran", () => {
 
   it("is not charged when it fails, and cannot be retried", async () => {
     const before = await received();
-    const bought = await gateway.send(await gateway.sign(), { body: "fail" });
+    const failing = await gateway.sign();
+    const bought = await gateway.send(failing, { body: "fail" });
     expect(await decided(gateway, bought)).toMatchObject({
       state: "failed",
       charge: { state: "released", amount: "0" },
       result: { status: 410 },
     });
+    expect(await gateway.send(failing, { body: "fail" })).toMatchObject({ status: 202, payment: "released" });
     const payment = await gateway.sign();
     const headers = { ...payment.headers, prefer: "wait=30" };
     expect(await gateway.send({ headers }, { body: "fail" })).toMatchObject({

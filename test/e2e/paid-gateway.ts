@@ -47,7 +47,7 @@ export interface Answer {
   readonly status: number;
   readonly code?: string;
   readonly charged?: boolean | "unknown";
-  readonly payment?: "authorized";
+  readonly payment?: "authorized" | "released";
   readonly retryable?: boolean;
   readonly call_id?: number;
   readonly receipt?: string;

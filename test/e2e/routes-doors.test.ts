@@ -182,6 +182,22 @@ describe("A request with a payment that was used", () => {
     }
   });
 
+  it("Gets the first outcome after a reload gave its path to another job", async () => {
+    const other = await startAnotherGateway({ config: config() });
+    const send = await sign(PARIS, other);
+    const { body } = await send();
+    const settles = parts.facilitator.counts.settle;
+    for (const jobs of [
+      [job(7, "GET|POST /weather/{place}")],
+      [WEATHER, job(7, "GET /weather/Paris", { forwardHeaders: ["accept"] })],
+    ]) {
+      await other.reload(config(jobs));
+      expect(await send()).toMatchObject({ status: 202, body: { call_id: body.call_id } });
+      expect(await send({ path: "/weather/Paris?days=2" })).toMatchObject({ status: 409 });
+    }
+    expect(parts.facilitator.counts.settle).toBe(settles);
+  });
+
   it("Gets the result of a job that ran, although its route has left the configuration", async () => {
     const other = await startAnotherGateway({ config: config() });
     const send = await sign(PARIS, other);

@@ -47,7 +47,7 @@ export function readPricerAnswer(outcome: HttpOutcome | undefined, max: bigint):
   if (data === undefined) return none("its answer is neither a price nor a refusal");
   if ("refuse" in data) {
     const { status: told, error } = data.refuse;
-    const sentence = `${error} Nothing was charged.`;
+    const sentence = `${error}${/[.!?]$/.test(error) ? "" : "."} Nothing was charged.`;
     return { kind: "refusal", refusal: new GatewayError("price_refused", sentence, { status: told }) };
   }
   if (data.price > max) return none("its price is above max");

@@ -11,7 +11,7 @@ import { resultResponse } from "../calls/result-response.ts";
 import type { AcceptedPayment } from "./purchase.ts";
 
 /** An accepted payment with the way to its call. */
-interface BoughtCall extends Pick<AcceptedPayment, "callId" | "receipt" | "settlement"> {
+interface BoughtCall extends Pick<AcceptedPayment, "callId" | "receipt" | "settlement" | "isReleased"> {
   /** Opens the call to its buyer. */
   readonly accessToken: string;
   /** Path of the call's state. */
@@ -29,13 +29,13 @@ export function acceptedAnswer(
   { serviceId, jobIndex }: JobKey,
   preferredSecs?: number,
 ): HttpResponse {
-  const { callId, receipt, accessToken, path, settlement } = bought;
+  const { callId, receipt, accessToken, path, settlement, isReleased } = bought;
   return jsonResponse(
     202,
     {
       status: "accepted",
-      // Nothing has moved yet of a payment that is charged after its job.
-      ...(settlement === undefined && { payment: "authorized" }),
+      // A deferred payment has moved nothing yet, or never will.
+      ...(settlement === undefined && { payment: isReleased ? "released" : "authorized" }),
       receipt,
       service_id: serviceId,
       job_index: jobIndex,

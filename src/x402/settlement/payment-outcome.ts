@@ -15,6 +15,8 @@ export type PaymentOutcome = (
       readonly settlement?: SettleResponse | undefined;
       /** Unix milliseconds at which the payment was taken. */
       readonly takenAt: number;
+      /** Its job ran, and it was not charged. */
+      readonly isReleased?: boolean;
     }
   | { readonly kind: "failed"; readonly settlement: SettleResponse }
   | { readonly kind: "undecided" }
@@ -45,17 +47,21 @@ export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): 
   if (state === "settled" && settlement !== undefined)
     return { ...accepted, settlement: JSON.parse(settlement) };
   // Its job runs before it is settled.
-  if (charge !== "before" && state !== "failed") return accepted;
+  if (charge !== "before" && state !== "failed") return { ...accepted, isReleased: state === "released" };
   if (state === "failed" && settlement !== undefined) {
     return { kind: "failed", settlement: JSON.parse(settlement) };
   }
   return { kind: "undecided" };
 }
 
-/** Checks whether two purchases are of the same job, with the same body or request, and callback. */
+/**
+ * Checks whether two purchases are of one job with one body, or of one request at a route, and have one callback. A reload may
+ * have put another job at the route meanwhile.
+ */
 export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boolean {
+  const isAtRoute = one.boundHeaders !== undefined;
   return (
-    equalJobs(one, other) &&
+    (isAtRoute || equalJobs(one, other)) &&
     one.bodyHash === other.bodyHash &&
     one.boundHeaders === other.boundHeaders &&
     one.callbackUrl === other.callbackUrl

@@ -97,7 +97,7 @@ export class Settlement {
       case "too_many_open_payments":
         throw new GatewayError(
           "too_many_open_payments",
-          "Too many of this payer's earlier payments are undecided. Nothing was charged: try again later.",
+          "Too many of this payer's earlier payments are neither settled nor released. Nothing was charged: try again later.",
           { headers: { "retry-after": "30" } },
         );
       case "insufficient_funds":
