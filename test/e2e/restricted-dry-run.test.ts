@@ -59,6 +59,8 @@ describe("A dry run", () => {
       httpStatus: 403,
       code: "caller_not_permitted",
     });
+    // As in a purchase, the payment of a payer who is not permitted is not verified.
+    expect(gateway.facilitator.counts.verify).toBe(verifies + 1);
     expect(await dryRun(job)).toMatchObject({
       ...denied,
       ...ids(job),

@@ -73,17 +73,14 @@ export class DryRunRoute {
     if (restriction === undefined) return { mode };
     const body = await checkout.readBody(request, job);
     const requestHash = checkout.requestHashOf(request, job, body);
-    const { payer, source } =
+    const asked = { body, requestHash };
+    const { payer, source, verify } =
       restriction.authMode === "payer_is_caller"
-        ? await this.#findPayer(request, price, { body, requestHash })
+        ? await this.#findPayer(request, price, asked)
         : // The caller comes from the signature; nobody has to pay.
           { payer: "0x" as const, source: "signature" };
-    const { caller } = await callerAuth.authorize(price.policy, restriction, {
-      request,
-      body,
-      requestHash,
-      payer,
-    });
+    const { caller } = await callerAuth.authorize(price.policy, restriction, { request, ...asked, payer });
+    await verify?.();
     return { mode, caller, caller_source: source };
   }
 
@@ -100,18 +97,29 @@ export class DryRunRoute {
     }
   }
 
-  /** Returns the payer of the payment that the request carries, or else the address in its caller header. */
+  /**
+   * Returns the payer of the payment that the request carries, or else the address in its caller header. As in a purchase, the
+   * payment is verified once its payer is permitted.
+   */
   async #findPayer(
     request: JobRequest,
     price: Price,
     asked: { readonly body: Uint8Array; readonly requestHash: string | undefined },
-  ): Promise<{ payer: `0x${string}`; source: "payment" | "header" }> {
+  ): Promise<{
+    readonly payer: `0x${string}`;
+    readonly source: "payment" | "header";
+    readonly verify?: () => Promise<unknown>;
+  }> {
     const { door, verification } = this.#parts;
     const payment = door.readPayment(request);
     if (payment === undefined) return { payer: readCaller(request), source: "header" };
     payment.requireAskedFor?.({ ...price.policy, ...asked });
-    await verification.verify(payment, await price.match(payment, asked.body), request);
-    return { payer: payment.from, source: "payment" };
+    const offer = await price.match(payment, asked.body);
+    return {
+      payer: payment.from,
+      source: "payment",
+      verify: () => verification.verify(payment, offer, request),
+    };
   }
 }
 
