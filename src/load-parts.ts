@@ -54,15 +54,16 @@ export function kindOfStore(url: string): StoreKind {
   return kind;
 }
 
-/** Loads the transfer methods of this build, which need the libraries of chains, and its versions of x402. */
+/** Loads the transfer methods of this build, which need the libraries of chains, with its versions of x402 and the names of purchases. */
 export async function loadMethods(): Promise<Methods> {
-  const [{ Methods }, { Versions }, methods, versions] = await Promise.all([
+  const [{ Methods }, { Versions }, methods, versions, [purchaseNames]] = await Promise.all([
     import("./x402/methods/methods.ts"),
     import("./x402/wire/versions.ts"),
     Promise.all(PARTS.flatMap((part) => part.method?.() ?? [])),
     Promise.all(PARTS.flatMap((part) => part.version?.() ?? [])),
+    Promise.all(PARTS.flatMap((part) => part.purchaseNames?.() ?? [])),
   ]);
-  return new Methods(methods, new Versions(versions));
+  return new Methods(methods, new Versions(versions), purchaseNames);
 }
 
 /** Makes what the parts add to the gateway that sells jobs. */

@@ -24,6 +24,7 @@ import type { X402Part } from "./x402/part.ts";
 import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
+import type { PurchaseNames } from "./x402/wire/purchase-names.ts";
 import type { WireVersion } from "./x402/wire/version.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
@@ -51,6 +52,8 @@ export interface Part {
   method?(): Promise<Method>;
   /** Loads a version of x402 beside the current one, if the configuration sells jobs. */
   version?(): Promise<WireVersion>;
+  /** Loads what reads the names of purchases in payloads, if the configuration sells jobs. One part of a build has them. */
+  purchaseNames?(): Promise<PurchaseNames>;
   /** Makes what the part adds to the gateway that sells jobs, whatever its configuration is. */
   x402?(services: Services): Promise<X402Part>;
   /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */

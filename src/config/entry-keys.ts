@@ -35,7 +35,7 @@ export interface JobRunner {
 
 /** Claims by the list of the entries, or by the table in each entry. */
 interface ClaimByList {
-  readonly jobs: RunnerClaim;
+  readonly jobs: JobClaim;
   readonly "jobs.price": PriceClaim;
   readonly "x402.acceptedTokens": EntryClaim<LiveRateSource>;
   readonly "x402.facilitators": FacilitatorClaim;
@@ -74,10 +74,18 @@ export interface EntryContext {
   readonly settlers: Set<PrivateKey>;
 }
 
-/** A job that a part does. */
-export interface RunnerClaim extends EntryClaim<JobRunner> {
+/** A job that a part does, or has terms for. */
+export interface JobClaim extends EntryClaim<JobOfPart> {
   /** Headers that the operator sets in place of the buyers', in lower case. */
-  readonly setHeaders: readonly string[];
+  readonly setHeaders?: readonly string[];
+}
+
+/** Additions of a part to a job. */
+export interface JobOfPart {
+  /** What does the job. */
+  readonly runner?: JobRunner;
+  /** Names of the part's terms that the job is sold on. */
+  readonly terms?: readonly string[];
 }
 
 /** A price of a job that is a table. */
@@ -137,8 +145,13 @@ export class EntryClaims {
 
   /** Returns the claim of an entry; undefined if no part claims it. */
   of<List extends EntryList>(list: List, i: number): ClaimByList[List] | undefined {
-    const found = this.#claims.find(({ by, place }) => by.list === list && place.path.includes(i));
-    return found?.claim as ClaimByList[List] | undefined;
+    return this.all(list, i)[0];
+  }
+
+  /** Returns the claims of an entry that several parts can claim. */
+  all<List extends EntryList>(list: List, i: number): ClaimByList[List][] {
+    const found = this.#claims.filter(({ by, place }) => by.list === list && place.path.includes(i));
+    return found.map(({ claim }) => claim as ClaimByList[List]);
   }
 
   /** Returns the names in mistakes of what entries of a list can have instead of keys of the core. */

@@ -67,8 +67,6 @@ export const jobSchema = z.object({
     dollarsOrEngine(),
   ).optional(),
   priceWei: wei().optional(),
-  /** Clients must send an identifier that finds their purchase again, whatever they sign when they try again. */
-  requirePaymentIdentifier: trueOrFalse().default(false),
   /**
    * When buyers are charged: the whole price before the job runs, or after it succeeded, or the part of the price that the
    * runner says, once it is done. "fixed" is an earlier name of "before".
@@ -154,7 +152,6 @@ export interface Job
   readonly route?: Route;
   /** Time for which each paid request waits for its result. Absent: it is answered at once, unless it prefers to wait. */
   readonly waitSecs?: number;
-  readonly requirePaymentIdentifier?: true;
   /** Absent: results stay in the store. */
   readonly storeAnswers?: false;
   /** Absent: the seller keeps the money. */
@@ -164,6 +161,8 @@ export interface Job
   readonly minCharge?: MinCharge;
   /** The part that does the job. Absent: runners that subscribe, or get it pushed. */
   readonly runner?: JobRunner;
+  /** Names of terms of parts that it is sold on. */
+  readonly terms?: readonly string[];
   /** Its own price, or that of the pricing engine. Absent: that of the gateway's price source. */
   readonly price?: Price | RequestPricing | "engine";
 }
@@ -172,11 +171,15 @@ const DEFAULT_WAIT_SECS = 60;
 
 /**
  * Completes a table without mistakes.
- * @param ofParts the runner and the price that parts make for the job
+ * @param ofParts what parts make for the job
  */
 export function toJob(
   table: JobOutput & Pick<JobKey, "serviceId">,
-  ofParts: { readonly runner: JobRunner | undefined; readonly price: RequestPricing | undefined },
+  ofParts: {
+    readonly runner: JobRunner | undefined;
+    readonly terms: readonly string[];
+    readonly price: RequestPricing | undefined;
+  },
 ): Job {
   const { serviceId, mode } = table;
   const jobIndex = required(table.jobIndex);
@@ -204,7 +207,7 @@ export function toJob(
     charge: chargesOf(table).some((kind) => kind !== "before") ? chargesOf(table) : undefined,
     minCharge: table.minCharge,
     storeAnswers: table.storeAnswers ? undefined : (false as const),
-    requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
+    terms: ofParts.terms.length > 0 ? ofParts.terms : undefined,
     policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),
   });
 }

@@ -179,12 +179,14 @@ export function toX402Config(
     readonly parts: PartTables;
   },
 ) {
-  const jobs = of.jobs.map((job, i) =>
-    toJob(job, {
-      runner: of.claims.of("jobs", i)?.complete(),
+  const jobs = of.jobs.map((job, i) => {
+    const ofParts = of.claims.all("jobs", i).map((claim) => claim.complete());
+    return toJob(job, {
+      runner: ofParts.find(({ runner }) => runner)?.runner,
+      terms: ofParts.flatMap(({ terms = [] }) => terms),
       price: of.claims.of("jobs.price", i)?.complete(),
-    }),
-  );
+    });
+  });
   return defined({
     ...x402,
     /** Ordered as they are asked; at least one. */

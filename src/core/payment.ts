@@ -15,12 +15,12 @@ export interface PaymentKey {
   readonly nonce: string;
 }
 
-/** Identifier that a payer chose for one purchase. Of the payments that they sign for it, one is taken. */
-export interface PaymentIdentifier {
+/** Name that a payer gave a purchase. Of the payments that they sign for it, one is taken. */
+export interface PurchaseName {
   /** Lower case. */
   readonly payer: string;
   /** Compared byte for byte. */
-  readonly id: string;
+  readonly name: string;
 }
 
 /**
@@ -36,8 +36,8 @@ export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
   /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
-  /** Identifier of a purchase, which the payer chose. Of its payments, at most one was charged or can be charged. */
-  readonly paymentId?: string | undefined;
+  /** Name that the payer gave the purchase. Of its payments, at most one was charged or can be charged. */
+  readonly purchaseName?: string | undefined;
   /**
    * SHA-256 of the request body, hex; at a job's own route, of the whole request. Binds the payment to what it pays for.
    */

@@ -52,7 +52,7 @@ export const OPERATIONS = {
   endAuthorization: { channel: "write" },
   findPayment: { channel: "read" },
   findPaymentByFingerprint: { channel: "read" },
-  findPaymentByIdentifier: { channel: "read" },
+  findPaymentByPurchaseName: { channel: "read" },
   isNonceUsed: { channel: "read" },
   hasLoss: { channel: "read" },
   adoptPayment: { channel: "write" },

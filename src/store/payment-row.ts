@@ -11,7 +11,7 @@ export interface PaymentRow {
   service_id: string;
   job_index: number;
   fingerprint: string;
-  payment_id: string | null;
+  purchase_name: string | null;
   body_hash: string;
   bound_headers: string | null;
   x402_version: number;
@@ -57,7 +57,7 @@ export const PAYMENT_COLUMNS = [
   "service_id",
   "job_index",
   "fingerprint",
-  "payment_id",
+  "purchase_name",
   "body_hash",
   "bound_headers",
   "x402_version",
@@ -108,7 +108,7 @@ export const SOLD_COLUMNS = [
   "block_number",
   "reason",
   "closed",
-  "payment_id",
+  "purchase_name",
   "redeems_quote",
   "valid_before_secs",
   "charge",
@@ -134,7 +134,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     service_id: String(intent.serviceId),
     job_index: intent.jobIndex,
     fingerprint: intent.fingerprint,
-    payment_id: intent.paymentId ?? null,
+    purchase_name: intent.purchaseName ?? null,
     body_hash: intent.bodyHash,
     bound_headers: intent.boundHeaders ?? null,
     x402_version: intent.x402Version,
@@ -192,7 +192,7 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     rate: row.rate,
     decimals: row.decimals,
     facilitator: row.facilitator ?? undefined,
-    paymentId: row.payment_id ?? undefined,
+    purchaseName: row.purchase_name ?? undefined,
     redeemsQuote: row.redeems_quote === 0 ? undefined : true,
     fromBlock: row.from_block ?? undefined,
     settlement: row.settlement ?? undefined,

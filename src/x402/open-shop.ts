@@ -21,7 +21,6 @@ import { Verification } from "./purchase/verification.ts";
 import { type ShopRoutes, shopRoutes } from "./routes.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
-import { IdentifierRule } from "./wire/payment-identifier.ts";
 
 /** A shop with the way to it. */
 export interface OpenShop extends Shop {
@@ -74,14 +73,13 @@ export async function openShop(
   const ofRequests = { byJob, routes, limits, sealed: new SealedOffers(services.tokens) };
   const terms = termsOf(additions);
   const { book: prices, listing, quotePayment } = services.prices.at(config, ofRequests, terms);
-  const identifiers = new IdentifierRule(jobs);
   const features = additions.flatMap(({ feature }) => feature ?? []);
   const seller = sellerOf(config, features);
   const descriptions = new JobDescriptions({
     jobs,
     seller,
     methods,
-    declares: [...additions.flatMap(({ declares }) => declares ?? []), (job) => identifiers.declaration(job)],
+    declares: additions.flatMap(({ declares }) => declares ?? []),
     extensionsOf: (network) => facilitators.extensionsOf(network),
   });
   const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, methods, clock });
@@ -99,7 +97,8 @@ export async function openShop(
     stats,
     echoes,
     undecidedLimits: config,
-    terms: [identifiers, ...terms],
+    terms,
+    purchaseNames: methods.purchaseNames,
     limits,
   });
   const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;

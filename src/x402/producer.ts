@@ -45,7 +45,7 @@ export class X402Producer {
     readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "charge"> & {
       readonly token: Pick<Offer["token"], "network" | "symbol">;
     } & Partial<Pick<Offer, "priceWei" | "currency">>;
-    readonly payment: Pick<SignedPayment, "from" | "paymentId">;
+    readonly payment: Pick<SignedPayment, "from" | "purchaseName">;
     readonly body: Uint8Array;
     /** Result of {@link readHeaders}. */
     readonly requestMetadata?: JobCall["requestMetadata"];
@@ -56,7 +56,7 @@ export class X402Producer {
   }): JobCall {
     const { offer, payment, body, requestMetadata = [], quoteDigest, metadata } = paid;
     const { job, token, amount, priceWei, currency, confidentiality } = offer;
-    const { from, paymentId } = payment;
+    const { from, purchaseName } = payment;
     return {
       origin: "x402",
       jobId: BigInt(job.jobIndex),
@@ -73,7 +73,7 @@ export class X402Producer {
           ? {}
           : { "X-X402-PRICE": priceText({ unit: "usd", amount: priceWei }) }),
         "X-X402-PAYER": from.toLowerCase(),
-        ...(paymentId === undefined ? {} : { "X-X402-PAYMENT-ID": paymentId }),
+        ...(purchaseName === undefined ? {} : { "X-X402-PAYMENT-ID": purchaseName }),
         ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),
         [SERVICE_ID_METADATA]: job.serviceId.toString(),
         ...metadata,

@@ -105,3 +105,26 @@ test("A part makes facilitators of the entries that have its keys, which need no
   await expect(lists(remote)).rejects.toThrow("which none of x402.facilitators settles on");
   await expect(lists("[[x402.facilitators]]\n")).rejects.toThrow("url is missing; expected it, or hive");
 });
+
+/** A part that has terms for the jobs with its key. */
+const termsOf = (key: string, job: object): EntryKeys<"jobs"> => ({
+  list: "jobs",
+  keys: { [key]: integer(1, 9).optional() },
+  alternative: key,
+  claim: (entry) => (key in entry ? { keys: {}, check: () => {}, complete: () => job } : undefined),
+});
+
+test("Several parts have terms for a job, and one of them does it", async () => {
+  const runner = { kind: "bees" };
+  const entries = [
+    termsOf("hive", { terms: ["hive"] }),
+    termsOf("queen", { runner, terms: ["queen", "crown"] }),
+  ];
+  const { x402 } = await load(
+    `${TOKEN}[[jobs]]\njob_index = 0\nhive = 1\nqueen = 2\n[[jobs]]\njob_index = 1\n`,
+    entries,
+  );
+  const [both, none] = x402?.jobs ?? [];
+  expect(both).toMatchObject({ runner, terms: ["hive", "queen", "crown"] });
+  expect(none).not.toHaveProperty("terms");
+});

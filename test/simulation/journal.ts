@@ -2,7 +2,7 @@ import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../src/core/pa
 import type { BeginPaymentOutcome, PaymentJournal } from "../../src/store/contract/payment-journal.ts";
 import { paymentSteps } from "../../src/store/machine/payment-steps.ts";
 import { toPaymentRecord, toPaymentRow } from "../../src/store/payment-row.ts";
-import { beginDecision, holdsIdentifier } from "../../src/store/rules/payments.ts";
+import { beginDecision, holdsName } from "../../src/store/rules/payments.ts";
 import { MemoryEffects, MemoryPayments } from "../store/machine/memory-effects.ts";
 import { type Answer, ask } from "./tasks.ts";
 
@@ -99,11 +99,11 @@ export class ModelJournal {
   }
 
   begin(intent: PaymentIntent): BeginPaymentOutcome {
-    const { key, paymentId, redeemsQuote, receipt } = intent;
+    const { key, purchaseName, redeemsQuote, receipt } = intent;
     const { rows } = this.#payments;
     const notFailed = [...rows.values()].filter(({ state }) => state !== "failed");
     const ofPurchase = [...rows.values()].find(
-      (row) => paymentId !== undefined && row.payment_id === paymentId && holdsIdentifier(row),
+      (row) => purchaseName !== undefined && row.purchase_name === purchaseName && holdsName(row),
     );
     const decision = beginDecision({
       intent,

@@ -13,9 +13,9 @@ import { EARLY_LOOK_MS, Tasks } from "./tasks.ts";
 
 /** How much of each thing can happen in a run. */
 export interface Scenario {
-  /** Payments for one purchase: by one identifier, or by one quote. */
+  /** Payments for one purchase: by one name, or by one quote. */
   readonly payments: 1 | 2;
-  readonly purchase?: "identifier" | "quote";
+  readonly purchase?: "name" | "quote";
   /** Requests with each payment, at any replica. */
   readonly requests: number;
   /** Requests with the first payment and another body. */
@@ -278,12 +278,12 @@ export class PaymentsRun implements Run {
 }
 
 /**
- * Intent of a payment. Payments with one identifier, or for one quote, are for one purchase.
+ * Intent of a payment. Payments with one name, or for one quote, are for one purchase.
  * @param run tells the payments of several runs in one store apart
  */
 export function intentOf(payment: number, purchase: Scenario["purchase"], run = 0): PaymentIntent {
   return paymentIntent(run * MAX_PAYMENTS + payment, {
-    ...(purchase === "identifier" && { paymentId: `purchase ${run}` }),
+    ...(purchase === "name" && { purchaseName: `purchase ${run}` }),
     ...(purchase === "quote" && { redeemsQuote: true, receipt: `quote ${run}` }),
   });
 }

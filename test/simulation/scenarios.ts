@@ -21,5 +21,5 @@ export const LARGE: Readonly<Record<string, Scenario>> = {
   },
   "a node of the chain that errs, and a reconciler": { ...ONE, falseViews: 1, checks: 1 },
   "a thief with the client's payment, and a crash": { ...ONE, thefts: 1, crashes: 1 },
-  "two payments under one identifier": { ...ONE, payments: 2, purchase: "identifier" },
+  "two payments under one name": { ...ONE, payments: 2, purchase: "name" },
 };

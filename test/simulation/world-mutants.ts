@@ -247,7 +247,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     name: "payments of one purchase are told apart",
     seed: 55,
     file: "x402/purchase/checkout.ts",
-    ...{ from: "      paymentId,\n", to: "      paymentId: undefined,\n" },
+    ...{ from: "      purchaseName,\n", to: "      purchaseName: undefined,\n" },
   },
   {
     name: "a facilitator's no counts where no chain can be asked",

@@ -31,7 +31,7 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     if (job.maxWaitSecs !== undefined && job.answer !== "result" && !place.at("answer").isReported)
       place.at("max_wait_secs").report('is set for a job that is not waited for; expected answer = "result"');
     checkForwardedHeaders(job.forwardHeaders, place.at("forward_headers"));
-    const set = tables.claims.of("jobs", i)?.setHeaders ?? [];
+    const set = tables.claims.all("jobs", i).flatMap(({ setHeaders = [] }) => setHeaders);
     for (const name of tables.claims.of("jobs.price", i)?.headers ?? [])
       if (set.includes(name))
         place

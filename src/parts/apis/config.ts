@@ -236,7 +236,10 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
               'is "after", and a POST whose connection breaks is not made again and not charged; expected idempotent = true if the API knows Idempotency-Key, or else false',
             );
       },
-      complete: (): ApiJob => ({ kind: "api", sendsHeadersOn: true, api: name, isIdempotent: idempotent }),
+      complete() {
+        const runner: ApiJob = { kind: "api", sendsHeadersOn: true, api: name, isIdempotent: idempotent };
+        return { runner };
+      },
     };
   },
 };

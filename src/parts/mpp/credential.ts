@@ -53,7 +53,7 @@ export function parseCredential(value: unknown): Credential {
 }
 
 /**
- * Reads the purchase's identifier from `Idempotency-Key`: all payments under one key are one purchase.
+ * Reads the purchase's name from `Idempotency-Key`: all payments under one key are one purchase.
  * @throws GatewayError `invalid_payment`
  */
 export function readIdempotencyKey(request: JobRequest): string | undefined {

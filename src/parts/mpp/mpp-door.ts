@@ -56,8 +56,8 @@ export class MppDoor implements Door {
   readPayment(request: HttpRequest): SignedPayment | undefined {
     const credential = readCredential(request);
     if (credential === undefined) return undefined;
-    const paymentId = readIdempotencyKey(request);
-    return { ...this.toPayment(credential), ...(paymentId === undefined ? {} : { paymentId }) };
+    const purchaseName = readIdempotencyKey(request);
+    return { ...this.toPayment(credential), ...(purchaseName === undefined ? {} : { purchaseName }) };
   }
 
   /** Reads a credential as the x402 payment that it makes. @throws GatewayError `malformed_credential`, `invalid_payment` */

@@ -21,18 +21,21 @@ export interface ChosenOffer {
   readonly requirements: Offer;
   readonly description: string | undefined;
   readonly payer: string;
-  /** Absent: the seller does not know payment identifiers. */
-  readonly paymentId?: string | undefined;
+  /** Absent: the seller does not know names of purchases. */
+  readonly purchaseName?: string | undefined;
 }
 
 interface BuyerOptions {
   readonly privateKey: PrivateKey;
-  /** Identifies the purchase across all its payments. */
-  readonly paymentId: string;
   /** Longest wait for the answer to the payment and for the result. */
   readonly timeoutMs: number;
   /** Returns the offers that may be paid, best first. @throws Refusal when there is none */
   select(offers: readonly Offer[]): Offer[];
+  /**
+   * Writes the name of the purchase, which all its payments have, into the extensions of a 402.
+   * @returns undefined if the seller does not know names
+   */
+  name(extensions: PaymentRequired["extensions"]): string | undefined;
   /** Runs before anything is signed. @throws Refusal to buy nothing */
   approve(offer: ChosenOffer): Promise<void>;
   /** Runs when the same request is about to be sent again. */
@@ -45,7 +48,6 @@ const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 10_000;
 /** Requests for an offer: nothing is signed yet, and the URL may be wrong. */
 const OFFER_TRIES = 3;
-const IDENTIFIER = "payment-identifier";
 
 /** Buys with the official client. One payment is signed; if its answer is lost, the very same one is sent again. */
 export class Buyer {
@@ -138,14 +140,13 @@ export class Buyer {
   }
 
   async #approve(required: PaymentRequired, requirements: Offer): Promise<void> {
-    const { paymentId, approve } = this.#options;
-    const identifier = required.extensions?.[IDENTIFIER] as { info?: { id?: string } } | undefined;
-    if (identifier?.info !== undefined) identifier.info.id = paymentId;
+    const { name, approve } = this.#options;
+    const purchaseName = name(required.extensions);
     await approve({
       requirements,
       description: required.resource?.description,
       payer: this.#payer,
-      paymentId: identifier?.info && paymentId,
+      purchaseName,
     });
   }
 }

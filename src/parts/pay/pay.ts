@@ -82,7 +82,12 @@ async function pay(url: string, options: PayOptions): Promise<void> {
   let chosen: ChosenOffer | undefined;
   const buyer = new Buyer({
     privateKey,
-    paymentId,
+    name(extensions) {
+      const declared = extensions?.["payment-identifier"] as { info?: { id?: string } } | undefined;
+      if (declared?.info === undefined) return undefined;
+      declared.info.id = paymentId;
+      return paymentId;
+    },
     timeoutMs: options.timeout * 1_000,
     select: (offers) => payableOffers(offers, options),
     async approve(offer) {
@@ -98,7 +103,7 @@ async function pay(url: string, options: PayOptions): Promise<void> {
     await deliver({ url, buyer, answer, chosen: isPaid ? chosen : undefined, options });
   } catch (error) {
     const canGoOn = error instanceof Refusal && !(error instanceof NoResult);
-    if (!canGoOn || chosen?.paymentId === undefined) throw error;
+    if (!canGoOn || chosen?.purchaseName === undefined) throw error;
     throw new Refusal([
       ...error.lines,
       `This purchase is never charged twice: try it again with --payment-id ${paymentId}`,
@@ -192,7 +197,7 @@ function purchaseJson(purchase: {
     receipt_url: receiptUrl,
     access_token: accessToken,
     transaction: transaction ?? charge?.transaction,
-    payment_id: chosen?.paymentId,
+    payment_id: chosen?.purchaseName,
     payer: chosen?.payer,
     ...{ pay_to: payTo, network, asset, amount },
     amount_text: chosen && priceOf(chosen.requirements),
@@ -225,14 +230,14 @@ async function approve(offer: Offer, max: string | undefined): Promise<void> {
   if (!/^y(es)?$/i.test(answer)) throw new Refusal(["Nothing was paid."]);
 }
 
-function offerText({ requirements, description, payer, paymentId }: ChosenOffer): string {
+function offerText({ requirements, description, payer, purchaseName }: ChosenOffer): string {
   return fields([
     ["job", description ?? ""],
     ["price", priceOf(requirements)],
     ["network", networkName(networkOf(requirements))],
     ["pay to", requirements.payTo],
     ["payer", payer],
-    ["payment ID", paymentId ?? ""],
+    ["payment ID", purchaseName ?? ""],
   ]);
 }
 

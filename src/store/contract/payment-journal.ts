@@ -2,11 +2,11 @@ import type { JobCall } from "../../core/job-call.ts";
 import type {
   OneTimeNonce,
   PaymentClosing,
-  PaymentIdentifier,
   PaymentIntent,
   PaymentKey,
   PaymentRecord,
   PaymentState,
+  PurchaseName,
 } from "../../core/payment.ts";
 import type { DeadLetteredCall, DecidedCharge } from "./work-queue.ts";
 
@@ -19,8 +19,8 @@ export interface PaymentJournal {
   /** Finds this very payment, regardless of its unsigned parts. `fingerprint` is unique. */
   findPaymentByFingerprint(fingerprint: string): Promise<PaymentRecord | undefined>;
 
-  /** Finds the payment that was made under an identifier, unless it failed: then another one may be. */
-  findPaymentByIdentifier(identifier: PaymentIdentifier): Promise<PaymentRecord | undefined>;
+  /** Finds the payment that was made under a purchase's name, unless it failed: then another one may be. */
+  findPaymentByPurchaseName(name: PurchaseName): Promise<PaymentRecord | undefined>;
 
   /** Checks whether a charge failed, within {@link LOSS_MS}, of a job that this payer was to pay after it ran. */
   hasLoss(payer: string): Promise<boolean>;
@@ -30,8 +30,8 @@ export interface PaymentJournal {
 
   /**
    * The write before settling: the intent, its JobCall (held back from runners, if it is charged `before`) and its
-   * one-time nonce, all or none. When several begins with one key, one identifier, one nonce or one redeemed quote race, exactly
-   * one gets `begun`. An identifier or a quote whose payment failed can be paid again.
+   * one-time nonce, all or none. When several begins with one key, one name, one nonce or one redeemed quote race, exactly
+   * one gets `begun`. A name or a quote whose payment failed can be paid again.
    *
    * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
    * @param limits for intents that are older than that; default: none
@@ -41,7 +41,7 @@ export interface PaymentJournal {
   /**
    * The write after settling: the payment is settled and its JobCall is ready, in one. Idempotent: a payment that is
    * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one that is charged `before` while it is
-   * watched, which loses its identifier if another payment was begun under it since.
+   * watched, which loses its name if another payment was begun under it since.
    * @param settlement JSON of the settlement response
    * @param blockNumber block that the settlement is in, if the chain was asked
    * @param amount token units that moved; default: the payment's amount
@@ -149,7 +149,7 @@ export interface UndecidedPayment extends PaymentRecord {
 export type BeginPaymentOutcome =
   | { kind: "begun"; callId: number }
   | { kind: "quote_paid" }
-  /** This payment, or the one that was made under its identifier. */
+  /** This payment, or the one that was made under its name. */
   | { kind: "payment_known"; record: PaymentRecord }
   | { kind: "nonce_used" }
   | { kind: "too_many_undecided" }

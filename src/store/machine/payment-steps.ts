@@ -65,7 +65,7 @@ export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, 
 
 /** Rows that the beginning of a payment reads and writes, as the commit has left them so far. */
 export interface BeginRows {
-  /** Finds the payment that an intent repeats: the same payment, or the payment that holds its identifier. */
+  /** Finds the payment that an intent repeats: the same payment, or the payment that holds its name. */
   findRepeated(intent: PaymentIntent): PaymentRow | undefined;
   isNonceUsed(nonce: OneTimeNonce, now: number): boolean;
   /** Returns true if a payment holds the quote with this digest. */

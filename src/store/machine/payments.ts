@@ -118,8 +118,8 @@ export const PAYMENT_TRANSITIONS = {
 /** Rows beside a payment on which a decision depends. */
 export interface PaymentFacts {
   isWatched(payment: SoldPayment): boolean;
-  /** Returns true if another payment holds the identifier of a payment that failed. */
-  isIdentifierTaken(payment: SoldPayment): boolean;
+  /** Returns true if another payment holds the name of a payment that failed. */
+  isNameTaken(payment: SoldPayment): boolean;
 }
 
 /** Payment as a decision leaves it, and what else is written. */
@@ -144,8 +144,8 @@ export function decidePayment<Payment extends SoldPayment>(
   const isSettledLate = payment.state === "failed" && state === "settled";
   const decided = {
     ...{ ...payment, ...valuesOf(payment, event, now), state },
-    // Under its identifier, and for its quote, another payment may have been made since.
-    payment_id: isSettledLate && facts.isIdentifierTaken(payment) ? null : payment.payment_id,
+    // Under its name, and for its quote, another payment may have been made since.
+    purchase_name: isSettledLate && facts.isNameTaken(payment) ? null : payment.purchase_name,
     redeems_quote: isSettledLate ? 0 : payment.redeems_quote,
     updated_at: event.kind === "contradict" ? payment.updated_at : now,
   };

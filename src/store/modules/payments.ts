@@ -3,7 +3,7 @@ import { LOSS_MS, type PaymentJournal } from "../contract/payment-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
-import { HOLDS_IDENTIFIER } from "../rules/payments.ts";
+import { HOLDS_NAME } from "../rules/payments.ts";
 
 /** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
 const COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
@@ -25,12 +25,12 @@ export const PAYMENTS = {
       return toRecord(yield { name: "find_payment_by_fingerprint", sql, values });
     },
 
-    *findPaymentByIdentifier({ dialect }, { payer, id }): Lookup<PaymentRecord | undefined> {
+    *findPaymentByPurchaseName({ dialect }, { payer, name }): Lookup<PaymentRecord | undefined> {
       const { values, add } = parameters(dialect);
-      const table = `${dialect.schema}payments${dialect.indexedBy("payments_by_identifier")}`;
+      const table = `${dialect.schema}payments${dialect.indexedBy("payments_by_purchase_name")}`;
       const sql = `SELECT ${COLUMN_LIST} FROM ${table}
-        WHERE payer = ${add(payer.toLowerCase())} AND payment_id = ${add(id)} AND ${HOLDS_IDENTIFIER}`;
-      return toRecord(yield { name: "find_payment_by_identifier", sql, values });
+        WHERE payer = ${add(payer.toLowerCase())} AND purchase_name = ${add(name)} AND ${HOLDS_NAME}`;
+      return toRecord(yield { name: "find_payment_by_purchase_name", sql, values });
     },
 
     *hasLoss({ dialect, now }, payer): Lookup<boolean> {

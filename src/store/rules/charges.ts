@@ -66,6 +66,6 @@ export function chargeAtEnd(
   if (ceiling === null || state !== "leased" || (visible_at ?? 0) <= now) return undefined;
   const [reported, least] = [BigInt(charge_so_far ?? 0), BigInt(min_charge ?? 0)];
   const units = chargedUnits(ceiling, { units: String(reported > least ? reported : least) });
-  // Its payment is free again once it is released, and so is its identifier: the job must not go on.
+  // Its payment is free again once it is released, and so is its name: the job must not go on.
   return units === "0" ? undefined : units;
 }

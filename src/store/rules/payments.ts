@@ -3,11 +3,11 @@ import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-j
 import type { PaymentRow } from "../payment-row.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
 
-/** SQL condition of {@link holdsIdentifier}, on the column `state`. */
-export const HOLDS_IDENTIFIER = "state NOT IN ('failed', 'released')";
+/** SQL condition of {@link holdsName}, on the column `state`. */
+export const HOLDS_NAME = "state NOT IN ('failed', 'released')";
 
-/** Returns true if a payment holds its identifier: it was charged, or may still be charged. */
-export function holdsIdentifier({ state }: Pick<PaymentRecord, "state">): boolean {
+/** Returns true if a payment holds its name: it was charged, or may still be charged. */
+export function holdsName({ state }: Pick<PaymentRecord, "state">): boolean {
   return state !== "failed" && state !== "released";
 }
 
@@ -22,7 +22,7 @@ export function holdsQuote({ redeems_quote, state }: Pick<PaymentRow, "redeems_q
 /** Facts that decide whether a payment can begin. */
 export interface BeginFacts {
   readonly intent: PaymentIntent;
-  /** Payment with the intent's key or fingerprint; else the payment that holds the intent's identifier. */
+  /** Payment with the intent's key or fingerprint; else the payment that holds the intent's name. */
   readonly known: PaymentRecord | undefined;
   /** The one-time nonce is used up and has not expired. */
   readonly isNonceUsed: boolean;

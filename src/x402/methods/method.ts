@@ -40,8 +40,8 @@ export interface SignedPayment extends SignedFields, NamedOffer {
   /** The version of x402 that the payment, or what its protocol makes of it, came in. */
   readonly version: WireVersion;
   readonly method: Method;
-  /** Chosen by the client for all payments of one purchase. Not signed. */
-  readonly paymentId?: string;
+  /** Name that the client gives all payments of one purchase. Not signed. */
+  readonly purchaseName?: string;
   /** The whole payload, for the facilitator. */
   readonly payload: Payload;
   /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */

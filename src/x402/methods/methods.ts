@@ -1,16 +1,23 @@
 import type { AuthorizedPayment } from "../settlement/authorization.ts";
+import type { PurchaseNames } from "../wire/purchase-names.ts";
 import { Versions } from "../wire/versions.ts";
 import { EIP3009_METHOD } from "./eip3009.ts";
 import type { Method } from "./method.ts";
 
-/** The transfer methods of a build, EIP-3009 and what its parts add, and the versions of x402 that their payments come in. */
+/**
+ * The transfer methods of a build, EIP-3009 and what its parts add, with the versions of x402 that their payments come in, and
+ * the names of purchases in them.
+ */
 export class Methods implements Iterable<Method> {
   readonly #byName: ReadonlyMap<string, Method>;
 
   readonly versions: Versions;
+  /** Undefined if payloads have no names of purchases. */
+  readonly purchaseNames: PurchaseNames | undefined;
 
-  constructor(added: readonly Method[] = [], versions = new Versions()) {
+  constructor(added: readonly Method[] = [], versions = new Versions(), purchaseNames?: PurchaseNames) {
     this.versions = versions;
+    this.purchaseNames = purchaseNames;
     this.#byName = new Map([...added, EIP3009_METHOD].map((method) => [method.name, method]));
   }
 

@@ -122,7 +122,7 @@ export class Checkout {
   /**
    * Finds what the request's payment bought before. The body of the request must be readable several times.
    * @returns undefined for a payment that was not seen before
-   * @throws GatewayError `payment_replay`, `payment_identifier_conflict`, `settlement_failed`, `settlement_unknown`
+   * @throws GatewayError `payment_replay` or that of the name, `settlement_failed`, `settlement_unknown`
    */
   async findBought(
     request: JobRequest,
@@ -179,7 +179,7 @@ export class Checkout {
     if (payment === undefined) return undefined;
     const body = await this.#readPaidBody(request, job, payment);
     if (body === undefined) return undefined;
-    const { fingerprint, paymentId, from: payer } = payment;
+    const { fingerprint, purchaseName, from: payer } = payment;
     const { url: callbackUrl } = readCallbackUrl(request, this.#callbacks);
     const { serviceId, jobIndex } = job;
     const boundHeaders = this.#routes.boundHeadersOf(request, job);
@@ -190,7 +190,7 @@ export class Checkout {
       ...binding,
       callbackUrl,
       fingerprint,
-      paymentId,
+      purchaseName,
       key: { payer },
     };
     let price: Promise<Price> | undefined;

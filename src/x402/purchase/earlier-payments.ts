@@ -8,7 +8,7 @@ import { isSignedByPayer } from "../wire/payer-signature.ts";
 
 type Journal = Pick<
   PaymentJournal,
-  "findPayment" | "findPaymentByFingerprint" | "findPaymentByIdentifier" | "hasLoss"
+  "findPayment" | "findPaymentByFingerprint" | "findPaymentByPurchaseName" | "hasLoss"
 >;
 
 /** Journalled payments whose outcome a request may ask for again. */
@@ -22,20 +22,20 @@ export class EarlierPayments {
   }
 
   /**
-   * Finds this very payment, or another one of the purchase: under its identifier, or with its `key` if that is given.
+   * Finds this very payment, or another one of the purchase: under its name, or with its `key` if that is given.
    * @throws GatewayError `store_unavailable`; as long as that lasts, this may be the resend of a charged payment
    */
   async find(
-    { fingerprint, paymentId: id, from: payer }: SignedPayment,
+    { fingerprint, purchaseName: name, from: payer }: SignedPayment,
     key?: PaymentKey,
   ): Promise<PaymentRecord | undefined> {
     const journal = this.#journal;
     try {
-      const [same, identified] = await Promise.all([
+      const [same, named] = await Promise.all([
         journal.findPaymentByFingerprint(fingerprint),
-        id === undefined ? undefined : journal.findPaymentByIdentifier({ payer, id }),
+        name === undefined ? undefined : journal.findPaymentByPurchaseName({ payer, name }),
       ]);
-      return same ?? identified ?? (key && (await journal.findPayment(key)));
+      return same ?? named ?? (key && (await journal.findPayment(key)));
     } catch (cause) {
       if (!(cause instanceof GatewayError)) throw cause;
       throw new GatewayError(
@@ -46,7 +46,7 @@ export class EarlierPayments {
     }
   }
 
-  /** Finds the payment as {@link find} does, unless only its identifier is known, which the payer did not sign. */
+  /** Finds the payment as {@link find} does, unless only its name is known, which the payer did not sign. */
   async findOwn(payment: SignedPayment): Promise<PaymentRecord | undefined> {
     const known = await this.find(payment);
     return known && (await this.isFromPayer(payment, known)) ? known : undefined;

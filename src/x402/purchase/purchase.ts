@@ -1,10 +1,16 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { SignedPayment } from "../methods/method.ts";
-import { outcomeOfKnown, type PaymentOutcome, type PurchaseIdentity } from "../settlement/payment-outcome.ts";
+import {
+  outcomeOfKnown,
+  type PaymentOutcome,
+  type PurchaseIdentity,
+  PurchaseNameTaken,
+} from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { X402Stats } from "../stats.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
+import type { PurchaseNames } from "../wire/purchase-names.ts";
 import { type PaidRequest, PurchaseState, purchaseSteps, type StepParts } from "./steps.ts";
 import type { Terms } from "./terms.ts";
 
@@ -12,6 +18,7 @@ interface Parts extends StepParts {
   readonly inProgress: PaymentsInProgress;
   readonly stats: X402Stats;
   readonly terms: readonly Terms[];
+  readonly purchaseNames: PurchaseNames | undefined;
 }
 
 /** A payment that bought a run of a job, now or in an earlier request. */
@@ -44,18 +51,22 @@ export class Purchase {
       if (outcome.replayed) stats.count("payment_replayed");
       return requireAccepted(outcome);
     } catch (error) {
-      throw await withOffers(error, paid, outcome?.kind === "failed" ? outcome : undefined);
+      throw await withOffers(this.#named(error), paid, outcome?.kind === "failed" ? outcome : undefined);
     }
   }
 
   /**
    * Finds what the payment of a request bought before.
    * @returns undefined for a payment that was not seen before
-   * @throws GatewayError `payment_replay`, `payment_identifier_conflict`, `settlement_failed`, `settlement_unknown`
+   * @throws GatewayError `payment_replay` or that of the name, `settlement_failed`, `settlement_unknown`
    */
   async findBought({ payment, identityLike }: PaidRequest): Promise<AcceptedPayment | undefined> {
     const known = await this.#parts.earlier.findOwn(payment);
-    return known && requireAccepted(outcomeOfKnown(known, identityLike(known)));
+    try {
+      return known && requireAccepted(outcomeOfKnown(known, identityLike(known)));
+    } catch (error) {
+      throw this.#named(error);
+    }
   }
 
   /**
@@ -74,14 +85,19 @@ export class Purchase {
     return inProgress.find(payment.fingerprint) ?? (await earlier.findOwn(payment));
   }
 
-  /** Allows one payment at a time under an identifier. */
+  /** Returns the refusal of a name that is taken as those who read names say it. */
+  #named(error: unknown): unknown {
+    return error instanceof PurchaseNameTaken ? (this.#parts.purchaseNames?.taken() ?? error) : error;
+  }
+
+  /** Allows one payment at a time under a name. */
   #inTurn(paid: PaidRequest): Promise<PaymentOutcome> {
     const { inProgress, earlier } = this.#parts;
     const { payment } = paid;
-    const { paymentId: id, from: payer } = payment;
-    if (id === undefined) return this.#payOnce(paid);
+    const { purchaseName: name, from: payer } = payment;
+    if (name === undefined) return this.#payOnce(paid);
     const isSigned = () => earlier.isSignedByPayer(payment);
-    return inProgress.inTurn({ payer, id }, isSigned, () => this.#payOnce(paid));
+    return inProgress.inTurn({ payer, name }, isSigned, () => this.#payOnce(paid));
   }
 
   /** Continues {@link Purchase.buy}. */

@@ -56,7 +56,7 @@ export interface PaidRequest {
 /** A purchase on its way through the steps. A step sets fields that later steps read. */
 export class PurchaseState {
   readonly paid: PaidRequest;
-  /** The payment that an earlier request made under this identifier. */
+  /** The payment that an earlier request made under this name. */
   known: PaymentRecord | undefined;
   price!: Price;
   offer!: Offer;
@@ -87,7 +87,7 @@ interface PurchaseStep {
 const STEPS: readonly (PurchaseStep & { readonly name: StepName })[] = [
   {
     name: "resend",
-    refusals: ["store_unavailable", "payment_replay", "payment_identifier_conflict"],
+    refusals: ["store_unavailable", "payment_replay"],
     run: findEarlier,
   },
   {
@@ -175,7 +175,7 @@ function stepOf(check: TermsCheck): PurchaseStep {
   };
 }
 
-/** A payment that was seen before, or another one under its identifier, has the first outcome as its answer. */
+/** A payment that was seen before, or another one under its name, has the first outcome as its answer. */
 async function findEarlier(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined> {
   const { earlier } = parts;
   const { payment } = state.paid;
@@ -194,7 +194,7 @@ async function findPrice(state: PurchaseState, parts: StepParts): Promise<Paymen
     throw mayBeAdopted ? await adopted.explain(error, payment) : error;
   }
   if (state.known === undefined) return undefined;
-  // The identifier does not prove who the payer is, so the payment is checked as without it.
+  // The name does not prove who the payer is, so the payment is checked as without it.
   await verification.verify(payment, await state.price.match(payment, body), request);
   return outcomeOf(state.known, state, parts);
 }

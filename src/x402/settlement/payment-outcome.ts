@@ -31,14 +31,24 @@ export type PaymentOutcome = (
 export interface PurchaseIdentity
   extends Pick<
     PaymentIntent,
-    "fingerprint" | "paymentId" | "serviceId" | "jobIndex" | "bodyHash" | "boundHeaders" | "callbackUrl"
+    "fingerprint" | "purchaseName" | "serviceId" | "jobIndex" | "bodyHash" | "boundHeaders" | "callbackUrl"
   > {
   readonly key: Pick<PaymentKey, "payer">;
 }
 
+/** The payer gave another purchase this name. */
+export class PurchaseNameTaken extends GatewayError {
+  constructor() {
+    super(
+      "payment_replay",
+      "The payer used this name for another job, request, body or Callback-URL: take a new one. This request charged nothing.",
+    );
+  }
+}
+
 /**
  * Returns the outcome of a journalled payment.
- * @throws GatewayError `payment_replay`, `payment_identifier_conflict` if it bought something else
+ * @throws GatewayError `payment_replay` if it bought something else, {@link PurchaseNameTaken} if another one did under its name
  */
 export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): PaymentOutcome {
   requireSamePurchase(record, asked);
@@ -69,26 +79,23 @@ export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boo
 }
 
 /**
- * Accepts the same payment, or the same payer's other payment under one identifier, for the same job, body and callback.
- * @throws GatewayError `payment_replay`, `payment_identifier_conflict`
+ * Accepts the same payment, or the same payer's other payment under one name, for the same job, body and callback.
+ * @throws GatewayError `payment_replay`, {@link PurchaseNameTaken}
  */
 function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
   const isSamePayment = known.fingerprint === asked.fingerprint;
-  const hasSameIdentifier =
-    asked.paymentId !== undefined &&
-    known.paymentId === asked.paymentId &&
+  const hasSameName =
+    asked.purchaseName !== undefined &&
+    known.purchaseName === asked.purchaseName &&
     known.key.payer === asked.key.payer;
-  if (buysTheSame(known, asked) && (isSamePayment || hasSameIdentifier)) return;
-  if (isSamePayment || !hasSameIdentifier) {
+  if (buysTheSame(known, asked) && (isSamePayment || hasSameName)) return;
+  if (isSamePayment || !hasSameName) {
     throw new GatewayError(
       "payment_replay",
       "This payment was used for another job, request, body or Callback-URL: sign a new one.",
     );
   }
-  throw new GatewayError(
-    "payment_identifier_conflict",
-    "The payer used this payment identifier for another job, request, body or Callback-URL: take a new one. This request charged nothing.",
-  );
+  throw new PurchaseNameTaken();
 }
 
 /** An intent that is in the journal. */

@@ -1,5 +1,5 @@
 import { boundedCache } from "../../core/bounded-cache.ts";
-import type { PaymentIdentifier } from "../../core/payment.ts";
+import type { PurchaseName } from "../../core/payment.ts";
 import { buysTheSame, type PaymentOutcome, type PurchaseIdentity } from "./payment-outcome.ts";
 
 /** Payments left undecided whose fingerprints are kept. */
@@ -10,7 +10,7 @@ interface Purchase {
   readonly outcome: Promise<PaymentOutcome>;
 }
 
-/** A purchase in progress under an identifier. */
+/** A purchase in progress under a name. */
 interface Turn {
   /** Checks that its payment is the payer's own. */
   readonly isSigned: () => Promise<boolean>;
@@ -24,7 +24,7 @@ interface Turn {
 export class PaymentsInProgress {
   /** Keyed by fingerprint: requests with one payment may ask for different things. */
   readonly #purchases = new Map<string, readonly Purchase[]>();
-  readonly #byIdentifier = new Map<string, Turn>();
+  readonly #byName = new Map<string, Turn>();
   readonly #left = boundedCache<string, true>(MAX_LEFT);
 
   has(fingerprint: string): boolean {
@@ -57,16 +57,16 @@ export class PaymentsInProgress {
   }
 
   /**
-   * Buys once this process works on no other payment of the same payer under the same identifier, whose outcome may be
+   * Buys once this process works on no other payment of the same payer under the same name, whose outcome may be
    * this one's too. A payment that the payer did not sign waits for nobody, and nobody for it.
    */
   async inTurn(
-    { payer, id }: PaymentIdentifier,
+    { payer, name }: PurchaseName,
     isSigned: () => Promise<boolean>,
     buy: () => Promise<PaymentOutcome>,
   ): Promise<PaymentOutcome> {
-    const turns = this.#byIdentifier;
-    const key = `${payer} ${id}`;
+    const turns = this.#byName;
+    const key = `${payer} ${name}`;
     let before = turns.get(key);
     if (before !== undefined && !(await isSigned())) return buy();
     while (before !== undefined && (await before.isSigned())) {

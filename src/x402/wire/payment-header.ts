@@ -6,7 +6,6 @@ import { printable } from "../../core/printable.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { Methods } from "../methods/methods.ts";
-import { readPaymentIdentifier } from "./payment-identifier.ts";
 import type { Payload, WireVersion } from "./version.ts";
 import type { Versions } from "./versions.ts";
 
@@ -79,13 +78,13 @@ export function toSignedPayment(payload: Payload, name: string, methods: Methods
   const { schema, kind } = method.payload;
   const parsed = schema.safeParse(payload.payload);
   if (!parsed.success) throw invalid(`${name}: payload is not ${kind}. ${firstIssue(parsed.error)}`);
-  const paymentId = readPaymentIdentifier(payload);
+  const purchaseName = methods.purchaseNames?.read(payload);
   return {
     version,
     method,
     ...version.read(payload),
     ...parsed.data,
-    ...(paymentId === undefined ? {} : { paymentId }),
+    ...(purchaseName === undefined ? {} : { purchaseName }),
     payload,
   };
 }

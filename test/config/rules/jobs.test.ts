@@ -26,7 +26,6 @@ charge = "before"
 on_failure = "keep"
 output = { content_type = "text/plain; charset=utf-8" }
 max_run_secs = 120
-require_payment_identifier = true
 `);
   const policy = {
     serviceId: 1n,
@@ -51,7 +50,6 @@ require_payment_identifier = true
       price: { unit: "usd", amount: 10n ** 16n },
       output: { contentType: "text/plain; charset=utf-8" },
       maxRunSecs: 120,
-      requirePaymentIdentifier: true,
     },
   ]);
   expect(x402?.jobPolicies).toEqual([policy]);

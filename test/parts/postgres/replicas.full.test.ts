@@ -86,19 +86,19 @@ describe("Races between two replicas", () => {
     expect((await one.totals()).paidCalls).toMatchObject({ done: 5 });
   });
 
-  test("Of different payments under one identifier, one is begun, and the others get it", async () => {
+  test("Of different payments under one name, one is begun, and the others get it", async () => {
     const outcomes = await atBoth((store, number) =>
-      store.beginPayment(paymentIntent(number, { paymentId: "id" }), paidCall()),
+      store.beginPayment(paymentIntent(number, { purchaseName: "id" }), paidCall()),
     );
     expect(kindsOf(outcomes)).toEqual({ begun: 1, payment_known: 39 });
-    const held = await other.findPaymentByIdentifier({ payer: paymentIntent(1).key.payer, id: "id" });
+    const held = await other.findPaymentByPurchaseName({ payer: paymentIntent(1).key.payer, name: "id" });
     for (const outcome of outcomes)
       if (outcome.kind === "payment_known") expect(outcome.record).toEqual(held);
   });
 
-  test("While failed payments turn out paid, the next under their identifiers are begun only if they were first", async () => {
-    const identified = (number: number, paymentId: number) =>
-      paymentIntent(number, { paymentId: `id ${paymentId}` });
+  test("While failed payments turn out paid, the next under their names are begun only if they were first", async () => {
+    const identified = (number: number, purchaseName: number) =>
+      paymentIntent(number, { purchaseName: `id ${purchaseName}` });
     const numbers = Array.from({ length: 20 }, (_, i) => i + 1);
     for (const number of numbers) {
       await one.beginPayment(identified(number, number), paidCall());
@@ -114,7 +114,7 @@ describe("Races between two replicas", () => {
         expect(settled).toMatchObject({ kind: "settled", changed: true });
         const holder = begun.kind === "begun" ? next : identified(number, number);
         const { payer } = next.key;
-        expect(await one.findPaymentByIdentifier({ payer, id: `id ${number}` })).toMatchObject(holder);
+        expect(await one.findPaymentByPurchaseName({ payer, name: `id ${number}` })).toMatchObject(holder);
       }),
     );
   });

@@ -17,6 +17,8 @@ import { SeveralFacilitators } from "../../../src/parts/failover/several-facilit
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import { Mpp } from "../../../src/parts/mpp/mpp.ts";
+import { IDENTIFIED_SALES } from "../../../src/parts/payment-identifier/identifier-terms.ts";
+import { IDENTIFIERS } from "../../../src/parts/payment-identifier/identifiers.ts";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { PricesOfRequests } from "../../../src/parts/request-prices/request-prices.ts";
@@ -208,7 +210,7 @@ export class Replica {
       unmount: async () => undefined,
     };
     const { x402: config, webhooks, engine } = this.#shop;
-    const methods = new Methods([PERMIT2], new Versions([VERSION_1]));
+    const methods = new Methods([PERMIT2], new Versions([VERSION_1]), IDENTIFIERS);
     const shared = { store, events, logger, server: server as HttpServer };
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
       ? new LocalFacilitator({ config, methods, store, logger })
@@ -222,7 +224,13 @@ export class Replica {
       openFacilitators: (options) => new SeveralFacilitators(options),
       parts: async (services) => [
         new RestrictedJobs(services),
-        ...[new Mpp(services), new Mcp(services), CALLBACKS, new PricesOfRequests(services)],
+        ...[
+          new Mpp(services),
+          new Mcp(services),
+          CALLBACKS,
+          IDENTIFIED_SALES,
+          new PricesOfRequests(services),
+        ],
         ...(apis ? [apis] : []),
         ...(pricing ? [pricing.jobs] : []),
       ],

@@ -176,8 +176,8 @@ export function describeDeferredPayments(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A charge that cannot be collected fails the call, and its identifier can be used again", async () => {
-      const callId = await begin(given, 1, { paymentId: "order" });
+    test("A charge that cannot be collected fails the call, and its name can be used again", async () => {
+      const callId = await begin(given, 1, { purchaseName: "order" });
       await given.store.ack(await claimOne(given.store), RESULT);
       await given.store.failPayment(deferred(1).key, "{}", "drained");
       expect(await given.store.findCall(callId)).toMatchObject({
@@ -185,21 +185,27 @@ export function describeDeferredPayments(given: Given): void {
         charge: { state: "failed" },
       });
       expect(await given.store.settlePayment(deferred(1).key, "{}")).toEqual({ kind: "not_open" });
-      expect(await given.store.beginPayment(deferred(2, { paymentId: "order" }), paidCall())).toMatchObject({
+      expect(
+        await given.store.beginPayment(deferred(2, { purchaseName: "order" }), paidCall()),
+      ).toMatchObject({
         kind: "begun",
       });
       await expectBalance(given.store);
     });
 
-    test("A job that is charged nothing frees its identifier, and is still found by its payment", async () => {
-      const callId = await begin(given, 1, { paymentId: "order" });
+    test("A job that is charged nothing frees its name, and is still found by its payment", async () => {
+      const callId = await begin(given, 1, { purchaseName: "order" });
       await given.store.ack(await claimOne(given.store), RESULT, { units: "0" });
-      expect(await given.store.beginPayment(deferred(1, { paymentId: "order" }), paidCall())).toMatchObject({
+      expect(
+        await given.store.beginPayment(deferred(1, { purchaseName: "order" }), paidCall()),
+      ).toMatchObject({
         kind: "payment_known",
         record: { callId },
       });
-      const again = await begin(given, 2, { paymentId: "order" });
-      expect(await given.store.beginPayment(deferred(3, { paymentId: "order" }), paidCall())).toMatchObject({
+      const again = await begin(given, 2, { purchaseName: "order" });
+      expect(
+        await given.store.beginPayment(deferred(3, { purchaseName: "order" }), paidCall()),
+      ).toMatchObject({
         kind: "payment_known",
         record: { callId: again },
       });
@@ -252,7 +258,7 @@ export function describeDeferredPayments(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A running job without a report is charged the least charge, and ends without one, so that its identifier is free", async () => {
+    test("A running job without a report is charged the least charge, and ends without one, so that its name is free", async () => {
       const first = await begin(given, 1, { minCharge: "10" });
       const second = await begin(given, 2);
       const { calls } = await given.store.claim(claimRequest());

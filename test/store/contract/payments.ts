@@ -13,7 +13,7 @@ import { type Given, idsOf } from "./given.ts";
 export function describePayments(given: Given): void {
   describe("payments", () => {
     test("A begun payment is found with everything that was written, by key and by fingerprint", async () => {
-      const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n"), paymentId: "id" });
+      const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n"), purchaseName: "id" });
       const begun = await given.store.beginPayment(intent, paidCall());
       const record = {
         ...intent,
@@ -34,7 +34,12 @@ export function describePayments(given: Given): void {
       const { fromBlock: _, ...intent } = paymentIntent(1);
       await given.store.beginPayment(intent, paidCall());
       const record = await given.store.findPayment(intent.key);
-      const absent = { fromBlock: undefined, paymentId: undefined, settlement: undefined, reason: undefined };
+      const absent = {
+        fromBlock: undefined,
+        purchaseName: undefined,
+        settlement: undefined,
+        reason: undefined,
+      };
       expect(record).toMatchObject({ ...intent, ...absent });
       expect(record).not.toHaveProperty("oneTimeNonce");
     });

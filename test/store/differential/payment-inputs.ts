@@ -21,7 +21,7 @@ export const PAYMENTS: MakersOf<
   | "endWatches"
   | "findPayment"
   | "findPaymentByFingerprint"
-  | "findPaymentByIdentifier"
+  | "findPaymentByPurchaseName"
   | "isNonceUsed"
   | "hasLoss"
   | "listUndecided"
@@ -67,9 +67,7 @@ export const PAYMENTS: MakersOf<
     return [world.choices.percent(20) ? { ...key, nonce: key.nonce.toUpperCase() } : key];
   },
   findPaymentByFingerprint: (world) => [`fingerprint-${numberOf(world)}`],
-  findPaymentByIdentifier: ({ choices }) => [
-    { payer: choices.one(PAYERS), id: identifier(choices.below(5)) },
-  ],
+  findPaymentByPurchaseName: ({ choices }) => [{ payer: choices.one(PAYERS), name: name(choices.below(5)) }],
   isNonceUsed: (world) => [nonceOf(world)],
   hasLoss: ({ choices }) => [choices.one(PAYERS)],
   listUndecided: (world) => [
@@ -122,7 +120,7 @@ function keyOf(_world: World, number: number): PaymentKey {
   return { ...key, payer: PAYERS[number % 3] ?? key.payer, asset: ASSETS[number % 2] ?? key.asset };
 }
 
-function identifier(number: number): string {
+function name(number: number): string {
   return `purchase-${number}`;
 }
 
@@ -144,7 +142,7 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
     amount,
     symbol: key.asset === ASSETS[0] ? "USDC" : "EURC",
     validBefore: Math.floor(now / 1_000) + choices.one([5, 70, 300, 3_600]),
-    paymentId: choices.maybe(25, () => identifier(choices.below(5))),
+    purchaseName: choices.maybe(25, () => name(choices.below(5))),
     receipt: choices.one(["aa", "bb", "cc", "dd"]).repeat(32),
     redeemsQuote: choices.maybe(20, () => true as const),
     fromBlock: choices.maybe(80, () => "12345678901234567890"),

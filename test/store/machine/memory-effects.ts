@@ -3,7 +3,7 @@ import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts
 import type { PaymentEffect } from "../../../src/store/machine/payments.ts";
 import type { PaymentRow, SoldPayment } from "../../../src/store/payment-row.ts";
 import type { RowKey, Rows } from "../../../src/store/rows.ts";
-import { holdsIdentifier } from "../../../src/store/rules/payments.ts";
+import { holdsName } from "../../../src/store/rules/payments.ts";
 
 /** Payments in memory, and what their decisions wrote. */
 export class MemoryPayments implements PaymentRows {
@@ -21,9 +21,9 @@ export class MemoryPayments implements PaymentRows {
     return this.watched.has(call_id);
   }
 
-  isIdentifierTaken({ call_id, payment_id }: SoldPayment): boolean {
+  isNameTaken({ call_id, purchase_name }: SoldPayment): boolean {
     return [...this.rows.values()].some(
-      (row) => row.call_id !== call_id && row.payment_id === payment_id && holdsIdentifier(row),
+      (row) => row.call_id !== call_id && row.purchase_name === purchase_name && holdsName(row),
     );
   }
 

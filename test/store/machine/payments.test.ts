@@ -23,14 +23,14 @@ const EVENTS: readonly PaymentEvent[] = [
 const STATES: readonly PaymentState[] = [
   ...(["intent", "settled", "failed", "unresolved", "authorized", "settling", "released"] as const),
 ];
-const NOTHING = { isWatched: () => false, isIdentifierTaken: () => false };
-const WATCHED = { isWatched: () => true, isIdentifierTaken: () => false };
+const NOTHING = { isWatched: () => false, isNameTaken: () => false };
+const WATCHED = { isWatched: () => true, isNameTaken: () => false };
 const LATE = paymentIntent(1).validBefore * 1000;
 
 const CONTRADICT = EVENTS[5] as PaymentEvent;
 
 function payment(state: PaymentState, charge: ChargeKind, more: Partial<PaymentRow> = {}): PaymentRow {
-  const intent = paymentIntent(1, { paymentId: "order 1", redeemsQuote: true, charge });
+  const intent = paymentIntent(1, { purchaseName: "order 1", redeemsQuote: true, charge });
   return { ...toPaymentRow(intent, 1, START_MS), state, reason: "reverted", ...more };
 }
 
@@ -74,10 +74,10 @@ describe("A payment that is charged before its job runs", () => {
     const failed = payment("failed", "before");
     expect(decidePayment(failed, settle, NOTHING, LATE)).toBeUndefined();
     const settled = decidePayment(failed, settle, WATCHED, LATE)?.payment;
-    expect(settled).toMatchObject({ payment_id: "order 1", redeems_quote: 0, block_number: "12" });
+    expect(settled).toMatchObject({ purchase_name: "order 1", redeems_quote: 0, block_number: "12" });
     expect(settled?.reason).toBe("recorded as failed before: reverted");
-    const taken = { isWatched: () => true, isIdentifierTaken: () => true };
-    expect(decidePayment(failed, settle, taken, LATE)?.payment.payment_id).toBeNull();
+    const taken = { isWatched: () => true, isNameTaken: () => true };
+    expect(decidePayment(failed, settle, taken, LATE)?.payment.purchase_name).toBeNull();
   });
 
   test("can be closed once it is a minute old and its authorization has ended", () => {
@@ -93,9 +93,9 @@ describe("A payment that is charged before its job runs", () => {
     });
   });
 
-  test("keeps its identifier when it fails, and is settled instead of contradicted", () => {
+  test("keeps its name when it fails, and is settled instead of contradicted", () => {
     const failed = decidePayment(intent, fail, NOTHING, LATE)?.payment;
-    expect(failed).toMatchObject({ ...UNSETTLED, payment_id: "order 1", updated_at: LATE });
+    expect(failed).toMatchObject({ ...UNSETTLED, purchase_name: "order 1", updated_at: LATE });
     expect(decidePayment(failed as PaymentRow, CONTRADICT, WATCHED, LATE + 5)).toBeUndefined();
   });
 });

@@ -1,10 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  type BeginFacts,
-  beginDecision,
-  holdsIdentifier,
-  isBalanced,
-} from "../../../src/store/rules/payments.ts";
+import { type BeginFacts, beginDecision, holdsName, isBalanced } from "../../../src/store/rules/payments.ts";
 import { oneTimeNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
 
 const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n") });
@@ -25,9 +20,9 @@ test("A new payment begins, unless the quote that it redeems was paid", () => {
   expect(beginDecision({ ...facts, isQuotePaid: true })).toEqual({ kind: "quote_paid" });
 });
 
-test("A payment holds its identifier unless it certainly charged nothing", () => {
+test("A payment holds its name unless it certainly charged nothing", () => {
   const states = ["intent", "authorized", "settling", "settled", "unresolved", "failed", "released"] as const;
-  expect(states.filter((state) => !holdsIdentifier({ state }))).toEqual(["failed", "released"]);
+  expect(states.filter((state) => !holdsName({ state }))).toEqual(["failed", "released"]);
 });
 
 test("A known payment is reported before anything else", () => {

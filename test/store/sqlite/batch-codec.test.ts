@@ -78,7 +78,7 @@ const KINDS: Readonly<
   acceptOnce: [fc.tuple(newCall, delivery), accepted],
   beginPayment: [
     fc.tuple(
-      fc.constant(paymentIntent(1, { paymentId: "id" })),
+      fc.constant(paymentIntent(1, { purchaseName: "id" })),
       newCall,
       fc.constantFrom(undefined, { maxUndecided: 3 }),
     ),

@@ -14,7 +14,12 @@ const check = (name: string, before: TermsCheck["before"]): TermsCheck => ({
 test("docs/errors.md prints the steps of a purchase in their order, with their refusals", () => {
   const steps = purchaseSteps([]).map(({ name, refusals }) => ({ name, refusals }));
   const names = new Set<string>(steps.map(({ name }) => name));
-  expect(documentedOrder().filter(({ name }) => names.has(name))).toEqual(steps);
+  const ofCore = new Set<string>(steps.flatMap(({ refusals }) => refusals));
+  const documented = documentedOrder().filter(({ name }) => names.has(name));
+  // A part may refuse in its own words.
+  expect(
+    documented.map(({ name, refusals }) => ({ name, refusals: refusals.filter((code) => ofCore.has(code)) })),
+  ).toEqual(steps);
 });
 
 test("A check of a part comes directly before its step, behind the earlier checks at that place", () => {

@@ -152,7 +152,7 @@ function failingJournal(store: Store): FailingJournal {
     isShared: store.isShared,
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
-    findPaymentByIdentifier: (identifier) => store.findPaymentByIdentifier(identifier),
+    findPaymentByPurchaseName: (name) => store.findPaymentByPurchaseName(name),
     hasLoss: (payer) => store.hasLoss(payer),
     isNonceUsed: (nonce) => store.isNonceUsed(nonce),
     listUndecided: (filter) => store.listUndecided(filter),

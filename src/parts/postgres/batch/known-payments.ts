@@ -1,16 +1,16 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../../store/payment-row.ts";
-import { HOLDS_IDENTIFIER, holdsIdentifier } from "../../../store/rules/payments.ts";
+import { HOLDS_NAME, holdsName } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
-import { identifierColumns, keyColumns, normalKey, PAYMENT_COLUMN_LIST } from "./payment-keys.ts";
+import { keyColumns, nameColumns, normalKey, PAYMENT_COLUMN_LIST } from "./payment-keys.ts";
 
 /** Payment that the batch has locked, with what is known beside it. */
 type LockedRow = PaymentRow & {
   readonly state_before: PaymentRow["state"];
   readonly is_watched: boolean;
-  /** Another payment holds its identifier. */
-  readonly is_identifier_taken: boolean;
+  /** Another payment holds its name. */
+  readonly is_name_taken: boolean;
   /** True if a runner acked the JobCall of the payment. Read for deferred payments alone. */
   readonly has_succeeded: boolean;
 };
@@ -20,11 +20,11 @@ const FIND_PAYMENTS_BY_FINGERPRINT = statement<PaymentRow>(
   `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments WHERE fingerprint = ANY ($1::text[])`,
 );
 
-const FIND_PAYMENTS_BY_IDENTIFIER = statement<PaymentRow>(
-  "find_payments_by_identifier",
+const FIND_PAYMENTS_BY_PURCHASE_NAME = statement<PaymentRow>(
+  "find_payments_by_purchase_name",
   `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
-     JOIN unnest($1::text[], $2::text[]) AS asked (payer, payment_id) USING (payer, payment_id)
-    WHERE ${HOLDS_IDENTIFIER}`,
+     JOIN unnest($1::text[], $2::text[]) AS asked (payer, purchase_name) USING (payer, purchase_name)
+    WHERE ${HOLDS_NAME}`,
 );
 
 // Ordered alike in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
@@ -37,10 +37,10 @@ const LOCK_PAYMENTS = statement<LockedRow>(
             SELECT FROM jobgate.finished_calls AS done WHERE done.call_id = payments.call_id AND done.state = 'succeeded')
             AS has_succeeded,
           EXISTS (SELECT FROM jobgate.watched_payments WHERE watched_payments.call_id = payments.call_id) AS is_watched,
-          payment_id IS NOT NULL AND EXISTS (
+          purchase_name IS NOT NULL AND EXISTS (
             SELECT FROM jobgate.payments AS other
-             WHERE other.payer = payments.payer AND other.payment_id = payments.payment_id AND other.${HOLDS_IDENTIFIER}
-               AND other.call_id <> payments.call_id) AS is_identifier_taken
+             WHERE other.payer = payments.payer AND other.purchase_name = payments.purchase_name AND other.${HOLDS_NAME}
+               AND other.call_id <> payments.call_id) AS is_name_taken
      FROM jobgate.payments
      JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
     USING (network, asset, payer, nonce) ORDER BY call_id FOR UPDATE OF payments`,
@@ -51,7 +51,7 @@ export class KnownPayments {
   readonly #rows = new Map<number, PaymentRow>();
   readonly #byKey = new Map<string, number>();
   readonly #byFingerprint = new Map<string, number>();
-  readonly #byIdentifier = new Map<string, number>();
+  readonly #byName = new Map<string, number>();
 
   /**
    * @param keys payments to lock
@@ -65,18 +65,18 @@ export class KnownPayments {
     intents: readonly PaymentIntent[],
   ): Promise<readonly LockedRow[]> {
     const fingerprints = intents.map(({ fingerprint }) => fingerprint);
-    const identifiers = intents.flatMap(({ key, paymentId }) =>
-      paymentId === undefined ? [] : { payer: key.payer, id: paymentId },
+    const names = intents.flatMap(({ key, purchaseName }) =>
+      purchaseName === undefined ? [] : { payer: key.payer, name: purchaseName },
     );
-    const [locked, alike, identified] = await Promise.all([
+    const [locked, alike, named] = await Promise.all([
       sql.run(LOCK_PAYMENTS, keyColumns(keys)),
       fingerprints.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [fingerprints]),
-      identifiers.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_IDENTIFIER, identifierColumns(identifiers)),
+      names.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_PURCHASE_NAME, nameColumns(names)),
     ]);
     if (locked.some(({ state, state_before }) => state_before !== state))
       throw new LostRace("a payment was decided meanwhile");
     // The locked rows last: those are the rows that change.
-    for (const row of [...alike, ...identified, ...locked]) this.add(row);
+    for (const row of [...alike, ...named, ...locked]) this.add(row);
     return locked;
   }
 
@@ -86,7 +86,7 @@ export class KnownPayments {
     this.#rows.set(callId, row);
     this.#byKey.set(keyText(row), callId);
     this.#byFingerprint.set(row.fingerprint, callId);
-    if (row.payment_id !== null && holdsIdentifier(row)) this.#byIdentifier.set(identifierText(row), callId);
+    if (row.purchase_name !== null && holdsName(row)) this.#byName.set(nameText(row), callId);
   }
 
   get(callId: number | undefined): PaymentRow | undefined {
@@ -97,20 +97,18 @@ export class KnownPayments {
     return this.get(this.#byKey.get(keyText(normalKey(key))));
   }
 
-  /** Finds the payment that an intent repeats: the same payment, or the payment that holds its identifier. */
-  findRepeated({ key, fingerprint, paymentId }: PaymentIntent): PaymentRow | undefined {
-    const identifier = { payer: normalKey(key).payer, payment_id: paymentId ?? null };
-    return (
-      this.find(key) ?? this.get(this.#byFingerprint.get(fingerprint)) ?? this.findByIdentifier(identifier)
-    );
+  /** Finds the payment that an intent repeats: the same payment, or the payment that holds its name. */
+  findRepeated({ key, fingerprint, purchaseName }: PaymentIntent): PaymentRow | undefined {
+    const name = { payer: normalKey(key).payer, purchase_name: purchaseName ?? null };
+    return this.find(key) ?? this.get(this.#byFingerprint.get(fingerprint)) ?? this.findByName(name);
   }
 
-  /** Finds the payment that holds an identifier. */
-  findByIdentifier(identifier: Pick<PaymentRow, "payer" | "payment_id">): PaymentRow | undefined {
-    if (identifier.payment_id === null) return undefined;
-    const row = this.get(this.#byIdentifier.get(identifierText(identifier)));
-    // The payment may have lost its identifier in this batch.
-    return row !== undefined && holdsIdentifier(row) ? row : undefined;
+  /** Finds the payment that holds a purchase's name. */
+  findByName(name: Pick<PaymentRow, "payer" | "purchase_name">): PaymentRow | undefined {
+    if (name.purchase_name === null) return undefined;
+    const row = this.get(this.#byName.get(nameText(name)));
+    // The payment may have lost its name in this batch.
+    return row !== undefined && holdsName(row) ? row : undefined;
   }
 }
 
@@ -118,6 +116,6 @@ function keyText({ network, asset, payer, nonce }: PaymentKey | PaymentRow): str
   return `${network} ${asset} ${payer} ${nonce}`;
 }
 
-function identifierText({ payer, payment_id }: Pick<PaymentRow, "payer" | "payment_id">): string {
-  return `${payer} ${payment_id}`;
+function nameText({ payer, purchase_name }: Pick<PaymentRow, "payer" | "purchase_name">): string {
+  return `${payer} ${purchase_name}`;
 }

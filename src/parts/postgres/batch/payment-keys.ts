@@ -1,4 +1,4 @@
-import type { PaymentIdentifier, PaymentKey } from "../../../core/payment.ts";
+import type { PaymentKey, PurchaseName } from "../../../core/payment.ts";
 import { PAYMENT_COLUMNS } from "../../../store/payment-row.ts";
 
 /** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
@@ -14,9 +14,9 @@ export function normalKey({ network, asset, payer, nonce }: PaymentKey): Payment
   };
 }
 
-/** Parameters of a query by identifiers. */
-export function identifierColumns(identifiers: readonly PaymentIdentifier[]): string[][] {
-  return [identifiers.map(({ payer }) => payer.toLowerCase()), identifiers.map(({ id }) => id)];
+/** Parameters of a query by names. */
+export function nameColumns(names: readonly PurchaseName[]): string[][] {
+  return [names.map(({ payer }) => payer.toLowerCase()), names.map(({ name }) => name)];
 }
 
 /** Parameters of a query by keys. */

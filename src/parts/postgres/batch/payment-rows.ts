@@ -12,7 +12,7 @@ const DECIDE_PAYMENTS = statement<{ call_id: number }>(
   "decide_payments",
   `UPDATE jobgate.payments AS payment
       SET state = new.state, amount = new.amount, settlement = new.settlement, block_number = new.block_number, reason = new.reason,
-          closed = new.closed, payment_id = new.payment_id, redeems_quote = new.redeems_quote, updated_at = new.updated_at
+          closed = new.closed, purchase_name = new.purchase_name, redeems_quote = new.redeems_quote, updated_at = new.updated_at
      FROM json_array_elements($1::json) AS decision
     CROSS JOIN LATERAL json_populate_record(NULL::jobgate.payments, decision) AS new
     WHERE payment.call_id = new.call_id AND payment.state = decision ->> 'state_before' RETURNING payment.call_id`,
@@ -60,7 +60,7 @@ export class PostgresPaymentRows implements PaymentRows {
   /** Payments that were read and not locked. */
   readonly #sold = new Map<number, SoldPayment>();
   readonly #watched = new Set<number>();
-  readonly #takenIdentifiers = new Set<number>();
+  readonly #takenNames = new Set<number>();
   /** State in the database of each payment that is to be written. */
   readonly #changed = new Map<number, SoldPayment["state"]>();
   readonly #queuedCalls = new Set<number>();
@@ -79,9 +79,9 @@ export class PostgresPaymentRows implements PaymentRows {
     intents: readonly PaymentIntent[],
   ): Promise<readonly number[]> {
     const locked = await this.known.load(sql, keys, intents);
-    for (const { call_id, is_watched, is_identifier_taken } of locked) {
+    for (const { call_id, is_watched, is_name_taken } of locked) {
       if (is_watched) this.#watched.add(call_id);
-      if (is_identifier_taken) this.#takenIdentifiers.add(call_id);
+      if (is_name_taken) this.#takenNames.add(call_id);
     }
     return locked.flatMap(({ call_id, has_succeeded }) => (has_succeeded ? call_id : []));
   }
@@ -98,8 +98,8 @@ export class PostgresPaymentRows implements PaymentRows {
     return this.#watched.has(call_id);
   }
 
-  isIdentifierTaken(payment: SoldPayment): boolean {
-    return this.#takenIdentifiers.has(payment.call_id) || this.known.findByIdentifier(payment) !== undefined;
+  isNameTaken(payment: SoldPayment): boolean {
+    return this.#takenNames.has(payment.call_id) || this.known.findByName(payment) !== undefined;
   }
 
   change(payment: SoldPayment, before: SoldPayment): void {
@@ -186,11 +186,11 @@ function decisionOf(payment: SoldPayment | undefined, state_before: SoldPayment[
     block_number,
     reason,
     closed,
-    payment_id,
+    purchase_name,
     redeems_quote,
     updated_at,
   } = payment;
-  const changed = { state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote };
+  const changed = { state, amount, settlement, block_number, reason, closed, purchase_name, redeems_quote };
   return [{ call_id, state_before, ...changed, updated_at }];
 }
 

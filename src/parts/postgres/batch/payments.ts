@@ -133,7 +133,7 @@ export class PaymentsPart implements BatchPart {
     const steps = paymentSteps((key) => paymentRows.known.find(key), effects) as Record<string, AnyStep>;
     for (const { name, input, decide } of this.#decisions as readonly AnyDecision[])
       decide(steps[name]?.(now, ...input.map(storableInput)));
-    // Before new payments, which may have the identifier of a payment that failed.
+    // Before new payments, which may have the name of a payment that failed.
     const decisions = paymentRows.write(context);
     const begin = beginStep(this.#beginRows(context), context.capacity);
     for (const { input, decide } of this.#begins) decide(begin(now, ...input));

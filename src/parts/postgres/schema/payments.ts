@@ -37,8 +37,8 @@ CREATE TABLE jobgate.payments (
   -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
   receipt                 text NOT NULL,
   redeems_quote           int NOT NULL DEFAULT 0,
-  -- Identifier that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
-  payment_id              text,
+  -- Name that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
+  purchase_name           text,
   from_block              text,
   -- A nonce beside the payment's own, used up with the payment, and its end.
   one_time_nonce          text,
@@ -62,8 +62,8 @@ CREATE INDEX payments_settled ON jobgate.payments (updated_at) WHERE state = 'se
 -- Undecided payments by age, of all payers and of each payer.
 CREATE INDEX payments_undecided          ON jobgate.payments (created_at)        WHERE state = 'intent';
 CREATE INDEX payments_undecided_by_payer ON jobgate.payments (payer, created_at) WHERE state = 'intent';
-CREATE UNIQUE INDEX payments_by_identifier ON jobgate.payments (payer, payment_id)
-  WHERE payment_id IS NOT NULL AND state NOT IN ('failed', 'released');
+CREATE UNIQUE INDEX payments_by_purchase_name ON jobgate.payments (payer, purchase_name)
+  WHERE purchase_name IS NOT NULL AND state NOT IN ('failed', 'released');
 -- The operator's lists.
 CREATE INDEX payments_by_payer ON jobgate.payments (payer, call_id);
 CREATE INDEX payments_by_job   ON jobgate.payments (job_index, call_id);

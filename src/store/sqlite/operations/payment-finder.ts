@@ -1,22 +1,22 @@
 import type { PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../payment-row.ts";
-import { HOLDS_IDENTIFIER } from "../../rules/payments.ts";
+import { HOLDS_NAME } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
 
 /** Looks payments up by their unique keys. */
 export class PaymentFinder {
   readonly #byKey: Statement<PaymentRow>;
   readonly #byFingerprint: Statement<PaymentRow>;
-  readonly #byIdentifier: Statement<PaymentRow>;
+  readonly #byName: Statement<PaymentRow>;
 
   constructor(database: Database) {
     this.#byKey = database.prepare(
       "SELECT * FROM payments WHERE network = ? AND asset = ? AND payer = ? AND nonce = ?",
     );
     this.#byFingerprint = database.prepare("SELECT * FROM payments WHERE fingerprint = ?");
-    this.#byIdentifier = database.prepare(
-      `SELECT * FROM payments INDEXED BY payments_by_identifier
-        WHERE payer = ? AND payment_id = ? AND ${HOLDS_IDENTIFIER}`,
+    this.#byName = database.prepare(
+      `SELECT * FROM payments INDEXED BY payments_by_purchase_name
+        WHERE payer = ? AND purchase_name = ? AND ${HOLDS_NAME}`,
     );
   }
 
@@ -28,8 +28,8 @@ export class PaymentFinder {
     return this.#byFingerprint.get([fingerprint]);
   }
 
-  /** Finds the payment that holds an identifier. */
-  findByIdentifier({ payer, payment_id }: Pick<PaymentRow, "payer" | "payment_id">): PaymentRow | undefined {
-    return payment_id === null ? undefined : this.#byIdentifier.get([payer, payment_id]);
+  /** Finds the payment that holds a purchase's name. */
+  findByName({ payer, purchase_name }: Pick<PaymentRow, "payer" | "purchase_name">): PaymentRow | undefined {
+    return purchase_name === null ? undefined : this.#byName.get([payer, purchase_name]);
   }
 }

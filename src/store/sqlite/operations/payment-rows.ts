@@ -27,7 +27,7 @@ export class SqlitePaymentRows implements PaymentRows {
     this.#finder = new PaymentFinder(database);
     this.#selectWatched = database.prepare("SELECT 1 FROM watched_payments WHERE call_id = ?");
     this.#update = database.prepare(
-      "UPDATE payments SET state = ?, amount = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, payment_id = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
+      "UPDATE payments SET state = ?, amount = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, purchase_name = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
     );
     // The client waits for its job from here on, so this is when it was enqueued.
     this.#queueCall = database.prepare(
@@ -57,13 +57,13 @@ export class SqlitePaymentRows implements PaymentRows {
     return this.#selectWatched.get([call_id]) !== undefined;
   }
 
-  isIdentifierTaken(payment: SoldPayment): boolean {
-    return this.#finder.findByIdentifier(payment) !== undefined;
+  isNameTaken(payment: SoldPayment): boolean {
+    return this.#finder.findByName(payment) !== undefined;
   }
 
   change(payment: SoldPayment, before: SoldPayment): void {
-    const { state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote } = payment;
-    const decision = [state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote];
+    const { state, amount, settlement, block_number, reason, closed, purchase_name, redeems_quote } = payment;
+    const decision = [state, amount, settlement, block_number, reason, closed, purchase_name, redeems_quote];
     this.#update.run([...decision, payment.updated_at, payment.call_id]);
     const isYoung = before.state === "intent" && payment.updated_at - payment.created_at < YOUNG_MS;
     // A deferred payment never holds a JobCall, which would be counted.

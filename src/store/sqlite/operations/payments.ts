@@ -49,10 +49,10 @@ export function paymentOperations(
 
     beginPayment: beginStep(
       {
-        findRepeated: ({ key, fingerprint, paymentId }) =>
+        findRepeated: ({ key, fingerprint, purchaseName }) =>
           payments.find(key) ??
           payments.findByFingerprint(fingerprint) ??
-          payments.findByIdentifier({ payer: key.payer, payment_id: paymentId ?? null }),
+          payments.findByName({ payer: key.payer, purchase_name: purchaseName ?? null }),
         isNonceUsed: (nonce, now) => isNonceUsed(effects.rows, nonce, now),
         isQuotePaid: (receipt) => selectRedeemed.get([receipt]) !== undefined,
         undecided: (payer, now, { maxOpenPerPayer }) => ({

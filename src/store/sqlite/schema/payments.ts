@@ -37,8 +37,8 @@ CREATE TABLE payments (
   -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
   receipt                 TEXT NOT NULL,
   redeems_quote           INTEGER NOT NULL DEFAULT 0,
-  -- Identifier that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
-  payment_id              TEXT,
+  -- Name that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
+  purchase_name           TEXT,
   from_block              TEXT,
   -- A nonce beside the payment's own, used up with the payment, and its end.
   one_time_nonce          TEXT,
@@ -62,8 +62,8 @@ CREATE INDEX payments_settled ON payments (updated_at) WHERE state = 'settled';
 -- Undecided payments by age, of all payers and of each payer.
 CREATE INDEX payments_undecided          ON payments (created_at)        WHERE state = 'intent';
 CREATE INDEX payments_undecided_by_payer ON payments (payer, created_at) WHERE state = 'intent';
-CREATE UNIQUE INDEX payments_by_identifier ON payments (payer, payment_id)
-  WHERE payment_id IS NOT NULL AND state NOT IN ('failed', 'released');
+CREATE UNIQUE INDEX payments_by_purchase_name ON payments (payer, purchase_name)
+  WHERE purchase_name IS NOT NULL AND state NOT IN ('failed', 'released');
 -- The operator's lists.
 CREATE INDEX payments_by_payer ON payments (payer, call_id);
 CREATE INDEX payments_by_job   ON payments (job_index, call_id);

@@ -1,5 +1,5 @@
 import type { PaymentState } from "../../../../src/core/payment.ts";
-import { holdsIdentifier } from "../../../../src/store/rules/payments.ts";
+import { holdsName } from "../../../../src/store/rules/payments.ts";
 import type { Database, SqlValue, Statement } from "../../../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../../../src/store/sqlite/open-database.ts";
 import { withBytes } from "../../../../src/store/sqlite/operations/modules.ts";
@@ -7,7 +7,7 @@ import type { Cell, Row, TableShape } from "./tables.ts";
 
 /** Unique indexes with a condition. */
 const PARTIAL: Readonly<Record<string, (row: Row) => boolean>> = {
-  payments_by_identifier: (row) => row.payment_id !== null && holdsIdentifier(row as { state: PaymentState }),
+  payments_by_purchase_name: (row) => row.purchase_name !== null && holdsName(row as { state: PaymentState }),
   payments_by_quote: ({ redeems_quote, state }) => redeems_quote === 1 && state !== "failed",
 };
 

@@ -1,6 +1,6 @@
 import type { PaymentState } from "../../../../src/core/payment.ts";
 import { MAX_WATCHED, YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
-import { holdsIdentifier } from "../../../../src/store/rules/payments.ts";
+import { holdsName } from "../../../../src/store/rules/payments.ts";
 import type { Row } from "./tables.ts";
 import type { Transaction } from "./transaction.ts";
 import { arrayOf, isIn, isLike, jsonRows, type Statements, zipped } from "./values.ts";
@@ -27,12 +27,10 @@ function beyondMost(watches: readonly Row[], isDeferred: boolean): Row[] {
 export const PAYMENT_STATEMENTS: Statements = {
   find_payments_by_fingerprint: (tx, [all]) =>
     tx.rows("payments").filter(isIn("fingerprint", all as string[])),
-  find_payments_by_identifier: (tx, columns) => {
-    const asked = zipped(["payer", "payment_id"], columns as string[][]);
-    const isAsked = (row: Row) => asked.some((one) => isLike(one, ["payer", "payment_id"])(row));
-    return tx
-      .rows("payments")
-      .filter((row) => holdsIdentifier(row as { state: PaymentState }) && isAsked(row));
+  find_payments_by_purchase_name: (tx, columns) => {
+    const asked = zipped(["payer", "purchase_name"], columns as string[][]);
+    const isAsked = (row: Row) => asked.some((one) => isLike(one, ["payer", "purchase_name"])(row));
+    return tx.rows("payments").filter((row) => holdsName(row as { state: PaymentState }) && isAsked(row));
   },
   lock_payments: async (tx, columns, text) => {
     const asked = zipped(PAYMENT_KEY, columns as string[][]);
@@ -43,18 +41,18 @@ export const PAYMENT_STATEMENTS: Statements = {
     const watches = tx.rows("watched_payments");
     const locked = await tx.lock("payments", isAsked, { by: "call_id", text });
     return locked.map((row) => {
-      const { call_id, ceiling, payer, payment_id } = row;
+      const { call_id, ceiling, payer, purchase_name } = row;
       const isOther = (other: Row) =>
         other.payer === payer &&
-        other.payment_id === payment_id &&
-        holdsIdentifier(other as { state: PaymentState }) &&
+        other.purchase_name === purchase_name &&
+        holdsName(other as { state: PaymentState }) &&
         other.call_id !== call_id;
       return {
         ...row,
         state_before: before.find((one) => one.call_id === call_id)?.state,
         has_succeeded: ceiling !== null && finished.some((one) => one.call_id === call_id),
         is_watched: watches.some((one) => one.call_id === call_id),
-        is_identifier_taken: payment_id !== null && before.some(isOther),
+        is_name_taken: purchase_name !== null && before.some(isOther),
       };
     });
   },

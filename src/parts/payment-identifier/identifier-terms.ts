@@ -1,0 +1,57 @@
+import type { Job } from "../../config/config.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { SignedPayment } from "../../x402/methods/method.ts";
+import type { X402Part } from "../../x402/part.ts";
+import type { Terms, TermsCheck } from "../../x402/purchase/terms.ts";
+import type { JobDescription } from "../../x402/wire/offer.ts";
+import { requiresIdentifier } from "./config.ts";
+import { EXTENSION, SCHEMA } from "./identifiers.ts";
+
+/** Declares the extension in the 402 of each job, and requires an identifier where the configuration says so. */
+export const IDENTIFIED_SALES: X402Part = {
+  open({ jobs = [] }) {
+    const terms = new IdentifierTerms(jobs);
+    return { terms, declares: (job) => terms.declaration(job) };
+  },
+};
+
+/** Jobs that are sold only to clients that send a payment identifier. */
+export class IdentifierTerms implements Terms {
+  readonly checks: readonly TermsCheck[] = [
+    {
+      name: "identifier",
+      before: "offer",
+      refusals: ["missing_payment_identifier"],
+      run: ({ payment, job }) => this.check(payment, job),
+    },
+  ];
+  readonly #jobs: ReadonlySet<string>;
+
+  constructor(jobs: readonly Job[]) {
+    this.#jobs = new Set(
+      jobs.filter(requiresIdentifier).map(({ serviceId, jobIndex }) => jobKeyText(serviceId, jobIndex)),
+    );
+  }
+
+  /** Returns the extension as a 402 for the job declares it. */
+  declaration(job: JobKey): JobDescription["extensions"] {
+    return { [EXTENSION]: { info: { required: this.#isRequired(job) }, schema: SCHEMA } };
+  }
+
+  /** @throws GatewayError `missing_payment_identifier` */
+  check({ version, purchaseName }: Pick<SignedPayment, "version" | "purchaseName">, job: JobKey): undefined {
+    if (purchaseName !== undefined || !this.#isRequired(job)) return;
+    const cure = version.hasExtensions
+      ? `send extensions["${EXTENSION}"].info.id, and the same one when you try again`
+      : `x402 version ${version.number} has no field for it, so pay with version 2`;
+    throw new GatewayError(
+      "missing_payment_identifier",
+      `This job is sold only with a payment identifier: ${cure}. Nothing was charged.`,
+    );
+  }
+
+  #isRequired({ serviceId, jobIndex }: JobKey): boolean {
+    return this.#jobs.size > 0 && this.#jobs.has(jobKeyText(serviceId, jobIndex));
+  }
+}

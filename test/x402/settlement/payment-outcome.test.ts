@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import type { PaymentRecord } from "../../../src/core/payment.ts";
+import { outcomeOfKnown, PurchaseNameTaken } from "../../../src/x402/settlement/payment-outcome.ts";
+import { paymentIntent } from "../../store/store-fixtures.ts";
+
+const known = {
+  ...paymentIntent(1, { purchaseName: "order 1" }),
+  ...{ state: "settled", callId: 7, settlement: "{}", createdAt: 0 },
+} as PaymentRecord;
+const another = { ...paymentIntent(2, { purchaseName: "order 1" }), key: known.key };
+const ANOTHER_BODY = { bodyHash: "11".repeat(32) };
+
+test("Another payment under the name of a purchase has its outcome, for the same job and body alone", () => {
+  expect(outcomeOfKnown(known, another)).toMatchObject({ kind: "accepted", callId: 7 });
+  expect(() => outcomeOfKnown(known, { ...another, ...ANOTHER_BODY })).toThrow(PurchaseNameTaken);
+});
+
+test("A payment that bought another body is a replay, whatever its name is", () => {
+  for (const purchaseName of [undefined, "order 1", "order 2"]) {
+    const refused = () => outcomeOfKnown(known, { ...known, ...ANOTHER_BODY, purchaseName });
+    expect(refused).toThrow("This payment was used for another job, request, body or Callback-URL");
+  }
+});
+
+test("A name says nothing about the purchase of another payer", () => {
+  const key = { ...another.key, payer: `0x${"1".repeat(40)}` };
+  expect(() => outcomeOfKnown(known, { ...another, key })).toThrow("This payment was used for another job");
+});
