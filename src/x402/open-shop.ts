@@ -21,6 +21,7 @@ import { Verification } from "./purchase/verification.ts";
 import { type ShopRoutes, shopRoutes } from "./routes.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
+import { AnswerExtensions } from "./wire/extensions.ts";
 
 /** A shop with the way to it. */
 export interface OpenShop extends Shop {
@@ -121,7 +122,7 @@ export async function openShop(
     checkout,
     refusals: new Refusals({ ...services, listing }),
     sent: new SentResults({ ...services, jobs }),
-    receipts: additions.find(({ receipts }) => receipts)?.receipts,
+    extensions: new AnswerExtensions(additions.flatMap(({ extensions }) => extensions ?? [])),
     payerProof: additions.find(({ payerProof }) => payerProof)?.payerProof,
     pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),
     messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,

@@ -14,7 +14,7 @@ import type { CallbackUrls } from "./purchase/checkout.ts";
 import type { Terms } from "./purchase/terms.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
-import type { Signer } from "./wire/signer.ts";
+import type { ExtendsAnswers } from "./wire/extensions.ts";
 
 /** The work of a part in the gateway that sells jobs. It outlives a configuration. */
 export interface X402Part {
@@ -34,8 +34,8 @@ export interface ShopAddition {
   apply?(): void;
   /** Declares extensions in the 402s of each job. */
   readonly declares?: DeclareExtensions;
-  /** Signs offers and receipts. */
-  readonly receipts?: Signer;
+  /** Adds extensions that depend on the offers of a 402, and those of settlements that come with results. */
+  readonly extensions?: ExtendsAnswers;
   /** Recognises payers who do not have the access token of their call. */
   readonly payerProof?: PayerProof;
   /** Takes payments on the jobs' own routes beside x402, through a door that it puts before x402's. */

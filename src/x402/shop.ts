@@ -13,7 +13,7 @@ import type { Checkout } from "./purchase/checkout.ts";
 import type { ExtensionEchoes } from "./purchase/extension-echoes.ts";
 import type { Refusals } from "./purchase/refusals.ts";
 import type { Verification } from "./purchase/verification.ts";
-import type { Signer } from "./wire/signer.ts";
+import type { AnswerExtensions } from "./wire/extensions.ts";
 
 /** All that sells jobs at one configuration. A reload opens another shop, and the gateway swaps them. */
 export interface Shop {
@@ -34,7 +34,7 @@ export interface Shop {
   readonly checkout: Checkout;
   readonly refusals: Refusals;
   readonly sent: SentResults;
-  readonly receipts: Signer | undefined;
+  readonly extensions: AnswerExtensions;
   readonly payerProof: PayerProof | undefined;
   readonly pages: Pages | undefined;
   readonly messageDoor: MessageDoor | undefined;

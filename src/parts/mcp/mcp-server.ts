@@ -211,15 +211,14 @@ export class McpServer {
   /** The answer to a call that must be paid: x402's, with what the other door for messages demands beside it. */
   async #offersResult(job: Tool, refusal: PaymentRefusal, demand: Meta | undefined): Promise<object> {
     const { code, message, offers, settled } = refusal;
-    const { descriptions, receipts } = this.#shop;
+    const { descriptions } = this.#shop;
     const { resource, extensions } = descriptions.withOffers(job, offers);
-    const signed = receipts && { [receipts.extension]: await receipts.signOffers(offers) };
     const required = {
       x402Version: 2,
       error: message,
       resource: { ...resource, url: `mcp://tool/${toolName(job)}` },
       accepts: offers.map(toRequirements),
-      extensions: { ...extensions, ...signed },
+      extensions: { ...extensions, ...(await this.#shop.extensions.ofOffers(offers)) },
       code,
       ...chargedNothing(code),
     };

@@ -49,7 +49,7 @@ export class Outcomes {
   /** Waits for a paid call to end, and returns its outcome; undefined if it goes on. */
   async wait(callId: number, of: Waiting): Promise<object | undefined> {
     const { watch } = this.#services;
-    const { receipts } = this.#shop;
+    const { extensions } = this.#shop;
     const { progressToken } = of.message.meta;
     const showsProgress = of.notify !== undefined && progressToken !== undefined;
     const over = new AbortController();
@@ -69,7 +69,7 @@ export class Outcomes {
         }
         if (!isFinished(call) && call.state !== "failed") continue;
         if (hasResult(call)) {
-          const settled = await receipts?.settlementOf(call);
+          const settled = await extensions.settlementOf(call);
           const late = lateSettlement(call);
           const { settledMeta = x402Meta } = of;
           const meta = {

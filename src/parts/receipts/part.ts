@@ -10,8 +10,8 @@ export const part: Part = {
       const config = receiptsTable.in(x402);
       if (config === undefined) return undefined;
       const { ReceiptSigner } = await import("./receipt-signer.ts");
-      const receipts = new ReceiptSigner({ config, x402, clock });
-      return { receipts, routes: () => [receipts.didRoute] };
+      const extensions = new ReceiptSigner({ config, x402, clock });
+      return { extensions, routes: () => [extensions.didRoute] };
     },
   }),
 };

@@ -1,5 +1,3 @@
-import { encodePaymentResponseHeader } from "@x402/core/http";
-import type { SettleResponse } from "@x402/core/types";
 import type { LocalAccount } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import type { X402Config } from "../../config/config.ts";
@@ -7,8 +5,8 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 import { JobUrls } from "../../x402/jobs/job-urls.ts";
+import type { ExtendsAnswers } from "../../x402/wire/extensions.ts";
 import type { Offer } from "../../x402/wire/offer.ts";
-import type { Signer } from "../../x402/wire/signer.ts";
 import type { ReceiptsConfig } from "./config.ts";
 import { didRoute } from "./did-document.ts";
 import {
@@ -31,14 +29,15 @@ const MAX_BYTES = 2_560;
 /** Bound on the signed offers that are kept, up to 3 KB each, and on the signatures of receipts. */
 const MAX_REMEMBERED = 1_000;
 
+type OffersExtension = { readonly [OFFER_RECEIPT]: SignedOffers };
+
 /** Signs offers, and receipts of delivered calls. Neither changes what can be paid. */
-export class ReceiptSigner implements Signer {
-  readonly extension = OFFER_RECEIPT;
+export class ReceiptSigner implements ExtendsAnswers {
   readonly #account: LocalAccount;
   readonly #urls: JobUrls;
   readonly #clock: Clock;
   /** Keyed by the payloads, which stay the same for a minute. */
-  readonly #signedOffers = boundedCache<string, Promise<SignedOffers>>(MAX_REMEMBERED);
+  readonly #signedOffers = boundedCache<string, Promise<OffersExtension>>(MAX_REMEMBERED);
   /** Keyed by the payloads: results are asked for again, and a signature takes longer than the rest of an answer. */
   readonly #signatures = boundedCache<string, Promise<`0x${string}`>>(MAX_REMEMBERED);
   /** Names the key to those who do not find it in `pay_to`. */
@@ -55,8 +54,8 @@ export class ReceiptSigner implements Signer {
     this.didRoute = didRoute(parts.x402.publicUrl, this.#account);
   }
 
-  /** Returns the same object while the same offers are signed. */
-  signOffers(offers: readonly Offer[]): Promise<SignedOffers> {
+  /** Returns the signed offers: the same object while the same offers are signed. */
+  ofOffers(offers: readonly Offer[]): Promise<OffersExtension> {
     const payloads = offers.map((offer) => offerPayload(offer, this.#urls.of(offer.job), this.#clock()));
     const key = JSON.stringify(payloads);
     let signed = this.#signedOffers.get(key);
@@ -67,9 +66,9 @@ export class ReceiptSigner implements Signer {
     return signed;
   }
 
-  /** Returns the settlement of a call that was paid for and delivered, with the same receipt each time. */
-  async settlementOf(call: CallState) {
-    const { state, finishedAt, charge, settlement, job } = call;
+  /** Returns the receipt of a call that was paid for and delivered: the same one each time. */
+  async ofCall(call: CallState): Promise<{ readonly [OFFER_RECEIPT]: SignedReceipt } | undefined> {
+    const { state, finishedAt, charge, job } = call;
     if (state !== "succeeded" || finishedAt === undefined || charge?.state === "released") return undefined;
     const { network, payer } = call.payment;
     const payload = {
@@ -82,19 +81,8 @@ export class ReceiptSigner implements Signer {
       transaction: "",
     } as const;
     const signature = await this.#signReceipt(payload);
-    const settled: SettleResponse =
-      settlement === undefined
-        ? { success: true, transaction: "", network: network as SettleResponse["network"], payer }
-        : JSON.parse(settlement);
     const receipt = { format: "eip712", payload, signature } as const;
-    const extension = { info: { receipt }, schema: RECEIPT_SCHEMA };
-    return { ...settled, extensions: { ...settled.extensions, [OFFER_RECEIPT]: extension } };
-  }
-
-  /** Headers of an answer with the result of a call. */
-  async headersOf(call: CallState): Promise<Record<string, string>> {
-    const settled = await this.settlementOf(call);
-    return settled === undefined ? {} : { "payment-response": encodePaymentResponseHeader(settled) };
+    return { [OFFER_RECEIPT]: { info: { receipt }, schema: RECEIPT_SCHEMA } };
   }
 
   #signReceipt(payload: SignedReceipt["info"]["receipt"]["payload"]): Promise<`0x${string}`> {
@@ -111,7 +99,7 @@ export class ReceiptSigner implements Signer {
     return signature;
   }
 
-  async #sign(payloads: readonly OfferPayload[]): Promise<SignedOffers> {
+  async #sign(payloads: readonly OfferPayload[]): Promise<OffersExtension> {
     const offers: (Signed<OfferPayload> & { acceptIndex: number })[] = [];
     for (const [acceptIndex, payload] of payloads.entries()) {
       const signature = await this.#account.signTypedData({
@@ -125,6 +113,6 @@ export class ReceiptSigner implements Signer {
       offers.pop();
       break;
     }
-    return { info: { offers }, schema: OFFERS_SCHEMA };
+    return { [OFFER_RECEIPT]: { info: { offers }, schema: OFFERS_SCHEMA } };
   }
 }

@@ -4,8 +4,8 @@ import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import { type CallLookup, type CallState, NOT_KEPT } from "../../store/contract/call-lookup.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
+import type { AnswerExtensions } from "../wire/extensions.ts";
 import type { CallPath } from "../wire/paths.ts";
-import type { Signer } from "../wire/signer.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 import { describeCall, hasResult, lateSettlement, settlementHeaders } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
@@ -20,7 +20,7 @@ interface Parts {
   readonly sent: SentResults;
   readonly tokens: AccessTokens;
   readonly limits: Pick<ClientLimits, "countWrongToken">;
-  readonly receipts: Signer | undefined;
+  readonly extensions: AnswerExtensions;
   readonly payerProof: PayerProof | undefined;
 }
 
@@ -43,7 +43,7 @@ export class CallRoute {
       case "/result":
         return this.#showResult(request, call);
       case "/events":
-        return this.#parts.events.stream(request, call, this.#parts.receipts);
+        return this.#parts.events.stream(request, call, this.#parts.extensions);
     }
   }
 
@@ -86,7 +86,7 @@ export class CallRoute {
 
   async #showResult(request: HttpRequest, call: CallState): Promise<HttpResponse | StreamingResponse> {
     const { callId, state } = call;
-    const { calls, receipts, sent } = this.#parts;
+    const { calls, extensions, sent } = this.#parts;
     const withheld = withheldBecause(call);
     if (withheld !== undefined) throw withheld;
     if (hasResult(call)) {
@@ -100,7 +100,7 @@ export class CallRoute {
         headers: {
           "x-call-id": String(callId),
           ...settlementHeaders(lateSettlement(call)),
-          ...(await receipts?.headersOf(call)),
+          ...(await extensions.headersOf(call)),
         },
       });
     }

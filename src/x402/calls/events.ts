@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import type { Signer } from "../wire/signer.ts";
+import type { AnswerExtensions } from "../wire/extensions.ts";
 import { describeCall } from "./call-answer.ts";
 import { tooManyWaits, type WaitPlaces } from "./wait-places.ts";
 import { type CallWatch, isFinished } from "./watch.ts";
@@ -33,10 +33,14 @@ export class CallEvents {
   /**
    * Streams a call's states from the current one to the end of the call. With `Last-Event-ID` it continues after that
    * event; if that was the last one, it answers 204, which stops an EventSource from reconnecting.
-   * @param receipts signs the event of success
+   * @param extensions of the settlement in the event of success
    * @throws GatewayError `too_many_waits`
    */
-  stream(request: HttpRequest, call: CallState, receipts?: Signer): HttpResponse | StreamingResponse {
+  stream(
+    request: HttpRequest,
+    call: CallState,
+    extensions?: AnswerExtensions,
+  ): HttpResponse | StreamingResponse {
     const [lastEventId] = request.headerValues("last-event-id");
     if (isFinished(call) && lastEventId === eventId(call)) {
       return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
@@ -56,7 +60,7 @@ export class CallEvents {
         // Stops nginx and its like from buffering events.
         "x-accel-buffering": "no",
       },
-      stream: this.#events(callId, closed, { lastEventId, receipts }),
+      stream: this.#events(callId, closed, { lastEventId, extensions }),
     };
   }
 
@@ -65,15 +69,15 @@ export class CallEvents {
     closed: AbortSignal,
     {
       lastEventId,
-      receipts,
-    }: { readonly lastEventId: string | undefined; readonly receipts: Signer | undefined },
+      extensions,
+    }: { readonly lastEventId: string | undefined; readonly extensions: AnswerExtensions | undefined },
   ): AsyncGenerator<string> {
     let seen = lastEventId;
     let quietSince = this.#clock();
     // The watch yields at every poll, changed or not, which is far more often than a heartbeat is due.
     for await (const call of this.#watch.states(callId, closed)) {
       const id = eventId(call);
-      if (id !== seen) yield eventText(id, call, (await receipts?.settlementOf(call))?.extensions);
+      if (id !== seen) yield eventText(id, call, (await extensions?.settlementOf(call))?.extensions);
       else if (this.#clock() - quietSince >= this.#heartbeatMs) yield ":\n\n";
       else continue;
       seen = id;

@@ -21,7 +21,7 @@ export interface Asked {
   readonly requestHash: string | undefined;
 }
 
-/** A payment protocol beside x402 whose payments and receipts travel in the `_meta` of JSON-RPC messages. */
+/** A payment protocol beside x402 whose payments and settlements travel in the `_meta` of JSON-RPC messages. */
 export interface MessageDoor {
   /** Name of a payment, with its article. */
   readonly payment: string;

@@ -8,10 +8,10 @@ import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
+import { AnswerExtensions } from "../wire/extensions.ts";
 import type { Offer } from "../wire/offer.ts";
 import { carriesPayment, readPayment, versionOf } from "../wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
-import type { Signer } from "../wire/signer.ts";
 import type { WireVersion } from "../wire/version.ts";
 import type { Door } from "./door.ts";
 import type { Pages } from "./pages.ts";
@@ -21,24 +21,24 @@ export class X402Door implements Door {
   readonly #descriptions: JobDescriptions;
   readonly #methods: Methods;
   readonly #pages: Pages | undefined;
-  readonly #receipts: Signer | undefined;
+  readonly #extensions: AnswerExtensions;
   /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
   readonly #paymentRequired = new WeakMap<
     readonly Offer[],
-    { readonly answer: HttpResponse; readonly signed: object | undefined }
+    { readonly answer: HttpResponse; readonly added: object }
   >();
 
-  /** @param parts `receipts` absent: offers are not signed; `pages` absent: browsers are answered as programs are */
+  /** @param parts `extensions` absent: there are only those of the jobs; `pages` absent: browsers are answered as programs are */
   constructor(parts: {
     readonly descriptions: JobDescriptions;
     readonly methods: Methods;
     readonly pages?: Pages | undefined;
-    readonly receipts?: Signer | undefined;
+    readonly extensions?: AnswerExtensions;
   }) {
     this.#descriptions = parts.descriptions;
     this.#methods = parts.methods;
     this.#pages = parts.pages;
-    this.#receipts = parts.receipts;
+    this.#extensions = parts.extensions ?? new AnswerExtensions();
   }
 
   readonly carriesPayment = (request: JobRequest) => carriesPayment(request, this.#methods.versions);
@@ -46,10 +46,10 @@ export class X402Door implements Door {
 
   /** Answers the ordinary first request, so it makes no error with a stack. */
   async askToPay(request: HttpRequest, { job, offers }: UnpaidRequest): Promise<HttpResponse> {
-    const signed = await this.#receipts?.signOffers(offers);
+    const added = await this.#extensions.ofOffers(offers);
     let shown = this.#paymentRequired.get(offers);
-    if (shown === undefined || shown.signed !== signed) {
-      shown = { answer: this.#paymentRequiredResponse(paymentRequired(offers), job, signed), signed };
+    if (shown === undefined || shown.added !== added) {
+      shown = { answer: this.#paymentRequiredResponse(paymentRequired(offers), job, added), added };
       this.#paymentRequired.set(offers, shown);
     }
     const { answer } = shown;
@@ -65,8 +65,8 @@ export class X402Door implements Door {
 
   async refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): Promise<HttpResponse> {
     if (!(refusal instanceof PaymentRefusal)) return refusalResponse(refusal, job);
-    const signed = await this.#receipts?.signOffers(refusal.offers);
-    const response = this.#paymentRequiredResponse(refusal, job, signed);
+    const added = await this.#extensions.ofOffers(refusal.offers);
+    const response = this.#paymentRequiredResponse(refusal, job, added);
     const { settled } = refusal;
     if (settled === undefined) return response;
     return {
@@ -80,13 +80,10 @@ export class X402Door implements Door {
     return versionOf(request, versions) ?? versions.current;
   }
 
-  #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey, signed: object | undefined): HttpResponse {
+  #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey, added: object): HttpResponse {
     const details = { ...chargedNothing(refusal.code), ...refusal.details };
     const description = this.#descriptions.withOffers(job, refusal.offers);
-    const extensions = {
-      ...description.extensions,
-      ...(signed && this.#receipts && { [this.#receipts.extension]: signed }),
-    };
+    const extensions = { ...description.extensions, ...added };
     return paymentRequiredResponse(refusal, { ...description, extensions }, details, this.#methods.versions);
   }
 }

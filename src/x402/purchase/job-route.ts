@@ -11,8 +11,8 @@ import type { SentResults } from "../calls/sent-results.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
 import { callFailed, resultNotKept, withheldBecause } from "../calls/withheld.ts";
 import type { Door } from "../doors/door.ts";
+import type { AnswerExtensions } from "../wire/extensions.ts";
 import { callPath } from "../wire/paths.ts";
-import type { Signer } from "../wire/signer.ts";
 import type { Checkout, UnpaidRequest } from "./checkout.ts";
 import { acceptedAnswer, chargedNothing, purchaseRefusalOf, resultAnswer } from "./payment-answer.ts";
 import type { AcceptedPayment } from "./purchase.ts";
@@ -26,7 +26,7 @@ interface Parts {
   readonly waits: ResultWaits;
   readonly store: Pick<CallLookup, "readResult">;
   readonly tokens: AccessTokens;
-  readonly receipts: Signer | undefined;
+  readonly extensions: AnswerExtensions;
   readonly sent: SentResults;
   readonly publicUrl: string;
   /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
@@ -130,7 +130,7 @@ export class JobRoute {
     payment: AcceptedPayment,
     ofJob: number | undefined,
   ): Promise<Answer> {
-    const { door, waits, tokens, receipts, sent, publicUrl } = this.#parts;
+    const { door, waits, tokens, extensions, sent, publicUrl } = this.#parts;
     const bought = (settlement = payment.settlement) => ({
       ...payment,
       settlement,
@@ -151,7 +151,7 @@ export class JobRoute {
         const { path } = settled;
         // If the job answers with its result, `Location` is the runner's.
         const link = ofJob === undefined ? { location: path } : { link: `<${path}>; rel="status"` };
-        const headers = { ...link, ...settled.headers, ...(await receipts?.headersOf(call)) };
+        const headers = { ...link, ...settled.headers, ...(await extensions.headersOf(call)) };
         // Conditions and ranges of a purchase are for the job. Only a resend applies them to the stored result.
         const selecting = payment.replayed === true ? request : { headers: {} };
         return resultAnswer(selecting, { ...settled, headers }, preferred, {

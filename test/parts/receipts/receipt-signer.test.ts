@@ -52,24 +52,26 @@ function signerAt(publicUrl = "https://shop.example") {
   return { time, signer: new ReceiptSigner({ config, x402: { publicUrl }, clock: () => time.secs * 1000 }) };
 }
 
-const endsOf = ({ info }: SignedOffers) => info.offers.map(({ payload }) => payload.validUntil);
+const endsOf = ({ "offer-receipt": { info } }: { readonly "offer-receipt": SignedOffers }) =>
+  info.offers.map(({ payload }) => payload.validUntil);
 
 test("An offer's signature is used for a minute, by every replica, and never promises more than the offer's lifetime", async () => {
   const { time, signer } = signerAt();
-  const first = await signer.signOffers([OFFER]);
+  const first = await signer.ofOffers([OFFER]);
   time.secs += 59;
-  expect(await signer.signOffers([{ ...OFFER }])).toBe(first);
-  expect(await signerAt().signer.signOffers([OFFER])).toEqual(first);
+  expect(await signer.ofOffers([{ ...OFFER }])).toBe(first);
+  expect(await signerAt().signer.ofOffers([OFFER])).toEqual(first);
   time.secs += 1;
-  const next = await signer.signOffers([OFFER]);
+  const next = await signer.ofOffers([OFFER]);
   expect([endsOf(first), endsOf(next)]).toEqual([[START_SECS + 300], [START_SECS + 360]]);
-  expect(next.info.offers[0]?.signature).not.toBe(first.info.offers[0]?.signature);
+  const [was, is] = [first, next].map(({ "offer-receipt": { info } }) => info.offers[0]?.signature);
+  expect(is).not.toBe(was);
 });
 
 test("An offer of a short lifetime still has most of it when its signature is shown last", async () => {
   const { time, signer } = signerAt();
   for (; time.secs < START_SECS + 120; time.secs++) {
-    const [end = 0] = endsOf(await signer.signOffers([{ ...OFFER, ttlSecs: 20 }]));
+    const [end = 0] = endsOf(await signer.ofOffers([{ ...OFFER, ttlSecs: 20 }]));
     expect(end - time.secs).toBeGreaterThanOrEqual(15);
     expect(end - time.secs).toBeLessThanOrEqual(20);
   }
@@ -80,7 +82,7 @@ test("An offer that ends with its quote is signed until then", async () => {
   const quoteExpiry = START_SECS + 90;
   for (const leftSecs of [90, 61, 2, 1]) {
     time.secs = quoteExpiry - leftSecs;
-    expect(endsOf(await signer.signOffers([{ ...OFFER, quoteExpiry, ttlSecs: leftSecs }]))).toEqual([
+    expect(endsOf(await signer.ofOffers([{ ...OFFER, quoteExpiry, ttlSecs: leftSecs }]))).toEqual([
       quoteExpiry,
     ]);
   }
@@ -89,7 +91,7 @@ test("An offer that ends with its quote is signed until then", async () => {
 test("Only the first offers are signed when all would make the header too large", async () => {
   const { signer } = signerAt(`https://${"long-name.".repeat(6)}example`);
   const offers = Array.from({ length: 20 }, (_, i) => ({ ...OFFER, amount: String(i + 1) }));
-  const signed = await signer.signOffers(offers);
+  const { "offer-receipt": signed } = await signer.ofOffers(offers);
   const count = signed.info.offers.length;
   expect(count).toBeGreaterThanOrEqual(3);
   expect(JSON.stringify(signed).length).toBeLessThan(2_800);
@@ -106,13 +108,10 @@ test("Only the first offers are signed when all would make the header too large"
 
 test("A call that was paid for and delivered has one receipt, issued at its end", async () => {
   const { time, signer } = signerAt();
-  const settled = await signer.settlementOf(CALL);
+  const extensions = await signer.ofCall(CALL);
   time.secs += 100_000;
-  expect(await signer.settlementOf({ ...CALL, settlement: JSON.stringify({ success: true }) })).toEqual({
-    success: true,
-    extensions: settled?.extensions,
-  });
-  const { receipt } = settled?.extensions["offer-receipt"].info ?? {};
+  expect(await signer.ofCall({ ...CALL, settlement: JSON.stringify({ success: true }) })).toEqual(extensions);
+  const { receipt } = extensions?.["offer-receipt"].info ?? {};
   expect(receipt?.payload).toMatchObject({
     issuedAt: START_SECS + 5,
     resourceUrl: "https://shop.example/x402/jobs/1/2",
@@ -126,8 +125,7 @@ test("A call that was paid for and delivered has one receipt, issued at its end"
 test("Each call has a receipt of its own, which stays the same", async () => {
   const { signer } = signerAt();
   const other = { ...CALL, callId: 8, finishedAt: (START_SECS + 60) * 1000 };
-  const receiptOf = async (call: CallState) =>
-    (await signer.settlementOf(call))?.extensions["offer-receipt"].info.receipt;
+  const receiptOf = async (call: CallState) => (await signer.ofCall(call))?.["offer-receipt"].info.receipt;
   const [first, second] = [await receiptOf(CALL), await receiptOf(other)];
   expect(await receiptOf(CALL)).toEqual(first);
   for (const receipt of [first, second]) {
@@ -149,8 +147,8 @@ test("A call that is not finished, failed, expired or was not charged has no rec
     { ...open, state: "expired" },
     { ...CALL, charge },
   ];
-  for (const call of without) expect(await signer.settlementOf(call)).toBeUndefined();
-  expect(await signer.settlementOf({ ...CALL, charge: { ...charge, state: "settled" } })).toBeDefined();
+  for (const call of without) expect(await signer.ofCall(call)).toBeUndefined();
+  expect(await signer.ofCall({ ...CALL, charge: { ...charge, state: "settled" } })).toBeDefined();
 });
 
 test.each(["", "/shop"])("did:web leads to the key, below the path %j too", async (path) => {

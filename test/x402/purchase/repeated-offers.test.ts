@@ -21,6 +21,7 @@ import { Checkout } from "../../../src/x402/purchase/checkout.ts";
 import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { JobRoute } from "../../../src/x402/purchase/job-route.ts";
+import { AnswerExtensions } from "../../../src/x402/wire/extensions.ts";
 import { makeOffers, quoteTerms } from "../../../src/x402/wire/offer.ts";
 import { paymentRequired, paymentRequiredResponse } from "../../../src/x402/wire/payment-required.ts";
 import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
@@ -104,7 +105,7 @@ class Parts {
       store: unused,
       waitSecs: new Map(),
       tokens: unused,
-      receipts: undefined,
+      extensions: new AnswerExtensions(),
       sent: unused,
       publicUrl,
       refusals: { count: () => undefined, add: () => undefined },

@@ -1,0 +1,46 @@
+import { decodePaymentResponseHeader } from "@x402/core/http";
+import { expect, test } from "vitest";
+import type { CallState } from "../../../src/store/contract/call-lookup.ts";
+import { AnswerExtensions, type ExtendsAnswers } from "../../../src/x402/wire/extensions.ts";
+import { JOB, offersOf } from "../payments.ts";
+
+const CALL: CallState = {
+  callId: 7,
+  payment: { network: "eip155:84532", asset: "0x1", payer: "0x2", nonce: "0x3" },
+  job: JOB,
+  state: "succeeded",
+  attempt: 1,
+  enqueuedAt: 0,
+};
+const part = (name: string, ofCall?: object): ExtendsAnswers => ({
+  ofOffers: async (offers) => ({ [name]: offers.length }),
+  ofCall: async () => ofCall && { [name]: ofCall },
+});
+
+test("A 402 has the extensions of every part, and the same object as long as the only part gives the same", async () => {
+  const offers = offersOf();
+  const made = { a: 1 };
+  const only = new AnswerExtensions([{ ...part("a"), ofOffers: async () => made }]);
+  expect(await only.ofOffers(offers)).toBe(made);
+  expect(await new AnswerExtensions([part("a"), part("b")]).ofOffers(offers)).toEqual({ a: 1, b: 1 });
+  const none = new AnswerExtensions();
+  expect(await none.ofOffers(offers)).toBe(await none.ofOffers(offers));
+});
+
+test("The settlement of a call has the extensions of the parts beside its own", async () => {
+  const settlement = { success: true, transaction: "0x4", network: "eip155:84532", extensions: { own: 1 } };
+  const extensions = new AnswerExtensions([part("a", { x: 1 }), part("b"), part("c", {})]);
+  const settled = await extensions.settlementOf({ ...CALL, settlement: JSON.stringify(settlement) });
+  expect(settled).toEqual({ ...settlement, extensions: { own: 1, a: { x: 1 }, c: {} } });
+  const { "payment-response": header = "" } = await extensions.headersOf(CALL);
+  expect(decodePaymentResponseHeader(header)).toMatchObject({
+    ...{ success: true, transaction: "", payer: "0x2" },
+    extensions: { a: { x: 1 }, c: {} },
+  });
+});
+
+test("A call without an extension has no settlement and no header beside that of its payment", async () => {
+  const extensions = new AnswerExtensions([part("a")]);
+  expect(await extensions.settlementOf(CALL)).toBeUndefined();
+  expect(await extensions.headersOf(CALL)).toEqual({});
+});
