@@ -80,7 +80,7 @@ const IGNORED = new Set([
   "transfer-encoding",
 ]);
 
-/** Replaces what differs each time. */
+/** Replaces what differs each time, such as the seconds that are left of an offer for one request. */
 function normal(text: string): string {
   return text
     .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
@@ -88,6 +88,7 @@ function normal(text: string): string {
     .replaceAll(/"X-CHAIN-CALL-ID": "\d+"/g, '"X-CHAIN-CALL-ID": "ID"')
     .replaceAll(/0x[0-9a-fA-F]{64,}|\b[0-9a-f]{64}\b/g, "HEX")
     .replaceAll(/\b1[789]\d{8}(\d{3})?\b/g, "TIME")
+    .replaceAll(/"maxTimeoutSeconds":29\d\b/g, '"maxTimeoutSeconds":300')
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
     .replaceAll(/"(sealedOffer|access_token)":"[^"]+"/g, '"$1":"VALUE"');
 }
