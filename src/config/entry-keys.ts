@@ -82,7 +82,7 @@ export interface JobClaim extends EntryClaim<JobOfPart> {
 
 /** Additions of a part to a job. */
 export interface JobOfPart {
-  /** What does the job. */
+  /** The part itself, if it does the job. */
   readonly runner?: JobRunner;
   /** Names of the part's terms that the job is sold on. */
   readonly terms?: readonly string[];

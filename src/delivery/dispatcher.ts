@@ -295,10 +295,7 @@ export class Dispatcher {
       const outcome = await this.fail(lease, reason);
       if (outcome === "done") this.#logger.warn({ callId }, `a paid job was not run: ${reason}`);
     } catch (error) {
-      this.#logger.warn(
-        { err: error, callId },
-        "Could not dead-letter a JobCall that cannot be paid; trying again",
-      );
+      this.#logger.warn({ err: error, callId }, "could not dead-letter an unpayable JobCall; trying again");
       this.giveBack(lease, { excused: true });
     }
   }

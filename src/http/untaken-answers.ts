@@ -13,7 +13,7 @@ export class UntakenAnswers {
   readonly #quietMs: number;
   readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
 
-  /** @param quietMs milliseconds of silence after which an answer counts as taken */
+  /** @param quietMs milliseconds after which the client of an answer has taken it, if its connection stays silent */
   constructor(quietMs: number) {
     this.#quietMs = quietMs;
   }

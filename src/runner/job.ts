@@ -57,7 +57,7 @@ export class Retry extends Error {
   }
 }
 
-/** Returns a charge; undefined if the JobCall is not metered. @throws RangeError when it is no amount */
+/** Makes the charge that a job names. @returns undefined for a JobCall that is not metered @throws RangeError for what is no amount */
 export function toCharge(amount: Parameters<Job["charge"]>[0], metadata: Job["metadata"]) {
   const { "X-X402-PAYMENT-SCHEME": scheme, "X-X402-PAYMENT-AMOUNT": ceiling = "0" } = metadata;
   const isShare = typeof amount === "object";

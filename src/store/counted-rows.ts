@@ -30,7 +30,7 @@ interface CountedRows {
 
 const COUNTED = PART_MODULES.flatMap(({ counted }) => counted ?? []);
 
-/** Counts the rows of the core. A JobCall whose lease has expired counts as `ready`, as in a lookup. @param now SQL of the store's time */
+/** Returns the queries that count the core's rows. They count a JobCall with an expired lease as `ready`. @param now SQL of the store's time */
 function ownQueries({ schema, indexedBy }: ListDialect, now: string): [name: string, query: CountQuery][] {
   const n = "count(*)";
   const byState = (from: string) => ({

@@ -2,7 +2,7 @@ import type { X402Config } from "../config/config.ts";
 import type { PageAccess } from "../http/cors.ts";
 import type { Versions } from "./wire/versions.ts";
 
-/** Request headers that a page may send, besides those that jobs want. @param payments those with payments */
+/** Returns the request headers that a page may send beside those of jobs. @param payments headers with payments */
 const allowed = (payments: readonly string[]) => [
   "Content-Type",
   "Authorization",

@@ -43,7 +43,7 @@ export function networkOf({ network }: Pick<Token, "network">): string {
   return parseNetwork(network) ?? network;
 }
 
-/** Amount of an offer for people: the ceiling of one that is metered. */
+/** Returns the amount of an offer as text; of a metered offer, its ceiling. */
 export function priceOf(offer: Offer): string {
   const amount = tokenText({ ...offer, amount: amountOf(offer) });
   return offer.scheme === "upto" ? `up to ${amount}` : amount;

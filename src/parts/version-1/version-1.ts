@@ -10,7 +10,6 @@ import { EIP3009 } from "../../core/transfer-method.ts";
 import { type JobDescription, type Offer, schemeOf, toRequirements } from "../../x402/wire/offer.ts";
 import type { Required, WireVersion } from "../../x402/wire/version.ts";
 import { caip2Network, v1NetworkName } from "./networks.ts";
-import { outputSchemaOf } from "./output-schema.ts";
 
 /** Version 1: payments name no offer, only a scheme and a network, by a name of its own. It has EIP-3009 only. */
 export const VERSION_1 = {
@@ -72,4 +71,26 @@ function toCurrent(asked: Required): ReturnType<WireVersion["toCurrent"]> {
     } as PaymentPayload,
     requirements: required,
   };
+}
+
+/** The extension `bazaar` of version 2, as far as version 1 has fields for it. */
+interface Discovery {
+  readonly info: { readonly input: object; readonly output?: object };
+  readonly schema: {
+    readonly properties: {
+      readonly input: {
+        readonly properties: { readonly queryParams?: { readonly properties?: object } | undefined };
+      };
+    };
+  };
+}
+
+/** Returns the extension `bazaar` in the form that facilitators of version 1 read: as the `outputSchema` of an offer. */
+function outputSchemaOf(extensions: JobDescription["extensions"]): Record<string, unknown> {
+  const { bazaar } = extensions as { readonly bazaar?: Discovery };
+  if (bazaar === undefined) return {};
+  const { input, output } = bazaar.info;
+  const { queryParams } = bazaar.schema.properties.input.properties;
+  const fields = queryParams?.properties && { queryParams: queryParams.properties };
+  return { input: { discoverable: true, ...input, ...fields }, ...(output && { output }) };
 }

@@ -149,7 +149,7 @@ export interface UndecidedPayment extends PaymentRecord {
 export type BeginPaymentOutcome =
   | { kind: "begun"; callId: number }
   | { kind: "quote_paid" }
-  /** This payment, or the one that was made under its name. */
+  /** The journal has this payment, or another payment under the same purchase name. */
   | { kind: "payment_known"; record: PaymentRecord }
   | { kind: "nonce_used" }
   | { kind: "too_many_undecided" }

@@ -4,7 +4,7 @@ import type { JobDescription, Offer } from "./offer.ts";
 /** Payload of a payment, in any version. */
 export interface Payload {
   readonly x402Version: number;
-  /** What the payer signed, in the shape of its transfer method. */
+  /** Fields that the payer signed, in the shape of their transfer method. */
   readonly payload: Readonly<Record<string, unknown>>;
   readonly extensions?: Readonly<Record<string, unknown>> | null | undefined;
 }
@@ -12,7 +12,7 @@ export interface Payload {
 /** Requirements that a payment has to meet, in any version. */
 export interface Requirements {
   readonly scheme: string;
-  /** In the spelling of the version. */
+  /** Name of the network, as the version spells it. */
   readonly network: string;
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -26,7 +26,7 @@ export interface Required {
 /** The unsigned part of a payment: the offer that its client means to pay. */
 export interface NamedOffer {
   readonly scheme: string;
-  /** In the spelling of the version. */
+  /** Name of the network, as the version spells it. */
   readonly network: string;
   /** The whole offer; undefined if the version has no field for it. */
   readonly accepted?: PaymentRequirements;

@@ -313,7 +313,7 @@ export const GetTotalsResponse_PaymentsSchema: GenMessage<GetTotalsResponse_Paym
   messageDesc(file_jobgate_v1_operator, 3, 0);
 
 /**
- * Deferred counts the deferred payments: authorized = running + settling + settled + released + failed + unresolved.
+ * Deferred counts the payments that are charged after their jobs. `authorized` is the sum of the other counts.
  *
  * @generated from message jobgate.v1.GetTotalsResponse.Deferred
  */
@@ -418,7 +418,7 @@ export const GetTotalsResponse_CallsSchema: GenMessage<GetTotalsResponse_Calls> 
   messageDesc(file_jobgate_v1_operator, 3, 2);
 
 /**
- * PaidCalls counts the JobCalls of settled payments and of all deferred payments.
+ * PaidCalls counts the JobCalls whose payments are settled, or are charged after the job.
  *
  * @generated from message jobgate.v1.GetTotalsResponse.PaidCalls
  */

@@ -33,7 +33,7 @@ export class Undecided {
     return this.#total;
   }
 
-  /** Counts those of one payer and his open deferred payments, at most `limit`. */
+  /** Counts a payer's undecided payments that are no longer young, and their open deferred payments, up to `limit`. */
   ofPayer(payer: string, now: number, limit: number): number {
     return this.#countOfPayer.get([payer, now, limit])?.n ?? 0;
   }
