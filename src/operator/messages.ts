@@ -15,6 +15,16 @@ export function nameIn<Name extends string>(
   return (Object.keys(numbers) as Name[]).find((name) => numbers[name] === message);
 }
 
+/** Returns the numbers of an enum of the API by their names in lower case, without UNSPECIFIED. */
+export function numbersOf<Number extends number>(
+  numbers: Readonly<Record<string, string | Number>>,
+): Readonly<Record<string, Number>> {
+  const named = Object.entries(numbers).flatMap(([name, number]) =>
+    typeof number === "number" && number > 0 ? [[name.toLowerCase(), number] as const] : [],
+  );
+  return Object.fromEntries(named);
+}
+
 /** The API's number for each state of a payment. */
 export const PAYMENT_STATES = {
   intent: PaymentState.INTENT,

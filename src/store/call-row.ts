@@ -73,6 +73,7 @@ export const shownRows = (schema: string): string =>
 
 export function toCallState(callId: number, row: PaidCallRow, now: number): CallStateAnswer {
   const state = stateForClient(row, now);
+  const additions = SHOWN.flatMap((shown) => shown.addition(row) ?? []);
   const { network, asset, payer, nonce, service_id, job_index: jobIndex, settlement } = row;
   const { progress_percent: percent, progress_text: text, reason } = row;
   return {
@@ -85,8 +86,8 @@ export function toCallState(callId: number, row: PaidCallRow, now: number): Call
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
     ...(state === "failed" && reason !== null ? { reason } : {}),
     status: row.status ?? undefined,
-    ...Object.assign({}, ...SHOWN.map((shown) => shown.state(row))),
     ...chargeOf(row),
+    ...(additions.length === 0 ? {} : { additions }),
     enqueuedAt: row.enqueued_at,
     ...(row.finished_at === null || state === "running" ? {} : { finishedAt: row.finished_at }),
   };

@@ -1,5 +1,5 @@
 import type { GatewayEvent } from "../core/events.ts";
-import type { CallState } from "./contract/call-lookup.ts";
+import type { CallAddition } from "./contract/call-lookup.ts";
 import type { ListDialect, Lookup } from "./list-dialect.ts";
 import type { Change, Reactions } from "./machine/changes.ts";
 import type { SoldPayment } from "./payment-row.ts";
@@ -86,6 +86,8 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   };
   /** Lookups that only operators ask for. */
   readonly forOperator?: readonly (keyof Methods)[];
+  /** Names of the events that the module announces ({@link Change}), beside the end of a call. */
+  readonly announces?: readonly string[];
   /** Decides the further writes that a change causes in its commit. */
   readonly on?: Reactions;
   /** Rows that reactions to the end of a JobCall read. */
@@ -93,11 +95,12 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];
-  /** The row of a JobCall that its client sees: a table by `call_id`, its columns, and what they say. */
+  /** The row of a JobCall that its client sees: a table by `call_id`, its columns, and what they and the payment's key say. */
   readonly shown?: {
     readonly table: string;
     readonly columns: string;
-    state(row: unknown): Partial<CallState>;
+    /** @returns undefined if there is nothing to say */
+    addition(row: unknown): CallAddition | undefined;
   };
   /** Rows that the totals of the store count: queries by name, and the totals that their rows say. */
   readonly counted?: {

@@ -2,20 +2,15 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { decimalText } from "../../core/amounts.ts";
 import { parseDollars } from "../../core/price.ts";
 import { type ListMovementsRequest, MovementKind } from "../../gen/jobgate/v1/operator_pb.ts";
+import { numbersOf } from "../../operator/messages.ts";
 import { invalid, pageSizeOf } from "../../operator/requests.ts";
-import type { Books, Movement, MovementKind as MovementKindName, MovementPlace } from "./store/ledger.ts";
+import type { Books, Movement, MovementPlace } from "./store/ledger.ts";
 
 /** Decimals of prices, and of every EVM network's own coin. */
 const NATIVE_DECIMALS = 18;
 
 /** The API's number for each kind of movement. */
-export const MOVEMENT_KINDS = {
-  payment: MovementKind.PAYMENT,
-  charge: MovementKind.CHARGE,
-  refund: MovementKind.REFUND,
-  network_fee: MovementKind.NETWORK_FEE,
-  correction: MovementKind.CORRECTION,
-} as const satisfies Record<MovementKindName, MovementKind>;
+export const MOVEMENT_KINDS = numbersOf(MovementKind);
 
 /**
  * Reads one page of the books.
@@ -51,7 +46,7 @@ function toMovement(movement: Movement) {
   return {
     ...{ network, transaction, block, account, counterparty },
     time: timestampFromMs(at),
-    kind: MOVEMENT_KINDS[kind],
+    kind: MOVEMENT_KINDS[kind] ?? MovementKind.UNSPECIFIED,
     token: token?.symbol ?? "native",
     asset: token?.asset ?? "",
     baseUnits: amount,

@@ -1,7 +1,7 @@
 import type { Part } from "../../part.ts";
 import { BOOKS } from "./store/module.ts";
 
-/** The books of a period: every payment, charge, refund and network fee. */
+/** The books of a period: every movement of money. */
 export const part: Part = {
   async load() {
     return ({ store }) => ({

@@ -17,7 +17,7 @@ import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks.ts";
 import type { CallbackRules } from "./callback-guard.ts";
 import { publicCallbackKeys } from "./callback-keys.ts";
-import { CALLBACK_EVENTS } from "./store/ledger.ts";
+import { CALLBACK_EVENTS } from "./store/events.ts";
 
 /** Returns what operators see of a key: the public key, as Standard Webhooks writes it. */
 const publicKeyText = (key: string) => publicCallbackKeys([key])[0]?.whpk ?? "";

@@ -1,11 +1,5 @@
 import type { JobKey } from "../../core/job-call.ts";
-import type {
-  MovedElsewhere,
-  OneTimeNonce,
-  PaymentKey,
-  PaymentState,
-  RefundState,
-} from "../../core/payment.ts";
+import type { MovedElsewhere, OneTimeNonce, PaymentKey, PaymentState } from "../../core/payment.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
 /** Stands in place of a result that `forgetResult` has forgotten. */
@@ -64,6 +58,16 @@ interface CallCharge {
   readonly moved?: MovedElsewhere;
 }
 
+/** What a part tells the client of a call. */
+export interface CallAddition {
+  /** Fields of the call in answers. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** Name of the state that it is in. */
+  readonly state: string;
+  /** It goes on without a decision of the operator, also after the call has failed. */
+  readonly goesOn: boolean;
+}
+
 export interface CallState {
   readonly callId: number;
   /** The payment that bought it; its buyer's access token is derived from it. */
@@ -83,18 +87,10 @@ export interface CallState {
   readonly reason?: string;
   /** HTTP status that its runner gave the result. A call that `failed` with a status has a result. */
   readonly status?: number | undefined;
-  /** Only while it has `failed`, and unless the seller keeps the money without being asked. */
-  readonly refund?: {
-    readonly state: RefundState;
-    /** Nobody has to be asked, or the operator approved. */
-    readonly isApproved: boolean;
-    readonly amount: string;
-    readonly symbol: string;
-    readonly transaction?: string;
-    readonly reason?: string;
-  };
   /** Only of a call that is charged after it ran. */
   readonly charge?: CallCharge;
+  /** What parts tell its client about it. */
+  readonly additions?: readonly CallAddition[];
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
   /** Unix milliseconds. */

@@ -5,7 +5,18 @@ import type { CallState } from "../../store/contract/call-lookup.ts";
 
 /** Returns a paid call's state as JSON for its client. */
 export function describeCall(call: CallState) {
-  const { callId, state, attempt, progress, reason, status, charge, refund, enqueuedAt, finishedAt } = call;
+  const {
+    callId,
+    state,
+    attempt,
+    progress,
+    reason,
+    status,
+    charge,
+    additions = [],
+    enqueuedAt,
+    finishedAt,
+  } = call;
   return {
     call_id: callId,
     state,
@@ -14,7 +25,7 @@ export function describeCall(call: CallState) {
     ...(reason === undefined ? {} : { reason }),
     ...(status === undefined ? {} : { status }),
     ...(charge === undefined ? {} : { charge: describeCharge(charge, call.payment) }),
-    ...(refund === undefined ? {} : { refund: describeRefund(refund, call.payment) }),
+    ...fieldsOf(additions),
     enqueued_at: new Date(enqueuedAt).toISOString(),
     ...(finishedAt === undefined ? {} : { finished_at: new Date(finishedAt).toISOString() }),
   };
@@ -33,17 +44,9 @@ function describeCharge(
   };
 }
 
-/** Why a refund waits is the seller's business; why it failed may be the payer's. */
-function describeRefund(
-  { state, amount, symbol, transaction, reason }: NonNullable<CallState["refund"]>,
-  { network, asset }: CallState["payment"],
-) {
-  return {
-    state,
-    ...{ network, asset, symbol, amount },
-    ...(transaction === undefined ? {} : { transaction }),
-    ...(state === "refund_failed" && reason !== undefined ? { reason } : {}),
-  };
+/** Fields that parts add to the state of a call. */
+function fieldsOf(additions: NonNullable<CallState["additions"]>): Readonly<Record<string, unknown>> {
+  return Object.assign({}, ...additions.map(({ fields }) => fields));
 }
 
 /** Returns the settlement of a call that was charged after it ran: its 202 had none. */

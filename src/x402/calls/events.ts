@@ -87,9 +87,9 @@ export class CallEvents {
 }
 
 /** Returns an id made only of stored values, so that it is the same in every process and after a restart. */
-function eventId({ state, attempt, progress, charge, refund }: CallState): string {
-  const money = [charge?.state, refund?.state].flatMap((moneyState) => moneyState ?? []);
-  const id = [state, attempt, ...money].join("-");
+function eventId({ state, attempt, progress, charge, additions = [] }: CallState): string {
+  const states = [charge, ...additions].flatMap((one) => one?.state ?? []);
+  const id = [state, attempt, ...states].join("-");
   if (progress === undefined) return id;
   const digest = createHash("sha256").update(progress.text).digest("hex").slice(0, 8);
   return `${id}-${progress.percent}-${digest}`;

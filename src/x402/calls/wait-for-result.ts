@@ -105,7 +105,7 @@ export class ResultWaits {
         // Another replica's result may have come between the two lookups.
         if (hasResult(call))
           return { kind: "answered", call, result: (await found) ?? (await calls.findResult(callId)) };
-        // Its refund may take longer.
+        // What parts do about it may take longer.
         if (call.state === "failed") return { kind: "not_in_time", call };
       }
       // Changes that could not end the wait were not looked at.

@@ -41,8 +41,8 @@ export class CallWatch {
 
   /**
    * Yields the call's current state, then again after every change and at every poll, changed or not. Skips states
-   * that are over before the consumer asks for the next. Ends after `succeeded`, after `failed` once its refund has
-   * ended or waits for the operator, when the call is gone, when `signal` aborts, or at {@link CallWatch.stop}.
+   * that are over before the consumer asks for the next. Ends after `succeeded`, after `failed` once what parts do about
+   * it has ended or waits for the operator, when the call is gone, when `signal` aborts, or at {@link CallWatch.stop}.
    */
   async *states(
     callId: number,
@@ -101,7 +101,7 @@ export class CallWatch {
 }
 
 /** Returns true when nothing more can happen unless an operator decides something. */
-export function isFinished({ state, refund }: CallState): boolean {
-  const isRefunding = refund?.state === "sending" || (refund?.state === "owed" && refund.isApproved);
-  return state === "succeeded" || state === "expired" || (state === "failed" && !isRefunding);
+export function isFinished({ state, additions = [] }: CallState): boolean {
+  const goesOn = additions.some((addition) => addition.goesOn);
+  return state === "succeeded" || state === "expired" || (state === "failed" && !goesOn);
 }

@@ -6,8 +6,8 @@ import { EventHub } from "../../../src/core/events.ts";
 import type { Telemetry } from "../../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender, type CallbackTargets } from "../../../src/parts/callbacks/callback-sender.ts";
+import { CALLBACK_EVENTS } from "../../../src/parts/callbacks/store/events.ts";
 import type { Callback, CallbackLedger } from "../../../src/parts/callbacks/store/ledger.ts";
-import { CALLBACK_EVENTS, type CallbackEvent } from "../../../src/parts/callbacks/store/ledger.ts";
 import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -76,7 +76,7 @@ export async function startCalling(
   targets: {
     readonly endpoints?: readonly {
       url: string;
-      events?: readonly CallbackEvent[];
+      events?: readonly string[];
       secrets?: readonly string[];
     }[];
     readonly buyers?: CallbackTargets["buyers"];

@@ -2,8 +2,8 @@ import { createHmac, createPublicKey, type KeyObject, verify } from "node:crypto
 import type { GatewayEvent } from "../../../src/core/events.ts";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
 import { buyersTable, type CallbackConfig } from "../../../src/parts/callbacks/config.ts";
+import { CALLBACK_EVENTS } from "../../../src/parts/callbacks/store/events.ts";
 import type { Callback } from "../../../src/parts/callbacks/store/ledger.ts";
-import { CALLBACK_EVENTS } from "../../../src/parts/callbacks/store/ledger.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
 import type { Committed } from "../../../src/store/operations.ts";
 import type { Database } from "../../../src/store/sqlite/driver.ts";

@@ -1,3 +1,5 @@
+import type { SentMoney } from "../../../store/machine/changes.ts";
+
 /** The books: every movement of money, written with the change that made it known, and kept when payments are pruned. */
 export interface Books {
   /**
@@ -22,12 +24,12 @@ export interface MovementPlace {
 /**
  * - `payment`: received for a job at a fixed price.
  * - `charge`: received for a job that is charged after it ran.
- * - `refund`: given back for a failed job.
- * - `network_fee`: gas of a transaction that jobgate sent, also of one that reverted.
  * - `correction`: takes back a payment that the operator closed as paid, and the chain shows as not paid; or adds what the
  *   authorization of a released payment moved.
+ *
+ * Any other is the kind of a transaction of the seller that moved money ({@link SentMoney}), such as `network_fee`.
  */
-export type MovementKind = "payment" | "charge" | "refund" | "network_fee" | "correction";
+export type MovementKind = "payment" | "charge" | "correction" | SentMoney["as"];
 
 /** One change of one account's balance. What is not known is absent. */
 export interface Movement extends MovementPlace {

@@ -36,7 +36,7 @@ const REACTIONS: Reactions = {
 
   moneySent({ sent: { as, payment, amount, ...sent } }) {
     const of = payment === undefined ? OF_NO_SALE : saleOf(payment);
-    return [moved({ ...of, ...sent, kind: as as MovementKind, amount: `-${amount}` })];
+    return [moved({ ...of, ...sent, kind: as, amount: `-${amount}` })];
   },
 };
 

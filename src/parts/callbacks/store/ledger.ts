@@ -1,29 +1,15 @@
 import type { CallbackState } from "../../../core/callbacks.ts";
 
-/** Events that jobgate calls back about. */
-export const CALLBACK_EVENTS = [
-  "payment.settled",
-  "payment.unresolved",
-  "refund.owed",
-  "refund.sent",
-  "refund.failed",
-  "call.finished",
-  "dead_letter",
-] as const;
-
-export type CallbackEvent = (typeof CALLBACK_EVENTS)[number];
-
 /**
  * Requests that tell operators and buyers about an event. The write that makes an event adds its callbacks too: for each
  * endpoint that wants it, and for the URL that the buyer of the call gave. No method here adds one.
  *
  * - `payment.settled`, `payment.unresolved`: the payment's state became so.
- * - `refund.owed`: a paid call became a dead letter, and its buyer is owed money.
- * - `refund.sent`, `refund.failed`: the refund's state became `refunded` or `refund_failed`.
  * - `dead_letter`: a call became a dead letter.
- * - `call.finished`: a call succeeded, as its client is told, or became a dead letter, or was refunded.
+ * - `call.finished`: a call succeeded, as its client is told, or became a dead letter.
  *
- * Buyers get `call.finished`, `refund.sent` and `refund.failed`.
+ * Modules of other parts announce further events, and that a call ended in another way. Buyers get `call.finished`, and
+ * what is announced to them.
  */
 export interface CallbackLedger {
   /** Replaces the endpoints of the operator. Callbacks that were added for others stay. */
@@ -69,7 +55,7 @@ export const CALLBACK_KEPT_MS = 7 * 86_400_000;
 /** URL of the operator. */
 export interface CallbackEndpoint {
   readonly url: string;
-  readonly events: readonly CallbackEvent[];
+  readonly events: readonly string[];
 }
 
 export interface Callback {

@@ -13,13 +13,7 @@ import { add, type Effect, type Known, paymentOf, type Reactions } from "../../.
 import type { AnyModule, StoreModule } from "../../../store/module.ts";
 import { type SoldPayment, transactionOf } from "../../../store/payment-row.ts";
 import { endedRows, keyIn, type Table } from "../../../store/rows.ts";
-import {
-  CALLBACK_KEPT_MS,
-  CALLBACK_TRIED_MS,
-  type Callback,
-  type CallbackEvent,
-  type CallbackLedger,
-} from "./ledger.ts";
+import { CALLBACK_KEPT_MS, CALLBACK_TRIED_MS, type Callback, type CallbackLedger } from "./ledger.ts";
 import { CALLBACK_COLUMNS, type CallbackRow, ENDPOINT_COLUMNS, type EndpointRow, toCallback } from "./row.ts";
 import { afterAttempt, retriedNow, toEndpointRow } from "./rules.ts";
 import { callbacksSchema } from "./schema.ts";
@@ -41,7 +35,7 @@ const ENDPOINTS: Table<EndpointRow, "url"> = {
 const REACTIONS: Reactions = {
   paymentDecided({ payment }, known) {
     const { state, updated_at: at, settlement, reason } = payment;
-    const event = (event: CallbackEvent, more: object) =>
+    const event = (event: string, more: object) =>
       called({ event, at, data: () => ({ ...soldAs(payment), ...more }), buyersUrl: null }, known);
     return [
       ...(state === "settled" ? event("payment.settled", { transaction: transactionOf(settlement) }) : []),

@@ -2,6 +2,14 @@ import { type Announcement, callEnded, callOf } from "../../../store/machine/ann
 import type { Known } from "../../../store/machine/changes.ts";
 import type { RefundRow } from "./row.ts";
 
+/**
+ * - `refund.owed`: a paid call became a dead letter, and its buyer is owed money.
+ * - `refund.sent`, `refund.failed`: the refund's state became `refunded` or `refund_failed`. Buyers get these, too.
+ *
+ * A call that was refunded has ended once more.
+ */
+export const ANNOUNCED = ["refund.owed", "refund.sent", "refund.failed"];
+
 /** Announces that the state of a refund became another one. */
 export function announcementsOf(
   refund: RefundRow,

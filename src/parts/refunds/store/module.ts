@@ -7,7 +7,7 @@ import type { Commit, StoreModule } from "../../../store/module.ts";
 import type { SoldPayment } from "../../../store/payment-row.ts";
 import { keyIn, type Rows, type Table } from "../../../store/rows.ts";
 import { queueTransaction, transactionKey } from "../../transactions/store/module.ts";
-import { announcementsOf } from "./announcements.ts";
+import { ANNOUNCED, announcementsOf } from "./announcements.ts";
 import type { Refund, RefundLedger } from "./ledger.ts";
 import { AFTER_COPY, COUNTED, KEPT, SHOWN } from "./queries.ts";
 import { REFUND_COLUMNS, type RefundRow, toRefund } from "./row.ts";
@@ -80,6 +80,7 @@ const keyOf = (callId: number) => [keyIn(REFUNDS_TABLE, { call_id: callId })];
 /** Refunds of JobCalls that failed, and of released payments that moved money. */
 export const REFUNDS: StoreModule<RefundLedger> = {
   schema: { table: REFUNDS_TABLE.name, sql: refundsSchema },
+  announces: ANNOUNCED,
   on: REACTIONS,
   keysOfCall: keyOf,
   canRetry: (callId, rows) => canRetry(refundOf(callId, rows)),

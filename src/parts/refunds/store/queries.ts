@@ -23,6 +23,8 @@ export const KEPT: readonly KeptRows[] = [
 ];
 
 interface ShownColumns {
+  readonly network: string;
+  readonly asset: string;
   readonly refund_state: RefundRow["state"] | null;
   readonly is_approved: 0 | 1 | null;
   readonly refund_amount: string;
@@ -31,29 +33,23 @@ interface ShownColumns {
   readonly refund_reason: string | null;
 }
 
-/** The refund that the client of a JobCall sees. */
+/** The refund that the client of a JobCall sees. Why it waits is the seller's business; why it failed may be the payer's. */
 export const SHOWN: NonNullable<AnyModule["shown"]> = {
   table: "refunds",
   columns:
     "refunds.state AS refund_state, is_approved, refunds.amount AS refund_amount, refunds.hash AS refund_hash, refunds.reason AS refund_reason",
-  state(row: ShownColumns) {
-    const {
-      refund_state: state,
-      is_approved,
-      refund_amount: amount,
-      symbol,
-      refund_hash,
-      refund_reason,
-    } = row;
-    if (state === null || state === "cancelled") return {};
-    const refund = { state, isApproved: is_approved === 1, amount, symbol };
-    return {
-      refund: {
-        ...refund,
-        ...(refund_hash === null ? {} : { transaction: refund_hash }),
-        ...(refund_reason === null ? {} : { reason: refund_reason }),
-      },
+  addition(row: ShownColumns) {
+    const { refund_state: state, is_approved, refund_hash: transaction, refund_reason: reason } = row;
+    if (state === null || state === "cancelled") return undefined;
+    const { network, asset, symbol, refund_amount: amount } = row;
+    const refund = {
+      state,
+      ...{ network, asset, symbol, amount },
+      ...(transaction === null ? {} : { transaction }),
+      ...(state === "refund_failed" && reason !== null ? { reason } : {}),
     };
+    const goesOn = state === "sending" || (state === "owed" && is_approved === 1);
+    return { fields: { refund }, state, goesOn };
   },
 };
 

@@ -8,7 +8,7 @@ export interface TransactionJournal {
   /**
    * Queues a transaction. If the reference is known, the first transaction stays; a dropped one, which was never signed, is
    * queued again. Forgets transactions that were finished more than {@link FINISHED_MS} ago, but none
-   * whose refund waits for what became of it.
+   * that another part still needs.
    */
   queueTransaction(transaction: NewTransaction): Promise<void>;
 

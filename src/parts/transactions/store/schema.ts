@@ -10,7 +10,7 @@ CREATE TABLE ${schema}settler_accounts (
   PRIMARY KEY (network, account)
 )${small};
 
--- Transactions that settle payments and send refunds, until a day after their end.
+-- Transactions that parts send, until a day after their end.
 CREATE TABLE ${schema}settler_transactions (
   id                ${freshId},
   network           TEXT NOT NULL,

@@ -1,11 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { PaymentIntent } from "../../../../src/core/payment.ts";
+import { CALLBACK_EVENTS } from "../../../../src/parts/callbacks/store/events.ts";
 import {
-  CALLBACK_EVENTS,
   CALLBACK_KEPT_MS,
   CALLBACK_TRIED_MS,
   type Callback,
-  type CallbackEvent,
   type CallbackLedger,
 } from "../../../../src/parts/callbacks/store/ledger.ts";
 import { CALLBACKS } from "../../../../src/parts/callbacks/store/module.ts";
@@ -25,7 +24,7 @@ const BUYER = "https://buyer.example:8443/a?b=c";
 const RESULT = { body: Buffer.from("42"), contentType: "text/plain" };
 
 export function describeCallbacks(given: Given): void {
-  const want = (events: readonly CallbackEvent[], url = OPERATOR) =>
+  const want = (events: readonly string[], url = OPERATOR) =>
     given.store.of(CALLBACKS).useCallbackEndpoints([{ url, events }]);
 
   async function begin(number: number, overrides: Partial<PaymentIntent> = {}) {
@@ -200,7 +199,7 @@ export function describeCallbacks(given: Given): void {
       const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });
       await given.store.fail(await claimOne(given.store), "no ink");
       const { reference } = newTransaction(1);
-      const both = async (event: CallbackEvent) => {
+      const both = async (event: string) => {
         const made = (await all()).filter((one) => one.event === event).toReversed();
         const of = (isBuyers: boolean) => made.find((one) => one.isBuyers === isBuyers) as Callback;
         return { operators: of(false), buyers: of(true) };

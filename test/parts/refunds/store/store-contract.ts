@@ -68,7 +68,9 @@ export function describeRefunds(given: Given): void {
       const { callId } = begun as { callId: number };
       const owed = { callId, state: "owed", amount: "1001", payer: intent.key.payer };
       expect(await open("owed")).toMatchObject([owed]);
-      expect(await given.store.findCall(callId)).toMatchObject({ refund: { state: "owed", amount: "1001" } });
+      expect((await given.store.findCall(callId))?.additions).toMatchObject([
+        { fields: { refund: { state: "owed", amount: "1001" } }, state: "owed", goesOn: true },
+      ]);
       expect(await given.store.totals()).toMatchObject({ uncharged: 1, refundsOfReleased: 1 });
       await expectBalance(given.store);
     });
@@ -132,8 +134,9 @@ export function describeRefunds(given: Given): void {
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "failed",
         status: 500,
-        refund: { state: "owed", isApproved: true },
+        additions: [{ state: "owed", goesOn: true }],
       });
+      expect((await given.store.findCall(asked))?.additions).toMatchObject([{ goesOn: false }]);
       expect(await given.store.retryDeadLetter(callId)).toBe("not_found");
       expect(await send(callId)).toBe(true);
       await expectBalance(given.store);
