@@ -123,6 +123,7 @@ export async function openShop(
     refusals: new Refusals({ ...services, listing }),
     sent: new SentResults({ ...services, jobs }),
     extensions: new AnswerExtensions(additions.flatMap(({ extensions }) => extensions ?? [])),
+    live: additions.find(({ liveAnswers }) => liveAnswers)?.liveAnswers,
     payerProof: additions.find(({ payerProof }) => payerProof)?.payerProof,
     pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),
     messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,

@@ -1,6 +1,7 @@
 import type { X402Config } from "../config/config.ts";
 import type { JobKey } from "../core/job-call.ts";
 import type { MethodHandlers, Routes } from "../http/routes.ts";
+import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
 import type { PageHeaders } from "./cors.ts";
 import type { Door } from "./doors/door.ts";
@@ -36,6 +37,8 @@ export interface ShopAddition {
   readonly declares?: DeclareExtensions;
   /** Adds extensions that depend on the offers of a 402, and those of settlements that come with results. */
   readonly extensions?: ExtendsAnswers;
+  /** Lets buyers have answers while these arrive. */
+  readonly liveAnswers?: LiveAnswers;
   /** Recognises payers who do not have the access token of their call. */
   readonly payerProof?: PayerProof;
   /** Takes payments on the jobs' own routes beside x402, through a door that it puts before x402's. */

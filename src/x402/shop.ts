@@ -1,4 +1,5 @@
 import type { X402Config } from "../config/config.ts";
+import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { PayerProof } from "./calls/payer-proof.ts";
 import type { SentResults } from "./calls/sent-results.ts";
 import type { MessageDoor } from "./doors/message-door.ts";
@@ -35,6 +36,7 @@ export interface Shop {
   readonly refusals: Refusals;
   readonly sent: SentResults;
   readonly extensions: AnswerExtensions;
+  readonly live: LiveAnswers | undefined;
   readonly payerProof: PayerProof | undefined;
   readonly pages: Pages | undefined;
   readonly messageDoor: MessageDoor | undefined;

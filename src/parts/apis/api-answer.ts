@@ -3,17 +3,18 @@ import { isMediaType } from "../../core/job-call.ts";
 import { headersProblem, keptHeaders, statusProblem } from "../../core/result-answer.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import type { HttpAnswer, HttpOutcome } from "../outbound/http-answer.ts";
+import type { AnswerHead } from "../outbound/http-client.ts";
 import type { RunOutcome } from "../outbound/http-runner.ts";
 import type { ApiLinks } from "./api-links.ts";
 
 /** Limits and addresses of a call, on which its outcome depends. */
-interface Asked {
+export interface Asked {
   readonly maxResultBytes: number;
   /** The call may be made once more: its outcome is unknown otherwise. */
   readonly mayRepeat: boolean;
   /** The call was paid before it was made. */
   readonly isCharged: boolean;
-  /** Returns false for a status that is not charged: only a part of such an answer is kept. */
+  /** Returns false for a status of whose answers only a part may be kept. */
   readonly keepsAll: (status: number) => boolean;
   readonly links: ApiLinks;
   /** Path and query of the request. */
@@ -55,6 +56,12 @@ export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
   }
 }
 
+/** Returns an answer that has begun as its buyer gets it, without its body; undefined if the buyer gets an error in its place. */
+export function beginningOf(head: AnswerHead, asked: Asked): JobResult | undefined {
+  const answer = { ...head, body: Buffer.alloc(0), isCut: false };
+  return answerProblem(answer, asked) === undefined ? resultOf(answer, asked) : undefined;
+}
+
 /** Returns the result of a call that may have been made, and must not be made again. */
 export function outcomeUnknown(isCharged: boolean): JobResult {
   const error = "The connection to the API broke before an answer, and the call is not made again.";
@@ -73,7 +80,7 @@ function readAnswer(answer: HttpAnswer, asked: Asked): RunOutcome {
 
 /** @returns the error in place of an answer that is not given to buyers */
 function answerProblem(
-  { status, headers, isCut }: HttpAnswer,
+  { status, headers, isCut }: Pick<HttpAnswer, "status" | "headers" | "isCut">,
   { maxResultBytes, keepsAll, isCharged }: Asked,
 ): JobResult | undefined {
   const fail = (code: ErrorCode, error: string) => errorResult(code, error, isCharged);
@@ -88,7 +95,10 @@ function answerProblem(
 }
 
 /** Returns the answer as a result, without the body that was stored while it arrived. */
-function resultOf(answer: HttpAnswer, { links, target }: Asked): JobResult {
+function resultOf(
+  answer: AnswerHead & Pick<HttpAnswer, "body" | "isCut">,
+  { links, target }: Asked,
+): JobResult {
   const { status, headers, body, contentType = "", isCut } = answer;
   const kept = links.toPublic(keptHeaders(headers), target);
   if (isCut) kept.push(["x-result-truncated", "true"]);

@@ -17,12 +17,13 @@ import {
   leaseTermsOf,
   type RunOutcome,
 } from "../outbound/http-runner.ts";
-import { errorResult, outcomeUnknown, readApiOutcome } from "./api-answer.ts";
+import { beginningOf, errorResult, outcomeUnknown, readApiOutcome } from "./api-answer.ts";
 import { ApiLinks } from "./api-links.ts";
 import { CLIENT_METADATA, requestOf } from "./api-request.ts";
 import { ApiTelemetry } from "./api-telemetry.ts";
 import { readCharge } from "./charge.ts";
 import { type ApiConfig, type SoldJob, serverOf } from "./config.ts";
+import { AnswerToBuyer, type PassedAnswers } from "./passed-answers.ts";
 import type { UnchargedCalls } from "./uncharged-calls.ts";
 
 /** An API at one configuration. */
@@ -36,7 +37,7 @@ export interface ApiSale {
 export function apiRunner(
   sale: ApiSale,
   { dispatcher, config, telemetry, logger }: Pick<Host, "dispatcher" | "config" | "telemetry" | "logger">,
-  uncharged: UnchargedCalls,
+  { uncharged, passed }: { readonly uncharged: UnchargedCalls; readonly passed: PassedAnswers },
 ): HttpRunner {
   const { name } = sale.api;
   return new HttpRunner({
@@ -45,7 +46,7 @@ export function apiRunner(
     jobIds: sale.jobs.map(({ jobIndex }) => BigInt(jobIndex)),
     reserves: true,
     countsStops: true,
-    protocol: new ApiProtocol({ sale, dispatcher, uncharged, telemetry, clock: systemClock, logger }),
+    protocol: new ApiProtocol({ sale, dispatcher, uncharged, passed, telemetry, clock: systemClock, logger }),
     ...{ dispatcher, terms: leaseTermsOf(config.runner), clock: systemClock, logger },
   });
 }
@@ -72,6 +73,7 @@ export class ApiProtocol implements HttpProtocol {
   readonly #jobs: ReadonlyMap<string, SoldJob>;
   readonly #dispatcher: Pick<Dispatcher, "maxResultBytes">;
   readonly #uncharged: UnchargedCalls;
+  readonly #passed: PassedAnswers;
   readonly #calls: ApiTelemetry;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -80,16 +82,18 @@ export class ApiProtocol implements HttpProtocol {
     readonly sale: ApiSale;
     readonly dispatcher: Pick<Dispatcher, "maxResultBytes">;
     readonly uncharged: UnchargedCalls;
+    readonly passed: PassedAnswers;
     readonly telemetry: Pick<Telemetry, "observe">;
     /** Wall clock. */
     readonly clock: Clock;
     readonly logger: Logger;
   }) {
-    const { sale, dispatcher, uncharged, telemetry, clock, logger } = parts;
+    const { sale, dispatcher, uncharged, passed, telemetry, clock, logger } = parts;
     this.#sale = sale;
     this.#dispatcher = dispatcher;
     this.#jobs = new Map(sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
     this.#uncharged = uncharged;
+    this.#passed = passed;
     this.#calls = new ApiTelemetry(sale.api.name, telemetry, logger);
     this.#clock = clock;
     this.#logger = logger;
@@ -103,7 +107,10 @@ export class ApiProtocol implements HttpProtocol {
     const job = this.#jobs.get(jobKeyText(serviceId, Number(jobId)));
     if (job === undefined)
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
-    const isRepeatable = job.runner.isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
+    const { stream, isIdempotent } = job.runner;
+    const isSafe = isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
+    // A part of a stream may have reached its buyer.
+    const isRepeatable = isSafe && stream === undefined;
     if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
       return decided(this.#counted(done(outcomeUnknown(!deferred)), metadata));
     // A call that is charged after it ran must end before its authorization expires.
@@ -114,22 +121,35 @@ export class ApiProtocol implements HttpProtocol {
     const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
     const end = this.#calls.begin({ callId, attempt, traceparent: metadata.traceparent });
     const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
-    const keepsAll = (status: number) => !deferred || canCharge(status) || status === NOT_MODIFIED;
+    const keepsAll = (status: number) =>
+      stream === undefined && (!deferred || canCharge(status) || status === NOT_MODIFIED);
     const sent = {
       ...{ maxResultBytes, keepsAll, links: new ApiLinks(api.url, publicUrl), target: message.target ?? "/" },
       mayRepeat: isRepeatable && attempt < MAX_ATTEMPTS,
       isCharged: !deferred,
     };
+    const passing =
+      stream &&
+      new AnswerToBuyer(this.#passed, {
+        ...{ callId, maxBytes: maxResultBytes, endsWithBuyer: stream.endsWithBuyer },
+        beginningOf: (head) => beginningOf(head, sent),
+      });
     return {
       kind: "request",
       isWritten: true,
+      passing,
       message: {
         ...message,
         wholeMs,
         bodyLimit: (status) =>
-          keepsAll(status) ? maxResultBytes : Math.min(maxResultBytes, UNCHARGED_BYTES),
+          passing !== undefined
+            ? Number.POSITIVE_INFINITY
+            : keepsAll(status)
+              ? maxResultBytes
+              : Math.min(maxResultBytes, UNCHARGED_BYTES),
       },
-      read: (outcome) => {
+      read: (ended) => {
+        const outcome = passing?.marked(ended) ?? ended;
         const run = readApiOutcome(outcome, sent);
         end(outcome, run);
         return this.#counted(this.#charged(run, outcome, metadata), metadata);

@@ -10,6 +10,7 @@ import { type ApiSale, apiRunner } from "./api-runner.ts";
 import { ApiTerms } from "./api-terms.ts";
 import { apisTable, jobsOf } from "./config.ts";
 import { FreeRoutes } from "./free-routes.ts";
+import { PassedAnswers } from "./passed-answers.ts";
 import { UnchargedCalls } from "./uncharged-calls.ts";
 
 /** Health check and free routes of an API at one configuration. */
@@ -24,13 +25,16 @@ export class Apis {
   readonly #logger: Logger;
   readonly #telemetry: Telemetry;
   readonly #uncharged = new UnchargedCalls();
+  readonly #passed = new PassedAnswers();
   readonly #runners: HttpRunners<ApiSale>;
   #open: readonly OpenApi[] = [];
 
   constructor(host: Host) {
     this.#logger = host.logger;
     this.#telemetry = host.telemetry;
-    this.#runners = new HttpRunners((sale) => apiRunner(sale, host, this.#uncharged));
+    this.#runners = new HttpRunners((sale) =>
+      apiRunner(sale, host, { uncharged: this.#uncharged, passed: this.#passed }),
+    );
   }
 
   /** Makes what the APIs add to the shop of one configuration. Nothing is asked before it is applied. */
@@ -47,6 +51,7 @@ export class Apis {
     );
     return {
       apply: () => this.#replace(open),
+      liveAnswers: this.#passed,
       freeRoutes: open.flatMap(({ free }) => free.routes),
       terms: new ApiTerms({
         find: ({ serviceId, jobIndex }: JobKey) => {

@@ -184,23 +184,39 @@ export interface ApiJob extends JobRunner {
   readonly api: string;
   /** A call whose outcome is unknown may be made again. */
   readonly isIdempotent: boolean;
+  /** Buyers get the answer while it arrives. Absent: once it is stored. */
+  readonly stream?: { readonly endsWithBuyer: boolean } | undefined;
 }
 
 interface ApiJobTable extends JobTable {
   readonly api?: string;
   readonly idempotent?: boolean;
+  readonly stream?: boolean;
+  readonly cancel?: "with_client";
 }
 
-/** `api` and `idempotent` of `[[jobs]]` */
+/** Keys of `[[jobs]]` for jobs that an API does. */
 export const apiJobKeys: EntryKeys<"jobs"> = {
   list: "jobs",
-  keys: { api: jobName().optional(), idempotent: trueOrFalse().optional() },
+  keys: {
+    api: jobName().optional(),
+    idempotent: trueOrFalse().optional(),
+    stream: trueOrFalse().optional(),
+    cancel: oneOf(["with_client"]).optional(),
+  },
   alternative: "an api",
   claim(job: ApiJobTable, place, tables: { readonly apis?: readonly (ApiTable | undefined)[] }) {
-    const { api: name, idempotent = false, charge = "after", answer = "result" } = job;
+    const {
+      api: name,
+      idempotent = false,
+      stream = false,
+      cancel,
+      charge = "after",
+      answer = "result",
+    } = job;
     if (name === undefined) {
-      if (job.idempotent !== undefined)
-        place.at("idempotent").report("is set without api; expected both, or neither");
+      for (const key of ["idempotent", "stream", "cancel"] as const)
+        if (job[key] !== undefined) place.at(key).report("is set without api; expected both, or neither");
       return undefined;
     }
     const found = tables.apis?.find((table) => table?.name === name);
@@ -210,7 +226,8 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
         charge,
         answer,
         maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
-        maxRunSecs: job.maxRunSecs ?? secsOf(found, EXTRA_RUN_SECS, MAX_RUN_SECS),
+        maxRunSecs:
+          job.maxRunSecs ?? (stream ? STREAM_RUN_SECS : secsOf(found, EXTRA_RUN_SECS, MAX_RUN_SECS)),
         maxWaitSecs:
           job.maxWaitSecs ??
           (answer === "result" ? secsOf(found, EXTRA_WAIT_SECS, MAX_WAIT_SECS) : undefined),
@@ -223,6 +240,14 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
           place
             .at("route")
             .reportMissing("is missing; expected the methods and path of the API, since it has an api");
+        if (stream && chargesOf({ charge }).some((one) => one !== "before"))
+          place
+            .at("stream")
+            .report(
+              'is true, so its buyers have the answer before it ends; expected charge = "before" beside it',
+            );
+        if (cancel !== undefined && !stream)
+          place.at("cancel").report("is set without stream = true; expected both, or neither");
         if (chargesOf({ charge }).includes("before") && (job.onFailure ?? "keep") === "keep")
           place
             .at("charge")
@@ -238,7 +263,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
       },
       complete() {
         const runner: ApiJob = { kind: "api", sendsHeadersOn: true, api: name, isIdempotent: idempotent };
-        return { runner };
+        return { runner: stream ? { ...runner, stream: { endsWithBuyer: cancel !== undefined } } : runner };
       },
     };
   },
@@ -260,6 +285,8 @@ const MAX_API_RESULT_BYTES = 10_485_760;
 /** Time that a call may last beyond the API's `timeout_secs`. A buyer waits a little longer than the call. */
 const EXTRA_RUN_SECS = 10;
 const EXTRA_WAIT_SECS = 15;
+/** Longest stream of a job whose `max_run_secs` is not configured. */
+const STREAM_RUN_SECS = 300;
 /** Most seconds that `max_wait_secs` and `max_run_secs` of a job can have. */
 const MAX_WAIT_SECS = 3_600;
 const MAX_RUN_SECS = 31_536_000;

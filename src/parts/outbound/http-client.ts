@@ -3,7 +3,7 @@ import { type Dispatcher, Pool } from "undici";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 import { version } from "../../node/version.ts";
-import type { HttpOutcome } from "./http-answer.ts";
+import type { HttpAnswer, HttpOutcome } from "./http-answer.ts";
 import type { HttpServer } from "./http-server.ts";
 
 const MAX_CONNECT_MS = 10_000;
@@ -27,8 +27,15 @@ export interface HttpMessage {
   readonly wholeMs?: number | undefined;
 }
 
-/** Takes bytes of an answer's body. The next bytes are read once its promise resolves. The promise must not reject. */
-export type BodySink = (bytes: Buffer) => Promise<void>;
+/** Status and headers of an answer, which come before its body. */
+export type AnswerHead = Pick<HttpAnswer, "status" | "contentType" | "headers">;
+
+/** Takes an answer while it arrives. */
+export interface AnswerSink {
+  begin?(head: AnswerHead): void;
+  /** Takes bytes of the body. The next bytes are read once the promise resolves. It must not reject. */
+  write(bytes: Buffer): Promise<void>;
+}
 
 /** An answer whose body comes over time. */
 export interface StreamedAnswer {
@@ -43,6 +50,8 @@ export interface HttpExchange {
   readonly outcome: Promise<HttpOutcome | undefined>;
   /** Ends the request and its connection. */
   abort(): void;
+  /** Ends the request and its connection. The answer is what has arrived, if it has begun; else the time is over for `reason`. */
+  cut(reason: string): void;
 }
 
 /** Sends requests to one server over kept connections. Follows no redirect, and sends nothing twice. */
@@ -87,7 +96,7 @@ export class HttpClient {
    * @param onSent called once the request has a connection; never, if there is none
    * @param sink takes the body of the answer, which the outcome then lacks
    */
-  send(message: HttpMessage, onSent: () => void = () => {}, sink?: BodySink): HttpExchange {
+  send(message: HttpMessage, onSent: () => void = () => {}, sink?: AnswerSink): HttpExchange {
     const { method, target, headers, body, bodyLimit, wholeMs } = message;
     const timing = { timeoutMs: this.#timeoutMs, timesSilence: this.#timesSilence, wholeMs };
     const exchange = new Exchange({ ...timing, bodyLimit, onSent, sink });
@@ -135,7 +144,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   readonly outcome: Promise<HttpOutcome | undefined>;
   readonly #bodyLimit: (status: number) => number;
   readonly #onSent: () => void;
-  readonly #sink: BodySink | undefined;
+  readonly #sink: AnswerSink | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #wholeTimer: NodeJS.Timeout | undefined;
   readonly #timesSilence: boolean;
@@ -158,7 +167,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     readonly wholeMs: number | undefined;
     readonly bodyLimit: (status: number) => number;
     readonly onSent: () => void;
-    readonly sink: BodySink | undefined;
+    readonly sink: AnswerSink | undefined;
   }) {
     const { timeoutMs, timesSilence, wholeMs } = options;
     this.#bodyLimit = options.bodyLimit;
@@ -182,6 +191,10 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     this.#cut(undefined);
   }
 
+  cut(reason: string): void {
+    this.#cut(this.#status >= 200 ? this.#read() : { kind: "timed_out", reason });
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.#isOver) controller.abort(new Error("the request is over"));
@@ -197,6 +210,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     this.#status = status;
     this.#headers = headers;
     if (this.#timesSilence) this.#timer.refresh();
+    if (status >= 200) this.#sink?.begin?.(this.#head());
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -223,13 +237,19 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     else this.#end({ kind: "lost", reason, hasBegun: this.#status >= 200 });
   }
 
-  #read(): HttpOutcome {
-    const answer = {
+  #head(): AnswerHead {
+    return {
       status: this.#status,
       contentType: single(this.#headers["content-type"]),
+      headers: headerList(this.#headers),
+    };
+  }
+
+  #read(): HttpOutcome {
+    const answer = {
+      ...this.#head(),
       contentEncoding: single(this.#headers["content-encoding"]),
       retryAfter: single(this.#headers["retry-after"]),
-      headers: headerList(this.#headers),
       body: Buffer.concat(this.#chunks),
       isCut: this.#size > this.#bodyLimit(this.#status),
     };
@@ -237,10 +257,10 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   }
 
   /** Reads nothing more until the sink has taken these bytes. */
-  #pour(bytes: Buffer, sink: BodySink, controller: Dispatcher.DispatchController): void {
+  #pour(bytes: Buffer, sink: AnswerSink, controller: Dispatcher.DispatchController): void {
     controller.pause();
     this.#isPouring = true;
-    this.#taken = sink(bytes).then(() => {
+    this.#taken = sink.write(bytes).then(() => {
       this.#isPouring = false;
       if (this.#isOver) return;
       if (this.#timesSilence) this.#timer.refresh();

@@ -14,7 +14,7 @@ import type {
   RetryBackoff,
 } from "../../store/contract/work-queue.ts";
 import type { HttpOutcome } from "./http-answer.ts";
-import { HttpClient, type HttpExchange, type HttpMessage } from "./http-client.ts";
+import { type AnswerHead, HttpClient, type HttpExchange, type HttpMessage } from "./http-client.ts";
 import type { HttpServer } from "./http-server.ts";
 import { Pace } from "./pace.ts";
 
@@ -69,6 +69,17 @@ export interface HttpProtocol {
   ask(call: ClaimedCall): Asked;
 }
 
+/** Passes an answer on while it arrives. */
+export interface AnswerPassing {
+  /** The request is sent. */
+  start(request: Pick<HttpExchange, "cut">): void;
+  begin(head: AnswerHead): void;
+  /** Resolves with the bytes that are stored, once more may come. Must not reject. */
+  pass(bytes: Buffer): Promise<Buffer>;
+  /** @param isStored the whole answer is stored */
+  end(isStored: boolean): void;
+}
+
 /** Request that gives a JobCall to its server. */
 export type Asked =
   | {
@@ -76,6 +87,7 @@ export type Asked =
       readonly message: HttpMessage;
       /** The body of the answer is stored while it arrives, and the outcome lacks it. */
       readonly isWritten?: true;
+      readonly passing?: AnswerPassing | undefined;
       /** @param now Unix milliseconds */
       readonly read: (outcome: HttpOutcome, now: number) => RunOutcome;
     }
@@ -97,7 +109,7 @@ export class HttpRunner implements CallSink {
   readonly #pace: Pace;
   readonly #subscription: Subscription | undefined;
   /** Requests until their outcomes are stored. */
-  readonly #requests = new Map<Pick<HttpExchange, "abort">, Promise<void>>();
+  readonly #requests = new Map<Pick<HttpExchange, "abort">, Promise<unknown>>();
   readonly #stopping = new AbortController();
 
   constructor(options: {
@@ -151,13 +163,21 @@ export class HttpRunner implements CallSink {
       return true;
     }
     const writer = asked.isWritten === true ? this.#dispatcher.resultWriter(lease) : undefined;
-    const sink = writer && ((bytes: Buffer) => this.#pour(bytes, writer, lease, () => request.abort()));
+    const { passing } = asked;
+    const sink = writer && {
+      begin: (head: AnswerHead) => passing?.begin(head),
+      write: async (bytes: Buffer) => {
+        const kept = passing === undefined ? bytes : await passing.pass(bytes);
+        await this.#pour(kept, writer, lease, () => request.abort());
+      },
+    };
     const request: HttpExchange = this.#client.send(asked.message, onWritten, sink);
-    this.#track(request, this.#finish(request, lease, asked.read, writer));
+    passing?.start(request);
+    this.#track(request, this.#finish(request, lease, asked, writer));
     return true;
   }
 
-  #track(request: Pick<HttpExchange, "abort">, work: Promise<void>): void {
+  #track(request: Pick<HttpExchange, "abort">, work: Promise<unknown>): void {
     this.#requests.set(
       request,
       work.finally(() => this.#requests.delete(request)),
@@ -191,10 +211,11 @@ export class HttpRunner implements CallSink {
   async #finish(
     request: HttpExchange,
     lease: Lease,
-    read: Extract<Asked, { kind: "request" }>["read"],
+    { read, passing }: Extract<Asked, { kind: "request" }>,
     writer: ResultWriter | undefined,
   ): Promise<void> {
     const { callId } = lease;
+    let isStored = false;
     const { leaseMs } = this.#terms;
     const timer = setInterval(() => {
       this.#dispatcher.extend(lease, leaseMs).then(
@@ -213,9 +234,11 @@ export class HttpRunner implements CallSink {
       if (ended === undefined) return;
       const outcome = read(ended, this.#clock());
       this.#setPace(outcome);
-      await this.#report(outcome, lease, writer);
+      const reported = await this.#report(outcome, lease, writer);
+      isStored = reported === "done" && outcome.kind === "done" && outcome.hasWrittenBody === true;
     } finally {
       clearInterval(timer);
+      passing?.end(isStored);
     }
   }
 
@@ -229,35 +252,35 @@ export class HttpRunner implements CallSink {
       this.#logger.warn({ outcome: summary(outcome) }, "Server is down: trying one JobCall at a time");
   }
 
-  async #report(outcome: RunOutcome, lease: Lease, writer?: ResultWriter): Promise<void> {
+  /** @returns undefined for what the store did not have to answer */
+  async #report(outcome: RunOutcome, lease: Lease, writer?: ResultWriter): Promise<LeaseOutcome | undefined> {
     const dispatcher = this.#dispatcher;
     switch (outcome.kind) {
       case "done":
-        await this.#untilStored(lease, () => this.#ack(outcome, lease, writer));
-        return;
+        return this.#untilStored(lease, () => this.#ack(outcome, lease, writer));
       case "failed":
-        await this.#untilStored(lease, () => dispatcher.fail(lease, outcome.reason));
-        return;
+        return this.#untilStored(lease, () => dispatcher.fail(lease, outcome.reason));
       case "retry": {
         const { delayMs, reason } = outcome;
         const { maxAttempts, backoff } = this.#terms;
         const retry = { delayMs, maxAttempts, backoff, reason };
-        await this.#untilStored(lease, () => dispatcher.retry(lease, retry));
-        return;
+        return this.#untilStored(lease, () => dispatcher.retry(lease, retry));
       }
       case "lost":
-        return dispatcher.giveBack(lease, {
+        dispatcher.giveBack(lease, {
           excused: false,
           wasAlone: true,
           reason: CLOSED_CODES.has(outcome.reason)
             ? `connection closed by ${this.#host} before a whole answer`
             : `connection to ${this.#host} failed before a whole answer: ${outcome.reason}`,
         });
+        return undefined;
       case "unreached":
-        return dispatcher.giveBack(lease, {
+        dispatcher.giveBack(lease, {
           excused: true,
           reason: `no connection to ${this.#host}: ${outcome.reason}`,
         });
+        return undefined;
     }
   }
 

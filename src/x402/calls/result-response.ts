@@ -16,6 +16,8 @@ interface ResultParts {
   readonly result: StoredResult | undefined;
   /** Replace headers of the runner, but its Location and its Link, to which they add. */
   readonly headers: HttpResponse["headers"];
+  /** Body of a result that is still arriving. */
+  readonly live?: StreamingResponse["stream"] | undefined;
   /** Called once the whole result was sent. */
   readonly onSent: HttpResponse["onSent"];
 }
@@ -26,7 +28,7 @@ interface ResultParts {
  */
 export function resultResponse(
   request: Pick<HttpRequest, "headers">,
-  { calls, call, result = EMPTY, headers, onSent }: ResultParts,
+  { calls, call, result = EMPTY, headers, live, onSent }: ResultParts,
 ): HttpResponse | StreamingResponse {
   const { body, size, contentType, status = 200 } = result;
   const { callId, finishedAt } = call;
@@ -51,6 +53,7 @@ export function resultResponse(
         }
       : { status: from.status, headers: { ...from.headers }, body: body.subarray(first, last + 1) };
   if (status === 204 || status === 304) return { status, headers: described, body: "", onSent };
+  if (live !== undefined) return { status, headers: whole, stream: live, onSent };
   // A condition or range says nothing about any other answer.
   if (status !== 200) return { ...bytes({ status, headers: whole }, 0, size - 1), onSent };
   const etag = byName.etag?.[0] ?? `"${callId}-${finishedAt}"`;

@@ -4,6 +4,7 @@ import type { WhatHappened } from "../../core/events.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { CallLookup, CallState, NOT_KEPT, StoredResult } from "../../store/contract/call-lookup.ts";
 import { hasResult } from "./call-answer.ts";
+import type { LiveAnswer, LiveAnswers } from "./live-answers.ts";
 import type { WaitPlaces } from "./wait-places.ts";
 import type { CallWatch } from "./watch.ts";
 
@@ -40,6 +41,8 @@ type WaitOutcome =
       readonly call: CallState;
       readonly result: StoredResult | typeof NOT_KEPT | undefined;
     }
+  /** The runner answers, and its answer can be taken while it arrives. */
+  | { readonly kind: "begun"; readonly call: CallState; readonly answer: LiveAnswer }
   /** The job failed, did not finish in time, or the client hung up. `call` is undefined if it could not be read. */
   | { readonly kind: "not_in_time"; readonly call: CallState | undefined }
   /** No place was free. */
@@ -74,13 +77,17 @@ export class ResultWaits {
    * Waits for the result of a paid call, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
    * the call is paid for, and a failed wait must not look like a refusal.
    * @param options `isOfJob`: the job answers each buyer so, and the wait takes none of the buyer's places; `isNew`: the
-   * call has begun just now
+   * call has begun just now; `live`: answers that can be taken once they begin
    */
   async waitFor(
     { callId, payment, settlement }: Awaited,
     waitSecs: number,
     closed: AbortSignal,
-    { isOfJob = false, isNew = false } = {},
+    {
+      isOfJob = false,
+      isNew = false,
+      live,
+    }: { readonly isOfJob?: boolean; readonly isNew?: boolean; readonly live?: LiveAnswers | undefined } = {},
   ): Promise<WaitOutcome> {
     const leave = this.#places.take({ callId, payer: isOfJob ? undefined : payment.payer });
     if (leave === undefined) return { kind: "not_waited" };
@@ -90,6 +97,11 @@ export class ResultWaits {
     if (closed.aborted) end();
     closed.addEventListener("abort", end);
     const calls = this.#calls;
+    let begun: LiveAnswer | undefined;
+    const stopListening = live?.onBegun(callId, closed, (answer) => {
+      begun = answer;
+      end();
+    });
     let last: CallState | undefined;
     let found: ReturnType<CallLookup["findResult"]> | undefined;
     const look = () => {
@@ -109,7 +121,11 @@ export class ResultWaits {
         if (call.state === "failed") return { kind: "not_in_time", call };
       }
       // Changes that could not end the wait were not looked at.
-      return { kind: "not_in_time", call: (await calls.findCall(callId)) ?? last };
+      const call = (await calls.findCall(callId)) ?? last;
+      if (begun === undefined || call === undefined) return { kind: "not_in_time", call };
+      const answer = begun;
+      begun = undefined;
+      return { kind: "begun", call, answer };
     } catch (error) {
       if (!(error instanceof GatewayError))
         this.#logger.error({ err: error, callId }, "could not wait for a result");
@@ -117,6 +133,8 @@ export class ResultWaits {
     } finally {
       clearTimeout(timer);
       closed.removeEventListener("abort", end);
+      stopListening?.();
+      begun?.bytes(AbortSignal.abort());
       leave();
     }
   }

@@ -7,6 +7,7 @@ import { ClientGone } from "../../http/uploads.ts";
 import { type CallLookup, NOT_KEPT } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { lateSettlement } from "../calls/call-answer.ts";
+import type { LiveAnswers } from "../calls/live-answers.ts";
 import type { SentResults } from "../calls/sent-results.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
 import { callFailed, resultNotKept, withheldBecause } from "../calls/withheld.ts";
@@ -28,6 +29,7 @@ interface Parts {
   readonly tokens: AccessTokens;
   readonly extensions: AnswerExtensions;
   readonly sent: SentResults;
+  readonly live: LiveAnswers | undefined;
   readonly publicUrl: string;
   /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
   readonly waitSecs: ReadonlyMap<string, number>;
@@ -120,7 +122,7 @@ export class JobRoute {
   }
 
   /**
-   * Answers a payment that bought the job: with its result if the client or the job waits and it arrives in time.
+   * Answers a payment that bought the job: with its result if the client or the job waits and it arrives, or begins to, in time.
    * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain;
    * `call_failed`: the job failed, and is not charged; `result_not_kept`: the result was sent before
    */
@@ -142,10 +144,17 @@ export class JobRoute {
     const secs = preferred ?? ofJob;
     if (secs === undefined) return acceptedAnswer(bought(), job);
     const [isOfJob, isNew] = [ofJob !== undefined, payment.replayed !== true];
-    const waited = await waits.waitFor(payment, secs, request.closed, { isOfJob, isNew });
+    const waited = await waits.waitFor(payment, secs, request.closed, {
+      isOfJob,
+      isNew,
+      live: this.#parts.live,
+    });
     switch (waited.kind) {
+      case "begun":
       case "answered": {
-        const { call, result } = waited;
+        const { call } = waited;
+        const live = waited.kind === "begun" ? waited.answer.bytes(request.closed) : undefined;
+        const result = waited.kind === "begun" ? { ...waited.answer.head, size: 0 } : waited.result;
         const settled = bought(payment.settlement ?? lateSettlement(call));
         if (result === NOT_KEPT) throw resultNotKept(call, settled.headers);
         const { path } = settled;
@@ -155,7 +164,7 @@ export class JobRoute {
         // Conditions and ranges of a purchase are for the job. Only a resend applies them to the stored result.
         const selecting = payment.replayed === true ? request : { headers: {} };
         return resultAnswer(selecting, { ...settled, headers }, preferred, {
-          ...{ call, result, calls: this.#parts.store },
+          ...{ call, result, live, calls: this.#parts.store },
           onSent: sent.forgetting(call),
         });
       }

@@ -55,7 +55,7 @@ export function resultAnswer(
   request: Pick<HttpRequest, "headers">,
   bought: BoughtCall,
   preferredSecs: number | undefined,
-  answered: Pick<Parameters<typeof resultResponse>[1], "calls" | "call" | "result" | "onSent">,
+  answered: Pick<Parameters<typeof resultResponse>[1], "calls" | "call" | "result" | "live" | "onSent">,
 ): HttpResponse | StreamingResponse {
   const { callId, receipt, accessToken } = bought;
   const headers = {

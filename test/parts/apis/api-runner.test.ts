@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import { ApiProtocol, type ApiSale } from "../../../src/parts/apis/api-runner.ts";
 import type { SoldJob } from "../../../src/parts/apis/config.ts";
+import { PassedAnswers } from "../../../src/parts/apis/passed-answers.ts";
 import { UnchargedCalls } from "../../../src/parts/apis/uncharged-calls.ts";
 import type { HttpOutcome } from "../../../src/parts/outbound/http-answer.ts";
 
@@ -15,6 +16,7 @@ function ask({
   attempt,
   forgiven = 0,
   isIdempotent = false,
+  isStream = false,
   now = 1_000,
   deferred = true,
   maxRunSecs = 30,
@@ -24,6 +26,7 @@ function ask({
   attempt: number;
   forgiven?: number;
   isIdempotent?: boolean;
+  isStream?: boolean;
   now?: number;
   deferred?: boolean;
   maxRunSecs?: number;
@@ -33,7 +36,12 @@ function ask({
     serviceId: 1n,
     jobIndex: 7,
     maxRunSecs,
-    runner: { kind: "api", api: "weather", isIdempotent },
+    runner: {
+      kind: "api",
+      api: "weather",
+      isIdempotent,
+      ...(isStream && { stream: { endsWithBuyer: false } }),
+    },
   } as SoldJob;
   const api = { name: "weather", url: "http://127.0.0.1:8000", headers: {} } as ApiSale["api"];
   const uncharged = new UnchargedCalls();
@@ -41,6 +49,7 @@ function ask({
     sale: { api, jobs: [job], publicUrl: "https://shop.example" },
     dispatcher: { maxResultBytes: () => 100_000 },
     uncharged,
+    passed: new PassedAnswers(),
     telemetry: { observe: (...observed) => void observations.push(observed) },
     clock: () => now,
     logger: pino({ level: "silent" }),
@@ -73,6 +82,8 @@ test.each([
   [{ method: "POST", attempt: 3, isIdempotent: true }, "decided"],
   [{ method: "GET", attempt: 2 }, "request"],
   [{ method: "GET", attempt: 3 }, "decided"],
+  [{ method: "GET", attempt: 1, isStream: true }, "request"],
+  [{ method: "GET", attempt: 2, isStream: true, isIdempotent: true }, "decided"],
   [{ method: "POST", attempt: 4, forgiven: 3 }, "request"],
 ])("The delivery %j is a %s", (delivery, kind) => {
   expect(ask(delivery).asked.kind).toBe(kind);

@@ -16,6 +16,24 @@ mode = "public_paid"
 job_index = 7`;
 
 testMistakes([
+  ...["stream = true", 'cancel = "with_client"'].map((toml) => ({
+    promise: `A job without an api has no ${toml}`,
+    toml: `${X402}${TOKEN}[[jobs]]\njob_index = 7\nprice_wei = "1"\nmode = "public_paid"\n${toml} #!`,
+    keyPath: `jobs[0].${toml.split(" ")[0]}`,
+    message: /is set without api/,
+  })),
+  {
+    promise: "The end of a stream with its buyer is a mistake without a stream",
+    toml: `${API}\ncancel = "with_client" #!`,
+    keyPath: "jobs[0].cancel",
+    message: /is set without stream = true/,
+  },
+  ...["", '\ncharge = "after"', '\ncharge = ["before", "used"]'].map((charge) => ({
+    promise: `A stream that is charged after it is a mistake: ${charge.trim() || "by default"}`,
+    toml: `${API}${charge}\nstream = true #!`,
+    keyPath: "jobs[0].stream",
+    message: /expected charge = "before" beside it/,
+  })),
   {
     promise: "A job of another service with the index of an API's job is a mistake",
     toml: `${API} #!\n[[jobs]]\nservice_id = 99\njob_index = 7\nprice_wei = "1000000000000000"\nmode = "public_paid"`,

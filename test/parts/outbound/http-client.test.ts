@@ -46,7 +46,7 @@ test("A sink gets the body in pieces, and the next one only once it has taken th
     taking--;
   };
   const message = { method: "GET", target: "/", headers: {}, body: undefined, bodyLimit: () => 900_000 };
-  const outcome = await client.send(message, () => undefined, sink).outcome;
+  const outcome = await client.send(message, () => undefined, { write: sink }).outcome;
   expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: true } });
   expect([most, taking, Buffer.concat(pieces).equals(body.subarray(0, 900_000))]).toEqual([1, 0, true]);
 });
@@ -64,10 +64,7 @@ test("A sink that takes longer than the server may be silent does not end the an
     await server.stop();
   });
   const message = { method: "GET", target: "/", headers: {}, body: undefined, bodyLimit: () => 1_000 };
-  const outcome = await client.send(
-    message,
-    () => undefined,
-    () => sleep(2.5 * SILENCE_MS),
-  ).outcome;
+  const write = () => sleep(2.5 * SILENCE_MS);
+  const outcome = await client.send(message, () => undefined, { write }).outcome;
   expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: false } });
 });

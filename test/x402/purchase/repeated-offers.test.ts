@@ -107,6 +107,7 @@ class Parts {
       tokens: unused,
       extensions: new AnswerExtensions(),
       sent: unused,
+      live: undefined,
       publicUrl,
       refusals: { count: () => undefined, add: () => undefined },
       logger,

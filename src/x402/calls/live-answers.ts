@@ -1,0 +1,23 @@
+import type { JobResult } from "../../store/contract/work-queue.ts";
+
+/** An answer of a paid call that its buyer gets while it arrives. */
+export interface LiveAnswer {
+  /** Status and headers; `body` is empty. */
+  readonly head: JobResult;
+  /**
+   * Bytes of the answer. The runner is asked for more once the buyer has taken them. They end once the answer is stored, and fail
+   * if it breaks off.
+   * @param closed aborts when the buyer has left
+   */
+  bytes(closed: AbortSignal): AsyncIterable<Uint8Array>;
+}
+
+/** Answers that begin in this process. */
+export interface LiveAnswers {
+  /**
+   * Waits until the answer of a call begins. Each answer has one taker, who must ask for its bytes: for a second one it never begins.
+   * @param closed aborts when the buyer has left
+   * @returns a function that ends the wait
+   */
+  onBegun(callId: number, closed: AbortSignal, take: (answer: LiveAnswer) => void): () => void;
+}
