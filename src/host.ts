@@ -93,7 +93,6 @@ export class Gateway {
       logger,
       telemetry,
       serverAt: (address) => servers.at(address),
-      quotePayment: (quote) => this.#x402?.quotePayment(quote) ?? Promise.resolve(undefined),
     };
     const current = () => this.#config;
     const listeners = () => this.listeners;

@@ -21,7 +21,6 @@ import type { ListedJob } from "./x402/jobs/listing.ts";
 import type { Method } from "./x402/methods/method.ts";
 import type { Methods } from "./x402/methods/methods.ts";
 import type { X402Part } from "./x402/part.ts";
-import type { QuotePayment, ReceivedQuote } from "./x402/prices/quotes.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
 import type { PurchaseNames } from "./x402/wire/purchase-names.ts";
@@ -108,8 +107,6 @@ export interface Host {
   rates(): readonly RateReport[];
   /** Returns the server at an address, which listeners configured with one address share. */
   serverAt(address: BindAddress): HttpServer;
-  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
-  quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined>;
 }
 
 /** A part that was built, and what it adds to the core. */

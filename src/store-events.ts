@@ -109,7 +109,6 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "probe":
     case "prune":
     case "saveOffers":
-    case "saveQuote":
     case "saveRefusedPayments":
     case "shrink":
     case "useNonce":

@@ -2,5 +2,6 @@
 // store. To delete a part, delete its line here, its line in parts.ts and its folder.
 export { BOOKS as books } from "./parts/books/store/module.ts";
 export { CALLBACKS as callbacks } from "./parts/callbacks/store/module.ts";
+export { QUOTES as pricingEngine } from "./parts/pricing-engine/store/module.ts";
 export { REFUNDS as refunds } from "./parts/refunds/store/module.ts";
 export { TRANSACTIONS as transactions } from "./parts/transactions/store/module.ts";

@@ -1,5 +1,6 @@
 // Contract tests of the store modules of parts. To delete a part, delete its line here and its folders.
 export { describeBooks } from "./parts/books/store/store-contract.ts";
 export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";
+export { describeQuotes } from "./parts/pricing-engine/store/store-contract.ts";
 export { describeRefunds } from "./parts/refunds/store/store-contract.ts";
 export { describeTransactions } from "./parts/transactions/store/store-contract.ts";

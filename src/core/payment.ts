@@ -69,14 +69,12 @@ export interface PaymentIntent extends JobKey {
   readonly decimals: number;
   /** Unix seconds after which the authorization can no longer be used. */
   readonly validBefore: number;
-  /** Quote digest, 64 hex digits. Clients that buy at one current price share its quote. */
+  /** Digest of the price, 64 hex digits. Clients may share it that buy at one price. */
   readonly receipt: string;
-  /** The client named the receipt's quote, which can be paid once. */
-  readonly redeemsQuote?: true | undefined;
   /** Head of the token's chain when the intent was written: the search for the settlement starts there. */
   readonly fromBlock?: string | undefined;
-  /** A nonce beside the payment's own, used up with this payment. */
-  readonly oneTimeNonce?: OneTimeNonce | undefined;
+  /** Nonces beside the payment's own, used up with this payment. At least one, if present. */
+  readonly oneTimeNonces?: readonly OneTimeNonce[] | undefined;
   /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
   readonly onFailure?: Exclude<OnFailure, "keep"> | undefined;
   /** The JobCall of a payment that is not charged `before` runs before any money moves. */
@@ -96,6 +94,8 @@ export interface OneTimeNonce {
   readonly key: string;
   /** Unix seconds; once passed, the nonce may be forgotten. */
   readonly expiresAt: number;
+  /** The charge uses it up, not the run: it is free again once the payment has failed, even if the job ran. */
+  readonly isOfCharge?: true;
 }
 
 /**

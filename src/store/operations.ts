@@ -92,8 +92,6 @@ export const OPERATIONS = {
 
   saveOffers: { channel: "write" },
   findOffers: { channel: "read" },
-  saveQuote: { channel: "write" },
-  findQuote: { channel: "read" },
   keepSecret: { channel: "write" },
   useNonce: { channel: "write" },
 

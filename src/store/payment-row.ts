@@ -1,4 +1,11 @@
-import type { ChargeKind, OnFailure, PaymentIntent, PaymentRecord, PaymentState } from "../core/payment.ts";
+import type {
+  ChargeKind,
+  OneTimeNonce,
+  OnFailure,
+  PaymentIntent,
+  PaymentRecord,
+  PaymentState,
+} from "../core/payment.ts";
 
 /** Columns of a row of `payments`. */
 export interface PaymentRow {
@@ -27,10 +34,9 @@ export interface PaymentRow {
   decimals: number;
   valid_before_secs: number;
   receipt: string;
-  redeems_quote: 0 | 1;
   from_block: string | null;
-  one_time_nonce: string | null;
-  one_time_nonce_expires_at_secs: number | null;
+  /** JSON of {@link PaymentIntent.oneTimeNonces}. */
+  one_time_nonces: string | null;
   settlement: string | null;
   /** Block that the settlement is in, if the chain was asked. */
   block_number: string | null;
@@ -73,10 +79,8 @@ export const PAYMENT_COLUMNS = [
   "decimals",
   "valid_before_secs",
   "receipt",
-  "redeems_quote",
   "from_block",
-  "one_time_nonce",
-  "one_time_nonce_expires_at_secs",
+  "one_time_nonces",
   "settlement",
   "block_number",
   "reason",
@@ -109,7 +113,7 @@ export const SOLD_COLUMNS = [
   "reason",
   "closed",
   "purchase_name",
-  "redeems_quote",
+  "one_time_nonces",
   "valid_before_secs",
   "charge",
   "ceiling",
@@ -150,10 +154,8 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     decimals: intent.decimals,
     valid_before_secs: intent.validBefore,
     receipt: intent.receipt,
-    redeems_quote: intent.redeemsQuote ? 1 : 0,
     from_block: intent.fromBlock ?? null,
-    one_time_nonce: intent.oneTimeNonce?.key ?? null,
-    one_time_nonce_expires_at_secs: intent.oneTimeNonce?.expiresAt ?? null,
+    one_time_nonces: intent.oneTimeNonces === undefined ? null : JSON.stringify(intent.oneTimeNonces),
     settlement: null,
     block_number: null,
     reason: null,
@@ -193,7 +195,6 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     decimals: row.decimals,
     facilitator: row.facilitator ?? undefined,
     purchaseName: row.purchase_name ?? undefined,
-    redeemsQuote: row.redeems_quote === 0 ? undefined : true,
     fromBlock: row.from_block ?? undefined,
     settlement: row.settlement ?? undefined,
     reason: row.reason ?? undefined,
@@ -202,13 +203,13 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     charge: row.charge,
     ceiling: row.ceiling ?? undefined,
     callbackUrl: row.callback_url ?? undefined,
-    ...oneTimeNonceOf(row),
+    ...(row.one_time_nonces === null ? {} : { oneTimeNonces: noncesOf(row) }),
   };
 }
 
-function oneTimeNonceOf(row: PaymentRow): Pick<PaymentRecord, "oneTimeNonce"> {
-  const { one_time_nonce: key, one_time_nonce_expires_at_secs: expiresAt } = row;
-  return key === null || expiresAt === null ? {} : { oneTimeNonce: { key, expiresAt } };
+/** Returns the one-time nonces that a payment uses up. */
+export function noncesOf({ one_time_nonces: nonces }: Pick<PaymentRow, "one_time_nonces">): OneTimeNonce[] {
+  return nonces === null ? [] : JSON.parse(nonces);
 }
 
 /** Reads the transaction from the JSON of a settlement response; empty for a payment that the operator closed. */

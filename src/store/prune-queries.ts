@@ -49,9 +49,7 @@ export function selectForPruning(
       isOld: `state IN ('settled', 'failed', 'released') AND updated_at < ${before}
         AND valid_before_secs < ${now} / 1000 - ${CLOCK_MARGIN_SECS}
         AND NOT ${has("watched_payments")} AND NOT ${has("job_calls")} AND NOT ${has("results")}
-        AND NOT ${has("finished_calls")}${nobodyKeeps("payments", schema, "entry")}
-        AND NOT (redeems_quote = 1 AND EXISTS (
-          SELECT 1 FROM ${schema}quotes WHERE digest = entry.receipt AND expires_at > ${now}))`,
+        AND NOT ${has("finished_calls")}${nobodyKeeps("payments", schema, "entry")}`,
     },
   }[kind];
   return `SELECT call_id, ${begun} AS begun_at, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS is_old

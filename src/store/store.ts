@@ -7,7 +7,7 @@ import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";
 import type { OperatorLists } from "./contract/operator-lists.ts";
 import type { PaymentJournal } from "./contract/payment-journal.ts";
-import type { OfferLedger, QuoteLedger } from "./contract/price-ledgers.ts";
+import type { OfferLedger } from "./contract/price-ledgers.ts";
 import type { Pruning } from "./contract/pruning.ts";
 import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
 import type { WorkQueue } from "./contract/work-queue.ts";
@@ -34,7 +34,6 @@ export interface Store
     OperatorLists,
     CallLookup,
     OfferLedger,
-    QuoteLedger,
     Pruning,
     SecretKeeper,
     NonceLedger {

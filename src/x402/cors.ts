@@ -10,7 +10,6 @@ const allowed = (payments: readonly string[]) => [
   "Prefer",
   "Callback-URL",
   "Last-Event-ID",
-  "X-X402-QUOTE-DIGEST",
   "If-None-Match",
   "If-Range",
   "Range",

@@ -17,12 +17,8 @@ export type LocalFacilitator = Facilitator & BackgroundService;
 
 /** Prices, rates and facilitators beyond the configuration. */
 export interface X402Sources {
-  /**
-   * Returns the prices of the jobs whose own price is "engine", and of the jobs without a price of their own if `price_source` is "engine".
-   */
+  /** Returns the prices of the jobs whose own price names a source, and of the jobs without one if `price_source` does. */
   readonly prices?: PriceSource | undefined;
-  /** Lets requests name and pay the quotes that passed through `X402Gateway.quotePayment`. Default: false. */
-  readonly redeemsQuotes?: boolean;
   /** Watches live rates. Without it, tokens can have fixed rates only. The gateway starts and stops it. */
   readonly rates?: RateWatcher;
   /** Settles where a part has claimed an entry of the configuration's facilitators. The gateway starts and stops it. */

@@ -9,7 +9,6 @@ import type { ListedJob } from "./jobs/listing.ts";
 import { type OpenShop, openShop, type PreparedShop, prepareShop } from "./open-shop.ts";
 import type { LoadX402Parts, X402Part } from "./part.ts";
 import type { X402Periods } from "./periods.ts";
-import type { QuotePayment, ReceivedQuote } from "./prices/quotes.ts";
 import type { RateReport } from "./prices/token-rates.ts";
 import { chargedNothing } from "./purchase/payment-answer.ts";
 import { Services } from "./services.ts";
@@ -105,11 +104,6 @@ export class X402Gateway implements BackgroundService {
   /** Returns the jobs for sale, for the operator. */
   async jobs(): Promise<readonly ListedJob[]> {
     return (await this.#shop?.listing.jobs()) ?? [];
-  }
-
-  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
-  async quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined> {
-    return this.#shop?.quotePayment(quote);
   }
 
   readonly #find: RouteTable = (path) => this.#shop?.way.routes(path);

@@ -73,7 +73,8 @@ export async function openShop(
   const byJob = new Map(additions.flatMap(({ requestPrices = [] }) => [...requestPrices]));
   const ofRequests = { byJob, routes, limits, sealed: new SealedOffers(services.tokens) };
   const terms = termsOf(additions);
-  const { book: prices, listing, quotePayment } = services.prices.at(config, ofRequests, terms);
+  const namedPrices = additions.flatMap((addition) => addition.namedPrices ?? []);
+  const { book: prices, listing } = services.prices.at(config, ofRequests, { terms, namedPrices });
   const features = additions.flatMap(({ feature }) => feature ?? []);
   const seller = sellerOf(config, features);
   const descriptions = new JobDescriptions({
@@ -114,7 +115,6 @@ export async function openShop(
       ),
     ),
     prices,
-    quotePayment,
     listing,
     descriptions,
     echoes,

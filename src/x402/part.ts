@@ -10,6 +10,7 @@ import type { Pages } from "./doors/pages.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
 import type { FreeRoute } from "./jobs/job-routes.ts";
 import type { Feature } from "./jobs/seller.ts";
+import type { MakeNamedPrices } from "./prices/named-prices.ts";
 import type { RequestPrices } from "./prices/request-prices.ts";
 import type { CallbackUrls } from "./purchase/checkout.ts";
 import type { Terms } from "./purchase/terms.ts";
@@ -59,6 +60,8 @@ export interface ShopAddition {
   readonly terms?: Terms;
   /** Prices of the jobs whose price depends on the request, by `jobKeyText`. */
   readonly requestPrices?: ReadonlyMap<string, RequestPrices>;
+  /** Makes prices that requests name, in place of their jobs' prices, when the shop opens. */
+  readonly namedPrices?: MakeNamedPrices;
   /** Answers that are not for sale, at paths that are matched with those of the jobs. */
   readonly freeRoutes?: readonly FreeRoute[];
   /** Routes of the part below each job: at `/x402/jobs/{service}/{job}` and the tail, which begins with `/`. */

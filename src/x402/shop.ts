@@ -9,7 +9,6 @@ import type { JobRoutes } from "./jobs/job-routes.ts";
 import type { Listing } from "./jobs/listing.ts";
 import type { Seller } from "./jobs/seller.ts";
 import type { PriceBook } from "./prices/price-book.ts";
-import type { QuotePayment, ReceivedQuote } from "./prices/quotes.ts";
 import type { Checkout } from "./purchase/checkout.ts";
 import type { ExtensionEchoes } from "./purchase/extension-echoes.ts";
 import type { Refusals } from "./purchase/refusals.ts";
@@ -25,8 +24,6 @@ export interface Shop {
   /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
   readonly waitSecs: ReadonlyMap<string, number>;
   readonly prices: PriceBook;
-  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
-  readonly quotePayment: (quote: ReceivedQuote) => Promise<QuotePayment | undefined>;
   /** The jobs for sale. */
   readonly listing: Listing;
   readonly descriptions: JobDescriptions;

@@ -96,7 +96,6 @@ export async function startOperator(
     runners: () => runners.runners(),
     rates: options.rates ?? (() => []),
     serverAt: (address) => new HttpServer({ address, logger }),
-    quotePayment: () => Promise.resolve(undefined),
   };
   parts = (await loadParts({ ...plain, operator: operatorConfig }, offered)).map((build) => build(host));
   if (options.additions)

@@ -24,7 +24,7 @@ import type { QuoteSigning } from "../../src/parts/pricing-engine/config.ts";
 import { RAW_ENGINE_METHODS } from "../../src/parts/pricing-engine/engine-channel.ts";
 import { jobQuoteTypedData } from "../../src/parts/pricing-engine/job-quote.ts";
 import type { Challenge } from "../../src/parts/pricing-engine/proof-of-work.ts";
-import type { JobQuoteTerms } from "../../src/x402/prices/quotes.ts";
+import type { JobQuoteTerms } from "../../src/parts/pricing-engine/quotes.ts";
 import { accounts, type TestAccount } from "./accounts.ts";
 
 /** Faults of the engine. They may be changed while it runs. */

@@ -11,7 +11,7 @@ const WRITES: readonly Write[] = [
 ];
 const LENGTH = 4;
 
-/** Makes every sequence of writes about two payments for one quote, and expects a store to answer as the simulated journal. */
+/** Makes every sequence of writes about two payments with one nonce, and expects a store to answer as the simulated journal. */
 export async function expectEqualJournals(store: JournalWrites): Promise<void> {
   let run = 0;
   for (const writes of sequences(LENGTH)) {
@@ -36,7 +36,7 @@ async function make(
   [write, payment]: Write,
   run: number,
 ): Promise<string> {
-  const intent = intentOf(payment, "quote", run);
+  const intent = intentOf(payment, "nonce", run);
   const { key } = intent;
   const isModel = journal instanceof ModelJournal;
   const answers = {

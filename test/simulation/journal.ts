@@ -1,7 +1,7 @@
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../src/core/payment.ts";
 import type { BeginPaymentOutcome, PaymentJournal } from "../../src/store/contract/payment-journal.ts";
 import { paymentSteps } from "../../src/store/machine/payment-steps.ts";
-import { toPaymentRecord, toPaymentRow } from "../../src/store/payment-row.ts";
+import { noncesOf, toPaymentRecord, toPaymentRow } from "../../src/store/payment-row.ts";
 import { beginDecision, holdsName } from "../../src/store/rules/payments.ts";
 import { MemoryEffects, MemoryPayments } from "../store/machine/memory-effects.ts";
 import { type Answer, ask } from "./tasks.ts";
@@ -99,7 +99,7 @@ export class ModelJournal {
   }
 
   begin(intent: PaymentIntent): BeginPaymentOutcome {
-    const { key, purchaseName, redeemsQuote, receipt } = intent;
+    const { key, purchaseName } = intent;
     const { rows } = this.#payments;
     const notFailed = [...rows.values()].filter(({ state }) => state !== "failed");
     const ofPurchase = [...rows.values()].find(
@@ -108,9 +108,7 @@ export class ModelJournal {
     const decision = beginDecision({
       intent,
       known: this.find(key) ?? (ofPurchase && toPaymentRecord(ofPurchase)),
-      isNonceUsed: false,
-      isQuotePaid:
-        redeemsQuote === true && notFailed.some((row) => row.redeems_quote === 1 && row.receipt === receipt),
+      isNonceUsed: ({ key }) => notFailed.some((row) => noncesOf(row).some((used) => used.key === key)),
       hasRoom: true,
       undecided: { total: 0, ofPayer: 0 },
       openUnits: 0n,

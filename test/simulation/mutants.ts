@@ -19,9 +19,9 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
     scenario: { ...ONE, requests: 2 },
   },
   {
-    name: "a quote is paid although it was paid",
-    ...{ file: RULES, from: "if (isQuotePaid) return", to: "if (isQuotePaid === undefined) return" },
-    scenario: { ...ONE, payments: 2, purchase: "quote" },
+    name: "a one-time nonce is used up again",
+    ...{ file: RULES, from: "if (used !== undefined) return", to: "if (used === null) return" },
+    scenario: { ...ONE, payments: 2, purchase: "nonce" },
   },
   {
     name: "a settled payment can fail",

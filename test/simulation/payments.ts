@@ -5,7 +5,7 @@ import type { Facilitators } from "../../src/x402/facilitators/facilitators.ts";
 import type { ChainEvidence } from "../../src/x402/settlement/chain-evidence.ts";
 import type { PaymentOutcome } from "../../src/x402/settlement/payment-outcome.ts";
 import { Settlement } from "../../src/x402/settlement/settlement.ts";
-import { paidCall, paymentIntent } from "../store/store-fixtures.ts";
+import { oneTimeNonce, paidCall, paymentIntent } from "../store/store-fixtures.ts";
 import type { Run, Step } from "./explorer.ts";
 import { ModelJournal } from "./journal.ts";
 import { Money } from "./money.ts";
@@ -13,9 +13,9 @@ import { EARLY_LOOK_MS, Tasks } from "./tasks.ts";
 
 /** How much of each thing can happen in a run. */
 export interface Scenario {
-  /** Payments for one purchase: by one name, or by one quote. */
+  /** Payments for one purchase: by one name, or with one nonce. */
   readonly payments: 1 | 2;
-  readonly purchase?: "name" | "quote";
+  readonly purchase?: "name" | "nonce";
   /** Requests with each payment, at any replica. */
   readonly requests: number;
   /** Requests with the first payment and another body. */
@@ -278,12 +278,12 @@ export class PaymentsRun implements Run {
 }
 
 /**
- * Intent of a payment. Payments with one name, or for one quote, are for one purchase.
+ * Intent of a payment. Payments with one name, or one nonce, are for one purchase.
  * @param run tells the payments of several runs in one store apart
  */
 export function intentOf(payment: number, purchase: Scenario["purchase"], run = 0): PaymentIntent {
   return paymentIntent(run * MAX_PAYMENTS + payment, {
     ...(purchase === "name" && { purchaseName: `purchase ${run}` }),
-    ...(purchase === "quote" && { redeemsQuote: true, receipt: `quote ${run}` }),
+    ...(purchase === "nonce" && { oneTimeNonces: [oneTimeNonce(`nonce ${run}`)] }),
   });
 }

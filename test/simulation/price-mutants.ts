@@ -30,7 +30,7 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a sealed offer is paid after its end",
     seed: 1,
-    ...{ file: REQUESTS, from: "const { quoteExpiry = end } = offer;", to: "const { quoteExpiry } = offer;" },
+    ...{ file: REQUESTS, from: "const { endSecs = end } = offer;", to: "const { endSecs } = offer;" },
   },
   {
     name: "the amount of a sealed offer is not compared",

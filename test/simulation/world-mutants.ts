@@ -14,7 +14,7 @@ const LEASES = "store/rules/leases.ts";
 const CHARGES = "store/rules/charges.ts";
 const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
 const INTAKE = "store/machine/intake.ts";
-const QUOTES = "x402/prices/quote-book.ts";
+const QUOTES = "parts/pricing-engine/quote-book.ts";
 const METERED = "store/machine/deferred.ts";
 const CALLS = "store/machine/call-row.ts";
 const CALL_ROWS = "store/sqlite/operations/call-rows.ts";
@@ -284,7 +284,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a quote is paid after its end",
     seed: 79,
-    file: "store/modules/quotes.ts",
+    file: "parts/pricing-engine/store/module.ts",
     ...{ from: "AND expires_at > $", to: "AND 0 < $" },
   },
   {

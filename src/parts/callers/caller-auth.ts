@@ -6,6 +6,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { OneTimeNonce } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import type { PurchaseNonce } from "../../x402/settlement/settlement.ts";
 import type { CallerChain } from "./caller-chain.ts";
 import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./headers.ts";
 import { callerClaimHash } from "./signature.ts";
@@ -15,7 +16,7 @@ export interface AuthorizedCaller {
   /** Lower case. */
   readonly caller: `0x${string}`;
   /** Used up with the payment. Only delegated callers have one. */
-  readonly nonce?: OneTimeNonce;
+  readonly nonce?: PurchaseNonce;
 }
 
 interface CallerRequest {
@@ -90,8 +91,16 @@ export class CallerAuth {
         "This caller has used this nonce for this job before: sign with a new one.",
       );
     }
-    return { caller, nonce: claimed };
+    return { caller, nonce: { nonce: claimed, refusal: usedBefore } };
   }
+}
+
+/** Refusal of a nonce that another purchase has used up since it was checked. */
+function usedBefore(): GatewayError {
+  return new GatewayError(
+    "signature_replay",
+    "The nonce of the signature was used before: sign with a new one.",
+  );
 }
 
 /**

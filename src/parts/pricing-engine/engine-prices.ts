@@ -4,10 +4,10 @@ import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { MAX_TIMER_MS } from "../../core/waiting.ts";
 import { type JobPrice, type PriceSource, priceUnavailable } from "../../x402/prices/price-source.ts";
-import type { JobQuote } from "../../x402/prices/quotes.ts";
 import type { EngineQuotes, QuoteAnswer } from "./engine-quotes.ts";
-import { isExpired, MAX_QUOTED_JOB_INDEX } from "./job-quote.ts";
+import { isExpired, MAX_QUOTED_JOB_INDEX, toPrice } from "./job-quote.ts";
 import type { Question } from "./question-slots.ts";
+import type { JobQuote } from "./quotes.ts";
 
 /** An answer without a quote. */
 type Refusal = Exclude<QuoteAnswer, { kind: "quote" }>;
@@ -166,10 +166,6 @@ export function logRefusal(logger: Logger, { serviceId, jobIndex }: JobKey, answ
   const job = jobKeyText(serviceId, jobIndex);
   if (kind === "untrustworthy") logger.error({ job, reason }, "pricing engine's quote refused");
   else logger.warn({ job, reason }, "pricing engine returned no quote");
-}
-
-function toPrice(quote: JobQuote): JobPrice {
-  return { priceWei: quote.priceWei, quote };
 }
 
 /** @throws GatewayError `price_unavailable`, unless the engine said that the job has no price */

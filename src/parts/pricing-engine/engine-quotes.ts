@@ -9,12 +9,12 @@ import {
   type GetJobPriceResponse,
   GetJobPriceResponseSchema,
 } from "../../gen/pricing_engine/pricing_pb.ts";
-import type { JobQuote } from "../../x402/prices/quotes.ts";
 import type { QuoteSigning } from "./config.ts";
 import type { EngineAnswer, EngineClient } from "./engine-client.ts";
 import { readJobQuote } from "./job-quote.ts";
 import type { Proof, ProofMaker } from "./proof-maker.ts";
 import { type Question, QuestionSlots } from "./question-slots.ts";
+import type { JobQuote } from "./quotes.ts";
 
 /** Result of asking for a quote. */
 export type QuoteAnswer =

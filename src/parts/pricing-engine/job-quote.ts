@@ -1,8 +1,9 @@
 import { bytesToBigInt, bytesToHex, hashTypedData } from "viem";
 import { recoverSigner } from "../../chain/account-signature.ts";
 import type { GetJobPriceResponse, JobQuoteDetails } from "../../gen/pricing_engine/pricing_pb.ts";
-import type { JobQuote, JobQuoteTerms } from "../../x402/prices/quotes.ts";
+import type { JobPrice } from "../../x402/prices/price-source.ts";
 import type { QuoteSigning } from "./config.ts";
+import type { JobQuote, JobQuoteTerms } from "./quotes.ts";
 
 /** The EIP-712 domain in which quotes are signed. */
 type QuoteDomain = Pick<QuoteSigning, "chainId" | "verifyingContract">;
@@ -87,6 +88,20 @@ export async function readJobQuote(
 /** Returns true if a quote is void. @param nowMs Unix milliseconds */
 export function isExpired({ expiry }: Pick<JobQuoteTerms, "expiry">, nowMs: number): boolean {
   return expiry * 1000n <= BigInt(Math.floor(nowMs));
+}
+
+/** `confidentiality` of a quote that requires a trusted execution environment. */
+const CONFIDENTIALITY_REQUIRED = 1;
+
+/** Returns the price of a quote, at which an offer ends with the quote. */
+export function toPrice({ priceWei, digest, expiry, confidentiality }: JobQuote): JobPrice {
+  return {
+    priceWei,
+    digest,
+    // The signed value may be up to 2^64 - 1; the bound is 285 million years.
+    endSecs: Math.min(Number(expiry), Number.MAX_SAFE_INTEGER / 1000),
+    ...(confidentiality === CONFIDENTIALITY_REQUIRED && { confidentiality: "tee" }),
+  };
 }
 
 /** Returns the terms of an answer without checking its signature; undefined when they are incomplete. */

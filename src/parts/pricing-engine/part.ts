@@ -1,6 +1,8 @@
 import type { JobPolicy } from "../../config/config.ts";
+import { systemClock } from "../../core/clock.ts";
 import type { Part } from "../../part.ts";
 import { engineTable } from "./config.ts";
+import { QUOTES } from "./store/module.ts";
 
 /** Prices and quotes of the operator's pricing engine, and the engine's own service for clients. */
 export const part: Part = {
@@ -8,11 +10,14 @@ export const part: Part = {
   async load(whole) {
     const config = engineTable.in(whole);
     if (config === undefined) return undefined;
-    const [{ PricingEngine }, { PricingServer }, { EngineJobs }] = await Promise.all([
-      import("./pricing-engine.ts"),
-      import("./pricing-server.ts"),
-      import("./engine-jobs.ts"),
-    ]);
+    const [{ PricingEngine }, { PricingServer }, { EngineJobs }, { QuoteEnds }, { QuoteSales }] =
+      await Promise.all([
+        import("./pricing-engine.ts"),
+        import("./pricing-server.ts"),
+        import("./engine-jobs.ts"),
+        import("./quote-ends.ts"),
+        import("./quote-sales.ts"),
+      ]);
     return (host) => {
       const { logger, telemetry } = host;
       let services = knownServices(host.config);
@@ -22,15 +27,21 @@ export const part: Part = {
         logger,
         telemetry,
       });
+      const ends = new QuoteEnds({ clock: systemClock, logger });
+      const sales = new QuoteSales({
+        ledger: host.store.of(QUOTES),
+        ends,
+        jobs: engine.quotes && new EngineJobs(engine.quotes, logger),
+      });
       const server = new PricingServer({
         config,
         client: engine.client,
-        findPayment: host.config.x402 && ((quote) => host.quotePayment(quote)),
+        findPayment: host.config.x402 && sales.findPayment,
         logger,
       });
       return {
-        ...(engine.quotes && { x402: new EngineJobs(engine.quotes, logger) }),
-        sources: { prices: engine.prices, redeemsQuotes: true },
+        x402: sales,
+        sources: { prices: engine.prices && ends.lasting(engine.prices) },
         listener: {
           name: "pricing",
           table: "pricing_engine",
@@ -45,6 +56,12 @@ export const part: Part = {
         stop: () => engine.stop(),
       };
     };
+  },
+
+  // Pages may send the header whatever the configuration is: without an engine it names nothing.
+  async x402() {
+    const { QUOTE_HEADER } = await import("./quoted-prices.ts");
+    return { open: () => ({ pageHeaders: { sent: [QUOTE_HEADER], read: [] } }) };
   },
 
   async checkPeers(config) {

@@ -4,14 +4,13 @@ import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { within } from "../../core/waiting.ts";
 import { jobNotFound } from "../../x402/prices/job-policies.ts";
 import type { KeptPrices } from "../../x402/prices/kept-prices.ts";
-import { UNPAYABLE_SECS } from "../../x402/prices/price-checks.ts";
 import { type JobPrice, priceUnavailable } from "../../x402/prices/price-source.ts";
-import type { JobQuote } from "../../x402/prices/quotes.ts";
 import type { AskedRequest, RequestPrices } from "../../x402/prices/request-prices.ts";
-import { secsUntil } from "../../x402/wire/offer.ts";
 import { logRefusal, MAX_WAIT_MS, renewalMs, withoutQuote } from "./engine-prices.ts";
 import type { EngineQuotes } from "./engine-quotes.ts";
-import { MAX_QUOTED_JOB_INDEX } from "./job-quote.ts";
+import { MAX_QUOTED_JOB_INDEX, toPrice } from "./job-quote.ts";
+import { requireLasting } from "./quote-ends.ts";
+import type { JobQuote } from "./quotes.ts";
 
 interface Parts {
   readonly job: JobKey;
@@ -36,14 +35,13 @@ export class PricesByInputs implements RequestPrices {
     if (job.jobIndex > MAX_QUOTED_JOB_INDEX) throw jobNotFound(job);
     const asking = kept.find(key, asked, async () => {
       const quote = await this.#quoteFor(asked.body);
-      return { price: { priceWei: quote.priceWei, quote }, endsAt: clock() + renewalMs(quote, clock()) };
+      return { price: toPrice(quote), endsAt: clock() + renewalMs(quote, clock()) };
     });
     // The question goes on: it keeps its place until the engine answers, and the answer is kept for the next request.
     const price = await within(MAX_WAIT_MS, asking);
     if (price === undefined) throw priceUnavailable("the pricing engine is busy with other jobs");
-    if (price.quote === undefined || secsUntil(Number(price.quote.expiry), clock()) > UNPAYABLE_SECS)
-      return price;
-    throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
+    requireLasting(price, clock);
+    return price;
   }
 
   async #quoteFor(body: Uint8Array): Promise<JobQuote> {

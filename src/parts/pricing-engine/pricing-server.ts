@@ -7,13 +7,13 @@ import { PricingEngine } from "../../gen/pricing_engine/pricing_pb.ts";
 import { ServerHealth } from "../../grpc/health.ts";
 import { addReflection } from "../../grpc/reflection.ts";
 import { close, createGrpcServer } from "../../grpc/server.ts";
-import type { FindQuotePayment } from "../../x402/prices/quotes.ts";
 import type { PricingEngineConfig } from "./config.ts";
 import { MAX_MESSAGE_BYTES, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { EngineService } from "./engine-service.ts";
 import { PricingListener } from "./pricing-listener.ts";
 import { QuotePaymentWriter } from "./quote-payment.ts";
+import type { FindQuotePayment } from "./quotes.ts";
 
 interface Parts {
   readonly config: Pick<PricingEngineConfig, "bindAddress" | "signing">;

@@ -5,9 +5,9 @@ import type { JobKey } from "../../core/job-call.ts";
 import { within } from "../../core/waiting.ts";
 import { type GetJobPriceResponse, GetJobPriceResponseSchema } from "../../gen/pricing_engine/pricing_pb.ts";
 import { RateLimit } from "../../http/rate-limit.ts";
-import type { FindQuotePayment, ReceivedQuote } from "../../x402/prices/quotes.ts";
 import type { QuoteSigning } from "./config.ts";
 import { readJobQuote, readUncheckedTerms } from "./job-quote.ts";
+import type { FindQuotePayment, ReceivedQuote } from "./quotes.ts";
 
 /** Longest time that an answer waits for its payment options. */
 const MAX_WAIT_MS = 1_000;

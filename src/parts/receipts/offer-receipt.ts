@@ -87,10 +87,9 @@ export function offerPayload(offer: Offer, resourceUrl: string, nowMs: number): 
   return { version: 1, resourceUrl, scheme, network, asset, payTo, amount, validUntil };
 }
 
-function certainEnd({ ttlSecs, quoteExpiry }: Offer, nowSecs: number): number {
-  // Rounding down has taken less than a second off the lifetime that the quote leaves.
-  if (quoteExpiry !== undefined && nowSecs + ttlSecs + 1 >= Math.floor(quoteExpiry))
-    return Math.floor(quoteExpiry);
+function certainEnd({ ttlSecs, endSecs }: Offer, nowSecs: number): number {
+  // Rounding down has taken less than a second off the lifetime that the end of the price leaves.
+  if (endSecs !== undefined && nowSecs + ttlSecs + 1 >= Math.floor(endSecs)) return Math.floor(endSecs);
   const slotSecs = Math.max(1, Math.min(MAX_SLOT_SECS, Math.floor(ttlSecs / 4)));
   return nowSecs - (nowSecs % slotSecs) + ttlSecs;
 }

@@ -30,8 +30,8 @@ export interface PaymentJournal {
 
   /**
    * The write before settling: the intent, its JobCall (held back from runners, if it is charged `before`) and its
-   * one-time nonce, all or none. When several begins with one key, one name, one nonce or one redeemed quote race, exactly
-   * one gets `begun`. A name or a quote whose payment failed can be paid again.
+   * one-time nonce, all or none. When several begins with one key, one name, or one nonce race, exactly
+   * one gets `begun`. A name whose payment failed can be paid again, and so can a nonce, unless the job ran and the nonce is not of the charge.
    *
    * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
    * @param limits for intents that are older than that; default: none
@@ -148,10 +148,10 @@ export interface UndecidedPayment extends PaymentRecord {
 
 export type BeginPaymentOutcome =
   | { kind: "begun"; callId: number }
-  | { kind: "quote_paid" }
   /** The journal has this payment, or another payment under the same purchase name. */
   | { kind: "payment_known"; record: PaymentRecord }
-  | { kind: "nonce_used" }
+  /** `key` is that of the first nonce that is used up. */
+  | { kind: "nonce_used"; key: string }
   | { kind: "too_many_undecided" }
   | { kind: "too_many_open_payments" }
   /** The payer cannot pay this payment beside the open ones in the same token. */

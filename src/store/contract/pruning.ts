@@ -7,7 +7,7 @@ export interface Pruning {
    * - `results`: how paid calls ended, with their results.
    * - `calls`: how calls ended, for the operator's lists.
    * - `payments`: decided ones, without those that the chain may still contradict, those whose authorization may still be
-   *   valid, and those that a kept call or an open quote belongs to: nothing can be paid twice.
+   *   valid, and those that a kept call belongs to: nothing can be paid twice.
    * - `chunks`: chunks of results that nobody acked, or that are forgotten, whatever their age.
    *
    * Rows that a part's module keeps stay (`KeptRows`).

@@ -68,8 +68,6 @@ export interface BeginRows {
   /** Finds the payment that an intent repeats: the same payment, or the payment that holds its name. */
   findRepeated(intent: PaymentIntent): PaymentRow | undefined;
   isNonceUsed(nonce: OneTimeNonce, now: number): boolean;
-  /** Returns true if a payment holds the quote with this digest. */
-  isQuotePaid(receipt: string): boolean;
   /** Counts payments up to the limits. */
   undecided(payer: string, now: number, limits: UndecidedLimits): BeginFacts["undecided"];
   /** Sums {@link BeginFacts.openUnits}. @param since time of the payer's funds */
@@ -85,13 +83,12 @@ export function beginStep(
   capacity: Capacity,
 ): (now: number, ...input: Input<"beginPayment">) => Outcome<"beginPayment"> {
   return (now, intent, call, limits) => {
-    const { key, oneTimeNonce } = intent;
+    const { key, oneTimeNonces = [] } = intent;
     const known = rows.findRepeated(intent);
     const decision = beginDecision({
       intent,
       known: known && toPaymentRecord(known),
-      isNonceUsed: oneTimeNonce !== undefined && rows.isNonceUsed(oneTimeNonce, now),
-      isQuotePaid: intent.redeemsQuote === true && rows.isQuotePaid(intent.receipt),
+      isNonceUsed: (nonce) => rows.isNonceUsed(nonce, now),
       hasRoom: capacity.hasRoom(),
       undecided: limits === undefined ? NONE : rows.undecided(key.payer, now, limits),
       openUnits: limits?.funds === undefined ? 0n : rows.openUnits(key, now - (limits.fundsAgeMs ?? 0)),
@@ -101,7 +98,7 @@ export function beginStep(
     if (decision.kind !== "begin") return decision;
     capacity.adjust(1);
     const callId = rows.add(intent, call, now);
-    if (oneTimeNonce !== undefined) rows.useNonce(oneTimeNonce, callId, now);
+    for (const nonce of oneTimeNonces) rows.useNonce(nonce, callId, now);
     return { kind: "begun", callId };
   };
 }

@@ -34,9 +34,9 @@ export type PaymentEffect =
   | "keepCall"
   /** The JobCall that was kept becomes ready. */
   | "requeueCall"
-  /** The one-time nonce can be used again. */
+  /** The one-time nonces can be used again; if the job ran, those of the charge alone. */
   | "freeNonce"
-  /** The one-time nonce is used up again, unless another payment has used it since. */
+  /** The one-time nonces are used up again, unless another payment has used them since. */
   | "useNonce"
   /** The chain may still contradict the decision. */
   | "watch"
@@ -98,16 +98,16 @@ export const PAYMENT_TRANSITIONS = {
     authorized: { charge: to("settling"), release: to("released", "watch") },
     settling: {
       settle: to("settled"),
-      fail: to("failed", "watch"),
+      fail: to("failed", "freeNonce", "watch"),
       leaveUnresolved: to("unresolved"),
       closeAsPaid: ifEnded("settled", "watch"),
-      closeAsNotPaid: ifEnded("failed", "watch"),
+      closeAsNotPaid: ifEnded("failed", "freeNonce", "watch"),
     },
     unresolved: {
       settle: to("settled"),
-      fail: to("failed", "watch"),
+      fail: to("failed", "freeNonce", "watch"),
       closeAsPaid: to("settled", "watch"),
-      closeAsNotPaid: to("failed", "watch"),
+      closeAsNotPaid: to("failed", "freeNonce", "watch"),
     },
     settled: { contradict: ifWatched("settled", "endWatch") },
     failed: { contradict: ifWatched("failed", "endWatch") },
@@ -144,9 +144,8 @@ export function decidePayment<Payment extends SoldPayment>(
   const isSettledLate = payment.state === "failed" && state === "settled";
   const decided = {
     ...{ ...payment, ...valuesOf(payment, event, now), state },
-    // Under its name, and for its quote, another payment may have been made since.
+    // Under its name, another payment may have been made since.
     purchase_name: isSettledLate && facts.isNameTaken(payment) ? null : payment.purchase_name,
-    redeems_quote: isSettledLate ? 0 : payment.redeems_quote,
     updated_at: event.kind === "contradict" ? payment.updated_at : now,
   };
   return { payment: decided, effects };

@@ -11,14 +11,12 @@ import { CALLS } from "./calls.ts";
 import { OFFERS } from "./offers.ts";
 import { ONE_TIME_NONCES } from "./one-time-nonces.ts";
 import { PAYMENTS } from "./payments.ts";
-import { QUOTES } from "./quotes.ts";
 import { REFUSED_PAYMENTS } from "./refused-payments.ts";
 import { REPORTS } from "./reports.ts";
 import { SECRETS } from "./secrets.ts";
 
 const STEPS = {
   ...OFFERS.steps,
-  ...QUOTES.steps,
   ...SECRETS.steps,
   ...ONE_TIME_NONCES.steps,
   ...ADOPTED_PAYMENTS.steps,
@@ -30,7 +28,6 @@ const LOOKUPS = {
   ...PAYMENTS.lookups,
   ...OPERATOR_LISTS.lookups,
   ...OFFERS.lookups,
-  ...QUOTES.lookups,
   ...ONE_TIME_NONCES.lookups,
   ...ADOPTED_PAYMENTS.lookups,
   ...REFUSED_PAYMENTS.lookups,

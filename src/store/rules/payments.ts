@@ -1,6 +1,6 @@
-import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import type { OneTimeNonce, PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
-import type { PaymentRow } from "../payment-row.ts";
+import { noncesOf, type SoldPayment } from "../payment-row.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
 
 /** SQL condition of {@link holdsName}, on the column `state`. */
@@ -11,12 +11,10 @@ export function holdsName({ state }: Pick<PaymentRecord, "state">): boolean {
   return state !== "failed" && state !== "released";
 }
 
-/** SQL condition of {@link holdsQuote}, on the columns `redeems_quote` and `state`. */
-export const HOLDS_QUOTE = "redeems_quote = 1 AND state <> 'failed'";
-
-/** Returns true if a payment redeems its quote, which no other payment can redeem then. */
-export function holdsQuote({ redeems_quote, state }: Pick<PaymentRow, "redeems_quote" | "state">): boolean {
-  return redeems_quote === 1 && state !== "failed";
+/** Returns the one-time nonces that a failed payment frees: if its job ran, those of the charge alone. */
+export function freedNonces(payment: Pick<SoldPayment, "charge" | "one_time_nonces">): OneTimeNonce[] {
+  const hasRun = payment.charge !== "before";
+  return noncesOf(payment).filter(({ isOfCharge }) => !hasRun || isOfCharge === true);
 }
 
 /** Facts that decide whether a payment can begin. */
@@ -24,10 +22,8 @@ export interface BeginFacts {
   readonly intent: PaymentIntent;
   /** Payment with the intent's key or fingerprint; else the payment that holds the intent's name. */
   readonly known: PaymentRecord | undefined;
-  /** The one-time nonce is used up and has not expired. */
-  readonly isNonceUsed: boolean;
-  /** The intent redeems a quote, and a payment that did not fail has redeemed it already. */
-  readonly isQuotePaid: boolean;
+  /** Checks whether a one-time nonce is used up and has not expired. */
+  readonly isNonceUsed: (nonce: OneTimeNonce) => boolean;
   readonly hasRoom: boolean;
   /** Undecided payments that are no longer young, of everyone and of the intent's payer. */
   readonly undecided: { readonly total: number; readonly ofPayer: number };
@@ -44,13 +40,13 @@ export interface BeginFacts {
 export function beginDecision(
   facts: BeginFacts,
 ): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin" } {
-  const { intent, known, isNonceUsed, isQuotePaid, hasRoom, undecided, openUnits, limits, now } = facts;
+  const { intent, known, isNonceUsed, hasRoom, undecided, openUnits, limits, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
-  const { oneTimeNonce } = intent;
-  // A nonce that expired on the way here may have been used, and forgotten since.
-  const mayBeForgotten = oneTimeNonce !== undefined && oneTimeNonce.expiresAt * 1000 <= now;
-  if (isNonceUsed || mayBeForgotten) return { kind: "nonce_used" };
-  if (isQuotePaid) return { kind: "quote_paid" };
+  const used = intent.oneTimeNonces?.find(
+    // A nonce that expired on the way here may have been used, and forgotten since.
+    (nonce) => isNonceUsed(nonce) || nonce.expiresAt * 1000 <= now,
+  );
+  if (used !== undefined) return { kind: "nonce_used", key: used.key };
   if (limits !== undefined && undecided.total >= limits.maxUndecided) return { kind: "too_many_undecided" };
   if (limits !== undefined && undecided.ofPayer >= limits.maxOpenPerPayer)
     return { kind: "too_many_open_payments" };

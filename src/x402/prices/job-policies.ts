@@ -65,17 +65,6 @@ export class JobPolicies {
     return { policy: this.requireEnabled(job), unavailable, range: price?.range };
   }
 
-  /**
-   * Finds a job that is bought at the price of a quote.
-   * @param checkQuote rejects unless the quote is open; a disabled job is confirmed only to those who hold a quote
-   * @throws GatewayError `x402_disabled`, or what `checkQuote` rejects with for a disabled job
-   */
-  async findQuoted(job: JobKey, checkQuote: () => Promise<unknown>): Promise<SoldPolicy> {
-    // The quote of an enabled job is checked after the request's body and payment.
-    if (this.policyOf(job).invocationMode === "disabled") await checkQuote();
-    return this.requireEnabled(job);
-  }
-
   /** @throws GatewayError `x402_disabled` */
   requireEnabled(job: JobKey): SoldPolicy {
     const policy = this.policyOf(job);

@@ -6,7 +6,7 @@ import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
 import { atTime, formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
-import { quoteDigest } from "./price-source.ts";
+import { offerDigest } from "./price-source.ts";
 import type { TokenRate, TokenRates } from "./token-rates.ts";
 
 /**
@@ -102,7 +102,7 @@ export class OfferBook {
     const nowNs = BigInt(this.#parts.clock()) * BigInt(NS_PER_MS) + BigInt(randomInt(NS_PER_MS));
     const lastNs = this.#lastDigestNs;
     this.#lastDigestNs = nowNs > lastNs ? nowNs : lastNs + 1n + BigInt(randomInt(NS_PER_MS));
-    return quoteDigest(job, priceWei, this.#lastDigestNs);
+    return offerDigest(job, priceWei, this.#lastDigestNs);
   }
 
   #madeFor(terms: OfferTerms): MadeOffers {
@@ -136,10 +136,10 @@ export class OfferBook {
 
   /** Starts to save the offers that are saved until an earlier time than `neededUntil`. */
   #save({ terms, offers, saved }: MadeOffers, neededUntil: number): void {
-    const { ttlSecs, quoteExpiry } = terms;
+    const { ttlSecs, endSecs } = terms;
     const now = this.#parts.clock();
     const ttlMs = ttlSecs * 1000 + SLACK_MS;
-    const validForMs = quoteExpiry === undefined ? ttlMs : Math.min(ttlMs, quoteExpiry * 1000 - now);
+    const validForMs = endSecs === undefined ? ttlMs : Math.min(ttlMs, endSecs * 1000 - now);
     const entries: SavedOffer[] = [];
     const newOffers = offers.flatMap((offer, i) => {
       const entry = saved[i] as SavedOffer;
@@ -167,8 +167,8 @@ function equalTerms(left: OfferTerms, right: OfferTerms): boolean {
   return (
     left.priceWei === right.priceWei &&
     left.ttlSecs === right.ttlSecs &&
-    left.quoteDigest === right.quoteDigest &&
-    left.quoteExpiry === right.quoteExpiry &&
+    left.digest === right.digest &&
+    left.endSecs === right.endSecs &&
     left.confidentiality === right.confidentiality &&
     left.onFailure === right.onFailure &&
     left.tokens === right.tokens &&
@@ -178,10 +178,10 @@ function equalTerms(left: OfferTerms, right: OfferTerms): boolean {
 
 /** Everything that makes two offers the same. */
 function offerId(offer: Offer): string {
-  const { job, token, amount, ttlSecs, quoteDigest: digest, onFailure, charge } = offer;
+  const { job, token, amount, ttlSecs, digest, onFailure, charge } = offer;
   const { network, asset, payTo, transferMethod, eip3009 } = token;
   const key = jobKeyText(job.serviceId, job.jobIndex);
-  // The remaining lifetime of a quote's offer changes all the time; its digest does not.
+  // The remaining lifetime of an offer that ends with its price changes all the time; its digest does not.
   const lifetime = digest ?? ttlSecs;
   const terms = [amount, lifetime, onFailure, charge];
   return JSON.stringify([key, network, asset, payTo, transferMethod, eip3009, ...terms]);

@@ -1,25 +1,24 @@
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { defined } from "../../core/objects.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import { matchOffer } from "../wire/match-offer.ts";
-import { atTime, type Offer, quoteTerms } from "../wire/offer.ts";
+import { atTime, type Offer, type OfferTerms, secsUntil } from "../wire/offer.ts";
 import type { JobChargeTerms } from "./charge-terms.ts";
 import type { JobPolicies, SoldPolicy } from "./job-policies.ts";
+import type { NamedPrices } from "./named-prices.ts";
 import type { OfferBook } from "./offer-book.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
 import { type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
-import type { QuoteBook } from "./quote-book.ts";
 import {
   RequestPrice,
   type RequestPriceServices,
   type RequestPrices,
   RequestSeals,
 } from "./request-prices.ts";
-
-const QUOTE_HEADER = "x-x402-quote-digest";
 
 /** Sources of current prices, at one configuration. */
 interface CurrentPrices {
@@ -43,36 +42,35 @@ export interface PricesOfRequests extends RequestPriceServices {
 /** The prices of jobs, at one configuration. */
 export class PriceBook {
   readonly #policies: JobPolicies;
-  readonly #quotes: QuoteBook | undefined;
+  readonly #named: readonly NamedPrices[];
   readonly #ofRequests: PricesOfRequests;
   readonly #current: CurrentPrices;
 
-  /** @param parts without `quotes`, a request cannot name a quote */
   constructor(
     parts: CurrentPrices & {
       readonly policies: JobPolicies;
-      readonly quotes: QuoteBook | undefined;
+      /** Prices that requests name: the first that finds one counts. */
+      readonly named: readonly NamedPrices[];
       readonly ofRequests: PricesOfRequests;
     },
   ) {
-    const { policies, quotes, ofRequests, ...current } = parts;
+    const { policies, named, ofRequests, ...current } = parts;
     this.#policies = policies;
-    this.#quotes = quotes;
+    this.#named = named;
     this.#ofRequests = ofRequests;
     this.#current = current;
   }
 
   /**
    * Finds the price of a request.
-   * @throws GatewayError `job_not_found`, `x402_disabled`, `quote_not_found`, `quote_mismatch`, `price_unavailable`
+   * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`, or why the price that it names does not apply
    */
   async find(request: JobRequest, job: JobKey): Promise<Price> {
-    const quotes = this.#quotes;
-    if (quotes === undefined || request.headers[QUOTE_HEADER] === undefined)
-      return this.#findAsked(request, job) ?? this.#findCurrent(job, this.#sealsOf(request, job));
-    const digest = readQuoteDigest(request);
-    const policy = await this.#policies.findQuoted(job, () => quotes.checkOpen(digest, job));
-    return new QuotedPrice(policy, { digest, quotes, clock: this.#current.clock });
+    for (const prices of this.#named) {
+      const named = prices.find(request, job);
+      if (named !== undefined) return named;
+    }
+    return this.#findAsked(request, job) ?? this.#findCurrent(job, this.#sealsOf(request, job));
   }
 
   /** Finds the price of a request for a job whose price depends on the request; undefined for any other job. */
@@ -116,9 +114,14 @@ export class PriceBook {
   }
 }
 
-/** Returns the terms of the offers for a job at a price. */
-function offerTerms({ serviceId, jobIndex, onFailure }: SoldPolicy, price: JobPrice, at: CurrentPrices) {
+/** Returns the terms of the offers for a job at a price. `ttlSecs` is 0 for a price that has ended. */
+export function offerTerms(
+  { serviceId, jobIndex, onFailure }: SoldPolicy,
+  price: JobPrice,
+  at: Pick<CurrentPrices, "tokens" | "chargeTerms" | "quoteTtlSecs" | "clock">,
+): OfferTerms {
   const { tokens, chargeTerms, quoteTtlSecs, clock } = at;
+  const { extra, digest, endSecs, confidentiality } = price;
   const job = { serviceId, jobIndex };
   return {
     job,
@@ -127,9 +130,8 @@ function offerTerms({ serviceId, jobIndex, onFailure }: SoldPolicy, price: JobPr
     tokens: tokens.for(price),
     onFailure,
     charge: chargeTerms?.of(job),
-    ttlSecs: quoteTtlSecs,
-    ...(price.extra && { extra: price.extra }),
-    ...(price.quote && quoteTerms(price.quote, { nowMs: clock(), maxTtlSecs: quoteTtlSecs })),
+    ttlSecs: endSecs === undefined ? quoteTtlSecs : Math.min(quoteTtlSecs, secsUntil(endSecs, clock())),
+    ...defined({ extra, digest, endSecs, confidentiality }),
   };
 }
 
@@ -195,7 +197,7 @@ class CurrentPrice implements Price {
     );
   }
 
-  /** Refuses only an offer whose quote has ended: another's lifetime has to last until the request that answers it. */
+  /** Refuses only an offer whose price has ended: another's lifetime has to last until the request that answers it. */
   async confirm(offer: Offer): Promise<ConfirmedPrice> {
     if (atTime(offer, this.#sources.clock()) === undefined) {
       throw new GatewayError(
@@ -203,40 +205,7 @@ class CurrentPrice implements Price {
         "The offer has ended with the quote that it was made of. Nothing was charged: sign a new one.",
       );
     }
-    return { quoteDigest: offer.quoteDigest ?? this.#sources.offers.newDigest(offer) };
-  }
-}
-
-/** The price of a signed quote, which only its requester can pay, once, for the body that it was made for. */
-class QuotedPrice implements Price {
-  readonly policy: SoldPolicy;
-  readonly isOfBody = true;
-  /** Undefined when the request's header is malformed: then it names no quote. */
-  readonly #digest: string | undefined;
-  readonly #quotes: QuoteBook;
-  readonly #clock: Clock;
-
-  constructor(
-    policy: SoldPolicy,
-    quote: { readonly digest: string | undefined; readonly quotes: QuoteBook; readonly clock: Clock },
-  ) {
-    this.policy = policy;
-    this.#digest = quote.digest;
-    this.#quotes = quote.quotes;
-    this.#clock = quote.clock;
-  }
-
-  async offers(body: Uint8Array): Promise<readonly Offer[]> {
-    return this.#quotes.redeem(this.#digest, { job: this.policy, body, payer: undefined });
-  }
-
-  async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
-    const offers = await this.#quotes.redeem(this.#digest, { job: this.policy, body, payer: payment.from });
-    return matchOffer(payment, offers, this.#clock());
-  }
-
-  async confirm(): Promise<ConfirmedPrice> {
-    return { quoteDigest: await this.#quotes.checkOpen(this.#digest, this.policy), redeemsQuote: true };
+    return { digest: offer.digest ?? this.#sources.offers.newDigest(offer) };
   }
 }
 
@@ -253,11 +222,4 @@ function worth({ onFailure, charge }: Offer): number {
 function noneWhileUnavailable(error: unknown): readonly Offer[] {
   if (error instanceof GatewayError && error.code === "price_unavailable") return [];
   throw error;
-}
-
-/** Returns the digest as 64 lower-case hex digits; the header takes either case, and an optional `0x`. */
-function readQuoteDigest(request: JobRequest): string | undefined {
-  const [value = "", ...more] = request.headerValues(QUOTE_HEADER);
-  const digest = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(value)?.[1];
-  return more.length > 0 ? undefined : digest?.toLowerCase();
 }

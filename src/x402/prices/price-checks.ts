@@ -1,22 +1,17 @@
 import type { Logger } from "pino";
 import type { AcceptedToken } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
-import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
+import { amountIn, isPayable } from "../wire/offer.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
-import { type PriceSource, priceUnavailable } from "./price-source.ts";
+import type { PriceSource } from "./price-source.ts";
 import type { TokenRates } from "./token-rates.ts";
-
-/** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
-export const UNPAYABLE_SECS = 7;
 
 /** Bound on the jobs remembered as logged. */
 const MAX_REMEMBERED = 10_000;
 
 interface Parts {
   readonly rates: Pick<TokenRates, "rateOf">;
-  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -24,7 +19,6 @@ interface Parts {
 export class PriceChecks {
   readonly #parts: Parts;
   readonly #tooSmall = boundedCache<string, true>(MAX_REMEMBERED);
-  readonly #tooShort = boundedCache<string, true>(MAX_REMEMBERED);
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -51,32 +45,14 @@ export class PriceChecks {
     return false;
   }
 
-  /** Checks that a quote leaves enough time to be paid. */
-  lastsLongEnough(job: JobKey, quoteExpiry: number): boolean {
-    const key = jobKeyText(job.serviceId, job.jobIndex);
-    const secsLeft = secsUntil(quoteExpiry, this.#parts.clock());
-    if (secsLeft > UNPAYABLE_SECS) return true;
-    if (!this.#tooShort.has(key)) {
-      this.#tooShort.set(key, true);
-      this.#parts.logger.warn(
-        { job: key, secsLeft },
-        `the pricing engine's quote ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at it`,
-      );
-    }
-    return false;
-  }
-
-  /**
-   * Returns a source of those prices that clients can pay in one of the tokens. Others mean that the job is not priced,
-   * or, when their quote ends too soon, not now.
-   */
+  /** Returns a source of those prices that clients can pay in one of the tokens. Others mean that the job is not priced. */
   payablePrices(source: PriceSource, tokens: PayableTokens): PriceSource {
     return {
       priceOf: async (job) => {
         const price = await source.priceOf(job);
-        if (price === undefined || !this.hasAmount(job, price.priceWei, tokens.for(price))) return undefined;
-        if (price.quote === undefined || this.lastsLongEnough(job, Number(price.quote.expiry))) return price;
-        throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
+        return price !== undefined && this.hasAmount(job, price.priceWei, tokens.for(price))
+          ? price
+          : undefined;
       },
     };
   }

@@ -3,22 +3,25 @@ import type { Job } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { RequestPricing } from "../../core/price.ts";
-import type { JobQuote } from "./quotes.ts";
 
 /** Price of one run of a job. */
 export interface JobPrice {
   /** Amount in wei, or in 10^-18 of the currency if there is one. */
   readonly priceWei: bigint;
   readonly currency?: "USD";
-  /** The operator's signed quote that the price is from; a mapped price has none. */
-  readonly quote?: JobQuote;
+  /** Digest that every purchase at the price has. Absent: each purchase has one of its own. */
+  readonly digest?: string;
+  /** Unix seconds at which the price ends. Absent: it stays the price until the source returns another. */
+  readonly endSecs?: number;
+  /** The price is for a run in a trusted execution environment. */
+  readonly confidentiality?: "tee";
   /** Set if the price depends on the request: then this price is its lowest. */
   readonly range?: RequestPricing;
   /** Further fields of the `extra` of its offers. */
   readonly extra?: Readonly<Record<string, string>>;
 }
 
-/** Source of prices: the jobs' own prices, the operator's map, or the pricing engine. */
+/** Source of prices: the jobs' own prices, the operator's map, or a part. */
 export interface PriceSource {
   /**
    * Returns the price of a job; undefined when the job is not priced, and so cannot be bought.
@@ -40,11 +43,11 @@ export function createPriceMap(jobPricing: ReadonlyMap<string, bigint>): PriceSo
 /** Prices of the jobs that have one of their own, and of the rest from another source. */
 export function createJobPrices(parts: {
   readonly jobs: readonly Job[];
-  /** Source of jobs whose price is "engine". Without it they have no price. */
-  readonly engine: PriceSource | undefined;
+  /** Source of the jobs whose price is the name of a source. Without it they have no price. */
+  readonly named: PriceSource | undefined;
   readonly otherwise: PriceSource;
 }): PriceSource {
-  const { jobs, engine, otherwise } = parts;
+  const { jobs, named, otherwise } = parts;
   const own = new Map(
     jobs.flatMap(({ serviceId, jobIndex, price }) =>
       price === undefined ? [] : [[jobKeyText(serviceId, jobIndex), price] as const],
@@ -55,7 +58,7 @@ export function createJobPrices(parts: {
     async priceOf(job) {
       const price = own.get(jobKeyText(job.serviceId, job.jobIndex));
       if (price === undefined) return otherwise.priceOf(job);
-      if (price === "engine") return engine?.priceOf(job);
+      if (typeof price === "string") return named?.priceOf(job);
       if ("from" in price) return { priceWei: price.from.amount, currency: "USD", range: price };
       const { unit, amount: priceWei } = price;
       return unit === "usd" ? { priceWei, currency: "USD" } : { priceWei };
@@ -68,7 +71,7 @@ export function createJobPrices(parts: {
  * time in Unix nanoseconds u128 BE.
  * @returns 64 lower-case hex digits, without `0x`
  */
-export function quoteDigest(job: JobKey, priceWei: bigint, offeredAtNs: bigint): string {
+export function offerDigest(job: JobKey, priceWei: bigint, offeredAtNs: bigint): string {
   const packed = concat([
     numberToHex(job.serviceId, { size: 8 }),
     numberToHex(job.jobIndex, { size: 4 }),

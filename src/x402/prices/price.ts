@@ -1,9 +1,10 @@
 import type { RequestPricing } from "../../core/price.ts";
 import type { SignedPayment } from "../methods/method.ts";
+import type { PurchaseNonce } from "../settlement/settlement.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { SoldPolicy } from "./job-policies.ts";
 
-/** The price of one request for a job: the job's current price, the price of what is asked, or that of a quote that the request names. */
+/** The price of one request for a job: the job's current price, the price of what is asked, or one that the request names. */
 export interface Price {
   readonly policy: SoldPolicy;
   /** Set if the offers are at the lowest price of a job whose price depends on the request. */
@@ -30,7 +31,7 @@ export interface Price {
 /** The price at which money is about to move. */
 export interface ConfirmedPrice {
   /** Identifies the price to the runner, and is the client's receipt. */
-  readonly quoteDigest: string;
-  /** The request names that quote, which can be paid once. */
-  readonly redeemsQuote?: true;
+  readonly digest: string;
+  /** A nonce that is used up with a price that can be paid once. */
+  readonly nonce?: PurchaseNonce;
 }

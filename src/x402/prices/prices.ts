@@ -10,16 +10,15 @@ import type { Methods } from "../methods/methods.ts";
 import type { Terms } from "../purchase/terms.ts";
 import { JobChargeTerms } from "./charge-terms.ts";
 import { JobPolicies } from "./job-policies.ts";
+import type { MakeNamedPrices, SaleTerms } from "./named-prices.ts";
 import { OfferBook } from "./offer-book.ts";
 import { PayableTokens } from "./payable-tokens.ts";
-import { PriceBook, type PricesOfRequests } from "./price-book.ts";
+import { offerTerms, PriceBook, type PricesOfRequests } from "./price-book.ts";
 import { PriceChecks } from "./price-checks.ts";
 import { createJobPrices, createPriceMap } from "./price-source.ts";
-import { QuoteBook } from "./quote-book.ts";
-import type { QuotePayment, ReceivedQuote } from "./quotes.ts";
 import { TokenRates } from "./token-rates.ts";
 
-interface Parts extends Pick<X402GatewayOptions, "prices" | "redeemsQuotes" | "rates"> {
+interface Parts extends Pick<X402GatewayOptions, "prices" | "rates"> {
   readonly store: Store;
   readonly facilitators: Facilitators;
   readonly methods: Methods;
@@ -31,17 +30,14 @@ interface Parts extends Pick<X402GatewayOptions, "prices" | "redeemsQuotes" | "r
 interface ShopPrices {
   readonly book: PriceBook;
   readonly listing: Listing;
-  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
-  quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined>;
 }
 
-/** Rates, offers and quotes, which outlive a configuration, and the prices that they make at each. */
+/** Rates and offers, which outlive a configuration, and the prices that they make at each. */
 export class Prices {
   readonly #parts: Parts;
   readonly rates: TokenRates;
   readonly #checks: PriceChecks;
   readonly #offers: OfferBook;
-  readonly #quotes: QuoteBook;
 
   constructor(parts: Parts) {
     const { store: ledger, clock, logger } = parts;
@@ -49,28 +45,45 @@ export class Prices {
     const rates = new TokenRates(parts.rates);
     this.rates = rates;
     this.#offers = new OfferBook({ ledger, rates, clock, logger });
-    this.#checks = new PriceChecks({ rates, clock, logger });
-    this.#quotes = new QuoteBook({ ledger, rates, checks: this.#checks, clock });
+    this.#checks = new PriceChecks({ rates, logger });
   }
 
   /** Returns the prices at a configuration, whose rates must be watched. */
-  at(config: X402Config, ofRequests: PricesOfRequests, terms: readonly Terms[]): ShopPrices {
-    const { prices, redeemsQuotes = false, facilitators, methods, clock } = this.#parts;
+  at(
+    config: X402Config,
+    ofRequests: PricesOfRequests,
+    {
+      terms,
+      namedPrices,
+    }: { readonly terms: readonly Terms[]; readonly namedPrices: readonly MakeNamedPrices[] },
+  ): ShopPrices {
+    const { prices, facilitators, methods, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */
-    const ofEngine = config.priceSource === "engine" ? prices : undefined;
+    const ofSource = config.priceSource === "map" ? undefined : prices;
     const chargeTerms = new JobChargeTerms({ config, facilitators, methods });
     const tokens = new PayableTokens(acceptedTokens);
     const source = this.#checks.payablePrices(
-      createJobPrices({ jobs, engine: prices, otherwise: ofEngine ?? createPriceMap(config.jobPricing) }),
+      createJobPrices({ jobs, named: prices, otherwise: ofSource ?? createPriceMap(config.jobPricing) }),
       tokens,
     );
     const policies = new JobPolicies(config, source);
+    const urls = new JobUrls(config);
+    const sale: SaleTerms = {
+      policyOf: (job) => policies.policyOf(job),
+      requireEnabled: (job) => policies.requireEnabled(job),
+      offersAt: (job, price) =>
+        this.#offers.makeUnsaved(
+          offerTerms(policies.policyOf(job), price, { tokens, chargeTerms, quoteTtlSecs, clock }),
+        ),
+      isPayable: (job, price) => this.#checks.hasAmount(job, price.priceWei, tokens.for(price)),
+      urlOf: (job) => urls.of(job),
+    };
     const book = new PriceBook({
       policies,
       prices: source,
       offers: this.#offers,
-      quotes: redeemsQuotes ? this.#quotes : undefined,
+      named: namedPrices.map((make) => make(sale)),
       ofRequests,
       tokens,
       chargeTerms,
@@ -82,7 +95,7 @@ export class Prices {
       config,
       policies,
       prices: source,
-      isConfigured: ({ price }) => price !== "engine" && !(price === undefined && ofEngine),
+      isConfigured: ({ price }) => typeof price !== "string" && !(price === undefined && ofSource),
       tokens,
       chargeTerms,
       terms,
@@ -90,13 +103,6 @@ export class Prices {
       rates: this.rates,
       clock,
     });
-    const atThisConfig = {
-      policies,
-      tokens: tokens.forWei,
-      chargeTerms,
-      quoteTtlSecs,
-      urls: new JobUrls(config),
-    };
-    return { book, listing, quotePayment: (quote) => this.#quotes.paymentFor(quote, atThisConfig) };
+    return { book, listing };
   }
 }

@@ -89,8 +89,8 @@ export class RequestPrice implements Price {
     const { headers } = prices;
     const parts = { boundHeaders: routes.boundHeadersOf(request, this.policy), headers };
     return offers.map((offer) => {
-      const { quoteExpiry = end } = offer;
-      return seals.seal({ ...offer, quoteDigest: digestOf(offer, terms), quoteExpiry }, body, parts);
+      const { endSecs = end } = offer;
+      return seals.seal({ ...offer, digest: digestOf(offer, terms), endSecs }, body, parts);
     });
   }
 
@@ -113,7 +113,7 @@ export class RequestPrice implements Price {
         "payment_mismatch",
         "The offer for this request has ended. Nothing was charged: sign a new one.",
       );
-    return { quoteDigest: digestOf(offer, terms) };
+    return { digest: digestOf(offer, terms) };
   }
 
   async #offersNow(body: Uint8Array): Promise<readonly Offer[]> {
@@ -189,7 +189,7 @@ function hashOf(request: JobRequest, body: Uint8Array, { boundHeaders, headers }
 }
 
 function digestOf(offer: Offer, terms: Pick<SaleTerms, "digestOf">): string {
-  return offer.quoteDigest ?? terms.digestOf(offer);
+  return offer.digest ?? terms.digestOf(offer);
 }
 
 function mismatch(sentence: string): GatewayError {

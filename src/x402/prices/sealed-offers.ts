@@ -58,6 +58,6 @@ export class SealedOffers {
   }
 
   #sealOf(text: string): string {
-    return this.#seals.seal(`offer for a request\n${text}`);
+    return this.#seals.seal(`offer for one request\n${text}`);
   }
 }

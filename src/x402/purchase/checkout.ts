@@ -89,7 +89,7 @@ export class Checkout {
     const paid = await this.#findPaid(request, job, door);
     if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
     // not_found, query_not_allowed, job_not_found, api_unreachable, x402_disabled, price_unavailable;
-    // quote_not_found, quote_mismatch
+    // the refusals of a price that the request names
     const price = await this.#findPrice(request, job);
     if (price.isOfBody !== true && this.#spares(request, job, door)) {
       await this.#checkInput(request, job, undefined);
@@ -155,7 +155,7 @@ export class Checkout {
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
   async show(request: JobRequest, job: JobKey): Promise<UnpaidRequest> {
     this.#requireSold(request, job);
-    // A signed quote is for one body, so it has no place here.
+    // A price that a request names may be for one body, so it has no place here.
     const price = await this.#prices.findCurrent(job);
     this.#limits.countUnpaid(request);
     const offers = await price.offers(new Uint8Array());

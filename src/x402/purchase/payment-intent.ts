@@ -1,20 +1,21 @@
-import type { OneTimeNonce, PaymentIntent } from "../../core/payment.ts";
+import type { PaymentIntent } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { ConfirmedPrice } from "../prices/price.ts";
 import type { PurchaseIdentity } from "../settlement/payment-outcome.ts";
+import type { PurchaseNonce } from "../settlement/settlement.ts";
 import { paymentKey, storableSeconds, type VerifiedPayment } from "./verification.ts";
 
 interface Bought {
   readonly payment: SignedPayment;
   readonly identity: PurchaseIdentity;
   readonly confirmed: ConfirmedPrice;
-  readonly nonce: OneTimeNonce | undefined;
+  readonly nonces: readonly PurchaseNonce[];
 }
 
 /** Returns the intent that is journalled before a payment is settled. */
 export function toIntent(
-  { payment, identity, confirmed, nonce }: Bought,
+  { payment, identity, confirmed, nonces }: Bought,
   { offer, requirements, fromBlock, facilitator, paidIn }: VerifiedPayment,
 ): PaymentIntent {
   const { token, amount, rate, priceWei, currency, charge } = offer;
@@ -33,10 +34,9 @@ export function toIntent(
     rate,
     decimals: token.decimals,
     validBefore: storableSeconds(payment.validBefore),
-    receipt: confirmed.quoteDigest,
-    redeemsQuote: confirmed.redeemsQuote || undefined,
+    receipt: confirmed.digest,
     fromBlock: fromBlock?.toString(),
-    oneTimeNonce: nonce,
+    oneTimeNonces: nonces.length === 0 ? undefined : nonces.map(({ nonce }) => nonce),
     onFailure: offer.onFailure,
     // An adopted payment has moved its money.
     charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",

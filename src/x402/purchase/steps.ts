@@ -255,7 +255,7 @@ async function verify(state: PurchaseState, parts: StepParts): Promise<PaymentOu
 }
 
 async function confirmPrice(state: PurchaseState): Promise<undefined> {
-  // A quote may have expired since.
+  // The price may have ended since.
   state.confirmed = await state.price.confirm(state.offer);
 }
 
@@ -263,20 +263,20 @@ async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOu
   const { producer, settlement, undecidedLimits } = parts;
   const { offer, contributions, confirmed, headers } = state;
   const { request, payment, body, identity } = state.paid;
-  const nonce = contributions.find((contribution) => contribution.nonce)?.nonce;
+  const nonces = [...contributions, confirmed].flatMap(({ nonce }) => nonce ?? []);
   const verified = state.verified as VerifiedPayment;
   const call = producer.jobCall({
     offer,
     payment,
     body,
     requestMetadata: [...headers, ...contributions.flatMap(({ requestMetadata = [] }) => requestMetadata)],
-    quoteDigest: confirmed.quoteDigest,
+    digest: confirmed.digest,
     metadata: Object.assign({}, ...contributions.map(({ metadata }) => metadata)),
   });
   const { funds, fundsReadAt, paidIn } = verified;
   const { maxUndecided, maxOpenPerPayer } = undecidedLimits;
   const fundsAgeMs = Math.ceil(performance.now() - fundsReadAt);
-  return settlement.settle(toIntent({ payment, identity, confirmed, nonce }, verified), call, {
+  return settlement.settle(toIntent({ payment, identity, confirmed, nonces }, verified), call, {
     requestId: request.id,
     limits: {
       maxUndecided,
@@ -284,6 +284,7 @@ async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOu
       ...(funds === undefined ? {} : { funds: funds.toString(), fundsAgeMs }),
     },
     paidIn,
+    nonces,
   });
 }
 

@@ -1,8 +1,8 @@
 import type { ErrorCode } from "../../core/errors.ts";
 import type { JobCall, JobKey } from "../../core/job-call.ts";
-import type { OneTimeNonce } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
+import type { PurchaseNonce } from "../settlement/settlement.ts";
 
 /** A step of a purchase. */
 export type StepName =
@@ -65,7 +65,7 @@ export interface Contribution {
   /** Further headers that the runner gets. */
   readonly requestMetadata?: JobCall["requestMetadata"];
   /** A nonce that is used up with the payment. */
-  readonly nonce?: OneTimeNonce | undefined;
+  readonly nonce?: PurchaseNonce | undefined;
   /** Is called once the JobCall is queued, or the request refused. */
   leave?(): void;
 }

@@ -3,10 +3,15 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
-import { asAuthorized, movedElsewhere, type PaymentIntent, type PaymentRecord } from "../../core/payment.ts";
+import {
+  asAuthorized,
+  movedElsewhere,
+  type OneTimeNonce,
+  type PaymentIntent,
+  type PaymentRecord,
+} from "../../core/payment.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { ExtensionRejections } from "../facilitators/extension-responses.ts";
-import { quotePaid } from "../prices/quote-book.ts";
 import { AskTimes } from "./ask-times.ts";
 import { type MOVED, movedBy } from "./moved-elsewhere.ts";
 import { OutcomeRecorder, type RecorderParts } from "./outcome-recorder.ts";
@@ -19,12 +24,21 @@ interface Parts extends AttemptParts, RecorderParts {
   readonly clock: Clock;
 }
 
+/** A nonce that a purchase uses up. */
+export interface PurchaseNonce {
+  readonly nonce: OneTimeNonce;
+  /** Returns the refusal of another purchase that uses it. */
+  refusal(): GatewayError;
+}
+
 interface SettleOptions {
   /** For the log. */
   readonly requestId?: string | undefined;
   readonly limits?: UndecidedLimits | undefined;
   /** Transaction that paid the payment already: no facilitator is asked to settle it. */
   readonly paidIn?: string | undefined;
+  /** The intent's one-time nonces, with what is said of one that is used up. */
+  readonly nonces?: readonly PurchaseNonce[];
 }
 
 /** An outcome of a look at the chain. */
@@ -76,9 +90,9 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
    * record of money that may have moved. Continues when the client hangs up.
-   * @throws GatewayError `payment_replay`, `payment_invalid`, `quote_conflict`, `signature_replay`, `queue_full`,
-   * `store_full`, `too_many_undecided`, `too_many_open_payments`, `store_unavailable`: nothing was charged, unless its
-   * details say that this is not known
+   * @throws GatewayError `payment_replay`, `payment_invalid`, the refusal of a nonce, `queue_full`, `store_full`,
+   * `too_many_undecided`, `too_many_open_payments`, `store_unavailable`: nothing was charged, unless its details say
+   * that this is not known
    */
   async settle(intent: PaymentIntent, call: JobCall, options: SettleOptions = {}): Promise<PaymentOutcome> {
     faultPoint("before-journal");
@@ -106,12 +120,7 @@ export class Settlement {
           "insufficient_funds: the payer's balance or allowance is less than the ceilings of this and the payer's other open payments. Nothing was charged: pay when those are settled.",
         );
       case "nonce_used":
-        throw new GatewayError(
-          "signature_replay",
-          "The nonce of the signature was used before: sign with a new one.",
-        );
-      case "quote_paid":
-        throw quotePaid();
+        throw refusalOf(begun.key, options);
       case "begun": {
         faultPoint("after-journal");
         const { callId } = begun;
@@ -329,4 +338,9 @@ export class Settlement {
       ? { ...outcome, needsSecondLook: true }
       : outcome;
   }
+}
+
+function refusalOf(usedUp: string, { nonces = [] }: SettleOptions): Error {
+  const found = nonces.find(({ nonce }) => nonce.key === usedUp);
+  return found?.refusal() ?? new Error("a nonce that nobody asked for is used up");
 }

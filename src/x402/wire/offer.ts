@@ -4,7 +4,6 @@ import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amo
 import type { JobKey } from "../../core/job-call.ts";
 import type { ChargeKind, PaymentIntent } from "../../core/payment.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
-import type { JobQuote } from "../prices/quotes.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 
 /** A way to pay for one run of a job: a token and the exact amount of it. */
@@ -14,11 +13,11 @@ export interface Offer {
   readonly priceWei: bigint;
   /** Currency of a price that tokens pegged to it pay one to one. */
   readonly currency?: "USD" | undefined;
-  /** EIP-712 digest of the signed quote that the price comes from; absent for a price from `[job_pricing]`. */
-  readonly quoteDigest?: string | undefined;
-  /** Unix seconds at which that quote ends, and the offer with it. */
-  readonly quoteExpiry?: number | undefined;
-  /** The quote's price is for a run in a trusted execution environment. */
+  /** Digest that every purchase at the offer has. Absent: each purchase has one of its own. */
+  readonly digest?: string | undefined;
+  /** Unix seconds at which the price ends, and the offer with it. */
+  readonly endSecs?: number | undefined;
+  /** The price is for a run in a trusted execution environment. */
   readonly confidentiality?: "tee" | undefined;
   /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
   readonly onFailure?: PaymentIntent["onFailure"] | undefined;
@@ -76,24 +75,6 @@ export interface OfferTerms extends Omit<Offer, "token" | "amount" | "rate" | "c
   readonly tokens: readonly AcceptedToken[];
   /** Absent: the job is charged before it runs. */
   readonly charge?: ChargeTerms | undefined;
-}
-
-/** `confidentiality` of a quote that requires a trusted execution environment. */
-const CONFIDENTIALITY_REQUIRED = 1;
-
-/** Terms of an offer at the price of a quote, which ends when the quote does. `ttlSecs` is 0 for an expired quote. */
-export function quoteTerms(
-  { digest, expiry, confidentiality }: Pick<JobQuote, "digest" | "expiry" | "confidentiality">,
-  at: { readonly nowMs: number; readonly maxTtlSecs: number },
-): Pick<Offer, "quoteDigest" | "quoteExpiry" | "confidentiality" | "ttlSecs"> {
-  // The signed value may be up to 2^64 - 1; the bound is 285 million years.
-  const quoteExpiry = Math.min(Number(expiry), Number.MAX_SAFE_INTEGER / 1000);
-  return {
-    quoteDigest: digest,
-    quoteExpiry,
-    confidentiality: confidentiality === CONFIDENTIALITY_REQUIRED ? "tee" : undefined,
-    ttlSecs: Math.min(at.maxTtlSecs, secsUntil(quoteExpiry, at.nowMs)),
-  };
 }
 
 /** Returns the whole seconds until a time in Unix seconds; 0 when it has passed. */
@@ -190,10 +171,10 @@ export function timeoutSecs({ ttlSecs, charge }: Offer): number {
   return ttlSecs + (charge?.runSecs ?? 0);
 }
 
-/** Returns the offer with the lifetime that its quote leaves it; undefined once the quote has ended. */
+/** Returns the offer with the lifetime that the end of its price leaves it; undefined from that end on. */
 export function atTime(offer: Offer, nowMs: number): Offer | undefined {
-  if (offer.quoteExpiry === undefined) return offer;
-  const ttlSecs = Math.min(offer.ttlSecs, secsUntil(offer.quoteExpiry, nowMs));
+  if (offer.endSecs === undefined) return offer;
+  const ttlSecs = Math.min(offer.ttlSecs, secsUntil(offer.endSecs, nowMs));
   return ttlSecs > 0 ? { ...offer, ttlSecs } : undefined;
 }
 

@@ -45,7 +45,7 @@ test("Requests for twelve jobs that a silent engine never priced are refused wit
     policies: new JobPolicies({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
     prices: source,
     offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock: systemClock, logger }),
-    quotes: undefined,
+    named: [],
     ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
     paysBack: false,

@@ -12,7 +12,7 @@ import {
   readJobQuote,
   readUncheckedTerms,
 } from "../../../src/parts/pricing-engine/job-quote.ts";
-import type { JobQuoteTerms } from "../../../src/x402/prices/quotes.ts";
+import type { JobQuoteTerms } from "../../../src/parts/pricing-engine/quotes.ts";
 
 const OPERATOR = privateKeyToAccount(keccak256("0x01"));
 const STRANGER = privateKeyToAccount(keccak256("0x02"));

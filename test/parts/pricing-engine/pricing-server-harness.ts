@@ -8,7 +8,7 @@ import {
 import { EngineClient } from "../../../src/parts/pricing-engine/engine-client.ts";
 import { PricingServer } from "../../../src/parts/pricing-engine/pricing-server.ts";
 import { solveChallenge } from "../../../src/parts/pricing-engine/proof-of-work.ts";
-import type { FindQuotePayment } from "../../../src/x402/prices/quotes.ts";
+import type { FindQuotePayment } from "../../../src/parts/pricing-engine/quotes.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startLog } from "../../helpers/log.ts";
 import { startPricingEngine } from "../../helpers/pricing-engine.ts";

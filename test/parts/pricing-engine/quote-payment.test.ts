@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { GetJobPriceResponseSchema } from "../../../src/gen/pricing_engine/pricing_pb.ts";
-import type { ReceivedQuote } from "../../../src/x402/prices/quotes.ts";
+import type { ReceivedQuote } from "../../../src/parts/pricing-engine/quotes.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { JOB, PAYMENT, PRICE, parse, startServer } from "./pricing-server-harness.ts";
 

@@ -77,14 +77,12 @@ test("An offer of a short lifetime still has most of it when its signature is sh
   }
 });
 
-test("An offer that ends with its quote is signed until then", async () => {
+test("An offer that ends with its price is signed until then", async () => {
   const { time, signer } = signerAt();
-  const quoteExpiry = START_SECS + 90;
+  const endSecs = START_SECS + 90;
   for (const leftSecs of [90, 61, 2, 1]) {
-    time.secs = quoteExpiry - leftSecs;
-    expect(endsOf(await signer.ofOffers([{ ...OFFER, quoteExpiry, ttlSecs: leftSecs }]))).toEqual([
-      quoteExpiry,
-    ]);
+    time.secs = endSecs - leftSecs;
+    expect(endsOf(await signer.ofOffers([{ ...OFFER, endSecs, ttlSecs: leftSecs }]))).toEqual([endSecs]);
   }
 });
 

@@ -13,9 +13,13 @@ import { EnginePrices } from "../../../src/parts/pricing-engine/engine-prices.ts
 import { EngineQuotes } from "../../../src/parts/pricing-engine/engine-quotes.ts";
 import { jobQuoteDigest } from "../../../src/parts/pricing-engine/job-quote.ts";
 import type { ProofMaker } from "../../../src/parts/pricing-engine/proof-maker.ts";
+import { QuoteEnds } from "../../../src/parts/pricing-engine/quote-ends.ts";
 import { QuotePaymentWriter } from "../../../src/parts/pricing-engine/quote-payment.ts";
+import { QuoteSales } from "../../../src/parts/pricing-engine/quote-sales.ts";
+import type { JobQuoteTerms } from "../../../src/parts/pricing-engine/quotes.ts";
+import { QUOTES } from "../../../src/parts/pricing-engine/store/module.ts";
+import type { Store } from "../../../src/store/store.ts";
 import type { PriceSource } from "../../../src/x402/prices/price-source.ts";
-import type { FindQuotePayment, JobQuoteTerms } from "../../../src/x402/prices/quotes.ts";
 import { PRICE } from "./laws.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { signHash } from "./viem.ts";
@@ -54,8 +58,8 @@ export class Engine {
   /** Connects a gateway. */
   connect(
     logger: Logger,
-    findPayment: FindQuotePayment,
-  ): { readonly prices: PriceSource; readonly jobs: EngineJobs; readonly askQuote: AskQuote } {
+    store: Store,
+  ): { readonly prices: PriceSource; readonly sales: QuoteSales; readonly askQuote: AskQuote } {
     const call: EngineClient["call"] = (_, request) => this.#call(request);
     const proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer"> = {
       proofFor: async () => ({ proof: new Uint8Array(), timestamp: 0n }),
@@ -65,10 +69,14 @@ export class Engine {
     const client = { call } as EngineClient;
     const shared = { signing: SIGNING, clock: systemClock };
     const quotes = new EngineQuotes({ client, proofs, ...shared });
-    const writer = new QuotePaymentWriter({ findPayment, ...shared, logger });
+    const ends = new QuoteEnds({ clock: systemClock, logger });
+    const sales = new QuoteSales({
+      ...{ ledger: store.of(QUOTES), ends, jobs: new EngineJobs(quotes, logger) },
+    });
+    const writer = new QuotePaymentWriter({ findPayment: sales.findPayment, ...shared, logger });
     return {
-      jobs: new EngineJobs(quotes, logger),
-      prices: new EnginePrices({ quotes, clock: systemClock, elapsed: monotonicClock, logger }),
+      sales,
+      prices: ends.lasting(new EnginePrices({ quotes, clock: systemClock, elapsed: monotonicClock, logger })),
       askQuote: async (request) => {
         const { message } = await this.#call(request);
         return message && writer.amend(message, Date.now() + CALL_MS);

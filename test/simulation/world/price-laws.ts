@@ -120,7 +120,7 @@ export class PriceLaws {
 function endOf(demand: Demand): number {
   const [text = ""] = sealIn(demand)?.split(".") ?? [];
   const [, offer = "{}"] = Buffer.from(text, "base64url").toString().split("\n");
-  const end = (JSON.parse(offer).quoteExpiry ?? 0) * 1_000;
+  const end = (JSON.parse(offer).endSecs ?? 0) * 1_000;
   return Math.min(end, Date.parse(demand.challenge?.expires ?? "") || end);
 }
 

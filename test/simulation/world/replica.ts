@@ -215,8 +215,8 @@ export class Replica {
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
       ? new LocalFacilitator({ config, methods, store, logger })
       : undefined;
-    const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
-    const sold = pricing && { prices: pricing.prices, redeemsQuotes: true };
+    const pricing = engine?.connect(logger, store);
+    const sold = pricing && { prices: pricing.prices };
     const keys = await callbackKeys();
     let apis: Apis | undefined;
     const gateway: X402Gateway = new X402Gateway({
@@ -232,7 +232,7 @@ export class Replica {
           new PricesOfRequests(services),
         ],
         ...(apis ? [apis] : []),
-        ...(pricing ? [pricing.jobs] : []),
+        ...(pricing ? [pricing.sales] : []),
       ],
     });
     const parts = { store, gateway, keys, events, logger };

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { oneTimeNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
+import { claimOne, oneTimeNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
 import type { Given } from "./given.ts";
 
 export function describeOneTimeNonces(given: Given): void {
   describe("one-time nonces", () => {
     const begin = (number: number, nonce: ReturnType<typeof oneTimeNonce>) =>
-      given.store.beginPayment(paymentIntent(number, { oneTimeNonce: nonce }), paidCall());
+      given.store.beginPayment(paymentIntent(number, { oneTimeNonces: [nonce] }), paidCall());
 
     test("Exactly one of 50 concurrent payments with one nonce begins", async () => {
       const outcomes = await Promise.all(
@@ -55,6 +55,30 @@ export function describeOneTimeNonces(given: Given): void {
       await begin(3, oneTimeNonce("n", START_MS / 1000 + 200));
       await given.store.failPayment(paymentIntent(2).key, "{}", "why");
       expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(true);
+    });
+
+    test("A payment uses up all of its nonces or none", async () => {
+      const [one, other] = [oneTimeNonce("n"), oneTimeNonce("m")];
+      const both = (number: number) =>
+        given.store.beginPayment(paymentIntent(number, { oneTimeNonces: [one, other] }), paidCall());
+      await begin(1, other);
+      expect(await both(2)).toEqual({ kind: "nonce_used", key: "m" });
+      expect(await given.store.isNonceUsed(one)).toBe(false);
+      await given.store.failPayment(paymentIntent(1).key, "{}", "why");
+      expect((await both(3)).kind).toBe("begun");
+      await given.reopen();
+      expect(await begin(4, one)).toEqual({ kind: "nonce_used", key: "n" });
+      expect(await begin(5, other)).toEqual({ kind: "nonce_used", key: "m" });
+    });
+
+    test("A charge that failed frees the nonces of the charge, not those of the run", async () => {
+      const [ofRun, ofCharge] = [oneTimeNonce("n"), { ...oneTimeNonce("m"), isOfCharge: true as const }];
+      const intent = paymentIntent(1, { oneTimeNonces: [ofRun, ofCharge], charge: "after" });
+      await given.store.beginPayment(intent, paidCall());
+      await given.store.ack(await claimOne(given.store));
+      await given.store.failPayment(intent.key, "{}", "why");
+      expect(await given.store.isNonceUsed(ofRun)).toBe(true);
+      expect(await given.store.isNonceUsed(ofCharge)).toBe(false);
     });
 
     test("A failed payment that is settled after all takes its nonce back from an entry that has expired", async () => {

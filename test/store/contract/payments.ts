@@ -13,7 +13,7 @@ import { type Given, idsOf } from "./given.ts";
 export function describePayments(given: Given): void {
   describe("payments", () => {
     test("A begun payment is found with everything that was written, by key and by fingerprint", async () => {
-      const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n"), purchaseName: "id" });
+      const intent = paymentIntent(1, { oneTimeNonces: [oneTimeNonce("n")], purchaseName: "id" });
       const begun = await given.store.beginPayment(intent, paidCall());
       const record = {
         ...intent,
@@ -41,7 +41,7 @@ export function describePayments(given: Given): void {
         reason: undefined,
       };
       expect(record).toMatchObject({ ...intent, ...absent });
-      expect(record).not.toHaveProperty("oneTimeNonce");
+      expect(record).not.toHaveProperty("oneTimeNonces");
     });
 
     test("Exactly one of 50 concurrent begins of one payment begins, and makes one held call", async () => {

@@ -72,22 +72,11 @@ export function describeWatched(given: Given): void {
 
     test("Use up their one-time nonce again", async () => {
       const nonce = oneTimeNonce("n", START_MS / 1000 + 3_600);
-      await begin(1, { oneTimeNonce: nonce });
+      await begin(1, { oneTimeNonces: [nonce] });
       await fail(1);
       expect(await given.store.isNonceUsed(nonce)).toBe(false);
       await given.store.settlePayment(key, "{}");
       expect(await given.store.isNonceUsed(nonce)).toBe(true);
-    });
-
-    test("Are settled although another payment has redeemed their quote since", async () => {
-      const { receipt } = paymentIntent(1);
-      await begin(1, { redeemsQuote: true });
-      await fail(1);
-      expect(await begin(2, { receipt, redeemsQuote: true })).toMatchObject({ kind: "begun" });
-      await given.store.settlePayment(paymentIntent(2).key, "{}");
-      expect(await given.store.settlePayment(key, "{}")).toMatchObject({ kind: "settled", changed: true });
-      expect(await claimCalls(given.store)).toHaveLength(2);
-      await expectBalance(given.store);
     });
 
     test("Are watched for a day, and then cannot be settled", async () => {

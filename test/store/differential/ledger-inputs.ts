@@ -11,18 +11,13 @@ import type { World } from "./world.ts";
  * here have at most ten keys, so that both stores forget the same ones.
  */
 
-const DIGESTS = ["aa", "bb", "cc", "dd", "ee"].map((digits) => digits.repeat(32));
 const OFFERS = [1, 2, 3, 4, 5, 6];
-/** Postgres forgets quotes that have expired after it has read them, SQLite before. */
-const LATER_THAN_ALL = 9_000_000_000_000;
 const CODES = ["payment_invalid", "payment_insufficient", "queue_full"];
 
 /** Inputs of operations on small ledgers, of reports and of retention. */
 export const LEDGERS: MakersOf<
   | "saveOffers"
   | "findOffers"
-  | "saveQuote"
-  | "findQuote"
   | "keepSecret"
   | "holdLock"
   | "useNonce"
@@ -40,11 +35,6 @@ export const LEDGERS: MakersOf<
     return [OFFERS.filter(() => choices.percent(40)).map((number) => ({ ...offer(number), validForMs }))];
   },
   findOffers: ({ choices }) => [job(choices.below(2))],
-  saveQuote({ choices }) {
-    const expiresAt = LATER_THAN_ALL;
-    return [{ digest: choices.one(DIGESTS), quote: `{"quote":${choices.below(100)}}`, expiresAt }];
-  },
-  findQuote: ({ choices }) => [choices.one(DIGESTS)],
   keepSecret: ({ choices }) => [choices.one(["tokens", "other"]), `secret-${choices.below(1_000)}`],
   holdLock: ({ choices }) => [
     choices.one([...NETWORKS, "other"]),
@@ -95,10 +85,10 @@ function offer(number: number) {
   return { id: `offer-${number}`, job: job(number % 2), offer: `{"offer":${number}}` };
 }
 
-/** One nonce of eight, which end at different times. */
+/** One nonce of six, which end at different times. */
 export function nonceOf({ choices, now }: World): OneTimeNonce {
   const expiresAt = Math.floor(now / 1_000) + choices.one([0, 3, 60, 3_600]);
-  return oneTimeNonce(`nonce-${choices.below(8)}`, expiresAt);
+  return oneTimeNonce(`nonce-${choices.below(6)}`, expiresAt);
 }
 
 function refused(world: World, at: number) {

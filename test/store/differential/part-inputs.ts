@@ -1,3 +1,4 @@
+import type { OneTimeNonce } from "../../../src/core/payment.ts";
 import { ACCOUNT, NETWORK, newTransaction, signedTransaction } from "../store-fixtures.ts";
 import type { MakersOf } from "./makers.ts";
 import type { Place, Ref } from "./steps.ts";
@@ -20,6 +21,16 @@ const EVENTS = [
   "dead_letter",
 ];
 const ENDPOINTS = ["https://ops.example.com/a", "https://ops.example.com/b", "http://10.0.0.1:99/c"];
+
+/** Digests of quotes, and the end of the nonces that their payments use up. */
+const DIGESTS = ["aa", "bb", "cc", "dd"].map((digits) => digits.repeat(32));
+/** Postgres forgets quotes that have expired after it has read them, SQLite before. */
+const LATER_THAN_ALL = 9_000_000_000_000;
+
+/** Returns the nonce of the quote with a payment's receipt. */
+export function quoteNonce(receipt: string): OneTimeNonce {
+  return { key: `quote ${receipt}`, expiresAt: LATER_THAN_ALL / 1000, isOfCharge: true };
+}
 
 /** Inputs of operations of parts. */
 export const OF_PARTS: MakersOf<string> = {
@@ -124,6 +135,12 @@ export const OF_PARTS: MakersOf<string> = {
     choices.one(NETWORKS),
     { state: choices.one(["queued", "sent"]), limit: 1_000 },
   ],
+
+  saveQuote({ choices }) {
+    const expiresAt = LATER_THAN_ALL;
+    return [{ digest: choices.one(DIGESTS), quote: `{"quote":${choices.below(100)}}`, expiresAt }];
+  },
+  findQuote: ({ choices }) => [choices.one(DIGESTS)],
 
   listMovements({ choices, now }) {
     const at = now - choices.one([1_000, 60_000, 100_000_000]);

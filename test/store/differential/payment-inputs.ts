@@ -3,6 +3,7 @@ import { NETWORK, paymentIntent } from "../store-fixtures.ts";
 import { listFilter, newPaidCall, PAYERS } from "./intake-inputs.ts";
 import { nonceOf } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
+import { quoteNonce } from "./part-inputs.ts";
 import type { World } from "./world.ts";
 
 const ASSETS = ["0x036cbd53842c5426634e7929541ec2318f3dcf7e", "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"];
@@ -131,6 +132,11 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
   const amount = choices.one(AMOUNTS);
   const charge = choices.percent(40) ? choices.one(["after", "used", "used"] as const) : "before";
   const key = keyOf(world, number);
+  const receipt = choices.one(["aa", "bb", "cc", "dd"]).repeat(32);
+  const nonces = [
+    choices.maybe(25, () => nonceOf(world)) ?? [],
+    choices.maybe(20, () => quoteNonce(receipt)) ?? [],
+  ].flat();
   return {
     ...paymentIntent(other),
     number,
@@ -143,10 +149,9 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
     symbol: key.asset === ASSETS[0] ? "USDC" : "EURC",
     validBefore: Math.floor(now / 1_000) + choices.one([5, 70, 300, 3_600]),
     purchaseName: choices.maybe(25, () => name(choices.below(5))),
-    receipt: choices.one(["aa", "bb", "cc", "dd"]).repeat(32),
-    redeemsQuote: choices.maybe(20, () => true as const),
+    receipt,
     fromBlock: choices.maybe(80, () => "12345678901234567890"),
-    oneTimeNonce: choices.maybe(25, () => nonceOf(world)),
+    ...(nonces.length > 0 && { oneTimeNonces: nonces }),
     onFailure: choices.maybe(65, () => choices.one(["refund", "ask"] as const)),
     charge,
     minCharge: charge === "used" ? choices.maybe(50, () => choices.one(["0", "10", "999999999"])) : undefined,

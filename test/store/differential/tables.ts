@@ -19,7 +19,7 @@ const PART_TABLES = PART_MODULES.flatMap(({ schema }) =>
 /** Tables of both databases. Each has others, which only its own operations read. */
 export const TABLES = [
   ...["job_calls", "job_bodies", "results", "result_chunks", "finished_calls", "payments"],
-  ...["watched_payments", "offers", "quotes", "one_time_nonces", "revenue_hours", "adopted_payments"],
+  ...["watched_payments", "offers", "one_time_nonces", "revenue_hours", "adopted_payments"],
   ...["refused_payments", "secrets", "deliveries", "pruned", ...PART_TABLES],
 ];
 

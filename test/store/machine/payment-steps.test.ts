@@ -19,10 +19,6 @@ class MemoryBeginRows implements BeginRows {
     return this.used.includes(key);
   }
 
-  isQuotePaid(receipt: string): boolean {
-    return this.added.some((row) => row.receipt === receipt && row.redeems_quote === 1);
-  }
-
   undecided() {
     return { total: 0, ofPayer: this.added.length };
   }
@@ -46,7 +42,7 @@ test("A payment that begins takes a place in the queue and uses up its one-time 
   const rows = new MemoryBeginRows();
   const capacity = new Capacity(0, 10);
   const begin = beginStep(rows, capacity);
-  const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n") });
+  const intent = paymentIntent(1, { oneTimeNonces: [oneTimeNonce("n")] });
   expect(begin(START_MS, intent, call)).toEqual({ kind: "begun", callId: 1 });
   expect(capacity.pending).toBe(1);
   expect(rows.used).toEqual(["n"]);
@@ -57,7 +53,7 @@ test("A payment that is refused takes no place and uses up nothing", () => {
   const capacity = new Capacity(0, 1);
   const begin = beginStep(rows, capacity);
   expect(begin(START_MS, paymentIntent(1), call).kind).toBe("begun");
-  const second = paymentIntent(2, { oneTimeNonce: oneTimeNonce("n") });
+  const second = paymentIntent(2, { oneTimeNonces: [oneTimeNonce("n")] });
   expect(begin(START_MS, paymentIntent(1), call).kind).toBe("payment_known");
   expect(begin(START_MS, second, call)).toEqual({ kind: "queue_full" });
   expect(capacity.pending).toBe(1);

@@ -30,7 +30,7 @@ const LATE = paymentIntent(1).validBefore * 1000;
 const CONTRADICT = EVENTS[5] as PaymentEvent;
 
 function payment(state: PaymentState, charge: ChargeKind, more: Partial<PaymentRow> = {}): PaymentRow {
-  const intent = paymentIntent(1, { purchaseName: "order 1", redeemsQuote: true, charge });
+  const intent = paymentIntent(1, { purchaseName: "order 1", charge });
   return { ...toPaymentRow(intent, 1, START_MS), state, reason: "reverted", ...more };
 }
 
@@ -74,7 +74,7 @@ describe("A payment that is charged before its job runs", () => {
     const failed = payment("failed", "before");
     expect(decidePayment(failed, settle, NOTHING, LATE)).toBeUndefined();
     const settled = decidePayment(failed, settle, WATCHED, LATE)?.payment;
-    expect(settled).toMatchObject({ purchase_name: "order 1", redeems_quote: 0, block_number: "12" });
+    expect(settled).toMatchObject({ purchase_name: "order 1", block_number: "12" });
     expect(settled?.reason).toBe("recorded as failed before: reverted");
     const taken = { isWatched: () => true, isNameTaken: () => true };
     expect(decidePayment(failed, settle, taken, LATE)?.payment.purchase_name).toBeNull();

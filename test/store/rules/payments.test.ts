@@ -1,13 +1,20 @@
 import { expect, test } from "vitest";
-import { type BeginFacts, beginDecision, holdsName, isBalanced } from "../../../src/store/rules/payments.ts";
+import type { ChargeKind } from "../../../src/core/payment.ts";
+import { toPaymentRow } from "../../../src/store/payment-row.ts";
+import {
+  type BeginFacts,
+  beginDecision,
+  freedNonces,
+  holdsName,
+  isBalanced,
+} from "../../../src/store/rules/payments.ts";
 import { oneTimeNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
 
-const intent = paymentIntent(1, { oneTimeNonce: oneTimeNonce("n") });
+const intent = paymentIntent(1, { oneTimeNonces: [oneTimeNonce("n")] });
 const facts: BeginFacts = {
   intent,
   known: undefined,
-  isNonceUsed: false,
-  isQuotePaid: false,
+  isNonceUsed: () => false,
   hasRoom: true,
   undecided: { total: 2, ofPayer: 1 },
   openUnits: 0n,
@@ -15,9 +22,23 @@ const facts: BeginFacts = {
   now: START_MS,
 };
 
-test("A new payment begins, unless the quote that it redeems was paid", () => {
+test("A new payment begins, unless one of its nonces is used, the first of which is reported", () => {
   expect(beginDecision(facts)).toEqual({ kind: "begin" });
-  expect(beginDecision({ ...facts, isQuotePaid: true })).toEqual({ kind: "quote_paid" });
+  const both = paymentIntent(1, { oneTimeNonces: [oneTimeNonce("n"), oneTimeNonce("m")] });
+  const decide = (...used: string[]) =>
+    beginDecision({ ...facts, intent: both, isNonceUsed: ({ key }) => used.includes(key) });
+  expect(decide("other")).toEqual({ kind: "begin" });
+  expect(decide("m")).toEqual({ kind: "nonce_used", key: "m" });
+  expect(decide("m", "n")).toEqual({ kind: "nonce_used", key: "n" });
+});
+
+test("A failed payment frees its nonces; if its job ran, those of the charge alone", () => {
+  const nonces = [oneTimeNonce("caller"), { ...oneTimeNonce("price"), isOfCharge: true as const }];
+  const freed = (charge: ChargeKind) =>
+    freedNonces(toPaymentRow(paymentIntent(1, { oneTimeNonces: nonces, charge }), 1, START_MS));
+  expect(freed("before")).toEqual(nonces);
+  for (const charge of ["after", "used"] as const) expect(freed(charge)).toEqual(nonces.slice(1));
+  expect(freedNonces(toPaymentRow(paymentIntent(1), 1, START_MS))).toEqual([]);
 });
 
 test("A payment holds its name unless it certainly charged nothing", () => {
@@ -34,13 +55,13 @@ test("A known payment is reported before anything else", () => {
     createdAt: 0,
     updatedAt: 0,
   };
-  const decision = beginDecision({ ...facts, known, isNonceUsed: true, isQuotePaid: true, hasRoom: false });
+  const decision = beginDecision({ ...facts, known, isNonceUsed: () => true, hasRoom: false });
   expect(decision).toEqual({ kind: "payment_known", record: known });
 });
 
 test("A nonce is refused when it is used, and from its expiry on", () => {
-  const expiryMs = (intent.oneTimeNonce?.expiresAt ?? 0) * 1000;
-  expect(beginDecision({ ...facts, isNonceUsed: true }).kind).toBe("nonce_used");
+  const expiryMs = oneTimeNonce("n").expiresAt * 1000;
+  expect(beginDecision({ ...facts, isNonceUsed: () => true }).kind).toBe("nonce_used");
   expect(beginDecision({ ...facts, now: expiryMs - 1 }).kind).toBe("begin");
   expect(beginDecision({ ...facts, now: expiryMs }).kind).toBe("nonce_used");
   expect(beginDecision({ ...facts, intent: paymentIntent(1), now: expiryMs }).kind).toBe("begin");
@@ -48,7 +69,7 @@ test("A nonce is refused when it is used, and from its expiry on", () => {
 
 test("A full queue refuses only payments that could begin otherwise", () => {
   expect(beginDecision({ ...facts, hasRoom: false }).kind).toBe("queue_full");
-  expect(beginDecision({ ...facts, hasRoom: false, isNonceUsed: true }).kind).toBe("nonce_used");
+  expect(beginDecision({ ...facts, hasRoom: false, isNonceUsed: () => true }).kind).toBe("nonce_used");
 });
 
 test("Too many undecided payments, of everyone or of the payer, refuse the next one", () => {

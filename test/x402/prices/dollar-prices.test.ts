@@ -96,10 +96,10 @@ it("A job whose price is the engine's is priced by it alone, and has no price wi
   const engine: PriceSource = { priceOf: async () => ({ priceWei: 7n }) };
   const otherwise: PriceSource = { priceOf: async () => ({ priceWei: 1n }) };
   const jobs = [job(0, "engine"), job(1, dollars("$1")), job(2, undefined)];
-  const prices = createJobPrices({ jobs, engine, otherwise });
+  const prices = createJobPrices({ jobs, named: engine, otherwise });
   const at = (jobIndex: number) => ({ serviceId: 1n, jobIndex });
   expect(await prices.priceOf(at(0))).toEqual({ priceWei: 7n });
   expect(await prices.priceOf(at(1))).toEqual({ priceWei: 10n ** 18n, currency: "USD" });
   expect(await prices.priceOf(at(2))).toEqual({ priceWei: 1n });
-  expect(await createJobPrices({ jobs, engine: undefined, otherwise }).priceOf(at(0))).toBeUndefined();
+  expect(await createJobPrices({ jobs, named: undefined, otherwise }).priceOf(at(0))).toBeUndefined();
 });

@@ -5,7 +5,7 @@ import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
-import { makeOffers, type OfferTerms, quoteTerms } from "../../../src/x402/wire/offer.ts";
+import { makeOffers, type OfferTerms, secsUntil } from "../../../src/x402/wire/offer.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { EURC, FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
@@ -77,12 +77,12 @@ describe("An offer", () => {
     { priceWei: 2n * PRICE_WEI },
     { ttlSecs: 299 },
     { tokens: [EURC] },
-    { quoteDigest: "cd".repeat(32) },
-    { quoteExpiry: 1_800_000_301 },
+    { digest: "cd".repeat(32) },
+    { endSecs: 1_800_000_301 },
     { confidentiality: "tee" },
     { onFailure: "ask" },
   ])("Is kept until a term changes: %o", async (change) => {
-    const kept = terms({ quoteDigest: "ab".repeat(32), quoteExpiry: 1_800_000_300 });
+    const kept = terms({ digest: "ab".repeat(32), endSecs: 1_800_000_300 });
     const offers = await book.make(kept);
     expect(await book.make({ ...kept })).toBe(offers);
     const changed = { ...kept, ...change };
@@ -145,7 +145,7 @@ describe("An offer", () => {
     const big = terms({
       job,
       priceWei: 2n ** 63n + 1n,
-      quoteDigest: "ab".repeat(32),
+      digest: "ab".repeat(32),
       tokens: [{ ...USDC, rate: { kind: "fixed", ratePerNativeUnit: "1" }, markupBps: 0, decimals: 18 }],
     });
     const made = await book.make(big);
@@ -162,21 +162,21 @@ describe("An offer", () => {
   });
 });
 
-describe("An offer at the price of a quote", () => {
-  const quoted = (secsLeft: number) => {
-    const expiry = BigInt(now / 1000 + secsLeft);
-    const quote = { digest: "ab".repeat(32), expiry, confidentiality: 0 };
-    return (): OfferTerms => ({ ...terms(), ...quoteTerms(quote, { nowMs: now, maxTtlSecs: TTL_SECS }) });
+describe("An offer at a price that ends", () => {
+  const ending = (secsLeft: number) => {
+    const endSecs = now / 1000 + secsLeft;
+    return (): OfferTerms =>
+      terms({ digest: "ab".repeat(32), endSecs, ttlSecs: Math.min(TTL_SECS, secsUntil(endSecs, now)) });
   };
 
-  it("Ends with the quote, says so, and is saved once", async () => {
-    const atQuote = quoted(30);
-    expect((await book.make(atQuote()))[0]?.ttlSecs).toBe(30);
+  it("Ends with the price, says so, and is saved once", async () => {
+    const atPrice = ending(30);
+    expect((await book.make(atPrice()))[0]?.ttlSecs).toBe(30);
     for (let secs = 0; secs < 14; secs++) {
       now += 1_000;
-      await book.make(atQuote());
+      await book.make(atPrice());
     }
-    expect((await book.make(atQuote()))[0]?.ttlSecs).toBe(16);
+    expect((await book.make(atPrice()))[0]?.ttlSecs).toBe(16);
     expect((await book.findOpen(JOB))[0]?.ttlSecs).toBe(16);
     expect(writes).toHaveLength(1);
     now += 15_500;
@@ -187,7 +187,7 @@ describe("An offer at the price of a quote", () => {
   });
 
   it("Lasts no longer than other offers at a time, however long the quote lasts", async () => {
-    expect((await book.make(quoted(TTL_SECS * 10)()))[0]?.ttlSecs).toBe(TTL_SECS);
+    expect((await book.make(ending(TTL_SECS * 10)()))[0]?.ttlSecs).toBe(TTL_SECS);
   });
 });
 

@@ -6,24 +6,24 @@ import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
 import { priceUnavailable } from "../../../src/x402/prices/price-source.ts";
-import type { JobQuote } from "../../../src/x402/prices/quotes.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
 import { FIXED_RATES, inOther, JOB, PRICE_WEI, read, signedPayload, USDC } from "../payments.ts";
 
-it("An offer at a quote's price is confirmed until the quote ends, and refused from then on", async () => {
+it("An offer is confirmed until its price ends, and refused from then on", async () => {
   let now = 1_800_000_000_000;
   const clock = () => now;
   const opened = await openTestStore({ clock });
-  const quote = { digest: "ab".repeat(32), expiry: BigInt(now / 1000 + 30), confidentiality: 0 } as JobQuote;
-  const source = { priceOf: async () => ({ priceWei: PRICE_WEI, quote }) };
+  const digest = "ab".repeat(32);
+  const endSecs = now / 1000 + 30;
+  const source = { priceOf: async () => ({ priceWei: PRICE_WEI, digest, endSecs }) };
   const logger = pino({ level: "silent" });
   const prices = new PriceBook({
     policies: new JobPolicies({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
     prices: source,
     offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock, logger }),
-    quotes: undefined,
+    named: [],
     ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
     paysBack: false,
@@ -35,7 +35,7 @@ it("An offer at a quote's price is confirmed until the quote ends, and refused f
   if (offer === undefined) throw new Error("no offer was made");
   expect(offer.ttlSecs).toBe(30);
   now += 29_000;
-  expect(await price.confirm(offer)).toMatchObject({ quoteDigest: quote.digest });
+  expect(await price.confirm(offer)).toEqual({ digest });
   now += 1_000;
   await expect(price.confirm(offer)).rejects.toMatchObject({ code: "payment_mismatch" });
   await opened.stop();
@@ -62,7 +62,7 @@ it("A request queries an unavailable price source once, and still pays an offer 
       clock: Date.now,
       logger: pino({ level: "silent" }),
     }),
-    quotes: undefined,
+    named: [],
     ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
     paysBack: false,
@@ -93,7 +93,7 @@ describe("The promise of the offer that a payment answers", () => {
         policies: new JobPolicies({ jobs, jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
         prices: source,
         offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock: Date.now, logger }),
-        quotes: undefined,
+        named: [],
         ofRequests: NO_REQUEST_PRICES,
         tokens: new PayableTokens([USDC]),
         paysBack: true,

@@ -2,19 +2,16 @@ import pino from "pino";
 import { beforeEach, expect, it } from "vitest";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceChecks } from "../../../src/x402/prices/price-checks.ts";
-import type { JobQuote } from "../../../src/x402/prices/quotes.ts";
 import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const logged: { msg: string }[] = [];
 const logger = pino({ base: null }, { write: (line) => logged.push(JSON.parse(line)) });
-let now: number;
 beforeEach(() => {
-  now = 1_800_000_000_000;
   logged.length = 0;
 });
 
 function checksAt(rates = FIXED_RATES) {
-  return new PriceChecks({ rates, clock: () => now, logger });
+  return new PriceChecks({ rates, logger });
 }
 
 it.each([
@@ -41,16 +38,4 @@ it("A price is kept while a token has no rate, because that token may take it la
   );
   expect(await prices.priceOf(JOB)).toEqual({ priceWei: 1n });
   expect(logged).toEqual([]);
-});
-
-it("A quote is no price with 7 s or less left, and the log says so once for a job", async () => {
-  const quote = { expiry: BigInt(now / 1000 + 8) } as JobQuote;
-  const priceOf = async () => ({ priceWei: PRICE_WEI, quote });
-  const prices = checksAt().payablePrices({ priceOf }, new PayableTokens([USDC]));
-  expect(await prices.priceOf(JOB)).toMatchObject({ quote });
-  now += 1_000;
-  for (let n = 0; n < 3; n++) {
-    await expect(prices.priceOf(JOB)).rejects.toMatchObject({ code: "price_unavailable" });
-  }
-  expect(logged).toMatchObject([{ level: 40, job: "1/0", secsLeft: 7 }]);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { jobKeyText } from "../../../src/core/job-call.ts";
-import { createPriceMap, quoteDigest } from "../../../src/x402/prices/price-source.ts";
+import { createPriceMap, offerDigest } from "../../../src/x402/prices/price-source.ts";
 
 const MAX_U64 = 2n ** 64n - 1n;
 const prices = createPriceMap(
@@ -27,20 +27,20 @@ const VECTOR = "3c8a91e92f234b924a547ceb93ec9ae1978917fac770b094ff2afb09b0d65b62
 const AT_NS = 1_700_000_000_000_000_000n;
 
 test("The digest of the specification's example price matches", () => {
-  expect(quoteDigest({ serviceId: 42n, jobIndex: 0 }, 500n, AT_NS)).toBe(VECTOR);
+  expect(offerDigest({ serviceId: 42n, jobIndex: 0 }, 500n, AT_NS)).toBe(VECTOR);
 });
 
 test("Every part of a quote changes its digest", () => {
   const digests = [
-    quoteDigest({ serviceId: 43n, jobIndex: 0 }, 500n, AT_NS),
-    quoteDigest({ serviceId: 42n, jobIndex: 1 }, 500n, AT_NS),
-    quoteDigest({ serviceId: 42n, jobIndex: 0 }, 501n, AT_NS),
-    quoteDigest({ serviceId: 42n, jobIndex: 0 }, 500n, AT_NS + 1n),
+    offerDigest({ serviceId: 43n, jobIndex: 0 }, 500n, AT_NS),
+    offerDigest({ serviceId: 42n, jobIndex: 1 }, 500n, AT_NS),
+    offerDigest({ serviceId: 42n, jobIndex: 0 }, 501n, AT_NS),
+    offerDigest({ serviceId: 42n, jobIndex: 0 }, 500n, AT_NS + 1n),
   ];
   expect(new Set([VECTOR, ...digests]).size).toBe(5);
 });
 
 test("The largest IDs, price and time have a digest", () => {
   const job = { serviceId: 2n ** 64n - 1n, jobIndex: 2 ** 32 - 1 };
-  expect(quoteDigest(job, 2n ** 256n - 1n, 2n ** 128n - 1n)).toMatch(/^[0-9a-f]{64}$/);
+  expect(offerDigest(job, 2n ** 256n - 1n, 2n ** 128n - 1n)).toMatch(/^[0-9a-f]{64}$/);
 });

@@ -15,14 +15,13 @@ import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
 import { PriceChecks } from "../../../src/x402/prices/price-checks.ts";
 import type { JobPrice } from "../../../src/x402/prices/price-source.ts";
-import type { JobQuote } from "../../../src/x402/prices/quotes.ts";
 import { BodyChecks } from "../../../src/x402/purchase/body-checks.ts";
 import { Checkout } from "../../../src/x402/purchase/checkout.ts";
 import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { JobRoute } from "../../../src/x402/purchase/job-route.ts";
 import { AnswerExtensions } from "../../../src/x402/wire/extensions.ts";
-import { makeOffers, quoteTerms } from "../../../src/x402/wire/offer.ts";
+import { makeOffers, secsUntil } from "../../../src/x402/wire/offer.ts";
 import { paymentRequired, paymentRequiredResponse } from "../../../src/x402/wire/payment-required.ts";
 import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
 import { EURC, METHODS, requestWith, USDC } from "../payments.ts";
@@ -64,7 +63,7 @@ class Parts {
     this.#world = world;
     const ledger = { saveOffers: async () => {}, findOffers: async () => [] };
     const rates = ratesOf(world);
-    this.#checks = new PriceChecks({ rates, clock: this.#clock, logger });
+    this.#checks = new PriceChecks({ rates, logger });
     this.#offers = new OfferBook({ ledger, rates, clock: this.#clock, logger });
   }
 
@@ -84,7 +83,7 @@ class Parts {
       policies: new JobPolicies({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
       prices: source,
       offers: this.#offers,
-      quotes: undefined,
+      named: [],
       ofRequests: NO_REQUEST_PRICES,
       tokens,
       paysBack: false,
@@ -140,22 +139,27 @@ interface Step {
 const wait = fc
   .constantFrom(1, 400, 1_000, 5_000, 200_000)
   .map((ms): Step => ({ change: (world) => Object.assign(world, { nowMs: world.nowMs + ms }) }));
-const quote = fc.record({
+const ending = fc.record({
   digest: fc.constantFrom("ab".repeat(32), "cd".repeat(32)),
-  lifetimeSecs: fc.constantFrom(5, 20, 100, 4_000),
-  confidentiality: fc.constantFrom(0, 1),
+  lifetimeSecs: fc.constantFrom(20, 100, 4_000),
+  isConfidential: fc.boolean(),
 });
 const price = fc
   .record({
     job: fc.nat(1),
     priceWei: fc.constantFrom(0n, 10n ** 15n, 3n * 10n ** 15n, 2n ** 90n),
-    quote: fc.option(quote, { nil: undefined }),
+    ending: fc.option(ending, { nil: undefined }),
   })
   .map(
-    ({ job, priceWei, quote }): Step => ({
+    ({ job, priceWei, ending }): Step => ({
       change({ prices, nowMs }) {
-        const expiry = BigInt(Math.ceil(nowMs / 1000) + (quote?.lifetimeSecs ?? 0));
-        prices.set(job, { priceWei, ...(quote && { quote: { ...quote, expiry } as unknown as JobQuote }) });
+        if (ending === undefined) return prices.set(job, { priceWei });
+        const { digest, lifetimeSecs, isConfidential } = ending;
+        const endSecs = Math.ceil(nowMs / 1000) + lifetimeSecs;
+        return prices.set(job, {
+          ...{ priceWei, digest, endSecs },
+          ...(isConfidential && { confidentiality: "tee" }),
+        });
       },
     }),
   );
@@ -192,9 +196,10 @@ const steps = fc.array(fc.oneof(wait, price, rate, reload), { minLength: 10, max
 /** Returns the 402 of a gateway that has not answered before. */
 function firstAnswer(world: World, job: JobKey): HttpResponse {
   const { nowMs, tokens, quoteTtlSecs, publicUrl } = world;
-  const { priceWei, quote } = world.prices.get(job.jobIndex) as JobPrice;
-  const terms = quote && quoteTerms(quote, { nowMs, maxTtlSecs: quoteTtlSecs });
-  const offers = makeOffers({ job, priceWei, tokens, ttlSecs: quoteTtlSecs, ...terms }, ratesOf(world));
+  const price = world.prices.get(job.jobIndex) as JobPrice;
+  const { endSecs = Number.POSITIVE_INFINITY } = price;
+  const ttlSecs = Math.min(quoteTtlSecs, secsUntil(endSecs, nowMs));
+  const offers = makeOffers({ job, tokens, ttlSecs, ...price }, ratesOf(world));
   const details = { charged: false, retryable: false };
   const description = describedAt(publicUrl).of(job);
   return paymentRequiredResponse(paymentRequired(offers), description, details, METHODS.versions);

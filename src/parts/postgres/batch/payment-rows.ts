@@ -1,8 +1,8 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRows } from "../../../store/machine/effects.ts";
 import type { Capacity } from "../../../store/new-call.ts";
-import type { SoldPayment } from "../../../store/payment-row.ts";
-import { type PaymentRow, toPaymentRecord } from "../../../store/payment-row.ts";
+import { noncesOf, type SoldPayment } from "../../../store/payment-row.ts";
+import { freedNonces } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement, toJson } from "../sql.ts";
 import { KnownPayments } from "./known-payments.ts";
@@ -12,7 +12,7 @@ const DECIDE_PAYMENTS = statement<{ call_id: number }>(
   "decide_payments",
   `UPDATE jobgate.payments AS payment
       SET state = new.state, amount = new.amount, settlement = new.settlement, block_number = new.block_number, reason = new.reason,
-          closed = new.closed, purchase_name = new.purchase_name, redeems_quote = new.redeems_quote, updated_at = new.updated_at
+          closed = new.closed, purchase_name = new.purchase_name, updated_at = new.updated_at
      FROM json_array_elements($1::json) AS decision
     CROSS JOIN LATERAL json_populate_record(NULL::jobgate.payments, decision) AS new
     WHERE payment.call_id = new.call_id AND payment.state = decision ->> 'state_before' RETURNING payment.call_id`,
@@ -122,14 +122,12 @@ export class PostgresPaymentRows implements PaymentRows {
     this.#requeuedCalls.add(call_id);
   }
 
-  freeNonce({ call_id }: SoldPayment): void {
-    const nonce = this.#nonceOf(call_id);
-    if (nonce !== undefined) this.nonces.free(nonce, call_id);
+  freeNonce(payment: SoldPayment): void {
+    for (const nonce of freedNonces(payment)) this.nonces.free(nonce, payment.call_id);
   }
 
-  useNonce({ call_id }: SoldPayment): void {
-    const nonce = this.#nonceOf(call_id);
-    if (nonce !== undefined) this.nonces.useAgain(nonce, call_id);
+  useNonce(payment: SoldPayment): void {
+    for (const nonce of noncesOf(payment)) this.nonces.useAgain(nonce, payment.call_id);
   }
 
   watch({ call_id }: SoldPayment): void {
@@ -141,11 +139,6 @@ export class PostgresPaymentRows implements PaymentRows {
     this.#watched.delete(call_id);
     // Begun in this batch, it was not written yet.
     if (!this.#begunWatches.delete(call_id)) this.#endedWatches.add(call_id);
-  }
-
-  #nonceOf(callId: number) {
-    const row: PaymentRow | undefined = this.known.get(callId);
-    return row && toPaymentRecord(row).oneTimeNonce;
   }
 
   /**
@@ -178,19 +171,9 @@ export class PostgresPaymentRows implements PaymentRows {
 /** Columns that a decision writes. @param state_before the payment's state in the database */
 function decisionOf(payment: SoldPayment | undefined, state_before: SoldPayment["state"]): object[] {
   if (payment === undefined) return [];
-  const {
-    call_id,
-    state,
-    amount,
-    settlement,
-    block_number,
-    reason,
-    closed,
-    purchase_name,
-    redeems_quote,
-    updated_at,
-  } = payment;
-  const changed = { state, amount, settlement, block_number, reason, closed, purchase_name, redeems_quote };
+  const { call_id, state, amount, settlement, block_number, reason, closed, purchase_name, updated_at } =
+    payment;
+  const changed = { state, amount, settlement, block_number, reason, closed, purchase_name };
   return [{ call_id, state_before, ...changed, updated_at }];
 }
 

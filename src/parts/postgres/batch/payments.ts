@@ -9,7 +9,6 @@ import {
 } from "../../../store/machine/payment-steps.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
-import { HOLDS_QUOTE, holdsQuote } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
@@ -18,11 +17,6 @@ import { insertCalls } from "./new-rows.ts";
 import { normalKey } from "./payment-keys.ts";
 import { Undecided } from "./undecided.ts";
 
-const SELECT_REDEEMED = statement<{ receipt: string; call_id: number }>(
-  "select_redeemed",
-  `SELECT receipt, call_id FROM jobgate.payments
-    WHERE receipt = ANY ($1::text[]) AND ${HOLDS_QUOTE}`,
-);
 const SET_CEILINGS = statement(
   "set_ceilings",
   `UPDATE jobgate.job_calls SET ceiling = new ->> 1, min_charge = new ->> 2
@@ -64,8 +58,6 @@ export class PaymentsPart implements BatchPart {
   readonly #begins: readonly Begin[];
   readonly #endWatches: readonly Entry<"endWatches">[];
   readonly #undecided: Undecided;
-  /** Payments that redeem a quote, by its digest. */
-  readonly #redeemed = new Map<string, number>();
   readonly #begun: {
     readonly callId: number;
     readonly call: NewCall;
@@ -87,13 +79,11 @@ export class PaymentsPart implements BatchPart {
     const keys = [...this.#decisions.map(({ input: [key] }) => key), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
     if (this.#decisions.length > 0) effects.willChange();
-    const quotes = intents.flatMap(({ receipt, redeemsQuote }) => (redeemsQuote ? receipt : []));
-    const [redeemed] = await Promise.all([
-      quotes.length === 0 ? [] : sql.run(SELECT_REDEEMED, [quotes]),
+    await Promise.all([
       this.#lockPayments(sql, effects, keys, intents),
       effects.paymentRows.nonces.load(
         sql,
-        intents.flatMap(({ oneTimeNonce }) => oneTimeNonce ?? []),
+        intents.flatMap(({ oneTimeNonces = [] }) => oneTimeNonces),
       ),
       this.#undecided.load(
         sql,
@@ -108,7 +98,6 @@ export class PaymentsPart implements BatchPart {
         Math.max(0, ...this.#begins.map(({ input: [, , limits] }) => limits?.fundsAgeMs ?? 0)),
       ),
     ]);
-    for (const { receipt, call_id } of redeemed) this.#redeemed.set(receipt, call_id);
   }
 
   async #lockPayments(
@@ -152,19 +141,12 @@ export class PaymentsPart implements BatchPart {
     return {
       findRepeated: (intent) => known.findRepeated(intent),
       isNonceUsed: (nonce, now) => nonces.isUsed(nonce, now),
-      isQuotePaid: (receipt) => {
-        const callId = this.#redeemed.get(receipt);
-        const row = known.get(callId);
-        // It may have failed in this batch.
-        return callId !== undefined && (row === undefined || holdsQuote(row));
-      },
       undecided: (payer) => this.#undecided.count(payer.toLowerCase()),
       openUnits: (key) => this.#undecided.openUnits(normalKey(key)),
       add: (intent, call, now) => {
         const callId = takeCallId();
         const row = toRow(intent, callId, now);
         known.add(row);
-        if (intent.redeemsQuote) this.#redeemed.set(intent.receipt, callId);
         this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
         if (intent.charge !== "before") {
           madeReady.add(callId);

@@ -11,16 +11,6 @@ CREATE TABLE jobgate.offers (
 CREATE INDEX offers_by_job ON jobgate.offers (service_id, job_index);
 CREATE INDEX offers_by_end ON jobgate.offers (valid_until);
 
--- Signed quotes that can be paid, by their EIP-712 digest.
-CREATE TABLE jobgate.quotes (
-  digest     text PRIMARY KEY,
-  quote      text NOT NULL,
-  expires_at bigint NOT NULL
-);
-CREATE INDEX quotes_by_end ON jobgate.quotes (expires_at);
--- A quote that a client names is paid once, unless its payment failed. Buyers at one current price share its quote.
-CREATE UNIQUE INDEX payments_by_quote ON jobgate.payments (receipt) WHERE redeems_quote = 1 AND state <> 'failed';
-
 -- Nonces that were used, until they expire.
 CREATE TABLE jobgate.one_time_nonces (
   key             text PRIMARY KEY,

@@ -34,15 +34,13 @@ CREATE TABLE jobgate.payments (
   rate                    text NOT NULL,
   price_wei               text NOT NULL,
   valid_before_secs       bigint NOT NULL,
-  -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
+  -- Digest of the price at which the payment was made.
   receipt                 text NOT NULL,
-  redeems_quote           int NOT NULL DEFAULT 0,
   -- Name that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
   purchase_name           text,
   from_block              text,
-  -- A nonce beside the payment's own, used up with the payment, and its end.
-  one_time_nonce          text,
-  one_time_nonce_expires_at_secs bigint,
+  -- JSON of the nonces beside the payment's own that are used up with the payment.
+  one_time_nonces         text,
   -- Promise to the buyer of a job that fails, as it was when the buyer paid.
   on_failure              text NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask')),
   -- URL that is called back when the call ended.

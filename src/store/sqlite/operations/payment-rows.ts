@@ -1,7 +1,8 @@
 import { YOUNG_MS } from "../../contract/payment-journal.ts";
 import type { PaymentRows } from "../../machine/effects.ts";
 import type { Capacity } from "../../new-call.ts";
-import type { SoldPayment } from "../../payment-row.ts";
+import { noncesOf, type SoldPayment } from "../../payment-row.ts";
+import { freedNonces } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
 import { PaymentFinder } from "./payment-finder.ts";
 import type { Undecided } from "./undecided.ts";
@@ -27,7 +28,7 @@ export class SqlitePaymentRows implements PaymentRows {
     this.#finder = new PaymentFinder(database);
     this.#selectWatched = database.prepare("SELECT 1 FROM watched_payments WHERE call_id = ?");
     this.#update = database.prepare(
-      "UPDATE payments SET state = ?, amount = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, purchase_name = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
+      "UPDATE payments SET state = ?, amount = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, purchase_name = ?, updated_at = ? WHERE call_id = ?",
     );
     // The client waits for its job from here on, so this is when it was enqueued.
     this.#queueCall = database.prepare(
@@ -38,16 +39,11 @@ export class SqlitePaymentRows implements PaymentRows {
       `INSERT INTO job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
        VALUES (?, 'x402', ?, ?, 'ready', ?)`,
     );
-    this.#freeNonce = database.prepare(
-      `DELETE FROM one_time_nonces
-        WHERE call_id = ?1 AND key = (SELECT one_time_nonce FROM payments WHERE call_id = ?1)`,
-    );
+    this.#freeNonce = database.prepare("DELETE FROM one_time_nonces WHERE key = ? AND call_id = ?");
     this.#useNonce = database.prepare(
-      `INSERT INTO one_time_nonces (key, expires_at_secs, call_id)
-       SELECT one_time_nonce, one_time_nonce_expires_at_secs, call_id
-         FROM payments WHERE call_id = ?1 AND one_time_nonce IS NOT NULL
+      `INSERT INTO one_time_nonces (key, expires_at_secs, call_id) VALUES (?, ?, ?)
        ON CONFLICT DO UPDATE SET expires_at_secs = excluded.expires_at_secs, call_id = excluded.call_id
-        WHERE one_time_nonces.expires_at_secs * 1000 <= ?2`,
+        WHERE one_time_nonces.expires_at_secs * 1000 <= ?`,
     );
     this.#watch = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?)");
     this.#endWatch = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");
@@ -62,8 +58,8 @@ export class SqlitePaymentRows implements PaymentRows {
   }
 
   change(payment: SoldPayment, before: SoldPayment): void {
-    const { state, amount, settlement, block_number, reason, closed, purchase_name, redeems_quote } = payment;
-    const decision = [state, amount, settlement, block_number, reason, closed, purchase_name, redeems_quote];
+    const { state, amount, settlement, block_number, reason, closed, purchase_name } = payment;
+    const decision = [state, amount, settlement, block_number, reason, closed, purchase_name];
     this.#update.run([...decision, payment.updated_at, payment.call_id]);
     const isYoung = before.state === "intent" && payment.updated_at - payment.created_at < YOUNG_MS;
     // A deferred payment never holds a JobCall, which would be counted.
@@ -84,12 +80,13 @@ export class SqlitePaymentRows implements PaymentRows {
     this.#capacity.adjust(1);
   }
 
-  freeNonce({ call_id }: SoldPayment): void {
-    this.#freeNonce.run([call_id]);
+  freeNonce(payment: SoldPayment): void {
+    for (const { key } of freedNonces(payment)) this.#freeNonce.run([key, payment.call_id]);
   }
 
-  useNonce({ call_id }: SoldPayment, at: number): void {
-    this.#useNonce.run([call_id, at]);
+  useNonce(payment: SoldPayment, at: number): void {
+    for (const { key, expiresAt } of noncesOf(payment))
+      this.#useNonce.run([key, expiresAt, payment.call_id, at]);
   }
 
   watch({ call_id, ceiling }: SoldPayment, at: number): void {

@@ -3,7 +3,6 @@ import { beginStep, type PaymentStep, paymentSteps } from "../../machine/payment
 import { isNonceUsed, useNonce } from "../../modules/one-time-nonces.ts";
 import type { Capacity } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, toPaymentRow } from "../../payment-row.ts";
-import { HOLDS_QUOTE } from "../../rules/payments.ts";
 import { type Database, prepareInsert } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";
@@ -33,7 +32,6 @@ export function paymentOperations(
   },
 ): OperationTable<"beginPayment" | PaymentStep | "endWatches"> {
   const payments = new PaymentFinder(database);
-  const selectRedeemed = database.prepare(`SELECT 1 FROM payments WHERE receipt = ? AND ${HOLDS_QUOTE}`);
   const insertPayment = prepareInsert(database, "payments", PAYMENT_COLUMNS);
   const selectOldWatches = database.prepare<{ call_id: number; keeps_body: 0 | 1 }>(
     `SELECT call_id, state = 'failed' AND ceiling IS NULL AS keeps_body FROM (
@@ -54,7 +52,6 @@ export function paymentOperations(
           payments.findByFingerprint(fingerprint) ??
           payments.findByName({ payer: key.payer, purchase_name: purchaseName ?? null }),
         isNonceUsed: (nonce, now) => isNonceUsed(effects.rows, nonce, now),
-        isQuotePaid: (receipt) => selectRedeemed.get([receipt]) !== undefined,
         undecided: (payer, now, { maxOpenPerPayer }) => ({
           total: undecided.total,
           ofPayer: undecided.ofPayer(payer, now, maxOpenPerPayer),

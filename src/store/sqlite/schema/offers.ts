@@ -11,16 +11,6 @@ CREATE TABLE offers (
 CREATE INDEX offers_by_job ON offers (service_id, job_index);
 CREATE INDEX offers_by_end ON offers (valid_until);
 
--- Signed quotes that can be paid, by their EIP-712 digest.
-CREATE TABLE quotes (
-  digest     TEXT PRIMARY KEY,
-  quote      TEXT NOT NULL,
-  expires_at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX quotes_by_end ON quotes (expires_at);
--- A quote that a client names is paid once, unless its payment failed. Buyers at one current price share its quote.
-CREATE UNIQUE INDEX payments_by_quote ON payments (receipt) WHERE redeems_quote = 1 AND state <> 'failed';
-
 -- Nonces that were used, until they expire.
 CREATE TABLE one_time_nonces (
   key             TEXT PRIMARY KEY,

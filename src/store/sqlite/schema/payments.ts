@@ -34,15 +34,13 @@ CREATE TABLE payments (
   rate                    TEXT NOT NULL,
   price_wei               TEXT NOT NULL,
   valid_before_secs       INTEGER NOT NULL,
-  -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
+  -- Digest of the price at which the payment was made.
   receipt                 TEXT NOT NULL,
-  redeems_quote           INTEGER NOT NULL DEFAULT 0,
   -- Name that the payer chose for a purchase. Of its payments, at most one was charged or can be charged.
   purchase_name           TEXT,
   from_block              TEXT,
-  -- A nonce beside the payment's own, used up with the payment, and its end.
-  one_time_nonce          TEXT,
-  one_time_nonce_expires_at_secs INTEGER,
+  -- JSON of the nonces beside the payment's own that are used up with the payment.
+  one_time_nonces         TEXT,
   -- Promise to the buyer of a job that fails, as it was when the buyer paid.
   on_failure              TEXT NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask')),
   -- URL that is called back when the call ended.

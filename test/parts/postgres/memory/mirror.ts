@@ -8,7 +8,6 @@ import type { Cell, Row, TableShape } from "./tables.ts";
 /** Unique indexes with a condition. */
 const PARTIAL: Readonly<Record<string, (row: Row) => boolean>> = {
   payments_by_purchase_name: (row) => row.purchase_name !== null && holdsName(row as { state: PaymentState }),
-  payments_by_quote: ({ redeems_quote, state }) => redeems_quote === 1 && state !== "failed",
 };
 
 const NOTHING = () => ({});

@@ -57,13 +57,6 @@ export const PAYMENT_STATEMENTS: Statements = {
     });
   },
   sold_payments: (tx, [callIds]) => tx.rows("payments").filter(isIn("call_id", arrayOf(callIds))),
-  select_redeemed: (tx, [receipts]) =>
-    tx
-      .rows("payments")
-      .filter(
-        (row) =>
-          (receipts as string[]).includes(row.receipt) && row.redeems_quote === 1 && row.state !== "failed",
-      ),
   insert_payments: async (tx, [json]) => {
     const added: Row[] = [];
     for (const row of jsonRows(json, PAYMENT_KEY))

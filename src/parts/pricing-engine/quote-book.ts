@@ -1,23 +1,14 @@
-import type { AcceptedToken } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
-import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
-import type { JobUrls } from "../jobs/job-urls.ts";
-import {
-  atTime,
-  formatOffer,
-  makeOffers,
-  type Offer,
-  parseOffer,
-  quoteTerms,
-  schemeOf,
-} from "../wire/offer.ts";
-import type { JobChargeTerms } from "./charge-terms.ts";
-import type { JobPolicies } from "./job-policies.ts";
-import type { PriceChecks } from "./price-checks.ts";
+import type { SaleTerms } from "../../x402/prices/named-prices.ts";
+import type { PurchaseNonce } from "../../x402/settlement/settlement.ts";
+import { atTime, formatOffer, type Offer, parseOffer, schemeOf } from "../../x402/wire/offer.ts";
+import { toPrice } from "./job-quote.ts";
+import type { QuoteEnds } from "./quote-ends.ts";
 import type { JobQuote, QuotePayment, ReceivedQuote } from "./quotes.ts";
-import type { TokenRates } from "./token-rates.ts";
+import type { QuoteLedger } from "./store/ledger.ts";
+import { nonceOfQuote } from "./store/module.ts";
 
 /** A quote as the store keeps it. */
 interface SavedQuote {
@@ -33,8 +24,7 @@ interface SavedQuote {
 
 interface Parts {
   readonly ledger: QuoteLedger;
-  readonly rates: Pick<TokenRates, "rateOf">;
-  readonly checks: PriceChecks;
+  readonly ends: QuoteEnds;
   readonly clock: Clock;
 }
 
@@ -50,37 +40,21 @@ export class QuoteBook {
    * Returns the ways to pay a quote; undefined if its job is disabled, no token can be offered for its price now, or it
    * ends too soon. Saves a quote whose signature was checked first, even if it is not offered, so that a request that
    * names it is refused with the real reason.
-   * @param at the current configuration
+   * @param sale terms of the current configuration
    */
-  async paymentFor(
-    received: ReceivedQuote,
-    at: {
-      readonly policies: JobPolicies;
-      readonly tokens: readonly AcceptedToken[];
-      readonly chargeTerms: JobChargeTerms;
-      readonly quoteTtlSecs: number;
-      readonly urls: JobUrls;
-    },
-  ): Promise<QuotePayment | undefined> {
-    const { policies, tokens, chargeTerms, quoteTtlSecs, urls } = at;
+  async paymentFor(received: ReceivedQuote, sale: SaleTerms): Promise<QuotePayment | undefined> {
     const { job, priceWei } = received;
-    const { invocationMode, onFailure } = policies.policyOf(job);
-    const promised = { onFailure, charge: chargeTerms.of(job) };
-    let offers: readonly Offer[];
-    if (received.verified) {
-      const terms = quoteTerms(received.quote, { nowMs: this.#parts.clock(), maxTtlSecs: quoteTtlSecs });
-      const ttlSecs = Math.max(1, terms.ttlSecs);
-      offers = makeOffers({ job, priceWei, tokens, ...promised, ...terms, ttlSecs }, this.#parts.rates);
-      if (offers.length > 0) offers = await this.#save(received.quote, offers);
-    } else {
-      offers = makeOffers({ job, priceWei, tokens, ...promised, ttlSecs: quoteTtlSecs }, this.#parts.rates);
+    const price = received.verified ? toPrice(received.quote) : { priceWei };
+    let offers = sale.offersAt(job, price);
+    if (received.verified && offers.length > 0) {
+      const lasting = offers.map((offer) => ({ ...offer, ttlSecs: Math.max(1, offer.ttlSecs) }));
+      offers = await this.#save(received.quote, lasting);
     }
-    if (invocationMode === "disabled") return undefined;
-    if (!this.#parts.checks.hasAmount(job, priceWei, tokens) || offers.length === 0) return undefined;
-    if (received.verified && !this.#parts.checks.lastsLongEnough(job, Number(received.quote.expiry)))
-      return undefined;
+    if (sale.policyOf(job).invocationMode === "disabled") return undefined;
+    if (!sale.isPayable(job, price) || offers.length === 0) return undefined;
+    if ("endSecs" in price && !this.#parts.ends.lastsLongEnough(job, price.endSecs)) return undefined;
     return {
-      endpoint: urls.of(job),
+      endpoint: sale.urlOf(job),
       options: offers.map((offer) => {
         const { token, amount } = offer;
         const { network, asset, symbol, payTo } = token;
@@ -119,7 +93,7 @@ export class QuoteBook {
       throw mismatch("This quote is for another payer: only its requester can pay it.");
     }
     if (isPaid) throw quotePaid();
-    if (use.payer === undefined && !this.#parts.checks.lastsLongEnough(use.job, expiresAt / 1000)) {
+    if (use.payer === undefined && !this.#parts.ends.lastsLongEnough(use.job, expiresAt / 1000)) {
       throw new GatewayError("quote_not_found", "This quote ends too soon to be paid: ask for a new one.");
     }
     return quote.offers.map((offer) => atTime(offer, this.#parts.clock()) ?? { ...offer, ttlSecs: 1 });
@@ -128,11 +102,16 @@ export class QuoteBook {
   /**
    * Checks that a quote exists for this job and has not expired. Does not check whether it was paid, which may have
    * been by this very payment: the write that begins a payment decides that.
-   * @returns the quote's digest
+   * @returns the quote's digest, and the nonce that its payment uses up
    * @throws GatewayError `quote_not_found`, `quote_mismatch`
    */
-  async checkOpen(digest: string | undefined, job: JobKey): Promise<string> {
-    return (await this.#find(digest, job)).quote.digest;
+  async checkOpen(
+    digest: string | undefined,
+    job: JobKey,
+  ): Promise<{ readonly digest: string; readonly nonce: PurchaseNonce }> {
+    const { quote, expiresAt } = await this.#find(digest, job);
+    const nonce = nonceOfQuote({ digest: quote.digest, expiresAt });
+    return { digest: quote.digest, nonce: { nonce, refusal: quotePaid } };
   }
 
   async #find(
@@ -153,7 +132,7 @@ export class QuoteBook {
 }
 
 /** Refusal of a second payment for one quote. */
-export function quotePaid(): GatewayError {
+function quotePaid(): GatewayError {
   return new GatewayError("quote_conflict", "This quote has been paid for: ask for a new one.");
 }
 
