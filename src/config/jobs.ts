@@ -8,9 +8,9 @@ import { parseRoute, type Route } from "../core/route.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { JobRunner } from "./entry-keys.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
+import { dollarsOrSource, type PriceSourceName } from "./price-sources.ts";
 import {
   bodyBytes,
-  dollarsOrEngine,
   integer,
   jobName,
   label,
@@ -30,8 +30,6 @@ import { kind, needs } from "./wrong-value.ts";
 
 /** Ability that pays failed jobs back. */
 export const REFUNDS = "refunds";
-/** Ability that makes prices and quotes. */
-export const PRICING_ENGINE = "pricing engine";
 
 const chargeKind = () => oneOf(["before", "after", "used", "fixed"]);
 
@@ -62,10 +60,7 @@ export const jobSchema = z.object({
   mode: invocationMode().optional(),
   ...restrictionKeys,
   /** This or `priceWei` is instead of an entry in `[job_pricing]`. */
-  price: needs(
-    { abilityFor: (price) => (price === "engine" ? PRICING_ENGINE : undefined), otherwise: "dollars" },
-    dollarsOrEngine(),
-  ).optional(),
+  price: dollarsOrSource().optional(),
   priceWei: wei().optional(),
   /**
    * When buyers are charged: the whole price before the job runs, or after it succeeded, or the part of the price that the
@@ -163,8 +158,8 @@ export interface Job
   readonly runner?: JobRunner;
   /** Names of terms of parts that it is sold on. */
   readonly terms?: readonly string[];
-  /** Its own price, or that of the pricing engine. Absent: that of the gateway's price source. */
-  readonly price?: Price | RequestPricing | "engine";
+  /** Its own price, or the source that makes it. Absent: that of the gateway's price source. */
+  readonly price?: Price | RequestPricing | PriceSourceName;
 }
 
 const DEFAULT_WAIT_SECS = 60;

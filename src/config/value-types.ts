@@ -213,20 +213,8 @@ export const wei = () =>
     { ...SHOWN, view: String },
   );
 
-/** Price in dollars, or the word that leaves the price to the pricing engine. */
-export const dollarsOrEngine = () =>
-  parsedText(
-    'dollars above 0 with at most 6 decimal places, such as "$0.01", or "engine"',
-    (value): UsdPrice | "engine" | undefined => (value === "engine" ? value : parseDollars(value)),
-    {
-      ...SHOWN,
-      view: (price) => (price === "engine" ? price : priceText(price)),
-      near: (value) => [dollarsLike(value), closestWord(value, ["engine"])],
-    },
-  );
-
 /** Returns the dollars that an amount may mean: `0,01` is `$0.01`, and `$1,000` is `$1000`. */
-function dollarsLike(value: string): string {
+export function dollarsLike(value: string): string {
   const amount = value.replace(/^\$/, "");
   const isGrouped = /^[0-9]{1,3}(,[0-9]{3})+(\.|$)/.test(amount);
   return `$${isGrouped ? amount.replaceAll(",", "") : amount.replace(",", ".")}`;

@@ -6,8 +6,9 @@ import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { EntryClaims, LiveRateSource } from "./entry-keys.ts";
 import { areSameFacilitators, facilitatorSchema, facilitatorUrl, toFacilitator } from "./facilitators.ts";
 import { jobPolicySchema, toPolicy } from "./job-policies.ts";
-import { PRICING_ENGINE, toJob } from "./jobs.ts";
+import { toJob } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
+import { priceSource } from "./price-sources.ts";
 import { changesIf, fixed } from "./reload.ts";
 import {
   address,
@@ -94,12 +95,7 @@ export const x402Schema = z.object({
     ["disabled", "public_paid"],
     "restricted_paid needs a policy for each job",
   ).default("disabled"),
-  priceSource: fixed(
-    needs(
-      { abilityFor: (source) => (source === "engine" ? PRICING_ENGINE : undefined), otherwise: '"map"' },
-      oneOf(["map", "engine"]),
-    ).default("map"),
-  ),
+  priceSource: fixed(priceSource().default("map")),
   /** For jobs without a list of their own. */
   forwardHeaders: headerNames().optional(),
   /** Accepted because files for the SDK have it here. */

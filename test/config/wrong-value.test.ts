@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
+import { dollarsOrSource } from "../../src/config/price-sources.ts";
 import * as values from "../../src/config/value-types.ts";
 import * as web from "../../src/config/web-types.ts";
 import { describeWrong } from "../../src/config/wrong-value.ts";
@@ -81,7 +82,7 @@ describe("A mistake says which value is wrong, what is wrong with it, and what w
     ["a duration", values.seconds(0), "60s", /^is "60s"; expected a number of seconds/],
     ["a duration", values.seconds(0), "60", /^is "60"; .*; did you mean 60 without quotes\?$/],
     ["a duration", values.wholeSeconds(), 1.5, /^is 1.5; expected an integer/],
-    ["a price", values.dollarsOrEngine(), 0.01, /^is 0.01; expected dollars .*; did you mean "\$0.01"\?$/],
+    ["a price", dollarsOrSource(), 0.01, /^is 0.01; expected dollars .*; did you mean "\$0.01"\?$/],
     ["a least charge", values.minCharge(), "0.01", /; did you mean "\$0.01"\?$/],
     ["a least charge", values.minCharge(), "0,01", /; did you mean "\$0.01"\?$/],
     ["a least charge", values.minCharge(), "$1,000", /; did you mean "\$1000"\?$/],

@@ -6,6 +6,7 @@ import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 import type { TokenTable } from "../x402.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
+import { isOfPart } from "./prices.ts";
 import { checkPolicy } from "./x402.ts";
 
 /** Checks the keys of each of `[[jobs]]` against each other and against the tables that name jobs too. */
@@ -81,7 +82,7 @@ function checkPriceKeys(
     place.at(first).report(`is set beside ${mapped.text}; expected only one of them`);
   }
   const isForSale = (mode ?? "disabled") !== "disabled";
-  if (x402?.priceSource !== "engine" && isForSale && first === undefined && mapped === undefined) {
+  if (!isOfPart(x402) && isForSale && first === undefined && mapped === undefined) {
     place.at("price").report('is missing; expected a price such as "$0.01", or price_wei');
   }
 }
@@ -103,7 +104,7 @@ function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: 
         'is set, and the job is not charged when it fails; expected "before" in charge, or no on_failure',
       );
   }
-  if (minCharge !== undefined && "unit" in minCharge && (price === undefined || price === "engine")) {
+  if (minCharge !== undefined && "unit" in minCharge && (price === undefined || typeof price === "string")) {
     place.at("min_charge").report('is in dollars, and the price is not; expected a part of it such as "10%"');
   }
   if (charges.includes("used")) checkMethods(place, tables, tokens);

@@ -10,6 +10,7 @@ import { type Price, priceText } from "../../core/price.ts";
 import { serviceIdOf } from "../config.ts";
 import type { EntryClaims } from "../entry-keys.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
+import type { PriceSourceName } from "../price-sources.ts";
 import type { ConfigTables } from "../schema.ts";
 import type { X402Table } from "../x402.ts";
 import { hasRate } from "./rates.ts";
@@ -26,7 +27,7 @@ export function checkPrices(tables: ConfigTables, mistakes: MistakeList): void {
   const tokens = mistakes.at("x402", "accepted_tokens");
   for (const { job, path, price } of pricesOf(tables))
     if (isForSale(job)) checkPrice(price, mistakes.at(...path), known, tokens);
-  if (x402.priceSource === "engine" && !hasTokenFor("wei", known, tokens)) {
+  if (isOfPart(x402) && !hasTokenFor("wei", known, tokens)) {
     tokens.report(`have no rate, so none can be offered for a price in wei; expected ${rateKeys(claims)}`);
   }
 }
@@ -35,7 +36,7 @@ interface PlacedPrice {
   /** `service/job` */
   readonly job: string;
   readonly path: readonly (string | number)[];
-  readonly price: Price | "engine";
+  readonly price: Price | PriceSourceName;
 }
 
 function pricesOf(tables: ConfigTables): PlacedPrice[] {
@@ -48,11 +49,15 @@ function pricesOf(tables: ConfigTables): PlacedPrice[] {
     const path = ["jobs", i, "price"];
     const claim = tables.claims.of("jobs.price", i);
     if (claim !== undefined) return claim.bounds.map((price) => ({ job, path, price }));
-    const price = table.price as Price | "engine" | undefined;
+    const price = table.price as Price | PriceSourceName | undefined;
     return price === undefined ? [] : [{ job, path, price }];
   });
-  // Prices from the engine make those of the map unused.
-  return tables.x402?.priceSource === "engine" ? own : [...own, ...mappedPrices(tables)];
+  return isOfPart(tables.x402) ? own : [...own, ...mappedPrices(tables)];
+}
+
+/** Returns true if prices come from a part, which makes them in wei. Those of the map are unused then. */
+export function isOfPart(x402: X402Table | undefined): boolean {
+  return x402?.priceSource !== undefined && x402.priceSource !== "map";
 }
 
 function mappedPrices({ jobPricing }: ConfigTables): PlacedPrice[] {
@@ -76,8 +81,8 @@ interface Tokens {
   readonly claims: EntryClaims;
 }
 
-function checkPrice(price: Price | "engine", place: Place, known: Tokens, tokens: Place): void {
-  const unit = price === "engine" ? "wei" : price.unit;
+function checkPrice(price: Price | PriceSourceName, place: Place, known: Tokens, tokens: Place): void {
+  const unit = typeof price === "string" ? "wei" : price.unit;
   if (!hasTokenFor(unit, known, tokens)) {
     const expected =
       unit === "usd"
@@ -85,7 +90,7 @@ function checkPrice(price: Price | "engine", place: Place, known: Tokens, tokens
         : `one with ${rateKeys(known.claims)}`;
     place.report(`can be paid in none of x402.accepted_tokens; expected ${expected}`);
   }
-  if (price === "engine") return;
+  if (typeof price === "string") return;
   for (const { name, terms } of knownTerms(unit, known, tokens)) {
     const amount = tokenAmount(price.amount, terms);
     if (amount === 0n) {

@@ -50,11 +50,11 @@ interface Parts {
   readonly clock: Clock;
 }
 
-/** Age at which a listing is made anew when somebody asks for it, because rates and quotes change. */
+/** Age at which a listing is made anew when somebody asks for it, because rates and prices change. */
 const MAX_AGE_MS = 5_000;
 /** Added to the age for each job, which takes 20 µs: a listing of any length takes under 2 % of the CPU. */
 const MAX_AGE_MS_PER_JOB = 1;
-/** Jobs whose price a listing asks the pricing engine for, which makes a proof of work for each. */
+/** Jobs whose price a listing asks a source for, which may take a second of CPU for each. */
 const MAX_ASKED = 32;
 /** Longest wait for those prices. Requests that take longer go on, for the next listing. */
 const MAX_WAIT_MS = 1_000;
@@ -192,7 +192,7 @@ function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]): Job[] 
     const [serviceId = "", jobIndex] = key.split("/");
     add(BigInt(serviceId), Number(jobIndex));
   }
-  // A pricing engine may have a price for those.
+  // A source may have a price for those.
   for (const { serviceId, jobIndex } of jobPolicies) add(serviceId, jobIndex);
   return [...found.values()];
 }

@@ -1,0 +1,32 @@
+import { closestWord } from "../core/closest-word.ts";
+import { parseDollars, priceText, type UsdPrice } from "../core/price.ts";
+import { dollarsLike, oneOf, parsedText } from "./value-types.ts";
+import { needs, SHOWN } from "./wrong-value.ts";
+
+/** Word that leaves prices to the source of a part, which makes them in wei. */
+const SOURCE = "engine";
+/** Ability of that part. */
+const ABILITY = "pricing engine";
+
+/** Name of a source of prices in a part. */
+export type PriceSourceName = typeof SOURCE;
+
+const abilityFor = (value: unknown) => (value === SOURCE ? ABILITY : undefined);
+
+/** Source of the prices of jobs without a price of their own: the map of the configuration, or that of a part. */
+export const priceSource = () => needs({ abilityFor, otherwise: '"map"' }, oneOf(["map", SOURCE]));
+
+/** Price of a job in dollars, or the word that leaves the price to a source. */
+export const dollarsOrSource = () =>
+  needs(
+    { abilityFor, otherwise: "dollars" },
+    parsedText(
+      `dollars above 0 with at most 6 decimal places, such as "$0.01", or "${SOURCE}"`,
+      (value): UsdPrice | PriceSourceName | undefined => (value === SOURCE ? value : parseDollars(value)),
+      {
+        ...SHOWN,
+        view: (price) => (price === SOURCE ? price : priceText(price)),
+        near: (value) => [dollarsLike(value), closestWord(value, [SOURCE])],
+      },
+    ),
+  );
