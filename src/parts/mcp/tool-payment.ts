@@ -12,7 +12,7 @@ import { toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { paramsAs } from "./params.ts";
 
 const X402 = "x402/payment";
-/** Headers of the purchase, such as that of a quote. */
+/** Headers of the purchase, such as those of a caller. */
 const HEADERS = "jobgate/headers";
 const MAX_NESTING = 32;
 /** Bound on a payment's JSON, as that of headers is at other doors: all of it is journalled and sent to the facilitator. */
