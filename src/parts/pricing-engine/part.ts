@@ -1,5 +1,4 @@
 import type { JobPolicy } from "../../config/config.ts";
-import { systemClock } from "../../core/clock.ts";
 import type { Part } from "../../part.ts";
 import { engineTable } from "./config.ts";
 import { QUOTES } from "./store/module.ts";
@@ -10,14 +9,12 @@ export const part: Part = {
   async load(whole) {
     const config = engineTable.in(whole);
     if (config === undefined) return undefined;
-    const [{ PricingEngine }, { PricingServer }, { EngineJobs }, { QuoteEnds }, { QuoteSales }] =
-      await Promise.all([
-        import("./pricing-engine.ts"),
-        import("./pricing-server.ts"),
-        import("./engine-jobs.ts"),
-        import("./quote-ends.ts"),
-        import("./quote-sales.ts"),
-      ]);
+    const [{ PricingEngine }, { PricingServer }, { EngineJobs }, { QuoteSales }] = await Promise.all([
+      import("./pricing-engine.ts"),
+      import("./pricing-server.ts"),
+      import("./engine-jobs.ts"),
+      import("./quote-sales.ts"),
+    ]);
     return (host) => {
       const { logger, telemetry } = host;
       let services = knownServices(host.config);
@@ -27,10 +24,8 @@ export const part: Part = {
         logger,
         telemetry,
       });
-      const ends = new QuoteEnds({ clock: systemClock, logger });
       const sales = new QuoteSales({
         ledger: host.store.of(QUOTES),
-        ends,
         jobs: engine.quotes && new EngineJobs(engine.quotes, logger),
       });
       const server = new PricingServer({
@@ -41,7 +36,7 @@ export const part: Part = {
       });
       return {
         x402: sales,
-        sources: { prices: engine.prices && ends.lasting(engine.prices) },
+        sources: { prices: engine.prices },
         listener: {
           name: "pricing",
           table: "pricing_engine",

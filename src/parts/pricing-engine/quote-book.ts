@@ -2,10 +2,10 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { SaleTerms } from "../../x402/prices/named-prices.ts";
+import { lastsLongEnough } from "../../x402/prices/price-checks.ts";
 import type { PurchaseNonce } from "../../x402/settlement/settlement.ts";
 import { atTime, formatOffer, type Offer, parseOffer, schemeOf } from "../../x402/wire/offer.ts";
 import { toPrice } from "./job-quote.ts";
-import type { QuoteEnds } from "./quote-ends.ts";
 import type { JobQuote, QuotePayment, ReceivedQuote } from "./quotes.ts";
 import type { QuoteLedger } from "./store/ledger.ts";
 import { nonceOfQuote } from "./store/module.ts";
@@ -24,7 +24,6 @@ interface SavedQuote {
 
 interface Parts {
   readonly ledger: QuoteLedger;
-  readonly ends: QuoteEnds;
   readonly clock: Clock;
 }
 
@@ -52,7 +51,6 @@ export class QuoteBook {
     }
     if (sale.policyOf(job).invocationMode === "disabled") return undefined;
     if (!sale.isPayable(job, price) || offers.length === 0) return undefined;
-    if ("endSecs" in price && !this.#parts.ends.lastsLongEnough(job, price.endSecs)) return undefined;
     return {
       endpoint: sale.urlOf(job),
       options: offers.map((offer) => {
@@ -93,7 +91,7 @@ export class QuoteBook {
       throw mismatch("This quote is for another payer: only its requester can pay it.");
     }
     if (isPaid) throw quotePaid();
-    if (use.payer === undefined && !this.#parts.ends.lastsLongEnough(use.job, expiresAt / 1000)) {
+    if (use.payer === undefined && !lastsLongEnough(expiresAt / 1000, this.#parts.clock())) {
       throw new GatewayError("quote_not_found", "This quote ends too soon to be paid: ask for a new one.");
     }
     return quote.offers.map((offer) => atTime(offer, this.#parts.clock()) ?? { ...offer, ttlSecs: 1 });

@@ -3,14 +3,12 @@ import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { SaleTerms } from "../../x402/prices/named-prices.ts";
 import type { EngineJobs } from "./engine-jobs.ts";
 import { QuoteBook } from "./quote-book.ts";
-import type { QuoteEnds } from "./quote-ends.ts";
 import { QuotedPrices } from "./quoted-prices.ts";
 import type { FindQuotePayment } from "./quotes.ts";
 import type { QuoteLedger } from "./store/ledger.ts";
 
 interface Parts {
   readonly ledger: QuoteLedger;
-  readonly ends: QuoteEnds;
   /** Absent when quotes cannot be checked. */
   readonly jobs?: EngineJobs | undefined;
   readonly clock?: Clock;

@@ -30,8 +30,9 @@ export interface PaymentJournal {
 
   /**
    * The write before settling: the intent, its JobCall (held back from runners, if it is charged `before`) and its
-   * one-time nonce, all or none. When several begins with one key, one name, or one nonce race, exactly
-   * one gets `begun`. A name whose payment failed can be paid again, and so can a nonce, unless the job ran and the nonce is not of the charge.
+   * one-time nonces, all or none. When several begins with one key, one name or one nonce race, exactly one gets
+   * `begun`. A name whose payment failed can be paid again. A nonce is free again once its payment has failed, unless
+   * the job ran and the run used the nonce up ({@link OneTimeNonce.isOfCharge}).
    *
    * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
    * @param limits for intents that are older than that; default: none

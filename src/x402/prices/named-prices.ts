@@ -21,7 +21,7 @@ export type MakeNamedPrices = (sale: SaleTerms) => NamedPrices;
 export interface SaleTerms extends Pick<JobPolicies, "policyOf" | "requireEnabled"> {
   /** Returns the offers for a job at a price, one for each token that can take the price now. They are not saved. */
   offersAt(job: JobKey, price: JobPrice): readonly Offer[];
-  /** Checks that a token may take a price. A price that none can take is logged once for its job. */
+  /** Checks that a token may take a price, and that the price leaves enough time to be paid. Each failure is logged once for a job. */
   isPayable(job: JobKey, price: JobPrice): boolean;
   /** Returns the URL at which a job is bought. */
   urlOf(job: JobKey): string;

@@ -1,17 +1,23 @@
 import type { Logger } from "pino";
 import type { AcceptedToken } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { amountIn, isPayable } from "../wire/offer.ts";
+import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
-import type { PriceSource } from "./price-source.ts";
+import { type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { TokenRates } from "./token-rates.ts";
+
+/** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
+const UNPAYABLE_SECS = 7;
 
 /** Bound on the jobs remembered as logged. */
 const MAX_REMEMBERED = 10_000;
 
 interface Parts {
   readonly rates: Pick<TokenRates, "rateOf">;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -19,6 +25,7 @@ interface Parts {
 export class PriceChecks {
   readonly #parts: Parts;
   readonly #tooSmall = boundedCache<string, true>(MAX_REMEMBERED);
+  readonly #tooShort = boundedCache<string, true>(MAX_REMEMBERED);
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -45,15 +52,43 @@ export class PriceChecks {
     return false;
   }
 
-  /** Returns a source of those prices that clients can pay in one of the tokens. Others mean that the job is not priced. */
+  /** Checks that a price leaves enough time to be paid. */
+  lastsLongEnough(job: JobKey, { endSecs }: Pick<JobPrice, "endSecs">): boolean {
+    const { clock, logger } = this.#parts;
+    if (endSecs === undefined || lastsLongEnough(endSecs, clock())) return true;
+    const key = jobKeyText(job.serviceId, job.jobIndex);
+    if (!this.#tooShort.has(key)) {
+      this.#tooShort.set(key, true);
+      logger.warn(
+        { job: key, secsLeft: secsUntil(endSecs, clock()) },
+        `the price ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at it`,
+      );
+    }
+    return false;
+  }
+
+  /**
+   * Returns a source of those prices that clients can pay in one of the tokens. Others mean that the job is not priced,
+   * or, when they end too soon, not now.
+   */
   payablePrices(source: PriceSource, tokens: PayableTokens): PriceSource {
     return {
       priceOf: async (job) => {
         const price = await source.priceOf(job);
-        return price !== undefined && this.hasAmount(job, price.priceWei, tokens.for(price))
-          ? price
-          : undefined;
+        if (price === undefined || !this.hasAmount(job, price.priceWei, tokens.for(price))) return undefined;
+        if (this.lastsLongEnough(job, price)) return price;
+        throw endsTooSoon();
       },
     };
   }
+}
+
+/** Checks that a price that ends at a time in Unix seconds leaves enough time to be paid. */
+export function lastsLongEnough(endSecs: number, nowMs: number): boolean {
+  return secsUntil(endSecs, nowMs) > UNPAYABLE_SECS;
+}
+
+/** Refusal of a request for a job whose price ends too soon to be paid. */
+export function endsTooSoon(): GatewayError {
+  return priceUnavailable("its price ends too soon to be paid");
 }

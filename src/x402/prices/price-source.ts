@@ -11,7 +11,7 @@ export interface JobPrice {
   readonly currency?: "USD";
   /** Digest that every purchase at the price has. Absent: each purchase has one of its own. */
   readonly digest?: string;
-  /** Unix seconds at which the price ends. Absent: it stays the price until the source returns another. */
+  /** Unix seconds at which the price ends. A price that ends in 7 s or less is not offered. Absent: it stays the price until the source returns another. */
   readonly endSecs?: number;
   /** The price is for a run in a trusted execution environment. */
   readonly confidentiality?: "tee";

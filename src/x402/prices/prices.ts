@@ -45,7 +45,7 @@ export class Prices {
     const rates = new TokenRates(parts.rates);
     this.rates = rates;
     this.#offers = new OfferBook({ ledger, rates, clock, logger });
-    this.#checks = new PriceChecks({ rates, logger });
+    this.#checks = new PriceChecks({ rates, clock, logger });
   }
 
   /** Returns the prices at a configuration, whose rates must be watched. */
@@ -76,7 +76,9 @@ export class Prices {
         this.#offers.makeUnsaved(
           offerTerms(policies.policyOf(job), price, { tokens, chargeTerms, quoteTtlSecs, clock }),
         ),
-      isPayable: (job, price) => this.#checks.hasAmount(job, price.priceWei, tokens.for(price)),
+      isPayable: (job, price) =>
+        this.#checks.hasAmount(job, price.priceWei, tokens.for(price)) &&
+        this.#checks.lastsLongEnough(job, price),
       urlOf: (job) => urls.of(job),
     };
     const book = new PriceBook({

@@ -11,6 +11,7 @@ import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer } from "../wire/offer.ts";
 import type { SoldPolicy } from "./job-policies.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
+import { endsTooSoon, lastsLongEnough } from "./price-checks.ts";
 import { type JobPrice, priceUnavailable } from "./price-source.ts";
 import type { HashedParts, SealedOffers } from "./sealed-offers.ts";
 
@@ -117,8 +118,10 @@ export class RequestPrice implements Price {
   }
 
   async #offersNow(body: Uint8Array): Promise<readonly Offer[]> {
-    const { prices, terms } = this.#of;
-    const offers = terms.offersAt(await prices.priceOf(this.#asked(body)));
+    const { prices, terms, clock } = this.#of;
+    const price = await prices.priceOf(this.#asked(body));
+    if (price.endSecs !== undefined && !lastsLongEnough(price.endSecs, clock())) throw endsTooSoon();
+    const offers = terms.offersAt(price);
     if (offers.length === 0) throw priceUnavailable("no token can be asked for it now");
     return offers;
   }

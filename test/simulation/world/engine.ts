@@ -13,7 +13,6 @@ import { EnginePrices } from "../../../src/parts/pricing-engine/engine-prices.ts
 import { EngineQuotes } from "../../../src/parts/pricing-engine/engine-quotes.ts";
 import { jobQuoteDigest } from "../../../src/parts/pricing-engine/job-quote.ts";
 import type { ProofMaker } from "../../../src/parts/pricing-engine/proof-maker.ts";
-import { QuoteEnds } from "../../../src/parts/pricing-engine/quote-ends.ts";
 import { QuotePaymentWriter } from "../../../src/parts/pricing-engine/quote-payment.ts";
 import { QuoteSales } from "../../../src/parts/pricing-engine/quote-sales.ts";
 import type { JobQuoteTerms } from "../../../src/parts/pricing-engine/quotes.ts";
@@ -69,14 +68,11 @@ export class Engine {
     const client = { call } as EngineClient;
     const shared = { signing: SIGNING, clock: systemClock };
     const quotes = new EngineQuotes({ client, proofs, ...shared });
-    const ends = new QuoteEnds({ clock: systemClock, logger });
-    const sales = new QuoteSales({
-      ...{ ledger: store.of(QUOTES), ends, jobs: new EngineJobs(quotes, logger) },
-    });
+    const sales = new QuoteSales({ ledger: store.of(QUOTES), jobs: new EngineJobs(quotes, logger) });
     const writer = new QuotePaymentWriter({ findPayment: sales.findPayment, ...shared, logger });
     return {
       sales,
-      prices: ends.lasting(new EnginePrices({ quotes, clock: systemClock, elapsed: monotonicClock, logger })),
+      prices: new EnginePrices({ quotes, clock: systemClock, elapsed: monotonicClock, logger }),
       askQuote: async (request) => {
         const { message } = await this.#call(request);
         return message && writer.amend(message, Date.now() + CALL_MS);

@@ -91,6 +91,14 @@ export function describeOneTimeNonces(given: Given): void {
       expect(await given.store.isNonceUsed(longer)).toBe(true);
     });
 
+    test("A failed payment that is settled after all takes its nonce back before a payment that begins next", async () => {
+      await begin(1, oneTimeNonce("n"));
+      await given.store.failPayment(paymentIntent(1).key, "{}", "why");
+      const settling = given.store.settlePayment(paymentIntent(1).key, "{}");
+      expect(await begin(2, oneTimeNonce("n"))).toEqual({ kind: "nonce_used", key: "n" });
+      expect(await settling).toMatchObject({ changed: true });
+    });
+
     test("Exactly one of 50 uses of a nonce without a payment is the first, until it expires", async () => {
       const sealed = oneTimeNonce("sealed");
       const uses = await Promise.all(Array.from({ length: 50 }, () => given.store.useNonce(sealed)));

@@ -63,7 +63,7 @@ class Parts {
     this.#world = world;
     const ledger = { saveOffers: async () => {}, findOffers: async () => [] };
     const rates = ratesOf(world);
-    this.#checks = new PriceChecks({ rates, logger });
+    this.#checks = new PriceChecks({ rates, clock: this.#clock, logger });
     this.#offers = new OfferBook({ ledger, rates, clock: this.#clock, logger });
   }
 
@@ -141,7 +141,7 @@ const wait = fc
   .map((ms): Step => ({ change: (world) => Object.assign(world, { nowMs: world.nowMs + ms }) }));
 const ending = fc.record({
   digest: fc.constantFrom("ab".repeat(32), "cd".repeat(32)),
-  lifetimeSecs: fc.constantFrom(20, 100, 4_000),
+  lifetimeSecs: fc.constantFrom(5, 20, 100, 4_000),
   isConfidential: fc.boolean(),
 });
 const price = fc

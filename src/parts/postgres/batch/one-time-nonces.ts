@@ -72,8 +72,10 @@ export class OneTimeNonces {
   }
 
   /** Takes back a nonce that was freed, unless another payment has used it up since. */
-  useAgain(nonce: OneTimeNonce, callId: number): void {
-    this.#usedAgain.push(toRow(nonce, callId));
+  useAgain(nonce: OneTimeNonce, callId: number, now: number): void {
+    const row = toRow(nonce, callId);
+    if (!this.isUsed(nonce, now)) this.#known.set(row.key, row);
+    this.#usedAgain.push(row);
   }
 
   /** @throws LostRace when another batch used a nonce up meanwhile */

@@ -126,8 +126,8 @@ export class PostgresPaymentRows implements PaymentRows {
     for (const nonce of freedNonces(payment)) this.nonces.free(nonce, payment.call_id);
   }
 
-  useNonce(payment: SoldPayment): void {
-    for (const nonce of noncesOf(payment)) this.nonces.useAgain(nonce, payment.call_id);
+  useNonce(payment: SoldPayment, at: number): void {
+    for (const nonce of noncesOf(payment)) this.nonces.useAgain(nonce, payment.call_id, at);
   }
 
   watch({ call_id }: SoldPayment): void {
