@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { knownServices } from "../../../src/parts/pricing-engine/part.ts";
 import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
+import { startTestGateway } from "../../x402/gateway-harness.ts";
 
 test("The operator's own service, those with a job for sale and those with a price are known; disabled ones are not", async () => {
   const policy = (serviceId: number, mode: string) =>
@@ -15,4 +16,13 @@ test("The operator's own service, those with a job for sale and those with a pri
 
 test("Without x402 only the operator's own service is known", () => {
   expect(knownServices({ serviceId: 3n })).toEqual(new Set([3n]));
+});
+
+test("A page may name a quote even without a pricing engine", async () => {
+  const gateway = await startTestGateway();
+  const { headers } = await fetch(gateway.jobUrl(), {
+    method: "OPTIONS",
+    headers: { origin: "https://shop.example", "access-control-request-method": "POST" },
+  });
+  expect(headers.get("access-control-allow-headers")?.split(", ")).toContain("X-X402-QUOTE-DIGEST");
 });

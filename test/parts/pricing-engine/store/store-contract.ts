@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { PaymentIntent } from "../../../../src/core/payment.ts";
 import { nonceOfQuote, QUOTES } from "../../../../src/parts/pricing-engine/store/module.ts";
 import type { Given } from "../../../store/contract/given.ts";
-import { claimCalls, paidCall, paymentIntent, START_MS } from "../../../store/store-fixtures.ts";
+import { claimCalls, claimOne, paidCall, paymentIntent, START_MS } from "../../../store/store-fixtures.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -65,6 +65,16 @@ export function describeQuotes(given: Given): void {
       await given.store.settlePayment(redeeming(2).key, "{}");
       await given.reopen();
       expect(await begin(redeeming(3))).toMatchObject({ kind: "nonce_used" });
+    });
+
+    test("A quote whose job ran can be paid again when its charge failed, and cannot when its job failed", async () => {
+      const late = (number: number) => redeeming(number, { charge: "after" });
+      await begin(late(1));
+      await given.store.ack(await claimOne(given.store));
+      await given.store.failPayment(late(1).key, "{}", "nothing moved");
+      expect(await begin(late(2))).toMatchObject({ kind: "begun" });
+      await given.store.fail(await claimOne(given.store), "gave up");
+      expect(await begin(late(3))).toMatchObject({ kind: "nonce_used" });
     });
 
     test("A payment that redeems a quote is not forgotten while the quote is kept", async () => {
