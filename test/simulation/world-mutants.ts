@@ -282,6 +282,11 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
+    name: "a quote is paid twice",
+    seed: 79,
+    ...{ file: QUOTES, from: "nonce: { nonce, refusal: quotePaid } };", to: "...(nonce && {}) } as never;" },
+  },
+  {
     name: "a quote is paid after its end",
     seed: 79,
     file: "parts/pricing-engine/store/module.ts",
