@@ -154,7 +154,7 @@ module.exports = {
         path: "^src/",
         pathNot: [
           "^src/(delivery|operator|parts/(pricing-engine|work-stream|operator|page/view)|runner|grpc|gen)/",
-          "^src/parts/[^/]+/operator\\.ts$",
+          "^src/parts/[^/]+/operator(-states)?\\.ts$",
           "^src/commands/operator-client\\.ts$",
         ],
       },

@@ -4,7 +4,7 @@ import type { ConfigTable } from "./config/config-table.ts";
 import type { EntryKeys } from "./config/entry-keys.ts";
 import type { TokenMethod } from "./config/token-method.ts";
 import type { EventHub } from "./core/events.ts";
-import type { GaugeSample } from "./core/instruments.ts";
+import type { GaugeSample, Instrument } from "./core/instruments.ts";
 import type { BindAddress } from "./core/network-address.ts";
 import type { OwnPaths } from "./core/route.ts";
 import type { Telemetry } from "./core/telemetry.ts";
@@ -15,7 +15,7 @@ import type { HttpServer } from "./http/server.ts";
 import type { OperatorAddition } from "./operator/methods.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { StoreOptions, StoreWait } from "./store/create-store.ts";
-import type { Store } from "./store/store.ts";
+import type { Store, StoreTotals } from "./store/store.ts";
 import type { X402Sources } from "./x402/gateway-options.ts";
 import type { ListedJob } from "./x402/jobs/listing.ts";
 import type { Method } from "./x402/methods/method.ts";
@@ -132,10 +132,26 @@ export interface Running {
   readonly x402?: X402Part;
   /** Methods of the runners' gRPC service. */
   readonly runnerStreams?: RunnerStreams;
-  /** Reads the gauges of the part. */
+  /** Reads the gauges that several parts have. */
   readonly gauges?: () => readonly GaugeSample[];
+  /** Gauges that no other part has. */
+  readonly ownGauges?: readonly OwnGauge[];
   readonly operator?: OperatorAddition;
 }
+
+/** A gauge of one part. */
+export interface OwnGauge extends Instrument {
+  readonly name: string;
+  /**
+   * Reads the gauge at a scrape.
+   * @param totals those of the store; undefined while it does not answer
+   * @param now Unix milliseconds
+   */
+  read(totals: StoreTotals | undefined, now: number): readonly GaugeValue[];
+}
+
+/** One value of a gauge, and its labels. */
+export type GaugeValue = readonly [value: number, labels: Readonly<Record<string, string>>];
 
 /** An address that the process listens on. */
 export interface Listener {

@@ -1,4 +1,8 @@
-import { type Event, paymentStateText, refundStateText, timeText } from "./operator-client.ts";
+import { EVENT_NAMES, nameIn, statesInEvent } from "../operator/messages.ts";
+import { type Event, paymentStateText, timeText } from "./operator-client.ts";
+
+/** Kinds of events as the API names them, with hyphens. */
+export const EVENT_KINDS = EVENT_NAMES.map(withHyphens);
 
 /** Time, kind and details of an event, for people. */
 export function eventRow({ at, what }: Event): string[] {
@@ -8,10 +12,23 @@ export function eventRow({ at, what }: Event): string[] {
 
 /** Kind of an event as the API names it, with hyphens. */
 export function kindOf({ what }: Event): string {
-  return (what.case ?? "").replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  return withHyphens(what.case ?? "");
 }
 
-function textOf(what: Event["what"]): [kind: string, details: string] {
+function withHyphens(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+type What = Event["what"];
+/** Money that a part moves is in another state. */
+type PartChange = Extract<What, { readonly value: { readonly transaction: string } }>;
+
+function isPartChange(what: What): what is PartChange {
+  return what.value !== undefined && "transaction" in what.value;
+}
+
+function textOf(what: What): [kind: string, details: string] {
+  if (isPartChange(what)) return changeText(what);
   switch (what.case) {
     case "accepted":
       return ["accepted", `${what.value.origin}, job ${what.value.serviceId}/${what.value.jobId}`];
@@ -37,14 +54,16 @@ function textOf(what: Event["what"]): [kind: string, details: string] {
       const details = [amountText && `${amountText} from ${payer}`, reason];
       return [`payment ${paymentStateText(state)}`, details.filter((text) => text !== "").join(": ")];
     }
-    case "refundChanged": {
-      const { state, amountText, payer, reason, transaction } = what.value;
-      const details = [`${amountText} to ${payer}`, transaction, reason].filter((text) => text !== "");
-      return [`refund ${refundStateText(state)}`, details.join("; ")];
-    }
     case undefined:
       return ["-", ""];
   }
+}
+
+function changeText({ case: event, value }: PartChange): [kind: string, details: string] {
+  const { state, amountText, payer, reason, transaction } = value;
+  const details = [`${amountText} to ${payer}`, transaction, reason].filter((text) => text !== "");
+  const name = nameIn(statesInEvent(event), state) ?? "-";
+  return [`${event.replace(/Changed$/, "")} ${name}`, details.join("; ")];
 }
 
 function ackText({ resultBytes, status }: { readonly resultBytes: bigint; readonly status: number }): string {

@@ -11,9 +11,8 @@ import {
   file_jobgate_v1_operator,
   OperatorService,
   type PaymentState,
-  type RefundState,
 } from "../gen/jobgate/v1/operator_pb.ts";
-import { CALL_STATES, JSON_OPTIONS, nameIn, PAYMENT_STATES, REFUND_STATES } from "../operator/messages.ts";
+import { CALL_STATES, JSON_OPTIONS, nameIn, PAYMENT_STATES } from "../operator/messages.ts";
 import { Refusal, refusalOfMistakes } from "./input.ts";
 import type { FilterOptions } from "./options.ts";
 
@@ -43,7 +42,6 @@ export type {
   ListRunnersResponse,
   Movement,
   Payment,
-  Refund,
   RefusedPayment,
 } from "../gen/jobgate/v1/operator_pb.ts";
 export { DeadLetterStatus, PaymentVerdict } from "../gen/jobgate/v1/operator_pb.ts";
@@ -207,9 +205,4 @@ export function callStateText(state: CallState): string {
 /** Name of a payment's state; a dash for a state that this version does not know. */
 export function paymentStateText(state: PaymentState): string {
   return nameIn(PAYMENT_STATES, state) ?? "-";
-}
-
-/** Name of a refund's state; a dash for a state that this version does not know. */
-export function refundStateText(state: RefundState): string {
-  return nameIn(REFUND_STATES, state) ?? "-";
 }

@@ -1,5 +1,5 @@
 import type { JobCallOrigin } from "./job-call.ts";
-import type { DecidedState, RefundState } from "./payment.ts";
+import type { DecidedState } from "./payment.ts";
 
 /** A change to a JobCall or its payment, made by this process. */
 export interface GatewayEvent {
@@ -39,9 +39,13 @@ export type WhatHappened =
   | { readonly kind: "retried"; readonly reason: string }
   | { readonly kind: "deadLettered"; readonly reason: string }
   | { readonly kind: "dropped" }
+  /** Money that a part moves is in another state. */
   | ({
-      readonly kind: "refundChanged";
-      readonly state: RefundState;
+      readonly kind: "partChanged";
+      /** Name of the event in the operator's API. */
+      readonly name: string;
+      /** Name of the state there, in lower case. */
+      readonly state: string;
       /** Why it is in this state; with the operator's name if he decided. */
       readonly reason: string;
       /** Hash of the transfer, once it is known. */

@@ -144,10 +144,6 @@ export const GAUGES = {
     help: "Own settlements that are signed and wait to be mined. Only the replica that sends has it.",
     labels: ["network"],
   },
-  jobgate_refund_account_short: {
-    help: "1 while refunds wait because the refund account is short of the token.",
-    labels: ["network", "asset"],
-  },
 } as const satisfies Record<string, Instrument>;
 
 type LabelValues<Names extends readonly string[]> = { readonly [Name in Names[number]]: string };

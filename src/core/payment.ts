@@ -190,12 +190,3 @@ export interface PaymentRecord extends PaymentIntent {
   /** Unix milliseconds. */
   readonly updatedAt: number;
 }
-
-/**
- * - `owed`: waits to be sent: for the operator, or for funds.
- * - `sending`: its transaction is queued, and may be broadcast or mined.
- * - `refunded`: the chain shows the transfer.
- * - `refund_failed`: the transaction certainly moved nothing. The operator can approve it again.
- * - `declined`: the operator keeps the money.
- */
-export type RefundState = "owed" | "sending" | "refunded" | "refund_failed" | "declined";

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { CallbackState as CallbackStateName } from "../core/callbacks.ts";
-import type { PaymentState as PaymentStateName, RefundState as RefundStateName } from "../core/payment.ts";
-import { CallbackState, CallState, PaymentState, RefundState } from "../gen/jobgate/v1/operator_pb.ts";
+import type { PaymentState as PaymentStateName } from "../core/payment.ts";
+import { CallbackState, CallState, EventSchema, PaymentState } from "../gen/jobgate/v1/operator_pb.ts";
 import type { ListedState } from "../store/contract/operator-lists.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */
@@ -25,6 +25,18 @@ export function numbersOf<Number extends number>(
   return Object.fromEntries(named);
 }
 
+/** Names of the events of the API. */
+export const EVENT_NAMES = EventSchema.fields.flatMap(({ oneof, localName }) =>
+  oneof === undefined ? [] : localName,
+);
+
+/** Returns the numbers of the states in an event of a part by their names; none for an event that this version does not know. */
+export function statesInEvent(name: string): Readonly<Record<string, number>> {
+  const event = EventSchema.fields.find(({ localName }) => localName === name)?.message;
+  const states = event?.field.state?.enum?.values ?? [];
+  return numbersOf(Object.fromEntries(states.map(({ localName, number }) => [localName, number])));
+}
+
 /** The API's number for each state of a payment. */
 export const PAYMENT_STATES = {
   intent: PaymentState.INTENT,
@@ -35,15 +47,6 @@ export const PAYMENT_STATES = {
   settling: PaymentState.SETTLING,
   released: PaymentState.RELEASED,
 } as const satisfies Record<PaymentStateName, PaymentState>;
-
-/** The API's number for each state of a refund. */
-export const REFUND_STATES = {
-  owed: RefundState.OWED,
-  sending: RefundState.SENDING,
-  refunded: RefundState.REFUNDED,
-  refund_failed: RefundState.REFUND_FAILED,
-  declined: RefundState.DECLINED,
-} as const satisfies Record<RefundStateName, RefundState>;
 
 /** The API's number for each state of a callback. */
 export const CALLBACK_STATES = {

@@ -1,8 +1,13 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { GatewayEvent } from "../core/events.ts";
-import type { GetCallResponseSchema, OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
+import type {
+  GetCallResponseSchema,
+  GetTotalsResponseSchema,
+  OperatorService,
+} from "../gen/jobgate/v1/operator_pb.ts";
 import type { Routes } from "../http/routes.ts";
+import type { StoreTotals } from "../store/store.ts";
 
 /** Methods of the operator's service. */
 export type OperatorMethods = Partial<ServiceImpl<typeof OperatorService>>;
@@ -12,6 +17,8 @@ export interface ApiAddition {
   readonly methods: OperatorMethods;
   /** Reads what the part adds to the answer of GetCall. */
   callDetails?(callId: number): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
+  /** Returns what the part adds to the answer of GetTotals. */
+  totals?(totals: StoreTotals): MessageInitShape<typeof GetTotalsResponseSchema>;
   /** Returns events that the part adds to the end of a JobCall's timeline. */
   timeline?(callId: number): Promise<GatewayEvent[]>;
 }

@@ -1,6 +1,6 @@
 import type { CallbackState } from "../core/callbacks.ts";
 import type { Locks } from "../core/lease-lock.ts";
-import type { PaymentState, RefundState } from "../core/payment.ts";
+import type { PaymentState } from "../core/payment.ts";
 import type { AdoptionLedger } from "./contract/adoption-ledger.ts";
 import type { CallLookup, NonceLedger, SecretKeeper } from "./contract/call-lookup.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
@@ -96,16 +96,16 @@ export interface StoreTotals {
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
   /**
-   * Dead JobCalls among `paidCalls` that no refund was ever due for, so that dead = kept + uncharged + `refunds`
-   * - refundsOfReleased at any time. The money of a declined refund is kept as well, but `refunds` counts that JobCall.
+   * Dead JobCalls among `paidCalls` whose money the seller keeps, and no part accounts for: dead = kept + uncharged +
+   * accounted at any time.
    */
   readonly kept: number;
   /** Dead ones among `paidCalls` whose payments were released. */
   readonly uncharged: number;
-  /** Refunds by token and state. */
-  readonly refunds: readonly RefundSum[];
-  /** Refunds among `refunds` of released payments. Their JobCalls count as done, or in `uncharged`. */
-  readonly refundsOfReleased: number;
+  /** Dead JobCalls among `paidCalls` whose money parts account for. */
+  readonly accounted: number;
+  /** Sums that parts count, by names of theirs. */
+  readonly sums: Readonly<Record<string, unknown>>;
   /** Callbacks by state. Those that ended are forgotten after a week. */
   readonly callbacks: Readonly<Record<CallbackState, number>>;
   /** Event of the callback that is pending longest, Unix milliseconds. */
@@ -116,24 +116,10 @@ export interface StoreTotals {
 
 /** Totals in a build whose parts count nothing. */
 export const TOTALS_OF_NO_PART = {
-  refunds: [],
-  refundsOfReleased: 0,
+  accounted: 0,
+  sums: {},
   callbacks: { pending: 0, sent: 0, dead: 0 },
 } as const satisfies Partial<StoreTotals>;
-
-/** Sum of one token's refunds in one state. */
-export interface RefundSum {
-  /** CAIP-2. */
-  readonly network: string;
-  readonly asset: string;
-  readonly symbol: string;
-  readonly state: RefundState;
-  readonly refunds: number;
-  /** Token units. */
-  readonly amount: bigint;
-  /** When the oldest one became owed, Unix milliseconds. */
-  readonly oldestAt: number;
-}
 
 /** Start and bucket length of a revenue report; buckets begin at multiples of their length. */
 export interface RevenuePeriod {

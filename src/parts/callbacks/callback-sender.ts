@@ -141,7 +141,7 @@ export class CallbackSender implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    const kinds = ["acked", "deadLettered", "paymentDecided", "refundChanged"] as const;
+    const kinds = ["acked", "deadLettered", "paymentDecided", "partChanged"] as const;
     this.#unsubscribe = this.#parts.events.subscribe((event) => this.#wakeFor(event), kinds);
     await this.#loop.start();
   }

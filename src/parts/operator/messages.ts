@@ -5,11 +5,11 @@ import type { GatewayEvent, WhatHappened } from "../../core/events.ts";
 import type { PaymentClosing, PaymentRecord } from "../../core/payment.ts";
 import type { RunnerReport } from "../../delivery/subscription.ts";
 import { type EventSchema, PaymentVerdict } from "../../gen/jobgate/v1/operator_pb.ts";
-import { CALL_STATES, type DecimalsOf, PAYMENT_STATES, REFUND_STATES } from "../../operator/messages.ts";
+import { CALL_STATES, type DecimalsOf, PAYMENT_STATES, statesInEvent } from "../../operator/messages.ts";
 import type { DeadLetter, DeadLetterGroups } from "../../store/contract/dead-letter-box.ts";
 import type { ListedCall } from "../../store/contract/operator-lists.ts";
 import { isBalanced } from "../../store/rules/payments.ts";
-import type { RefundSum, Revenue, StoreTotals } from "../../store/store.ts";
+import type { Revenue, StoreTotals } from "../../store/store.ts";
 import type { RateReport } from "../../x402/prices/token-rates.ts";
 
 /** The API's number for each way to close a payment. */
@@ -18,26 +18,14 @@ const PAYMENT_VERDICTS = {
   not_paid: PaymentVerdict.NOT_PAID,
 } as const satisfies Record<PaymentClosing["as"], PaymentVerdict>;
 
-function toRefundSum({ state, refunds, amount, oldestAt, ...token }: RefundSum, decimalsOf: DecimalsOf) {
-  return {
-    ...token,
-    state: REFUND_STATES[state],
-    refunds: BigInt(refunds),
-    amount: String(amount),
-    amountText: amountText(amount, token.symbol, decimalsOf(token)),
-    oldestAt: timestampFromMs(oldestAt),
-  };
-}
-
-export function toTotals(totals: StoreTotals, decimalsOf: DecimalsOf) {
-  const { payments, deferred, calls, paidCalls, kept, uncharged, refunds, oldestReadyAt } = totals;
+export function toTotals(totals: StoreTotals) {
+  const { payments, deferred, calls, paidCalls, kept, uncharged, oldestReadyAt } = totals;
   const { authorized: running, ...used } = deferred;
   const authorized = Object.values(deferred).reduce((sum, n) => sum + n, 0);
   return {
     deferred: bigints({ authorized, running, ...used }),
     uncharged: BigInt(uncharged),
     kept: BigInt(kept),
-    refunds: refunds.map((sum) => toRefundSum(sum, decimalsOf)),
     payments: bigints(payments),
     calls: bigints(calls),
     paidCalls: bigints(paidCalls),
@@ -186,11 +174,12 @@ function toWhat(what: WhatHappened, decimalsOf: DecimalsOf): NonNullable<EventIn
       const value = { network, asset, symbol, payer, amountText: text, amountBaseUnits: amount };
       return { case: what.kind, value };
     }
-    case "refundChanged": {
-      const { state, network, asset, symbol, payer, amount, reason, transaction } = what;
+    case "partChanged": {
+      const { name, network, asset, symbol, payer, amount, reason, transaction } = what;
       const text = amountText(amount, symbol, decimalsOf(what));
       const token = { network, asset, symbol, payer, amountText: text, amountBaseUnits: amount };
-      return { case: what.kind, value: { ...token, state: REFUND_STATES[state], reason, transaction } };
+      const value = { ...token, state: statesInEvent(name)[what.state], reason, transaction };
+      return { case: name, value } as NonNullable<EventInit["what"]>;
     }
     case "paymentDecided":
       return {

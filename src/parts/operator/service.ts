@@ -97,7 +97,9 @@ export class OperatorApi implements OperatorMethods {
   }
 
   async getTotals() {
-    return toTotals(await this.#sources.store.totals(), this.#decimalsOf);
+    const totals = await this.#sources.store.totals();
+    const ofParts = this.#additions.map((one) => one.totals?.(totals));
+    return Object.assign(toTotals(totals), ...ofParts);
   }
 
   async listCalls(request: ListCallsRequest) {

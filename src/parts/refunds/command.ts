@@ -1,10 +1,5 @@
 import type { Command } from "commander";
-import {
-  type OperatorClient,
-  type Refund,
-  refundStateText,
-  timeText,
-} from "../../commands/operator-client.ts";
+import { type OperatorClient, timeText } from "../../commands/operator-client.ts";
 import {
   addCommand,
   addOperatorCommand,
@@ -24,8 +19,8 @@ import {
   shortText,
 } from "../../commands/output.ts";
 import { defined } from "../../core/objects.ts";
-import type { RefundState } from "../../core/payment.ts";
-import { REFUND_STATES } from "../../operator/messages.ts";
+import { REFUND_STATES, type Refund, refundStateText } from "./operator-states.ts";
+import type { RefundState } from "./store/ledger.ts";
 
 export function addTo(program: Command): void {
   const refunds = addCommand(program, {

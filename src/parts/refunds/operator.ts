@@ -9,10 +9,12 @@ import type {
   DeclineRefundRequest,
   ListRefundsRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import { decimalsIn, nameIn, REFUND_STATES } from "../../operator/messages.ts";
+import { type DecimalsOf, decimalsIn, nameIn } from "../../operator/messages.ts";
 import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, notFound, readPage, readSignature } from "../../operator/requests.ts";
-import type { Refund, RefundDecision, RefundLedger } from "./store/ledger.ts";
+import { REFUND_STATES } from "./operator-states.ts";
+import type { Refund, RefundDecision, RefundLedger, RefundSum } from "./store/ledger.ts";
+import { refundSums } from "./store/queries.ts";
 import { isUnproven, refundEvent } from "./store/rules.ts";
 
 /** Adds refunds to the operator's API. */
@@ -61,6 +63,9 @@ export function refundOperation(parts: {
       const refund = await find(callId);
       return refund === undefined ? {} : { refund: toRefund(refund, configuration) };
     },
+    totals: (totals) => ({
+      refunds: refundSums(totals).map((sum) => toRefundSum(sum, decimalsIn(configuration))),
+    }),
     async timeline(callId) {
       const refund = await find(callId);
       return refund === undefined ? [] : historyOf(refund);
@@ -97,6 +102,17 @@ function toRefund(refund: Refund, configuration: () => Pick<Config, "x402">) {
     createdAt: timestampFromMs(refund.createdAt),
     updatedAt: timestampFromMs(refund.updatedAt),
     ...(decision === undefined ? {} : { decision: toDecision(decision) }),
+  };
+}
+
+function toRefundSum({ state, refunds, amount, oldestAt, ...token }: RefundSum, decimalsOf: DecimalsOf) {
+  return {
+    ...token,
+    state: REFUND_STATES[state],
+    refunds: BigInt(refunds),
+    amount: String(amount),
+    amountText: amountText(amount, token.symbol, decimalsOf(token)),
+    oldestAt: timestampFromMs(oldestAt),
   };
 }
 

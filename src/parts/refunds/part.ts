@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { OperatorAddition } from "../../operator/methods.ts";
 import type { Part } from "../../part.ts";
 import { refundsTable } from "./config.ts";
+import { refundGauges } from "./gauges.ts";
 import type { RefundLedger } from "./store/ledger.ts";
 import { REFUNDS } from "./store/module.ts";
 
@@ -22,7 +23,7 @@ export const part: Part = {
       };
       if (config === undefined || sending === undefined) {
         const warn = async () => void warnOfWaiting(store.of(REFUNDS), logger).catch(() => undefined);
-        return { operator, start: warn, reload: warn };
+        return { operator, ownGauges: refundGauges(() => []), start: warn, reload: warn };
       }
       const [{ Refunds }, methods] = sending;
       const tokens = x402?.acceptedTokens ?? [];
@@ -30,6 +31,7 @@ export const part: Part = {
       return {
         operator,
         gauges: () => refunds.gauges(),
+        ownGauges: refundGauges(() => refunds.shortTokens),
         start: () => refunds.start(),
         reload: (next) => refunds.use(next.x402?.acceptedTokens ?? []),
         stop: () => refunds.stop(),

@@ -12,6 +12,7 @@ import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
 import { TRANSACTIONS } from "../transactions/store/module.ts";
 import type { RefundsConfig } from "./config.ts";
+import type { ShortToken } from "./gauges.ts";
 import { NetworkRefunds } from "./network-refunds.ts";
 import { REFUNDS } from "./store/module.ts";
 
@@ -75,14 +76,16 @@ export class Refunds implements BackgroundService {
     await Promise.all(this.#add(tokens).map(({ refunds }) => refunds.start()));
   }
 
-  /** Gas, waiting transactions and tokens that are short, on each network. */
+  /** Gas and waiting transactions on each network. */
   gauges(): GaugeSample[] {
-    return [...this.#networks].flatMap(([network, { settler, refunds }]) => [
-      ...settler.gauges(),
-      ...refunds.shortTokens.map(
-        (asset) => ({ gauge: "jobgate_refund_account_short", labels: { network, asset }, value: 1 }) as const,
-      ),
-    ]);
+    return [...this.#networks.values()].flatMap(({ settler }) => settler.gauges());
+  }
+
+  /** Tokens that the account is short of. */
+  get shortTokens(): ShortToken[] {
+    return [...this.#networks].flatMap(([network, { refunds }]) =>
+      refunds.shortTokens.map((asset) => ({ network, asset })),
+    );
   }
 
   /** @returns the new networks */

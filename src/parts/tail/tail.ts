@@ -1,16 +1,28 @@
 import { styleText } from "node:util";
 import type { Command } from "commander";
-import { eventRow, kindOf } from "../../commands/event-text.ts";
+import { EVENT_KINDS, eventRow, kindOf } from "../../commands/event-text.ts";
 import { callOperator, type Event, jsonLine } from "../../commands/operator-client.ts";
 import { addOperatorCommand, jsonOption, option, parseCallId, parseInteger } from "../../commands/options.ts";
 import type { PrintOptions } from "../../commands/output.ts";
 import { writeOutput } from "../../commands/stdout.ts";
 import { printable } from "../../core/printable.ts";
 
-const KINDS = [
-  ...["accepted", "delivered", "progressed", "acked", "retried", "dead-lettered", "dropped"],
-  ...["payment-decided", "refund-changed"],
+const OWN_KINDS = [
+  ...[
+    "accepted",
+    "delivered",
+    "progressed",
+    "acked",
+    "retried",
+    "dead-lettered",
+    "dropped",
+    "payment-decided",
+  ],
 ];
+/** Kinds of events that only timelines have. */
+const OF_TIMELINES = ["payment-begun"];
+/** Kinds of events that parts tell. */
+const KINDS_OF_PARTS = EVENT_KINDS.filter((kind) => ![...OWN_KINDS, ...OF_TIMELINES].includes(kind));
 const MAX_HISTORY = 500;
 
 export function addTo(program: Command): void {
@@ -19,7 +31,7 @@ export function addTo(program: Command): void {
     description: "Print the events of a running jobgate as they happen. Runners still get every JobCall.",
     example: "tail --history 20 --only retried dead-lettered",
     takes: [
-      option("--only <kind...>", "only events of these kinds").choices(KINDS),
+      option("--only <kind...>", "only events of these kinds").choices([...OWN_KINDS, ...KINDS_OF_PARTS]),
       option("--call <id>", "only events of this JobCall").argParser(parseCallId),
       option("--history <N>", "number of the latest events to print first")
         .default(0)

@@ -3,8 +3,9 @@ import type { Clock } from "../../core/clock.ts";
 import { GAUGES, type GaugeSample } from "../../core/instruments.ts";
 import { within } from "../../core/waiting.ts";
 import { version } from "../../node/version.ts";
+import type { OwnGauge } from "../../part.ts";
 import { isBalanced } from "../../store/rules/payments.ts";
-import type { RefundSum, Store, StoreTotals } from "../../store/store.ts";
+import type { Store, StoreTotals } from "../../store/store.ts";
 
 /** A store's totals are read at most this often, because counting is work for a store with many payments. */
 const KEEP_TOTALS_MS = 1_000;
@@ -19,7 +20,9 @@ const TOTALS_TIMEOUT_MS = 3_000;
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 
 /** The store, as far as its metrics read it. */
-type MeasuredStore = Pick<Store, "status" | "totals">;
+interface MeasuredStore extends Pick<Store, "status"> {
+  readonly totals: ReturnType<typeof cachedTotals>;
+}
 
 /** A token's rate, as far as its metrics read it. */
 interface MeasuredRate {
@@ -59,7 +62,7 @@ function collectProcess(registry: Registry): void {
 
 /** Adds the store's metrics. Those that need its totals are absent while the store does not answer. */
 export function collectStore(registry: Registry, store: MeasuredStore, clock: Clock): void {
-  const totals = cachedTotals(() => store.totals());
+  const { totals } = store;
   const flag = (name: string, help: string, read: () => boolean | Promise<boolean>) =>
     addGauge(registry, { name, help }, async () => [[Number(await read())]]);
   const fromTotals = (
@@ -74,13 +77,6 @@ export function collectStore(registry: Registry, store: MeasuredStore, clock: Cl
     });
   const byState = (counts: Readonly<Record<string, number>>): Sample[] =>
     Object.entries(counts).map(([state, count]) => [count, { state }]);
-  const ofRefunds = (name: string, help: string, read: (sum: RefundSum) => number) =>
-    fromTotals(name, help, ["state", "network", "asset", "symbol"], ({ refunds }) =>
-      refunds.map((sum) => {
-        const { state, network, asset, symbol } = sum;
-        return [read(sum), { state, network, asset, symbol }];
-      }),
-    );
   const ageSecs = (since: number | undefined) =>
     since === undefined ? 0 : Math.max(0, clock() - since) / 1000;
 
@@ -108,15 +104,6 @@ export function collectStore(registry: Registry, store: MeasuredStore, clock: Cl
     "1 if each settled payment has exactly one JobCall, and the money for each dead one is kept, owed or refunded; 0 is a fault in jobgate.",
     [],
     (current) => [[Number(isBalanced(current))]],
-  );
-  ofRefunds("jobgate_refunds", "Refunds, by token and state.", ({ refunds }) => refunds);
-  ofRefunds("jobgate_refunds_amount", "Token units of refunds, by token and state.", ({ amount }) =>
-    Number(amount),
-  );
-  ofRefunds(
-    "jobgate_refunds_oldest_age_seconds",
-    "Age of the oldest refund, by token and state.",
-    ({ oldestAt }) => ageSecs(oldestAt),
   );
   fromTotals("jobgate_callbacks", "Callbacks, by state; ended ones for a week.", ["state"], ({ callbacks }) =>
     byState(callbacks),
@@ -176,6 +163,17 @@ function collectGauges(registry: Registry, gauges: () => readonly GaugeSample[])
     );
 }
 
+/** Adds gauges that single parts have. */
+export function collectOwn(
+  registry: Registry,
+  gauges: readonly OwnGauge[],
+  { totals }: Pick<MeasuredStore, "totals">,
+  clock: Clock,
+): void {
+  for (const { read, ...about } of gauges)
+    addGauge(registry, about, async () => read(await totals(), clock()));
+}
+
 /** One value of a gauge, and its labels. Undefined leaves the sample out. */
 type Sample = readonly [value: number | undefined, labels?: Readonly<Record<string, string>>];
 
@@ -202,8 +200,8 @@ function addGauge(
   });
 }
 
-/** @returns undefined while the store does not answer */
-function cachedTotals(read: () => Promise<StoreTotals>): () => Promise<StoreTotals | undefined> {
+/** Returns a function that reads the totals; it returns undefined while the store does not answer. */
+export function cachedTotals(read: () => Promise<StoreTotals>): () => Promise<StoreTotals | undefined> {
   let readAt = Number.NEGATIVE_INFINITY;
   let totals: Promise<StoreTotals | undefined> = Promise.resolve(undefined);
   return () => {

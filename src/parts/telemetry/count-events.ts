@@ -45,7 +45,7 @@ export function countEvents(events: EventHub, telemetry: Telemetry): () => void 
       case "delivered":
       case "progressed":
       case "paymentBegun":
-      case "refundChanged":
+      case "partChanged":
         return;
     }
   }, COUNTED);

@@ -14,14 +14,16 @@ export const part: Part = {
     return {
       telemetry,
       async load() {
-        const [{ collectMetrics }, { countEvents }, { metricsRoutes }] = await Promise.all([
-          import("./collectors.ts"),
-          import("./count-events.ts"),
-          import("./metrics-routes.ts"),
-        ]);
+        const [{ cachedTotals, collectMetrics, collectOwn }, { countEvents }, { metricsRoutes }] =
+          await Promise.all([
+            import("./collectors.ts"),
+            import("./count-events.ts"),
+            import("./metrics-routes.ts"),
+          ]);
         return ({ store, events, runners, rates, additions }) => {
+          const measured = { status: () => store.status(), totals: cachedTotals(() => store.totals()) };
           const registry = collectMetrics({
-            store,
+            store: measured,
             runners,
             rates,
             gauges: () => additions("gauges").flatMap((read) => read()),
@@ -31,6 +33,7 @@ export const part: Part = {
           const stopCounting = countEvents(events, telemetry);
           return {
             operator: { routes: metricsRoutes(registry) },
+            start: async () => collectOwn(registry, additions("ownGauges").flat(), measured, systemClock),
             stop: async () => stopCounting(),
           };
         };

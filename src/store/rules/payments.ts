@@ -57,7 +57,7 @@ export function beginDecision(
 
 /**
  * Checks what holds at any time: each payment that is settled or charged after its job has exactly one JobCall, and the money for each
- * dead one is kept, refunded, owed, or was never charged.
+ * dead one is kept, accounted for by a part, or was never charged.
  */
 export function isBalanced({
   payments,
@@ -65,17 +65,12 @@ export function isBalanced({
   paidCalls,
   kept,
   uncharged,
-  refunds,
-  refundsOfReleased,
-}: Pick<
-  StoreTotals,
-  "payments" | "deferred" | "paidCalls" | "kept" | "uncharged" | "refunds" | "refundsOfReleased"
->): boolean {
+  accounted,
+}: Pick<StoreTotals, "payments" | "deferred" | "paidCalls" | "kept" | "uncharged" | "accounted">): boolean {
   const { ready, leased, done, dead } = paidCalls;
-  const refundable = refunds.reduce((sum, { refunds }) => sum + refunds, -refundsOfReleased);
   const used = Object.values(deferred).reduce((sum, n) => sum + n, 0);
   const sold = payments.settled - deferred.settled + used;
-  return sold === ready + leased + done + dead && dead === kept + uncharged + refundable;
+  return sold === ready + leased + done + dead && dead === kept + uncharged + accounted;
 }
 
 export const HOUR_MS = 3_600_000;

@@ -1,6 +1,6 @@
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { collectStore } from "../../../src/parts/telemetry/collectors.ts";
+import { cachedTotals, collectStore } from "../../../src/parts/telemetry/collectors.ts";
 import type { StoreStatus, StoreTotals } from "../../../src/store/store.ts";
 
 const NOW = 1_900_000_000_000;
@@ -12,8 +12,8 @@ const TOTALS: StoreTotals = {
   paidCalls: { ready: 1, leased: 2, done: 3, dead: 3 },
   kept: 3,
   uncharged: 0,
-  refunds: [],
-  refundsOfReleased: 0,
+  accounted: 0,
+  sums: {},
   callbacks: { pending: 2, sent: 0, dead: 1 },
   oldestCallbackAt: NOW - 30_000,
   oldestReadyAt: NOW - 90_500,
@@ -25,7 +25,7 @@ function metricsOf(
   status: StoreStatus = { writable: true, pending: 0, full: false },
 ) {
   const registry = new Registry();
-  collectStore(registry, { totals, status: () => status }, () => NOW);
+  collectStore(registry, { totals: cachedTotals(totals), status: () => status }, () => NOW);
   return async () => {
     const lines = (await registry.metrics()).split("\n").filter((line) => /^jobgate/.test(line));
     return Object.fromEntries(lines.map((line) => line.split(" "))) as Record<string, string>;

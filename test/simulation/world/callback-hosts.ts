@@ -88,7 +88,7 @@ class CallbackHosts {
   #committed({ operation, input, outcome, ...step }: Committed): void {
     if (operation === "step") {
       const { name, event } = step as { readonly name: string; readonly event: GatewayEvent | undefined };
-      const isFailed = event?.what.kind === "refundChanged" && event.what.state === "refund_failed";
+      const isFailed = event?.what.kind === "partChanged" && event.what.state === "refund_failed";
       if (event && isFailed)
         this.#failedRefunds.set(event.callId, (this.#failedRefunds.get(event.callId) ?? 0) + 1);
       const callback = name === "endCallback" ? (outcome as Callback | undefined) : undefined;

@@ -34,7 +34,7 @@ export function describeTotalsAndRevenue(given: Given): void {
         calls: { held: 1, ready: 3, leased: 1, dead: 1 },
         paidCalls: { ready: 2, leased: 1, done: 1, dead: 2 },
         kept: 2,
-        refunds: [],
+        accounted: 0,
         oldestReadyAt: START_MS,
       });
     });

@@ -9,7 +9,6 @@ import {
   PaymentVerdict,
   paymentStateText,
   type RefusedPayment,
-  refundStateText,
   timeText,
 } from "../../../commands/operator-client.ts";
 import {
@@ -36,6 +35,7 @@ import {
   printList,
   shortText,
 } from "../../../commands/output.ts";
+import { totalsTexts } from "../../../commands/totals-text.ts";
 import { ERROR_KINDS } from "../../../core/errors.ts";
 import { defined } from "../../../core/objects.ts";
 import { closingText, type PaymentState } from "../../../core/payment.ts";
@@ -256,7 +256,7 @@ const PAYMENT_COUNTS = [
 const USE_COUNTS = ["running", "settling", "settled", "released", "failed", "unresolved"] as const;
 
 function totalsText(totals: GetTotalsResponse): string {
-  const { payments, deferred, calls, paidCalls, kept, uncharged, refunds, balanced } = totals;
+  const { payments, deferred, calls, paidCalls, kept, uncharged, balanced } = totals;
   const sold = (payments?.settled ?? 0n) - (deferred?.settled ?? 0n) + (deferred?.authorized ?? 0n);
   const sum = counts(paidCalls, ["ready", "leased", "done", "dead"], " + ");
   return fields([
@@ -266,14 +266,10 @@ function totalsText(totals: GetTotalsResponse): string {
     ["journal", `sold ${sold} ${balanced ? "=" : "≠"} ${sum}`],
     [
       "money for dead ones",
-      [`kept ${kept}`, `not charged ${uncharged}`, ...refunds.map(refundText)].join(", "),
+      [`kept ${kept}`, `not charged ${uncharged}`, ...totalsTexts(totals, "money")].join(", "),
     ],
     ["balanced", balanced ? "yes" : "NO: this is a fault in jobgate; please report it"],
   ]);
-}
-
-function refundText({ state, refunds, amountText }: GetTotalsResponse["refunds"][number]): string {
-  return `${refundStateText(state)} ${refunds} (${amountText})`;
 }
 
 function counts<Name extends string>(

@@ -13,7 +13,7 @@ import {
 } from "../../../commands/operator-client.ts";
 import { addOperatorCommand, jsonOption } from "../../../commands/options.ts";
 import { counted, durationText, fields, type PrintOptions, programName } from "../../../commands/output.ts";
-import { REFUND_STATES } from "../../../operator/messages.ts";
+import { totalsTexts } from "../../../commands/totals-text.ts";
 
 export function addTo(program: Command): void {
   addOperatorCommand(program, {
@@ -87,11 +87,8 @@ function statusText(
 }
 
 /** Returns what an operator has to look at, the worst first, with the command that shows it. */
-function problems(
-  store: GetInfoResponse["store"],
-  { balanced, payments, calls, refunds }: GetTotalsResponse,
-  runners: number,
-): string[] {
+function problems(store: GetInfoResponse["store"], totals: GetTotalsResponse, runners: number): string[] {
+  const { balanced, payments, calls } = totals;
   const jobgate = programName();
   const found: string[] = [];
   if (!balanced) found.push("THE JOURNAL DOES NOT BALANCE: this is a fault in jobgate; please report it");
@@ -100,13 +97,7 @@ function problems(
   const [unresolved, dead] = [payments?.unresolved ?? 0n, calls?.dead ?? 0n];
   if (unresolved > 0n)
     found.push(`${counted(unresolved, "unresolved payment")}: ${jobgate} payments list --state unresolved`);
-  for (const name of ["owed", "refund_failed"] as const) {
-    const sums = refunds.filter(({ state }) => state === REFUND_STATES[name]);
-    const count = sums.reduce((sum, { refunds }) => sum + refunds, 0n);
-    const text = name === "owed" ? "owed" : "failed";
-    if (count > 0n)
-      found.push(`${counted(count, "refund")} ${text}: ${jobgate} refunds list --state ${name}`);
-  }
+  found.push(...totalsTexts(totals, "problems"));
   if (dead > 0n) found.push(`${counted(dead, "dead letter")}: ${jobgate} dead-letters groups`);
   if (runners === 0 && (calls?.ready ?? 0n) > 0n)
     found.push(`jobs wait, but no runner is connected: ${jobgate} jobs list --state ready`);

@@ -1,4 +1,3 @@
-import type { RefundState } from "../../../core/payment.ts";
 import type { NewTransaction } from "../../transactions/store/journal.ts";
 
 /**
@@ -54,6 +53,29 @@ export interface RefundLedger {
     readonly limit: number;
     readonly before?: number | undefined;
   }): Promise<Refund[]>;
+}
+
+/**
+ * - `owed`: waits to be sent: for the operator, or for funds.
+ * - `sending`: its transaction is queued, and may be broadcast or mined.
+ * - `refunded`: the chain shows the transfer.
+ * - `refund_failed`: the transaction certainly moved nothing. The operator can approve it again.
+ * - `declined`: the operator keeps the money.
+ */
+export type RefundState = "owed" | "sending" | "refunded" | "refund_failed" | "declined";
+
+/** Sum of one token's refunds in one state. */
+export interface RefundSum {
+  /** CAIP-2. */
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  readonly state: RefundState;
+  readonly refunds: number;
+  /** Token units. */
+  readonly amount: bigint;
+  /** When the oldest one became owed, Unix milliseconds. */
+  readonly oldestAt: number;
 }
 
 export interface Refund {

@@ -1,6 +1,7 @@
 import type { ListDialect } from "../../../store/list-dialect.ts";
 import type { AnyModule, CountQuery, KeptRows } from "../../../store/module.ts";
-import type { RefundSum } from "../../../store/store.ts";
+import type { StoreTotals } from "../../../store/store.ts";
+import type { RefundSum } from "./ledger.ts";
 import type { RefundRow } from "./row.ts";
 
 /** Rows that a refund needs: the payment and the result of its JobCall, and its transaction while it is being sent. */
@@ -92,16 +93,27 @@ export const COUNTED: NonNullable<AnyModule["counted"]> = {
               WHERE payment.state = 'released' AND refunds.state <> 'cancelled'`,
     }),
   },
-  totals: ({ refunds, refundable: [refundable], of_released: [ofReleased] }: CountedRefunds, { kept }) => ({
+  // The money of a declined refund is kept as well, but the refund accounts for its JobCall. The JobCall of a released
+  // payment counts as done, or as not charged.
+  totals: (
+    { refunds: rows, refundable: [refundable], of_released: [ofReleased] }: CountedRefunds,
+    { kept, accounted, sums },
+  ) => ({
     kept: kept - (refundable?.n ?? 0),
-    refundsOfReleased: ofReleased?.n ?? 0,
-    refunds: refunds.map(({ amount, oldest_at: oldestAt, ...sum }) => ({
-      ...sum,
-      amount: BigInt(amount),
-      oldestAt,
-    })),
+    accounted: rows.reduce((sum, { refunds }) => sum + refunds, accounted - (ofReleased?.n ?? 0)),
+    sums: {
+      ...sums,
+      refunds: rows.map(({ amount, oldest_at: oldestAt, ...sum }): RefundSum => {
+        return { ...sum, amount: BigInt(amount), oldestAt };
+      }),
+    },
   }),
 };
+
+/** Returns the refunds by token and state. */
+export function refundSums({ sums }: Pick<StoreTotals, "sums">): readonly RefundSum[] {
+  return (sums.refunds ?? []) as readonly RefundSum[];
+}
 
 /**
  * Money may have been given back since a copy was made. The operator approves each refund of a payment in the copy, because

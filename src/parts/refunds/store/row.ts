@@ -1,5 +1,4 @@
-import type { RefundState } from "../../../core/payment.ts";
-import type { Refund } from "./ledger.ts";
+import type { Refund, RefundState } from "./ledger.ts";
 
 /** Columns of a row of `refunds`. */
 export interface RefundRow {

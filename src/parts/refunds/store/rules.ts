@@ -108,6 +108,15 @@ export function refundEvent(refund: Refund, at = refund.updatedAt): GatewayEvent
   const isDecision = decision !== undefined && (state === "owed" || state === "declined");
   const texts = [isDecision ? `${decision.as} by ${decision.by}: ${decision.note}` : "", reason];
   const why = texts.filter((text) => text !== "").join("; ");
-  const what = { kind: "refundChanged", state, network, asset, symbol, payer, amount } as const;
+  const what = {
+    kind: "partChanged",
+    name: "refundChanged",
+    state,
+    network,
+    asset,
+    symbol,
+    payer,
+    amount,
+  } as const;
   return { at, callId: refund.callId, what: { ...what, transaction, reason: why } };
 }

@@ -1,0 +1,24 @@
+import { counted, programName } from "../../commands/output.ts";
+import { addTotalsText, type TotalsText } from "../../commands/totals-text.ts";
+import { REFUND_STATES, refundStateText } from "./operator-states.ts";
+
+/** Refunds in the commands that print totals. */
+const TEXT: TotalsText = {
+  money: ({ refunds: sums }) =>
+    sums.map(({ state, refunds, amountText }) => `${refundStateText(state)} ${refunds} (${amountText})`),
+
+  problems: ({ refunds: sums }) =>
+    (["owed", "refund_failed"] as const).flatMap((name) => {
+      const count = sums
+        .filter(({ state }) => state === REFUND_STATES[name])
+        .reduce((sum, { refunds }) => sum + refunds, 0n);
+      const text = name === "owed" ? "owed" : "failed";
+      return count > 0n
+        ? `${counted(count, "refund")} ${text}: ${programName()} refunds list --state ${name}`
+        : [];
+    }),
+};
+
+export function addTo(): void {
+  addTotalsText(TEXT);
+}
