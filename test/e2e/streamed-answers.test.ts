@@ -80,6 +80,7 @@ const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
+    asProcess: true,
     edit: (config) => `${config}
 [[apis]]
 name = "model"
@@ -111,8 +112,8 @@ store_answers = false
 );
 
 /** Buys a route. The answer has begun when this resolves. */
-async function buy(target: string) {
-  const url = `${gateway.jobgate.x402Url}${target}`;
+async function buy(path: string) {
+  const url = `${gateway.jobgate.x402Url}${path}`;
   const asked = await fetch(url);
   const offer = decodePaymentRequiredHeader(asked.headers.get("payment-required") ?? "");
   const lifetime = offer.accepts[0]?.maxTimeoutSeconds ?? Number.NaN;
@@ -123,7 +124,7 @@ async function buy(target: string) {
   const callUrl = `${gateway.jobgate.x402Url}/x402/calls/${answer.headers.get("x-call-id")}`;
   const authorization = `Bearer ${answer.headers.get("x-access-token")}`;
   const state = async () => (await fetch(callUrl, { headers: { authorization } })).json();
-  return { answer, again: () => fetch(url, { headers }), state, leave: () => leaving.abort() };
+  return { answer, path, headers, again: () => fetch(url, { headers }), state, leave: () => leaving.abort() };
 }
 
 beforeEach(() => {
@@ -224,6 +225,19 @@ describe("A streamed answer of an API", () => {
     await expect(answer.text()).rejects.toThrow("terminated");
     const resent = await again();
     expect([resent.status, await resent.json()]).toMatchObject([504, { code: "api_timeout", charged: true }]);
+  });
+
+  it("is not asked for again after jobgate was killed", async () => {
+    const { answer, path, headers } = await buy("/chat/model");
+    await gateway.restart({ signal: "SIGKILL", asProcess: true });
+    await expect(answer.text()).rejects.toThrow("terminated");
+    goOn.emit("go");
+    const resent = await fetch(`${gateway.jobgate.x402Url}${path}`, { headers });
+    expect([resent.status, await resent.json()]).toMatchObject([
+      502,
+      { code: "outcome_unknown", charged: true },
+    ]);
+    expect(calls).toHaveLength(1);
   });
 
   it("is not given to its buyer where the API refuses the gateway", async () => {
