@@ -11,6 +11,7 @@ import { type PaymentTarget, startTree } from "./gateway.ts";
 import { type Contestant, compete, loadRow, percentile, withBaseline } from "./load.ts";
 import { agent, askOffer, type Purchase, pay, signPayments } from "./payments.ts";
 import { benchSales } from "./sales.ts";
+import { benchStreams } from "./streams.ts";
 import { startTimingProxy, type TimingProxy } from "./timing-proxy.ts";
 import type { Tree } from "./trees.ts";
 
@@ -19,7 +20,10 @@ const WARM_UP = 40;
 const SYNCS = 50;
 const BODY = "x".repeat(256);
 
-/** Measures requests that pass to an API: free ones beside a bare proxy, paid ones beside a paid job, and sales beside the official middleware. */
+/**
+ * Measures requests that pass to an API: free ones beside a bare proxy, paid ones beside a paid job, sales beside the official
+ * middleware, and streams beside the API itself.
+ */
 export async function benchApis(trees: readonly Tree[]): Promise<void> {
   await withBaseline("bare-http", async ([apiUrl = ""], apiPid) => {
     await measureFree(trees, apiUrl, apiPid);
@@ -93,6 +97,7 @@ async function measureSales(trees: readonly Tree[], apiUrl: string): Promise<voi
   try {
     await measureOwnTime(trees, payments, apiUrl);
     await benchSales(trees, payments, usdc, sellApi);
+    await benchStreams(trees, payments);
   } finally {
     agent.destroy();
     await facilitator.stop();
