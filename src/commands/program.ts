@@ -12,6 +12,7 @@ interface CommandModule {
 /** The modules of each command, in the order of the help. To delete a command, delete its lines and its files. */
 const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandModule>])[] = [
   ["init", () => import("../parts/init/init.ts")],
+  ["sell", () => import("../parts/init/sell.ts")],
   ["serve", () => import("./serve.ts")],
   ["run-each", () => import("../parts/run-each/run-each.ts")],
   ["dev", () => import("../parts/dev/dev.ts")],

@@ -100,7 +100,8 @@ describe("jobgate init", () => {
       return Promise.resolve(answers.shift() ?? "");
     };
     expect(await chooseConfig({ auth: "bearer" }, answer)).toEqual({
-      job: expect.objectContaining({ name: "sum-up", price: "$0.01", network: "base", payTo: ADDRESS }),
+      job: expect.objectContaining({ name: "sum-up", price: "$0.01" }),
+      money: expect.objectContaining({ network: "base", payTo: ADDRESS }),
     });
     vi.restoreAllMocks();
     expect(answers).toEqual([]);

@@ -1,0 +1,83 @@
+import type { Parameters } from "../../core/parameters.ts";
+
+/** Choices that a new configuration is made of. */
+export interface NewConfig {
+  readonly money?: Money | undefined;
+  readonly job?: NewJob | undefined;
+  readonly api?: NewApi | undefined;
+  readonly webhook?: NewWebhook | undefined;
+  /** Default: `sqlite:jobgate.db`. */
+  readonly storeUrl?: string;
+  readonly listeners?: NewListeners;
+}
+
+/** Who is paid, and in which money. */
+export interface Money {
+  readonly payTo: string;
+  /** Symbol of a token that jobgate knows on the network. */
+  readonly symbol: string;
+  readonly network: string;
+  readonly facilitatorUrl: string;
+  /** JSON-RPC of the network. Absent: jobgate believes the facilitator. */
+  readonly rpcUrl?: string | undefined;
+}
+
+/** A job that a runner does. */
+export interface NewJob {
+  readonly name: string;
+  readonly description: string;
+  readonly price: string;
+}
+
+export interface NewWebhook {
+  readonly path: string;
+  readonly auth: string;
+  /** Relative to the configuration file. */
+  readonly secretFile: string;
+}
+
+/** An HTTP API, and its routes for sale. */
+export interface NewApi {
+  readonly name: string;
+  readonly url: string;
+  /** Values as the configuration has them: `env:NAME`. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly routes: readonly NewRoute[];
+}
+
+export interface NewRoute {
+  /** `GET /weather/{city}` */
+  readonly route: string;
+  /** `$0.01` */
+  readonly price: string;
+  readonly details: RouteDetails;
+}
+
+/** What a description says of a route. */
+export interface RouteDetails {
+  readonly name?: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly tags?: readonly string[];
+  readonly isIdempotent?: boolean;
+  readonly forwardHeaders?: readonly string[];
+  readonly query?: Pick<Parameters, "properties" | "required">;
+  readonly input?: {
+    readonly contentType: string;
+    /** JSON Schema of the body, as JSON. */
+    readonly schema?: string;
+    /** A body. */
+    readonly example?: string;
+  };
+  readonly outputType?: string;
+}
+
+export interface NewListeners {
+  readonly x402: string;
+  /** URL that buyers are told. Absent: that of the listener. */
+  readonly publicUrl?: string | undefined;
+  readonly operator: string;
+}
+
+/** Addresses that a configuration has unless others are chosen. */
+export const LISTENERS: NewListeners = { x402: "127.0.0.1:8402", operator: "127.0.0.1:8405" };

@@ -1,0 +1,124 @@
+import { readFile } from "node:fs/promises";
+import { Refusal } from "../../../commands/input.ts";
+import { fileErrorText } from "../../../config/named-files.ts";
+import { isObject } from "../../../core/objects.ts";
+
+/** Time in which an API sends its description. */
+const TIMEOUT_MS = 30_000;
+/** Largest description. Those of the largest public APIs have 13 MB. */
+const MAX_BYTES = 64 * 1024 * 1024;
+/** References in a row, after which they lead in a circle. */
+const MAX_REFERENCES = 20;
+
+/** A part of a description that cannot be used. The message completes "the operation …". */
+export class DescriptionProblem extends Error {
+  override readonly name = "DescriptionProblem";
+}
+
+/** An API's description of itself, OpenAPI 3. */
+export interface OpenApiDocument {
+  readonly content: Readonly<Record<string, unknown>>;
+  /** URL that it was read from; absent for a file. */
+  readonly url?: string;
+}
+
+/**
+ * Reads a description, JSON or YAML.
+ * @param source http:// or https:// URL, or path of a file
+ * @throws Refusal with the reason
+ */
+export async function readDocument(source: string): Promise<OpenApiDocument> {
+  const isUrl = /^https?:\/\//i.test(source);
+  const { bytes, url } = isUrl ? await request(source) : { bytes: await readBytes(source), url: undefined };
+  const content = await parse(bytes, source);
+  if (!isObject(content)) throw new Refusal([`${source} is no object; ${EXPECTED}`]);
+  if (typeof content.swagger === "string")
+    throw new Refusal([
+      `${source} is Swagger ${content.swagger}; ${EXPECTED}, which converters such as swagger2openapi make of it`,
+    ]);
+  if (typeof content.openapi !== "string" || !/^3\.[0-9]/.test(content.openapi))
+    throw new Refusal([
+      `${source} has ${JSON.stringify(content.openapi) ?? "no value"} as openapi; ${EXPECTED}`,
+    ]);
+  return { content, ...(url === undefined ? {} : { url }) };
+}
+
+const EXPECTED = "expected an OpenAPI description of version 3.0 or later, in JSON or YAML";
+
+async function request(source: string): Promise<{ bytes: Uint8Array; url: string }> {
+  try {
+    const headers = { accept: "application/json, application/yaml;q=0.9, */*;q=0.8" };
+    const answer = await fetch(source, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    if (!answer.ok) throw new Refusal([`${source} answered ${answer.status}; ${EXPECTED}`]);
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    for await (const chunk of answer.body ?? []) {
+      size += chunk.length;
+      if (size > MAX_BYTES) throw new Refusal([`${source} is larger than ${MAX_BYTES} bytes; ${EXPECTED}`]);
+      chunks.push(chunk);
+    }
+    return { bytes: Buffer.concat(chunks), url: answer.url };
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    const { message, cause } = error as Error;
+    const reason = cause instanceof Error ? cause.message : message;
+    throw new Refusal([`${source} cannot be read: ${reason}; ${EXPECTED}`]);
+  }
+}
+
+async function readBytes(path: string): Promise<Uint8Array> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    throw new Refusal([`${path} cannot be read: ${fileErrorText(error)}; ${EXPECTED}`]);
+  }
+}
+
+async function parse(bytes: Uint8Array, source: string): Promise<unknown> {
+  // The decoder leaves out the mark of byte order that some programs write.
+  const text = new TextDecoder().decode(bytes);
+  try {
+    if (/^\s*\{/.test(text)) return JSON.parse(text);
+    const yaml = await import("yaml");
+    return yaml.parse(text, { logLevel: "error" });
+  } catch (error) {
+    const [reason] = (error as Error).message.split("\n");
+    throw new Refusal([`${source} is neither JSON nor YAML: ${reason}; ${EXPECTED}`]);
+  }
+}
+
+/** Returns what a JSON pointer into a description, such as `#/components/schemas/City`, leads to. */
+export function valueAt({ content }: OpenApiDocument, reference: string): unknown {
+  if (reference !== "#" && !reference.startsWith("#/"))
+    throw new DescriptionProblem(`refers to ${reference}, which is outside of the description`);
+  let value: unknown = content;
+  for (const part of reference.split("/").slice(1)) {
+    const key = decode(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    const isThere = typeof value === "object" && value !== null && Object.hasOwn(value, key);
+    if (!isThere) throw new DescriptionProblem(`refers to ${reference}, which the description does not have`);
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Follows the references of an object of a description. @returns undefined for what is no object */
+export function resolved(
+  document: OpenApiDocument,
+  value: unknown,
+): Readonly<Record<string, unknown>> | undefined {
+  let at = value;
+  for (let i = 0; i < MAX_REFERENCES; i++) {
+    if (!isObject(at)) return undefined;
+    if (typeof at.$ref !== "string") return at;
+    at = valueAt(document, at.$ref);
+  }
+  throw new DescriptionProblem("has references that lead in a circle");
+}

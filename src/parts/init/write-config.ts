@@ -1,0 +1,67 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Refusal } from "../../commands/input.ts";
+import { fileErrorText } from "../../config/named-files.ts";
+import type { NewConfig } from "./new-config.ts";
+import { configText, inputFiles } from "./template.ts";
+
+export function fileExists(file: string): Refusal {
+  return new Refusal([
+    `${file} exists, and was left as it is. Choose another file with --out, or overwrite this one with --force`,
+  ]);
+}
+
+/**
+ * Writes a configuration, and the files that it names.
+ * @returns the files: the configuration first
+ * @throws Refusal with the reason
+ */
+export async function writeConfig(
+  out: string,
+  config: NewConfig,
+  { overwrites = false }: { readonly overwrites?: boolean | undefined } = {},
+): Promise<readonly string[]> {
+  const flag = overwrites ? "w" : "wx";
+  await writeText(out, configText(config), { flag });
+  const written = [out];
+  const files = (config.api?.routes ?? []).flatMap(({ details }) => {
+    const { schema, example } = inputFiles(details);
+    return [schema ?? [], example ?? []].flat();
+  });
+  for (const { path, text } of files) {
+    const file = join(dirname(out), path);
+    await mkdir(dirname(file), { recursive: true });
+    await writeText(file, text, { flag: "w" });
+  }
+  if (files.length > 0) written.push(join(dirname(out), dirname(files[0]?.path ?? "")));
+  if (config.webhook !== undefined) {
+    const file = join(dirname(out), config.webhook.secretFile);
+    if (await writeSecret(file)) written.push(file);
+  }
+  return written;
+}
+
+async function writeText(
+  file: string,
+  text: string,
+  options: { readonly flag: string; readonly mode?: number },
+): Promise<void> {
+  try {
+    await writeFile(file, text, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") throw fileExists(file);
+    throw new Refusal([`${file} cannot be written: ${fileErrorText(error)}`]);
+  }
+}
+
+/** Writes a random secret, which git ignores. @returns false when the file exists: a sender may use its secret */
+async function writeSecret(file: string): Promise<boolean> {
+  if (existsSync(file)) return false;
+  const folder = dirname(file);
+  const isNew = await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (isNew !== undefined) await writeText(join(folder, ".gitignore"), "*\n", { flag: "wx" });
+  await writeText(file, `${randomBytes(32).toString("base64url")}\n`, { flag: "wx", mode: 0o600 });
+  return true;
+}

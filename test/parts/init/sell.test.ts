@@ -1,0 +1,197 @@
+import { existsSync, readdirSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { expect, onTestFinished, test } from "vitest";
+import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
+import { runHere, runHereWith } from "../../commands/operator-commands.ts";
+import { runJobgate } from "../../commands/run-jobgate.ts";
+import { startPaidParts } from "../../e2e/paid-parts.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
+import { jobgateProgram } from "../../helpers/jobgate-program.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+
+const PAY_TO = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+const ROUTE = "GET /weather/{city}=$0.01";
+const CENT = 10_000n;
+
+const DESCRIPTION = {
+  openapi: "3.1.0",
+  info: { title: "Weather", version: "1" },
+  paths: {
+    "/weather/{city}": {
+      get: {
+        summary: "Weather of a city",
+        "x-payment-info": { price: { mode: "fixed", currency: "USD", amount: "0.02" } },
+        parameters: [
+          { name: "city", in: "path", required: true, schema: { type: "string" } },
+          { name: "units", in: "query", schema: { enum: ["metric", "kelvin"] } },
+        ],
+      },
+    },
+    "/openapi.json": { get: {} },
+    "/reports/": { get: {} },
+  },
+};
+
+const parts = startBeforeAll(startPaidParts);
+const seen: string[] = [];
+/** An API that knows nothing of payments. */
+const api = startBeforeAll(() =>
+  listenHttp({
+    handler({ url = "", headers }, response) {
+      if (url === "/openapi.json") return response.end(JSON.stringify(DESCRIPTION));
+      seen.push(`${url} ${headers["x-api-key"]}`);
+      return response.end(`sunny in ${url}`);
+    },
+  }),
+);
+
+/** Starts `jobgate sell` in a folder of its own, and returns what it printed once it sells. */
+async function startSelling(args: readonly string[], env: Record<string, string> = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-sell-test-"));
+  const money = ["--pay-to", PAY_TO, "--network", "base-sepolia", "--facilitator", parts.facilitator.url];
+  const places = ["--rpc-url", parts.anvil.rpcUrl, "--listen", "127.0.0.1:0", "--operator", "127.0.0.1:0"];
+  const child = spawnTethered({
+    command: process.execPath,
+    args: [...jobgateProgram(), "sell", ...args, ...money, ...places],
+    env: { ...process.env, ...env },
+    cwd: folder,
+  });
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await rm(folder, { recursive: true, force: true });
+  });
+  const errors: string[] = [];
+  createInterface({ input: child.stderr }).on("line", (line) => errors.push(line));
+  const printed: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    printed.push(line);
+    if (line === "End with Ctrl-C.") break;
+  }
+  const output = printed.join("\n");
+  const url = /^for sale at +(\S+)$/m.exec(output)?.[1];
+  if (url === undefined) throw new Error(`jobgate sell printed no URL: ${output}\n${errors.join("\n")}`);
+  return { folder, child, output, errors, url };
+}
+
+/** Runs the printed command as a buyer. */
+async function buy(output: string, path: string) {
+  const words = /^ {2}JOBGATE_PAYER_KEY=0x… (?:npx )?jobgate (pay .+)$/m.exec(output)?.[1] ?? "";
+  const args = words.replace(/\/weather\/\{city\}/, path).split(" ");
+  return runJobgate(args, { env: { JOBGATE_PAYER_KEY: accounts.payer.privateKey } });
+}
+
+test("Sells a route from an empty folder with one command to a buyer with one command, and leaves only the store", async () => {
+  const before = await parts.usdc.balanceOf(PAY_TO);
+  const { folder, child, output, url } = await startSelling([api.url, "--route", ROUTE]);
+  expect((await fetch(`${url}/weather/Paris`)).status).toBe(402);
+  expect(await buy(output, "/weather/Paris?units=metric")).toMatchObject({
+    code: 0,
+    stdout: "sunny in /weather/Paris?units=metric",
+  });
+  expect((await parts.usdc.balanceOf(PAY_TO)) - before).toBe(CENT);
+  expect((await fetch(`${url}/other`)).status).toBe(404);
+  expect(output).toContain(`caddy reverse-proxy --from api.example.com --to ${new URL(url).host}`);
+  child.kill("SIGTERM");
+  await processEnded(child);
+  expect(child.exitCode).toBe(0);
+  expect(readdirSync(folder).filter((name) => !name.startsWith("jobgate.db"))).toEqual([]);
+  expect(existsSync(join(folder, "jobgate.db"))).toBe(true);
+});
+
+test("Sells what a description says at its prices, tells what is not for sale, and shows the routes as sold in its own", async () => {
+  const before = await parts.usdc.balanceOf(PAY_TO);
+  const { output, errors, url } = await startSelling(
+    ["--openapi", `${api.url}/openapi.json`, "--price", "0.01", "--header", "X-Api-Key=env:WEATHER_KEY"],
+    { WEATHER_KEY: "s3cret" },
+  );
+  expect(output).toMatch(/^GET \/weather\/\{city\} +\$0\.02 +Weather of a city$/m);
+  expect(errors).toContainEqual(
+    expect.stringMatching(/^Not for sale: GET \/openapi\.json: .*path is one of jobgate itself/),
+  );
+  expect(errors).toContainEqual(
+    expect.stringMatching(/^Not for sale: GET \/reports\/: has an empty segment/),
+  );
+  const own = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: Record<string, unknown> };
+  expect(own.paths["/weather/{city}"]).toMatchObject({
+    get: {
+      summary: "Weather of a city",
+      parameters: [{ name: "city" }, { name: "units", in: "query" }, {}, {}],
+    },
+  });
+  expect((await fetch(`${url}/weather/Rome?units=cubits`)).status).toBe(422);
+  seen.length = 0;
+  expect(await buy(output, "/weather/Rome")).toMatchObject({ code: 0, stdout: "sunny in /weather/Rome" });
+  expect(seen).toEqual(["/weather/Rome s3cret"]);
+  expect((await parts.usdc.balanceOf(PAY_TO)) - before).toBe(2n * CENT);
+});
+
+test("Saves a configuration that check takes without a warning, and that goes on where the command ended", async () => {
+  const args = [
+    api.url,
+    "--route",
+    ROUTE,
+    "--route",
+    "POST /notes=$0.02",
+    "--public-url",
+    "https://api.example.com",
+  ];
+  const { folder, child, output } = await startSelling([...args, "--save"]);
+  expect(output).toContain("caddy reverse-proxy --from api.example.com --to 127.0.0.1:");
+  child.kill("SIGTERM");
+  await processEnded(child);
+  const path = join(folder, "jobgate.toml");
+  expect(await runHere("check", "-c", path)).toMatchObject({ code: 0, stderr: "" });
+  expect(await readFile(path, "utf8")).toMatch(
+    /url = "sqlite:jobgate\.db"[\s\S]*public_url = "https:\/\/api\.example\.com"[\s\S]*\[\[apis]][\s\S]*route = "POST \/notes"[\s\S]*idempotent = false/,
+  );
+});
+
+const ALL = ["--route", ROUTE, "--pay-to", PAY_TO];
+test.each([
+  [["http://127.0.0.1:1", "--pay-to", PAY_TO], 2, "Neither --route nor --openapi is given; expected --route"],
+  [["http://127.0.0.1:1", "--route", ROUTE], 2, "--pay-to is missing; expected your address"],
+  [ALL, 2, "The URL of the API is missing"],
+  [["127.0.0.1:8000", ...ALL], 2, "Expected the URL of your API, such as http://127.0.0.1:8000"],
+  [
+    ["http://127.0.0.1:1", "--route", "GET /a", "--pay-to", PAY_TO],
+    2,
+    "--route: GET /a has no price; expected 'GET /a=$0.01'",
+  ],
+  [["http://127.0.0.1:1", "--route", "/a=$1", "--pay-to", PAY_TO], 2, "Expected METHOD[|METHOD] /path"],
+  [["http://127.0.0.1:1", ...ALL, "--header", "X-Api-Key=s3cret"], 2, "--header: expected name=env:NAME"],
+  [
+    ["http://127.0.0.1:1", ...ALL, "--header", "X-Api-Key=env:NOT_SET"],
+    1,
+    "environment variable NOT_SET is not set",
+  ],
+  [["http://127.0.0.1:8402", ...ALL], 1, "a listener of this jobgate; expected the address of the API"],
+  [
+    ["http://127.0.0.1:1", "--route", "GET /x402/jobs=$1", "--pay-to", PAY_TO],
+    1,
+    'GET /x402/jobs: is "GET /x402/jobs", whose path is one of jobgate itself',
+  ],
+  [
+    ["--openapi", "none.json", "--pay-to", PAY_TO],
+    1,
+    "none.json cannot be read: no such file; expected an OpenAPI",
+  ],
+])("Refuses %j, and starts nothing", async (args, code, reason) => {
+  const ended = await runHereWith(["sell", ...args]);
+  expect(ended).toMatchObject({ code, stdout: "" });
+  expect(ended.stderr).toContain(reason);
+  expect(ended.stderr).not.toContain("s3cret");
+});
+
+test("Leaves a configuration as it is that --save would overwrite", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-sell-test-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const out = join(folder, "jobgate.toml");
+  await writeFile(out, "mine");
+  const ended = await runHere("sell", "http://127.0.0.1:1", ...ALL, "--save", "--out", out);
+  expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining("--force") });
+  expect(await readFile(out, "utf8")).toBe("mine");
+});
