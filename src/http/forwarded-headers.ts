@@ -13,6 +13,9 @@ const PREFIX = "X-HTTP-";
 /** Forwarded with every JobCall: without it, a body cannot be read. */
 const CONTENT_TYPE = "content-type";
 
+/** Headers that choose the form of an answer: a request that is sent again may have others, and gets the stored answer so. */
+const OF_ANSWER: ReadonlySet<string> = new Set(["if-none-match", "range"]);
+
 /** Headers of a request that its runner gets as metadata: `X-HTTP-` and the name in upper case. */
 export class ForwardedHeaders {
   /** Names that a payment is bound to: sorted, with `content-type`, lower case. */
@@ -22,16 +25,20 @@ export class ForwardedHeaders {
 
   /**
    * @param names besides `Content-Type`, lower case; `*` stands for all
-   * @param options `areBytes`: a value has one character for each byte that was sent, and not the text that the bytes are
+   * @param options `priced`: further names, on whose values the price depends; `areBytes`: a value has one character for each byte that was sent, and not the text that the bytes are
    */
-  constructor(names: Iterable<string> = [], { areBytes = false } = {}) {
+  constructor(
+    names: Iterable<string> = [],
+    {
+      priced = [],
+      areBytes = false,
+    }: { readonly priced?: readonly string[]; readonly areBytes?: boolean } = {},
+  ) {
     this.#areBytes = areBytes;
-    this.#list = [...new Set([CONTENT_TYPE, ...names])];
-    const isAll = this.#list.includes(ALL_HEADERS);
-    const bound = isAll
-      ? [...BOUND_HEADERS, ...this.#list.filter((name) => name !== ALL_HEADERS)]
-      : this.#list;
-    this.names = [...new Set(bound)].sort();
+    const listed = [CONTENT_TYPE, ...names];
+    this.#list = [...new Set([...listed, ...priced])];
+    const bound = listed.flatMap((name) => (name === ALL_HEADERS ? BOUND_HEADERS : name));
+    this.names = [...new Set([...bound.filter((name) => !OF_ANSWER.has(name)), ...priced])].sort();
   }
 
   /** Reads those that were sent. @throws GatewayError `headers_too_large` */

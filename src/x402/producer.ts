@@ -17,8 +17,8 @@ export function forwardedHeadersOf({
       const priced = typeof price === "object" && "from" in price ? price.headers : [];
       const areBytes = runner?.sendsHeadersOn === true;
       if (own === undefined && priced.length === 0 && !areBytes) return [];
-      const names = [...(own ?? forwardHeaders ?? []), ...priced];
-      return [[jobKeyText(serviceId, jobIndex), new ForwardedHeaders(names, { areBytes })] as const];
+      const headers = new ForwardedHeaders(own ?? forwardHeaders, { priced, areBytes });
+      return [[jobKeyText(serviceId, jobIndex), headers] as const];
     }),
   );
   return ({ serviceId, jobIndex }) => ofJobs.get(jobKeyText(serviceId, jobIndex)) ?? ofGateway;

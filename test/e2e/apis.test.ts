@@ -82,6 +82,7 @@ function answer(path: string, body: string, response: ServerResponse): unknown {
     case "/weather/big":
       return response.writeHead(200, { "content-type": "application/pdf" }).end(BIG);
     case "/weather/slow":
+    case "/docs/slow":
       return undefined;
     case "/weather/forever": {
       const timer = setInterval(() => response.write("more"), 200);
@@ -126,6 +127,7 @@ max_run_secs = 4
 name = "strict"
 url = "${api.url}"
 uncharged_per_minute = 1
+forward_headers = ["if-none-match", "range", "x-tier"]
 [[apis]]
 name = "socket"
 url = "unix:${socket.path}"
@@ -268,6 +270,20 @@ describe("A route of an API", () => {
     const { answer, again } = await buy("/weather/Paris", { headers: { "if-none-match": "*" } });
     expect([answer.status, await answer.json()]).toEqual([200, { city: "Paris" }]);
     expect((await again()).status).toBe(304);
+  });
+
+  it("is given to a resend as that asks for it, though the API gets conditions and ranges too", async () => {
+    const { headers } = await sign("/strict/Paris", { headers: { "if-none-match": '"old"' } });
+    const send = (sent: object) =>
+      fetch(`${gateway.jobgate.x402Url}/strict/Paris`, { headers: { ...headers, ...sent } });
+    expect((await send({ "if-none-match": '"old"' })).status).toBe(200);
+    expect(seen).toMatchObject([{ headers: { "if-none-match": '"old"' } }]);
+    expect((await send({})).status).toBe(200);
+    expect((await send({ "if-none-match": "*" })).status).toBe(304);
+    const part = await send({ range: "bytes=0-3" });
+    expect([part.status, await part.text()]).toEqual([206, '{"pa']);
+    expect((await send({ "x-tier": "pro" })).status).toBe(409);
+    expect(seen).toHaveLength(1);
   });
 
   it("refuses a path or query that its schemas refuse, with a payment too, before it is charged or called", async () => {
@@ -446,6 +462,11 @@ describe("A path that is not sold", () => {
     expect([answer.status, await answer.json()]).toEqual([200, { docs: true }]);
     expect([answer.headers.get("set-cookie"), answer.headers.get("etag")]).toEqual([null, '"1"']);
     expect(seen).toMatchObject([{ url: "/docs/a%20b", headers: { "x-api-key": "the key" } }]);
+  });
+
+  it("is 504 if it is free and the API is late", async () => {
+    const answer = await fetch(`${gateway.jobgate.x402Url}/docs/slow`);
+    expect([answer.status, await answer.json()]).toMatchObject([504, { code: "api_timeout" }]);
   });
 
   it.each([

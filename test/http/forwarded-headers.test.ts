@@ -3,6 +3,7 @@ import { ForwardedHeaders } from "../../src/http/forwarded-headers.ts";
 
 test.each([
   [["x-tier"], ["content-type", "x-tier"]],
+  [["if-none-match", "range"], ["content-type"]],
   [["*"], ["accept", "accept-language", "content-type"]],
   [
     ["*", "x-tier"],
@@ -14,6 +15,11 @@ test.each([
     expect(new ForwardedHeaders(names).names).toEqual(bound);
   },
 );
+
+test("A payment is bound to the headers that a price reads, whatever they are", () => {
+  const { names } = new ForwardedHeaders(["*", "range"], { priced: ["if-none-match", "x-tier"] });
+  expect(names).toEqual(["accept", "accept-language", "content-type", "if-none-match", "x-tier"]);
+});
 
 test("With all headers, a header is read once although its name is listed too", () => {
   const headers = { "x-tier": "pro", "x-other": "1" } as Readonly<Record<string, string>>;

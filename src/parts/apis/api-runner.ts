@@ -40,6 +40,7 @@ export function apiRunner(
   { uncharged, passed }: { readonly uncharged: UnchargedCalls; readonly passed: PassedAnswers },
 ): HttpRunner {
   const { name } = sale.api;
+  const terms = leaseTermsOf(config.runner);
   return new HttpRunner({
     subscriber: `API ${name}`,
     server: serverOf(sale.api),
@@ -47,7 +48,9 @@ export function apiRunner(
     reserves: true,
     countsStops: true,
     protocol: new ApiProtocol({ sale, dispatcher, uncharged, passed, telemetry, clock: systemClock, logger }),
-    ...{ dispatcher, terms: leaseTermsOf(config.runner), clock: systemClock, logger },
+    // The protocol decides whether a call is made again.
+    terms: { ...terms, maxAttempts: Math.max(terms.maxAttempts, MAX_ATTEMPTS) },
+    ...{ dispatcher, clock: systemClock, logger },
   });
 }
 

@@ -1,8 +1,8 @@
-import { isDeepStrictEqual } from "node:util";
 import { parse } from "lossless-json";
 import { parseDollarAmount, type UsdPrice } from "../../core/price.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 import type { Charge } from "../../store/contract/work-queue.ts";
+import { chargedUnits } from "../../store/rules/charges.ts";
 
 const PERCENT = /^(\d{1,3})(?:\.(\d{1,2}))?%$/;
 const UNITS = /^(?:0|[1-9]\d{0,77})$/;
@@ -10,41 +10,47 @@ const UNITS = /^(?:0|[1-9]\d{0,77})$/;
 /** Charge that an answer names, or the problem with it. */
 export type ChargeReading = { readonly charge: Charge | undefined } | { readonly problem: string };
 
+/** Amount that the buyer has signed for. */
+interface Sold {
+  /** Token units. */
+  readonly ceiling: string;
+  /** Price that the ceiling stands for; undefined if it is not in dollars. */
+  readonly price: UsdPrice | undefined;
+}
+
 /** Headers that name the charge of an answer. */
 const X_CHARGE = "x-charge";
 const OVERRIDES = "settlement-overrides";
 
 /**
  * Reads the charge of an answer: token units, `25%` of the ceiling, or `$0.004`.
- * @param sold ceiling in token units, and the price that it stands for, if that is in dollars
  * @returns an undefined charge if the answer names none: then the whole ceiling is charged
  */
-export function readCharge(
-  headers: readonly ResultHeader[],
-  sold: { readonly ceiling: string; readonly price: UsdPrice | undefined },
-): ChargeReading {
-  const named = headers.flatMap(([name, value]) => namedBy(name.toLowerCase(), value) ?? []);
-  const [text, ...others] = named.map((value) => value.trim());
-  if (text === undefined) return { charge: undefined };
-  const charge = chargeOf(text, sold);
-  if (charge === undefined)
-    return {
-      problem: `the API charged "${text.slice(0, 100)}"; expected token units, a percentage or dollars`,
-    };
-  const other = others.find((next) => !isDeepStrictEqual(chargeOf(next, sold), charge));
+export function readCharge(headers: readonly ResultHeader[], sold: Sold): ChargeReading {
+  const named = headers.flatMap(([name, value]) => namedBy(name.toLowerCase(), value)?.trim() ?? []);
+  const problem = named.map((text) => problemOf(text, sold)).find((one) => one !== undefined);
+  if (problem !== undefined) return { problem };
+  const [text = "", ...others] = named;
+  const unitsOf = (one: string) => chargedUnits(sold.ceiling, chargeOf(one, sold));
+  const other = others.find((one) => unitsOf(one) !== unitsOf(text));
   if (other !== undefined)
-    return { problem: `the API charged ${text} and also "${other.slice(0, 100)}"; expected one charge` };
-  const isAbove =
-    "units" in charge ? BigInt(charge.units) > BigInt(sold.ceiling) : charge.basisPoints > 10_000;
-  return isAbove
-    ? { problem: `the API charged ${text}, more than the ceiling of ${sold.ceiling} units` }
-    : { charge };
+    return { problem: `the API charged ${text} and also ${other}; expected one charge` };
+  return { charge: chargeOf(text, sold) };
 }
 
-function chargeOf(
-  text: string,
-  { ceiling, price }: { readonly ceiling: string; readonly price: UsdPrice | undefined },
-): Charge | undefined {
+/** @returns what is wrong with a charge */
+function problemOf(text: string, sold: Sold): string | undefined {
+  const charge = chargeOf(text, sold);
+  const shown = text.slice(0, 100);
+  if (charge === undefined)
+    return `the API charged "${shown}"; expected token units, a percentage or dollars`;
+  const isAbove =
+    "units" in charge ? BigInt(charge.units) > BigInt(sold.ceiling) : charge.basisPoints > 10_000;
+  return isAbove ? `the API charged ${shown}, more than the ceiling of ${sold.ceiling} units` : undefined;
+}
+
+/** @returns undefined for a text that says no charge */
+function chargeOf(text: string, { ceiling, price }: Sold): Charge | undefined {
   if (UNITS.test(text)) return { units: text };
   const [, whole, part = ""] = PERCENT.exec(text) ?? [];
   if (whole !== undefined) return { basisPoints: Number(whole) * 100 + Number(part.padEnd(2, "0")) };

@@ -77,6 +77,10 @@ export const apisTable = ConfigTable.of({
       for (const [j, free] of (table.free ?? []).entries()) routes.add(free, place.at("free", j));
     }
     checkIndexes(context);
+    if (apis.length > 0 && context.tables.runner?.maxAttempts === 1)
+      context.mistakes
+        .at("runner", "max_attempts")
+        .warn("is 1: a call of an API that a crash cuts off becomes a dead letter; expected at least 2");
   },
   complete: ({ apis }): readonly ApiConfig[] =>
     apis.map((api) => ({ ...api, headers: inLowerCase(api.headers) })),

@@ -20,6 +20,9 @@ import { ApiLinks } from "./api-links.ts";
 import { commonHeaders } from "./api-request.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
+/** Codes of errors by which the HTTP client tells that the API took too long. */
+const LATE: ReadonlySet<string> = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_CONNECT_TIMEOUT"]);
+
 type FreeConfig = Pick<X402Config, "publicUrl" | "maxBodyBytes" | "trustedProxies">;
 
 /** Passes the free routes of an API through, as streams, without a store write. */
@@ -68,7 +71,7 @@ export class FreeRoutes {
     }
   }
 
-  /** @throws GatewayError `rate_limited`, `api_busy`, `api_unreachable`, `api_refused` */
+  /** @throws GatewayError `rate_limited`, `api_busy`, `api_unreachable`, `api_timeout`, `api_refused` */
   async #answer(request: HttpRequest): Promise<{ readonly status: number; readonly send: RouteAnswer }> {
     const { concurrency, freeRate, name } = this.#api;
     const client = this.#addressOf(request) ?? request.remoteAddress;
@@ -98,7 +101,9 @@ export class FreeRoutes {
       this.#inProgress--;
       if (error instanceof GatewayError) throw error;
       this.#logger.warn({ err: error, api: name }, "an API did not answer a free request");
-      throw new GatewayError("api_unreachable", "The API cannot be reached: try again.");
+      throw LATE.has((error as NodeJS.ErrnoException).code ?? "")
+        ? new GatewayError("api_timeout", "The API does not answer in time: try again.")
+        : new GatewayError("api_unreachable", "The API cannot be reached: try again.");
     }
   }
 

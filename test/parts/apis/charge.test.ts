@@ -49,6 +49,8 @@ test("Charges that say the same are one charge, and others are a problem", () =>
   const read = (...headers: [string, string][]) => readCharge(headers, { ceiling: "10000", price: PRICE });
   const override = (amount: string): [string, string] => ["settlement-overrides", JSON.stringify({ amount })];
   expect(read(["x-charge", "4000"], override("$0.004"))).toEqual({ charge: { units: "4000" } });
+  expect(read(["x-charge", "25%"], override("2500"))).toEqual({ charge: { basisPoints: 2_500 } });
+  expect(read(["x-charge", "10000"], override("10001"))).toHaveProperty("problem");
   expect(read(["x-charge", "100"], ["x-charge", "200"])).toHaveProperty("problem");
   expect(read(["x-charge", "100"], override("200"))).toHaveProperty("problem");
   expect(read(override("100"), override("free"))).toHaveProperty("problem");

@@ -137,6 +137,11 @@ test.each([
     API.replace(':8000"', ':8000"\nfree = ["GET /{path...}"]'),
     /^apis\[0\]\.free\[0\] .*is free/,
   ],
+  [
+    "calls that a crash ends",
+    `${API}\n[runner]\nmax_attempts = 1`,
+    /^runner\.max_attempts is 1: a call of an API that a crash cuts off/,
+  ],
   ["errors that are paid for", `${API}\ncharge = "before"`, /^jobs\[0\]\.charge is "before"/],
   ["calls that are made once", API.replace("GET /w", "POST /w"), /^jobs\[0\]\.charge is "after", and a POST/],
 ])("check warns of %s", async (_what, toml, warning) => {
