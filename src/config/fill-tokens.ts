@@ -1,9 +1,8 @@
 import { closestWord } from "../core/closest-word.ts";
-import { EIP3009, type TransferMethod } from "../core/transfer-method.ts";
 import { chargesOf } from "./jobs.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { ConfigTables } from "./schema.ts";
-import type { TokenContext } from "./token-method.ts";
+import type { TokenContext, TokenMethod } from "./token-method.ts";
 import { networkName, TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts";
 import type { TokenTable, X402Table } from "./x402.ts";
 
@@ -41,7 +40,11 @@ function fillToken(token: TokenTable, methods: ConfigTables["methods"], place: P
       if (token[key] !== undefined) continue;
       place.at(key).reportMissing('is missing; expected it, or a preset such as token = "USDC"');
     }
-    return withMethod(token, anyMethod(methods) ?? EIP3009, undefined, place);
+    return withMethod(
+      token,
+      { methods, otherwise: anyMethod(methods) ?? ownMethod(methods), source: undefined },
+      place,
+    );
   }
   const { network: _, asset, decimals, hasEip3009, ...filled } = preset;
   for (const [key, value] of Object.entries({ asset, decimals })) {
@@ -53,20 +56,29 @@ function fillToken(token: TokenTable, methods: ConfigTables["methods"], place: P
         `is ${own}, which differs from that of token ${quoted(preset.symbol)}, ${value}; expected it left out, or no token`,
       );
   }
-  const method = hasEip3009 ? EIP3009 : anyMethod(methods);
-  if (method === undefined && token.transferMethod === undefined) {
+  const otherwise = hasEip3009 ? ownMethod(methods) : anyMethod(methods);
+  if (otherwise === undefined && token.transferMethod === undefined) {
     place
       .at("token")
       .report(
         `is ${quoted(preset.symbol)}, which has no EIP-3009, and this build has no other transfer method; expected a token with EIP-3009`,
       );
   }
-  return withMethod({ currency: "USD", ...filled, ...token, asset, decimals }, method, "preset", place);
+  return withMethod(
+    { currency: "USD", ...filled, ...token, asset, decimals },
+    { methods, otherwise, source: "preset" },
+    place,
+  );
 }
 
-/** Returns the method of tokens that have no EIP-3009; undefined if this build has none. */
-function anyMethod(methods: ConfigTables["methods"]): ConfigTables["methods"][number] | undefined {
+/** Returns the method of tokens that check no signatures themselves; undefined if this build has none. */
+function anyMethod(methods: ConfigTables["methods"]): TokenMethod | undefined {
   return methods.find(({ paysAny }) => paysAny);
+}
+
+/** Returns the method of tokens that check signatures themselves. */
+function ownMethod(methods: ConfigTables["methods"]): TokenMethod | undefined {
+  return methods.find(({ isOfToken }) => isOfToken);
 }
 
 function findPreset({ token, network }: TokenTable, place: Place): TokenPreset | undefined {
@@ -87,18 +99,23 @@ function findPreset({ token, network }: TokenTable, place: Place): TokenPreset |
 }
 
 /**
- * Fills the transfer method, and checks that the EIP-712 domain is there if it is needed, and never half of it. With
- * a method other than EIP-3009 the domain serves gas sponsoring (EIP-2612).
- * @param otherwise method of an entry that names none
+ * Fills the transfer method, and checks that the EIP-712 domain is there if it is needed, and never half of it. A method
+ * that does not need the domain uses it for gas sponsoring (EIP-2612).
+ * @param from `otherwise` is the method of an entry that names none, and `source` where that comes from
  */
 function withMethod(
   token: TokenTable,
-  otherwise: TransferMethod | undefined,
-  source: TokenContext["namedBy"],
+  from: {
+    readonly methods: ConfigTables["methods"];
+    readonly otherwise: TokenMethod | undefined;
+    readonly source: TokenContext["namedBy"];
+  },
   place: Place,
 ): Filled {
+  const { methods, otherwise, source } = from;
   const { eip3009Name: name, eip3009Version: version, transferMethod = otherwise?.name } = token;
-  const isNeeded = transferMethod === EIP3009.name || name !== undefined || version !== undefined;
+  const method = methods.find((one) => one.name === transferMethod);
+  const isNeeded = method?.isOfToken === true || name !== undefined || version !== undefined;
   if (isNeeded && name === undefined) {
     place.at("eip3009_name").reportMissing("is missing; expected the name in the token's EIP-712 domain");
   }

@@ -8,7 +8,14 @@ export interface TransferMethod {
   readonly title: string;
   /** Charges that an authorization can make: `used` is less than the signed value. */
   readonly charges: readonly ChargeKind[];
+  /** The token itself checks what payers sign, under its EIP-712 domain, which the configuration has to say. */
+  readonly isOfToken?: true;
 }
 
-/** The transfer method of the core: the token itself moves. Offers of x402 do not name it. */
-export const EIP3009: TransferMethod = { name: "eip3009", title: "EIP-3009", charges: ["before", "after"] };
+/** The transfer method of the core. Offers of x402 do not name it. */
+export const EIP3009: TransferMethod = {
+  name: "eip3009",
+  title: "EIP-3009",
+  charges: ["before", "after"],
+  isOfToken: true,
+};

@@ -16,7 +16,7 @@ import { loadConfig } from "../../load-config.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
 import { type Job, RunnerError } from "../../runner/job.ts";
 import { run } from "../../runner/run.ts";
-import { installPermit2 } from "./permit2.ts";
+import { installPermit2, PERMIT2_ADDRESS } from "./permit2.ts";
 import { issuePlayMoney } from "./token.ts";
 
 /** Chain ID of Base Sepolia, where official clients know the token. */
@@ -86,7 +86,8 @@ async function dev(options: DevOptions): Promise<void> {
     undo.push(chain.stop);
     await chain.rpc.call("evm_increaseTime", [CHAIN_AHEAD_SECS]);
     await installPermit2(chain.rpc);
-    await issuePlayMoney(chain.rpc, { token: usdc(), holder: PAYER, units: PAYER_FUNDS });
+    const money = { token: usdc(), holder: PAYER, units: PAYER_FUNDS, spender: PERMIT2_ADDRESS };
+    await issuePlayMoney(chain.rpc, money);
     const secret = randomBytes(24).toString("base64url");
     const config = await devConfig({ folder, ports, secret, rpcUrl: chain.rpcUrl });
     const gateway = await startGatewayOrRefuse(config, log.logger, stopping.signal);

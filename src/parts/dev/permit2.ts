@@ -1,5 +1,6 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import { EXACT_PROXY_CODE, PERMIT2_CODE, UPTO_PROXY_CODE } from "./permit2-code.ts";
+import { putContract } from "./token.ts";
 
 /* Addresses on every chain. */
 export const PERMIT2_ADDRESS = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
@@ -14,9 +15,4 @@ export async function installPermit2(rpc: Rpc): Promise<void> {
   await rpc.call("anvil_setCode", [PERMIT2_ADDRESS, runtimeCode]);
   await putContract(rpc, EXACT_PROXY_ADDRESS, EXACT_PROXY_CODE);
   await putContract(rpc, UPTO_PROXY_ADDRESS, UPTO_PROXY_CODE);
-}
-
-/** Puts a contract at its address on a local chain: its creation code returns its code. */
-export async function putContract(rpc: Rpc, address: string, creationCode: string): Promise<void> {
-  await rpc.call("anvil_setCode", [address, await rpc.call("eth_call", [{ data: creationCode }, "latest"])]);
 }

@@ -2,7 +2,7 @@ import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { priceText } from "../../core/price.ts";
-import { EIP3009 } from "../../core/transfer-method.ts";
+import { offeredMethod } from "../methods/offered-method.ts";
 import type { Offer } from "../wire/offer.ts";
 import { JobUrls } from "./job-urls.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";
@@ -59,7 +59,7 @@ export function listedPriceText({ priceWei, currency, range }: NonNullable<Liste
 /** Returns a way to pay for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
 export function optionText({ amount, decimals, token, charge, method, isLowest }: ListedOffer): string {
   const ceiling = charge?.kind === "used" ? "up to " : isLowest ? "from " : "";
-  const by = token.transferMethod === EIP3009.name ? "" : ` by ${method}`;
+  const by = offeredMethod(token) === undefined ? "" : ` by ${method}`;
   return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${by}`;
 }
 

@@ -3,7 +3,7 @@ import { recoverTypedDataAddress } from "viem";
 import * as z from "zod";
 import { chainIdOf } from "../../chain/chain-client.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
-import { Eip3009Authorization, paymentsIn } from "../settlement/eip3009.ts";
+import { Eip3009Authorization, paymentsIn } from "./eip3009-authorization.ts";
 import type { Method, SettlablePayload, SignedFields, SignedPayment, SignedToken } from "./method.ts";
 import { EIP3009_FUNDS } from "./payer-balance.ts";
 import { address, fingerprintOf, loose, lowerCase, signature, uint } from "./payload-values.ts";

@@ -1,7 +1,7 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import { addressWord } from "../settlement/chain-logs.ts";
-import { Eip3009Authorization } from "../settlement/eip3009.ts";
+import { Eip3009Authorization } from "./eip3009-authorization.ts";
 import type { PayerFundsReader } from "./method.ts";
 
 /** `balanceOf(address)` */

@@ -1,9 +1,9 @@
 import type { AcceptedToken } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { priceText } from "../../core/price.ts";
-import { EIP3009 } from "../../core/transfer-method.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { JobUrls } from "../jobs/job-urls.ts";
+import { offeredMethod } from "../methods/offered-method.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
 import type { JobPath } from "../wire/paths.ts";
 import type { PriceBook } from "./price-book.ts";
@@ -57,6 +57,7 @@ export function priceFields({
 /** Returns an offer as clients read it beside the price. */
 export function settlementOption(offer: Offer, urls: JobUrls, protocol: JobPath["protocol"] = "x402") {
   const { job, token, amount } = offer;
+  const method = offeredMethod(token);
   return {
     protocol,
     network: token.network,
@@ -65,8 +66,7 @@ export function settlementOption(offer: Offer, urls: JobUrls, protocol: JobPath[
     amount,
     pay_to: token.payTo,
     scheme: schemeOf(offer),
-    // As in an x402 offer, EIP-3009 goes without saying.
-    ...(token.transferMethod !== EIP3009.name && { transfer_method: token.transferMethod }),
+    ...(method !== undefined && { transfer_method: method }),
     // The SDK's field, whatever the protocol.
     x402_endpoint: urls.of(job, protocol),
   };

@@ -3,7 +3,7 @@ import type { AcceptedToken, MinCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { ChargeKind, PaymentIntent } from "../../core/payment.ts";
-import { EIP3009 } from "../../core/transfer-method.ts";
+import { extraOf } from "../methods/offered-method.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 
 /** A way to pay for one run of a job: a token and the exact amount of it. */
@@ -216,15 +216,4 @@ export function toRequirements(offer: Offer): PaymentRequirements {
     maxTimeoutSeconds: timeoutSecs(offer),
     extra: { ...extraOf(token), ...(facilitatorAddress && { facilitatorAddress }), ...offer.extra },
   };
-}
-
-/** Returns what `extra` says of a token: its EIP-712 domain, and its transfer method, where EIP-3009 goes without saying. */
-export function extraOf({
-  eip3009,
-  transferMethod,
-}: {
-  readonly eip3009?: Offer["token"]["eip3009"] | undefined;
-  readonly transferMethod: string;
-}) {
-  return { ...eip3009, ...(transferMethod !== EIP3009.name && { assetTransferMethod: transferMethod }) };
 }

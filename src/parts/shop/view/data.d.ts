@@ -35,7 +35,7 @@ export interface Option {
   /** Token units. */
   readonly amount: string;
   /** Absent for EIP-3009. */
-  readonly transfer_method?: "permit2";
+  readonly transfer_method?: string;
 }
 
 /** An offer that a payment answers, from `PAYMENT-REQUIRED`. */

@@ -1,6 +1,6 @@
 import { asNumber, type Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
-import type { Authorization, AuthorizedPayment, NonceUse } from "./authorization.ts";
+import type { Authorization, AuthorizedPayment, NonceUse } from "../settlement/authorization.ts";
 import {
   addressWord,
   isOffered,
@@ -11,8 +11,8 @@ import {
   successfulLogs,
   type Transfer,
   wordAddress,
-} from "./chain-logs.ts";
-import { type ChainPayment, type MinedTransaction, toChainPayment } from "./chain-payment.ts";
+} from "../settlement/chain-logs.ts";
+import { type ChainPayment, type MinedTransaction, toChainPayment } from "../settlement/chain-payment.ts";
 
 /** Event that a payment leaves in its token's logs. Addresses and nonces are lower case. */
 export type TokenEvent = AuthorizationEvent | Transfer;

@@ -11,14 +11,14 @@ import {
 } from "viem";
 import { describe, expect, it, test } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
-import { type RawLog, TRANSFER_TOPIC } from "../../../src/x402/settlement/chain-logs.ts";
 import {
   Eip3009Authorization,
   EVENT_TOPICS,
   outcomeOf,
   type TokenEvent,
   tokenEvents,
-} from "../../../src/x402/settlement/eip3009.ts";
+} from "../../../src/x402/methods/eip3009-authorization.ts";
+import { type RawLog, TRANSFER_TOPIC } from "../../../src/x402/settlement/chain-logs.ts";
 
 const ABI = parseAbi([
   "event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)",
