@@ -50,6 +50,18 @@ test("A token whose entry names no method is paid by one that pays any token, or
   expect(await mistakesOf(token, [other])).toEqual(["other", "USDC undefined false"]);
 });
 
+test("A token needs its EIP-712 domain for EIP-3009, and not for another method", async () => {
+  const token = without(without(TOKEN, "eip3009_name"), "eip3009_version");
+  expect(await mistakesOf(token)).toEqual([
+    "x402.accepted_tokens[0].eip3009_name is missing; expected the name in the token's EIP-712 domain",
+    "x402.accepted_tokens[0].eip3009_version is missing; expected the version in the token's EIP-712 domain",
+  ]);
+  expect(await mistakesOf(token.replace('"eip3009"', '"other"'), [other])).toEqual([
+    "other",
+    "USDC entry false",
+  ]);
+});
+
 test("A job metered needs a token whose method charges what was used", async () => {
   expect(await mistakesOf(`${TOKEN}${METERED}`)).toContain(
     'jobs[0].charge is "used", which no transfer method of this build pays; expected "before" or "after"',
