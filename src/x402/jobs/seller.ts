@@ -2,7 +2,7 @@ import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { priceText } from "../../core/price.ts";
-import { offeredMethod } from "../methods/offered-method.ts";
+import { offeredMethod } from "../methods/offered-token.ts";
 import type { Offer } from "../wire/offer.ts";
 import { JobUrls } from "./job-urls.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";

@@ -62,8 +62,9 @@ export interface SettlablePayload {
 }
 
 /**
- * A transfer method: what a payer signs to move a token, and what its chain shows of that. The core has EIP-3009; a part
- * adds another one by `Part.method`. Tokens, offers and stored payments name it in `transferMethod`.
+ * A transfer method: what a payer signs to move a token, which offers that pays, what its chain shows of that, and which
+ * charges it can make. The core has EIP-3009; a part adds another one by `Part.method`. Tokens, offers and stored payments
+ * name it in `transferMethod`, and nothing but methods and parts depends on which one it is.
  */
 export interface Method extends TransferMethod {
   /** Extensions of x402 that a facilitator may list for payments by this method. */

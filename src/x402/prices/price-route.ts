@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import { priceText } from "../../core/price.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { JobUrls } from "../jobs/job-urls.ts";
-import { offeredMethod } from "../methods/offered-method.ts";
+import { offeredMethod } from "../methods/offered-token.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
 import type { JobPath } from "../wire/paths.ts";
 import type { PriceBook } from "./price-book.ts";

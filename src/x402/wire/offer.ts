@@ -3,7 +3,7 @@ import type { AcceptedToken, MinCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { ChargeKind, PaymentIntent } from "../../core/payment.ts";
-import { extraOf } from "../methods/offered-method.ts";
+import { extraOf, type OfferedToken, toOfferedToken } from "../methods/offered-token.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 
 /** A way to pay for one run of a job: a token and the exact amount of it. */
@@ -21,11 +21,7 @@ export interface Offer {
   readonly confidentiality?: "tee" | undefined;
   /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
   readonly onFailure?: PaymentIntent["onFailure"] | undefined;
-  /** Holds no RPC address: offers are stored, and such an address may hold a key. */
-  readonly token: Pick<
-    AcceptedToken,
-    "network" | "asset" | "symbol" | "decimals" | "payTo" | "transferMethod" | "eip3009"
-  >;
+  readonly token: OfferedToken;
   /** Token units, decimal. */
   readonly amount: string;
   /** Whole tokens for one unit of the price's currency. */
@@ -120,7 +116,6 @@ export function makeOffers(
   rates: Pick<TokenRates, "rateOf">,
 ): Offer[] {
   return tokens.flatMap((token) => {
-    const { network, asset, symbol, decimals, payTo, transferMethod, eip3009 } = token;
     const amount = amountIn(token, terms.priceWei, rates);
     const rate = rates.rateOf(token)?.ratePerNativeUnit;
     if (amount === undefined || rate === undefined || !isPayable(amount)) return [];
@@ -128,7 +123,7 @@ export function makeOffers(
       ...terms,
       amount: amount.toString(),
       rate,
-      token: { network, asset, symbol, decimals, payTo, transferMethod, ...(eip3009 && { eip3009 }) },
+      token: toOfferedToken(token),
     };
     if (charge === undefined) return [exact];
     const before = charge.kinds.includes("before") ? [exact] : [];
