@@ -2,16 +2,13 @@ import { existsSync, readdirSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
-import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
+import { processEnded } from "../../../src/node/tethered-process.ts";
 import { runHere, runHereWith } from "../../commands/operator-commands.ts";
-import { runJobgate } from "../../commands/run-jobgate.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
-import { accounts } from "../../helpers/accounts.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
-import { jobgateProgram } from "../../helpers/jobgate-program.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { buy, startSelling } from "./selling.ts";
 
 const PAY_TO = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const ROUTE = "GET /weather/{city}=$0.01";
@@ -49,46 +46,14 @@ const api = startBeforeAll(() =>
   }),
 );
 
-/** Starts `jobgate sell` in a folder of its own, and returns what it printed once it sells. */
-async function startSelling(args: readonly string[], env: Record<string, string> = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-sell-test-"));
-  const money = ["--pay-to", PAY_TO, "--network", "base-sepolia", "--facilitator", parts.facilitator.url];
-  const places = ["--rpc-url", parts.anvil.rpcUrl, "--listen", "127.0.0.1:0", "--operator", "127.0.0.1:0"];
-  const child = spawnTethered({
-    command: process.execPath,
-    args: [...jobgateProgram(), "sell", ...args, ...money, ...places],
-    env: { ...process.env, ...env },
-    cwd: folder,
-  });
-  onTestFinished(async () => {
-    child.kill("SIGKILL");
-    await rm(folder, { recursive: true, force: true });
-  });
-  const errors: string[] = [];
-  createInterface({ input: child.stderr }).on("line", (line) => errors.push(line));
-  const printed: string[] = [];
-  for await (const line of createInterface({ input: child.stdout })) {
-    printed.push(line);
-    if (line === "End with Ctrl-C.") break;
-  }
-  const output = printed.join("\n");
-  const url = /^for sale at +(\S+)$/m.exec(output)?.[1];
-  if (url === undefined) throw new Error(`jobgate sell printed no URL: ${output}\n${errors.join("\n")}`);
-  return { folder, child, output, errors, url };
-}
-
-/** Runs the printed command as a buyer. */
-async function buy(output: string, path: string) {
-  const words = /^ {2}JOBGATE_PAYER_KEY=0x… (?:npx )?jobgate (pay .+)$/m.exec(output)?.[1] ?? "";
-  const args = words.replace(/\/weather\/\{city\}/, path).split(" ");
-  return runJobgate(args, { env: { JOBGATE_PAYER_KEY: accounts.payer.privateKey } });
-}
+const sell = (args: readonly string[], env?: Record<string, string>) =>
+  startSelling(parts, ["--pay-to", PAY_TO, ...args], env);
 
 test("Sells a route from an empty folder with one command to a buyer with one command, and leaves only the store", async () => {
   const before = await parts.usdc.balanceOf(PAY_TO);
-  const { folder, child, output, url } = await startSelling([api.url, "--route", ROUTE]);
+  const { folder, child, output, url } = await sell([api.url, "--route", ROUTE]);
   expect((await fetch(`${url}/weather/Paris`)).status).toBe(402);
-  expect(await buy(output, "/weather/Paris?units=metric")).toMatchObject({
+  expect(await buy(output, "/weather/{city}", "/weather/Paris?units=metric")).toMatchObject({
     code: 0,
     stdout: "sunny in /weather/Paris?units=metric",
   });
@@ -104,7 +69,7 @@ test("Sells a route from an empty folder with one command to a buyer with one co
 
 test("Sells what a description says at its prices, tells what is not for sale, and shows the routes as sold in its own", async () => {
   const before = await parts.usdc.balanceOf(PAY_TO);
-  const { output, errors, url } = await startSelling(
+  const { output, errors, url } = await sell(
     ["--openapi", `${api.url}/openapi.json`, "--price", "0.01", "--header", "X-Api-Key=env:WEATHER_KEY"],
     { WEATHER_KEY: "s3cret" },
   );
@@ -124,7 +89,10 @@ test("Sells what a description says at its prices, tells what is not for sale, a
   });
   expect((await fetch(`${url}/weather/Rome?units=cubits`)).status).toBe(422);
   seen.length = 0;
-  expect(await buy(output, "/weather/Rome")).toMatchObject({ code: 0, stdout: "sunny in /weather/Rome" });
+  expect(await buy(output, "/weather/{city}", "/weather/Rome")).toMatchObject({
+    code: 0,
+    stdout: "sunny in /weather/Rome",
+  });
   expect(seen).toEqual(["/weather/Rome s3cret"]);
   expect((await parts.usdc.balanceOf(PAY_TO)) - before).toBe(2n * CENT);
 });
@@ -139,7 +107,7 @@ test("Saves a configuration that check takes without a warning, and that goes on
     "--public-url",
     "https://api.example.com",
   ];
-  const { folder, child, output } = await startSelling([...args, "--save"]);
+  const { folder, child, output } = await sell([...args, "--save"]);
   expect(output).toContain("caddy reverse-proxy --from api.example.com --to 127.0.0.1:");
   child.kill("SIGTERM");
   await processEnded(child);

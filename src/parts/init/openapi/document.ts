@@ -79,7 +79,8 @@ async function parse(bytes: Uint8Array, source: string): Promise<unknown> {
   const text = new TextDecoder().decode(bytes);
   try {
     if (/^\s*\{/.test(text)) return JSON.parse(text);
-    const yaml = await import("yaml");
+    // Bundled, the CommonJS module has no named exports.
+    const yaml = (await import("yaml")).default;
     return yaml.parse(text, { logLevel: "error" });
   } catch (error) {
     const [reason] = (error as Error).message.split("\n");
