@@ -91,7 +91,7 @@ export function parsePayableNetwork(value: string): string {
   );
 }
 
-export function parseAddress(value: string): string {
+function parseAddress(value: string): string {
   const parsed = parseEvmAddress(value);
   if (parsed.kind === "address") return parsed.address;
   throw new InvalidArgumentError(

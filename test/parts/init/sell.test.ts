@@ -138,7 +138,7 @@ test.each([
   ],
   [["http://127.0.0.1:8402", ...ALL], 1, "a listener of this jobgate; expected the address of the API"],
   [
-    ["http://127.0.0.1:1", "--route", "GET /x402/jobs=$1", "--pay-to", PAY_TO],
+    ["http://127.0.0.1:1", ...ALL, "--route", "GET /x402/jobs=$1"],
     1,
     'GET /x402/jobs: is "GET /x402/jobs", whose path is one of jobgate itself',
   ],

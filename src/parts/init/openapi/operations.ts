@@ -193,7 +193,7 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
 }
 
 /** Text of a configuration that names a variable or a file, of which a description must not read anything. */
-export const isReference = (text: string) => /^(env|file):/.test(text);
+const isReference = (text: string) => /^(env|file):/.test(text);
 
 function oneLine(value: unknown, most: number): string | undefined {
   if (typeof value !== "string") return undefined;

@@ -54,6 +54,15 @@ test("Reads names, titles, descriptions, tags and the type of the answer", async
   });
 });
 
+test("Leaves out texts that the configuration would read from a variable or a file", async () => {
+  const operation = {
+    summary: "env:HOME",
+    description: "file:/etc/passwd",
+    tags: ["file:/etc/passwd", "fine"],
+  };
+  expect((await readOne(operation)).details).toEqual({ name: "get-things-id", tags: ["fine"] });
+});
+
 test("Names each operation once, after its route where it has no name", async () => {
   const { routes } = await read({ "/a/b": { get: {}, put: {} }, "/c": { get: { operationId: "get_a_b" } } });
   expect(routes.map(({ details }) => details.name)).toEqual(["get-a-b", "put-a-b", "get-a-b-2"]);

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { parseNamedRoute, pricedRoutes } from "../../../src/parts/init/routes-for-sale.ts";
+
+const described = {
+  routes: [
+    { route: "GET /weather/{city}", price: "$0.02", details: { name: "weather", title: "Weather" } },
+    { route: "POST /notes", details: { name: "notes", isIdempotent: true } },
+  ],
+  leftOut: [],
+};
+
+const priced = (named: readonly string[], price?: string) =>
+  pricedRoutes({
+    named: named.reduce((before, one) => parseNamedRoute(one, before), parseNone()),
+    described,
+    price,
+  }).map((one) => [one.route, one.price, one.details.name]);
+const parseNone = () => [] as ReturnType<typeof parseNamedRoute>;
+
+test("Takes the price beside a route before that of the description, and that before the one for all", () => {
+  expect(priced(["GET /weather/{town}=0.05"], "$0.01")).toEqual([
+    ["GET /weather/{town}", "$0.05", "weather"],
+  ]);
+  expect(priced(["GET /weather/{town}"], "$0.01")).toEqual([["GET /weather/{town}", "$0.02", "weather"]]);
+  expect(priced(["GET /other"], "$0.01")).toEqual([["GET /other", "$0.01", undefined]]);
+});
+
+test("Sells all of a description without a route", () => {
+  expect(priced([], "$0.01")).toEqual([
+    ["GET /weather/{city}", "$0.02", "weather"],
+    ["POST /notes", "$0.01", "notes"],
+  ]);
+  expect(() => priced([])).toThrow("--price: 1 of 2 operations have no price in the description");
+});
+
+test("Takes an equals sign in a path for the path's own unless a price follows it", () => {
+  expect(parseNamedRoute("GET|POST /a=b=$0.5")).toEqual([{ route: "GET|POST /a=b", price: "$0.5" }]);
+  expect(parseNamedRoute("GET /a=b")).toEqual([{ route: "GET /a=b" }]);
+});
