@@ -1,4 +1,4 @@
-// Runs `jobgate dev` with a runner of its own, buys a job and sends a webhook. Checks each step, and exits with 0 if all
+// Runs `jobgate dev` with a runner and an HTTP API of its own, buys a job and a request of the API, and sends a webhook. Checks each step, and exits with 0 if all
 // passed and with 1 otherwise.
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { processEnded, spawnTethered } from "../src/node/tethered-process.ts";
 import { startRunner } from "../test/helpers/runner.ts";
+import { buyFromApi, startApi } from "./buy-from-api.ts";
 import { makeNarrator } from "./narrator.ts";
 import { payForJob } from "./pay-for-job.ts";
 import { sendWebhook } from "./send-webhook.ts";
@@ -17,6 +18,7 @@ const TIMEOUT_MS = 60_000;
 /** Addresses and keys, as `jobgate dev --json` prints them. */
 export interface Sandbox {
   readonly job_url: string;
+  readonly api_url: string;
   readonly webhook_url: string;
   readonly webhook_secret: string;
   readonly operator_url: string;
@@ -35,8 +37,21 @@ async function demo(): Promise<void> {
   assert.ok(existsSync(BUILT), "dist/main.js does not exist: use npm run demo, which builds it");
   const narrator = makeNarrator();
 
+  const api = await startApi();
+  running.push(api);
+
   narrator.step("jobgate dev: a chain with USDC, a facilitator that settles on it, and jobgate");
-  const args = [BUILT, "dev", "--free-ports", "--no-runner", "--json", "--log-level", "warn"];
+  const args = [
+    BUILT,
+    "dev",
+    "--free-ports",
+    "--no-runner",
+    "--api",
+    api.url,
+    "--json",
+    "--log-level",
+    "warn",
+  ];
   const jobgate = spawnTethered({ command: process.execPath, args });
   jobgate.stderr.pipe(process.stderr);
   const stop = async () => {
@@ -50,6 +65,7 @@ async function demo(): Promise<void> {
     chain: `${sandbox.rpc_url} (anvil, as Base Sepolia)`,
     USDC: sandbox.token,
     job: sandbox.job_url,
+    API: `${sandbox.api_url}, in front of ${api.url}`,
     webhook: sandbox.webhook_url,
     "operator page": sandbox.operator_url,
   });
@@ -67,6 +83,7 @@ async function demo(): Promise<void> {
   narrator.say("It returns each job's body in capital letters.");
 
   await payForJob({ narrator, sandbox, runner });
+  await buyFromApi({ narrator, sandbox });
   await sendWebhook({ narrator, sandbox, runner });
 
   narrator.step("Stop jobgate");

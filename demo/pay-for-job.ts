@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { formatUnits } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import { Rpc } from "../src/chain/rpc.ts";
 import { payingFetch } from "../test/helpers/clients.ts";
 import type { Runner } from "../test/helpers/runner.ts";
+import { balances } from "./balances.ts";
 import type { Sandbox } from "./demo.ts";
 import { printJobCall } from "./job-call.ts";
 import type { Narrator } from "./narrator.ts";
@@ -96,16 +96,6 @@ function texts(object: object): Record<string, string> {
       typeof value === "string" ? value : JSON.stringify(value),
     ]),
   );
-}
-
-async function balances(sandbox: Sandbox): Promise<{ payer: bigint; payee: bigint }> {
-  const rpc = new Rpc({ rpcUrl: sandbox.rpc_url, timeoutMs: 5_000 });
-  const balanceOf = async (account: string): Promise<bigint> => {
-    // balanceOf(address)
-    const data = `0x70a08231${account.slice(2).padStart(64, "0")}`;
-    return BigInt((await rpc.call("eth_call", [{ to: sandbox.token, data }, "latest"])) as string);
-  };
-  return { payer: await balanceOf(sandbox.payer), payee: await balanceOf(sandbox.pay_to) };
 }
 
 function movement(before: bigint, after: bigint): string {

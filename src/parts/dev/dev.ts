@@ -8,7 +8,14 @@ import type { Command } from "commander";
 import type { Logger } from "pino";
 import { NoAnvil, startChain } from "../../chain/anvil.ts";
 import { Refusal, refusalOfMistakes } from "../../commands/input.ts";
-import { addCommand, jsonOption, logFormatOption, logLevelOption, option } from "../../commands/options.ts";
+import {
+  addCommand,
+  jsonOption,
+  logFormatOption,
+  logLevelOption,
+  matching,
+  option,
+} from "../../commands/options.ts";
 import { fields, programName } from "../../commands/output.ts";
 import { nextStopSignal, startGatewayOrRefuse } from "../../commands/serve.ts";
 import { TOKEN_PRESETS } from "../../config/token-presets.ts";
@@ -37,12 +44,17 @@ const KEPT_BLOCKS = 1_000;
 /** Units of the token that the sample runner charges for each byte of a metered job. */
 const UNITS_PER_BYTE = 1_000;
 const WEBHOOK_PATH = "/hooks/alerts";
+const parseApi = matching(
+  /^https?:\/\/[^\s"\\?#]+$/,
+  "an http:// or https:// URL, such as http://127.0.0.1:8000",
+);
 
 type Ports = typeof PORTS;
 
 interface DevOptions {
   readonly freePorts?: boolean;
   readonly runner: boolean;
+  readonly api?: string;
   readonly json?: boolean;
   readonly logLevel: string;
   readonly logFormat: LogFormat;
@@ -58,6 +70,7 @@ export function addTo(program: Command): void {
     takes: [
       option("--free-ports", "listen on free ports instead of the usual ones"),
       option("--no-runner", "leave the jobs to your own runner"),
+      option("--api <url>", "sell each GET of an HTTP API, too").argParser(parseApi),
       jsonOption("print the addresses and keys as one line of JSON"),
       logLevelOption(),
       logFormatOption(),
@@ -89,12 +102,12 @@ async function dev(options: DevOptions): Promise<void> {
     const money = { token: usdc(), holder: PAYER, units: PAYER_FUNDS, spender: PERMIT2_ADDRESS };
     await issuePlayMoney(chain.rpc, money);
     const secret = randomBytes(24).toString("base64url");
-    const config = await devConfig({ folder, ports, secret, rpcUrl: chain.rpcUrl });
+    const config = await devConfig({ folder, ports, secret, rpcUrl: chain.rpcUrl, api: options.api });
     const gateway = await startGatewayOrRefuse(config, log.logger, stopping.signal);
     if (gateway === undefined) return;
     undo.push(() => gateway.stop());
     const working = options.runner ? doSampleJobs(ports, log.logger) : stopped;
-    const facts = factsOf(ports, chain.rpcUrl, secret);
+    const facts = factsOf(ports, chain.rpcUrl, secret, options.api);
     console.log(options.json ? JSON.stringify(facts) : welcome(facts));
     await working;
   } finally {
@@ -116,11 +129,12 @@ async function doSampleJobs(ports: Ports, logger: Logger): Promise<void> {
 }
 
 /** Addresses and keys of a sandbox. */
-function factsOf(ports: Ports, rpcUrl: string, secret: string) {
+function factsOf(ports: Ports, rpcUrl: string, secret: string, api: string | undefined) {
   return {
     shop_url: `http://127.0.0.1:${ports.x402}/`,
     job_url: `http://127.0.0.1:${ports.x402}/x402/jobs/1/0`,
     used_job_url: `http://127.0.0.1:${ports.x402}/x402/jobs/1/1`,
+    api_url: api && `http://127.0.0.1:${ports.x402}`,
     operator_url: `http://127.0.0.1:${ports.operator}/`,
     webhook_url: `http://127.0.0.1:${ports.webhooks}${WEBHOOK_PATH}`,
     webhook_secret: secret,
@@ -140,6 +154,7 @@ function welcome(facts: ReturnType<typeof factsOf>): string {
   const buy = `echo hello | JOBGATE_PAYER_KEY=${facts.payer_key} ${programName()} pay`;
   const table = fields([
     ["shop", facts.shop_url],
+    ["API", facts.api_url === undefined ? "" : `${facts.api_url} (each GET for $0.01)`],
     ["operator page", facts.operator_url],
     ["runners", facts.runner_address],
     ["chain", `${facts.rpc_url} (as Base Sepolia, ${facts.chain_id})`],
@@ -168,8 +183,9 @@ async function devConfig(parts: {
   readonly ports: Ports;
   readonly secret: string;
   readonly rpcUrl: string;
+  readonly api: string | undefined;
 }) {
-  const { folder, ports, secret, rpcUrl } = parts;
+  const { folder, ports, secret, rpcUrl, api } = parts;
   const loaded = await loadConfig({
     path: join(folder, "jobgate.toml"),
     env: {},
@@ -231,7 +247,21 @@ path = "${WEBHOOK_PATH}"
 job_id = 30
 auth = "hmac-sha256"
 secret = "${secret}"
-`,
+${
+  api === undefined
+    ? ""
+    : `
+[[apis]]
+name = "api"
+url = "${api}"
+
+[[jobs]]
+route = "GET /{path...}"
+api = "api"
+mode = "public_paid"
+price = "$0.01"
+`
+}`,
   });
   if (!loaded.ok) throw await refusalOfMistakes(loaded.mistakes);
   return loaded.config;

@@ -6,16 +6,22 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../../src/node/tethered-process.ts";
 import { accounts, newAccount } from "../../helpers/accounts.ts";
 import { payingFetch, requestOffer, signV2Payment } from "../../helpers/clients.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 const PROGRAM = [process.execPath, ...jobgateProgram()];
 
+/** An API that knows nothing of payments. */
+const api = startBeforeAll(() =>
+  listenHttp({ handler: ({ method, url }, response) => void response.end(`${method} ${url}`) }),
+);
 let dev: TetheredProcess;
 /** Lines that it printed up to its last one. */
 const printed: string[] = [];
 
 beforeAll(async () => {
-  const [command = "", ...args] = [...PROGRAM, "dev", "--free-ports"];
+  const [command = "", ...args] = [...PROGRAM, "dev", "--free-ports", "--api", api.url];
   dev = spawnTethered({ command, args });
   dev.stderr.resume();
   for await (const line of createInterface({ input: dev.stdout })) {
@@ -110,6 +116,15 @@ describe("jobgate dev", () => {
 
   test("Shows in the printed status what came of both", async () => {
     expect(await runLine("jobgate status")).toMatch(/since start +9 jobs accepted/);
+  });
+
+  test("Sells each GET of the API that it is given, and nothing else of it", async () => {
+    const url = `${addressOf("API")}/weather/Paris?units=kelvin`;
+    const before = await balanceOf(payer().address);
+    const answer = await payingFetch({ account: payer(), network: "eip155:84532" })(url);
+    expect([answer.status, await answer.text()]).toEqual([200, "GET /weather/Paris?units=kelvin"]);
+    expect(before - (await balanceOf(payer().address))).toBe(10_000n);
+    expect((await fetch(url, { method: "DELETE" })).status).toBe(405);
   });
 
   test.each(["shop", "operator page"])("Serves the printed address of the %s", async (name) => {
