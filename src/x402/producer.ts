@@ -50,11 +50,11 @@ export class X402Producer {
     /** Result of {@link readHeaders}. */
     readonly requestMetadata?: JobCall["requestMetadata"];
     /** 64 hex digits. */
-    readonly digest: string;
+    readonly quoteDigest: string;
     /** Metadata that the terms of the job add. */
     readonly metadata?: JobCall["metadata"];
   }): JobCall {
-    const { offer, payment, body, requestMetadata = [], digest, metadata } = paid;
+    const { offer, payment, body, requestMetadata = [], quoteDigest, metadata } = paid;
     const { job, token, amount, priceWei, currency, confidentiality } = offer;
     const { from, purchaseName } = payment;
     return {
@@ -64,7 +64,7 @@ export class X402Producer {
       body,
       metadata: {
         "X-X402-ORIGIN": "x402",
-        "X-X402-QUOTE-DIGEST": digest,
+        "X-X402-QUOTE-DIGEST": quoteDigest,
         "X-X402-PAYMENT-NETWORK": token.network,
         "X-X402-PAYMENT-TOKEN": token.symbol,
         "X-X402-PAYMENT-SCHEME": schemeOf(offer),

@@ -270,7 +270,7 @@ async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOu
     payment,
     body,
     requestMetadata: [...headers, ...contributions.flatMap(({ requestMetadata = [] }) => requestMetadata)],
-    digest: confirmed.digest,
+    quoteDigest: confirmed.digest,
     metadata: Object.assign({}, ...contributions.map(({ metadata }) => metadata)),
   });
   const { funds, fundsReadAt, paidIn } = verified;
