@@ -80,7 +80,7 @@ async function reload(context: {
 }
 
 /** Reads the configuration, hides its secrets in the log, and logs its warnings. @throws Refusal with its mistakes */
-async function loadConfig(options: ConfigSelection, log: Log): Promise<Config> {
+export async function loadConfig(options: ConfigSelection, log: Log): Promise<Config> {
   const { config, warnings } = await readConfig(options);
   const { shown: _, ...values } = config;
   log.hide(secretsOf(values));

@@ -2,11 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
-import { Refusal, readConfig } from "../../commands/input.ts";
+import { Refusal } from "../../commands/input.ts";
 import { addCommand, logFormatOption, logLevelOption, matching, option } from "../../commands/options.ts";
 import { fields, programName, table } from "../../commands/output.ts";
-import { nextStopSignal, startGatewayOrRefuse } from "../../commands/serve.ts";
-import { mistakeText } from "../../config/mistakes.ts";
+import { loadConfig, nextStopSignal, startGatewayOrRefuse } from "../../commands/serve.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
 import {
   apiUrl,
@@ -99,16 +98,15 @@ function headersOf(options: readonly string[]): Readonly<Record<string, string>>
 async function sell(url: string | undefined, options: SellOptions): Promise<void> {
   const chosen = await chooseSale(url, options);
   const { config, leftOut } = await sellable(chosen, options);
-  const { logger } = openLog({ level: options.logLevel, format: options.logFormat });
+  const log = openLog({ level: options.logLevel, format: options.logFormat });
   const stopping = new AbortController();
   const stopped = nextStopSignal().finally(() => stopping.abort());
   const folder = await mkdtemp(join(tmpdir(), "jobgate-sell-"));
   try {
     const path = options.save ? options.out : join(folder, "jobgate.toml");
     const files = await writeConfig(path, config, { overwrites: options.force });
-    const loaded = await readConfig({ config: path });
-    for (const warning of loaded.warnings) logger.warn(mistakeText(warning));
-    const gateway = await startGatewayOrRefuse(loaded.config, logger, stopping.signal);
+    const loaded = await loadConfig({ config: path }, log);
+    const gateway = await startGatewayOrRefuse(loaded, log.logger, stopping.signal);
     if (gateway === undefined) return;
     try {
       for (const finding of leftOut) console.error(`Not for sale: ${findingText(finding)}`);
@@ -158,7 +156,7 @@ function saleText(
   files: readonly string[],
 ): string {
   const listen = addresses.get("x402") ?? listeners.x402;
-  const url = listeners.publicUrl ?? `http://${listen}`;
+  const url = listeners.publicUrl?.replace(/\/+$/, "") ?? `http://${listen}`;
   const routes = api?.routes ?? [];
   const host = listeners.publicUrl === undefined ? "api.example.com" : new URL(listeners.publicUrl).host;
   const about = fields([

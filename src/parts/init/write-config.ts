@@ -23,19 +23,20 @@ export async function writeConfig(
   config: NewConfig,
   { overwrites = false }: { readonly overwrites?: boolean | undefined } = {},
 ): Promise<readonly string[]> {
-  const flag = overwrites ? "w" : "wx";
-  await writeText(out, configText(config), { flag });
-  const written = [out];
-  const files = (config.api?.routes ?? []).flatMap(({ details }) => {
+  const folder = dirname(out);
+  const bodies = (config.api?.routes ?? []).flatMap(({ details }) => {
     const { schema, example } = inputFiles(details);
     return [schema ?? [], example ?? []].flat();
   });
+  const files = [{ path: out, text: configText(config) }];
+  for (const { path, text } of bodies) files.push({ path: join(folder, path), text });
+  const existing = files.find(({ path }) => !overwrites && existsSync(path));
+  if (existing !== undefined) throw fileExists(existing.path);
   for (const { path, text } of files) {
-    const file = join(dirname(out), path);
-    await mkdir(dirname(file), { recursive: true });
-    await writeText(file, text, { flag: "w" });
+    if (path !== out) await mkdir(dirname(path), { recursive: true });
+    await writeText(path, text, { flag: overwrites ? "w" : "wx" });
   }
-  if (files.length > 0) written.push(join(dirname(out), dirname(files[0]?.path ?? "")));
+  const written = [...new Set(files.map(({ path }) => (path === out ? out : dirname(path))))];
   if (config.webhook !== undefined) {
     const file = join(dirname(out), config.webhook.secretFile);
     if (await writeSecret(file)) written.push(file);

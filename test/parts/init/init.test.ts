@@ -74,6 +74,36 @@ describe("jobgate init", () => {
     expect(await readFile(secret, "utf8")).toBe(before);
   });
 
+  test("Writes the routes of a description, with the files of their bodies, and overwrites none", async () => {
+    const body = { schema: { type: "object", required: ["text"] }, example: { text: "a" } };
+    const post = {
+      requestBody: { required: true, content: { "application/json": body } },
+      operationId: "sumUp",
+    };
+    const description = { openapi: "3.1.0", info: { title: "Sums" }, paths: { "/sums": { post } } };
+    const folder = await testFolder();
+    const file = join(folder, "api.json");
+    await writeFile(file, JSON.stringify(description));
+    const out = join(folder, "jobgate.toml");
+    const args = ["init", "--yes", "--out", out, "--openapi", file];
+    expect(await runHere(...args)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("The URL of the API is missing"),
+    });
+    const written = await runHere(...args, "http://127.0.0.1:8000");
+    expect(written).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`Wrote ${out} and ${folder}/schemas.`),
+    });
+    expect(await runHere("check", "-c", out)).toMatchObject({ code: 0, stderr: "" });
+    expect(JSON.parse(await readFile(join(folder, "schemas/sum-up.json"), "utf8"))).toEqual(body.schema);
+    expect(JSON.parse(await readFile(join(folder, "schemas/sum-up.example"), "utf8"))).toEqual(body.example);
+    const other = join(folder, "other.toml");
+    const again = await runHere("init", "--yes", "--out", other, "--openapi", file, "http://127.0.0.1:8000");
+    expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("schemas/sum-up.json exists") });
+    expect(existsSync(other)).toBe(false);
+  });
+
   test.each([
     [["--network", "base"], "--pay-to: expected your address"],
     [["--network", "base", "--pay-to", PUBLIC_ACCOUNT], "--pay-to: anyone can take what 0xf39F"],
