@@ -50,6 +50,14 @@ export async function refusalOfMistakes(mistakes: readonly Mistake[]): Promise<R
   return new Refusal(mistakes.map(mistakeText));
 }
 
+/** Reads a header that `--header` has; the name in lower case. @throws Refusal for any other text */
+export function parseHeader(text: string): [name: string, value: string] {
+  const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(text) ?? [];
+  if (name === undefined || value === undefined)
+    throw new Refusal([`--header is "${text}"; expected Name: value`]);
+  return [name.toLowerCase(), value];
+}
+
 /** Reads the file that `--body` names; `-` is stdin. @throws Refusal with the reason if it cannot be read */
 export async function readBody(path: string): Promise<Buffer> {
   if (path === "-") return buffer(process.stdin);

@@ -31,6 +31,8 @@ const BIG = randomBytes(1_500_000);
 /** Bytes that are no UTF-8, and bytes that are. */
 const ACCEPT = 'application/json;q="\u00e9, Ã¼"';
 
+const TRACE = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
+
 /** An API that knows nothing of payments. */
 const api = startBeforeAll((): Promise<HttpListener> => listenHttp({ handler }));
 
@@ -204,7 +206,7 @@ describe("A route of an API", () => {
   it("is bought with the API's own answer, which a resend gets without another call", async () => {
     const before = await received();
     const { answer, again } = await buy("/weather/Paris?units=%4Detric", {
-      headers: { accept: ACCEPT },
+      headers: { accept: ACCEPT, traceparent: TRACE },
     });
     expect(answer.status).toBe(200);
     expect(await answer.json()).toEqual({ city: "Paris" });
@@ -222,6 +224,7 @@ describe("A route of an API", () => {
       "x-forwarded-for": "127.0.0.1",
       "x-jobgate-payer": accounts.payer.address.toLowerCase(),
       "idempotency-key": answer.headers.get("x-call-id"),
+      traceparent: TRACE,
     });
     const names = Object.keys(call?.headers ?? {});
     expect(names.filter((name) => /payment|cookie|authorization/.test(name))).toEqual([]);
@@ -311,6 +314,24 @@ describe("A route of an API", () => {
     expect((await get("/typed/Paris?days=7", headers)).status).toBe(200);
     expect(await received()).toBe(before + AMOUNT);
     expect(seen).toMatchObject([{ url: "/typed/Paris?days=7" }]);
+  });
+
+  it("has dry runs that refuse what its schemas refuse", async () => {
+    const at = gateway.jobgate.x402Url;
+    const { jobs } = (await (await fetch(`${at}/x402/jobs`)).json()) as {
+      jobs: { route: string; job_index: number }[];
+    };
+    const index = jobs.find(({ route }) => route === "GET /typed/{city}")?.job_index;
+    const dryRun = async (target: string) => {
+      const init = { method: "POST", headers: { "x-http-target": `GET ${target}` } };
+      const answer = await fetch(`${at}/x402/jobs/1/${index}/auth-dry-run`, init);
+      return [answer.status, await answer.json()];
+    };
+    expect(await dryRun("/typed/Paris?days=7")).toMatchObject([200, { allowed: true }]);
+    expect(await dryRun("/typed/Paris?days=8")).toMatchObject([
+      422,
+      { allowed: false, code: "invalid_input", invalid: [{ path: "/query/days" }] },
+    ]);
   });
 
   it("may have more than 1 MiB", async () => {

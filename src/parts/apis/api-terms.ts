@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
@@ -52,7 +53,7 @@ export class ApiTerms implements Terms {
     });
   }
 
-  async #enter({ job, client, payment }: CheckedRequest): Promise<Contribution | undefined> {
+  async #enter({ job, request, client, payment }: CheckedRequest): Promise<Contribution | undefined> {
     const found = this.#find(job);
     if (found === undefined) return undefined;
     this.requireOpen(job);
@@ -67,7 +68,9 @@ export class ApiTerms implements Terms {
       await sleep(LOOK_MS);
     }
     this.#add(name, 1);
-    return { requestMetadata: [[CLIENT_METADATA, client]], leave: () => this.#add(name, -1) };
+    const traceparent = traceparentOf(request.headerValues("traceparent"));
+    const requestMetadata = [[CLIENT_METADATA, client] as const, ["traceparent", traceparent] as const];
+    return { requestMetadata, leave: () => this.#add(name, -1) };
   }
 
   #hasRoom(name: string, concurrency: number): boolean {
@@ -77,4 +80,13 @@ export class ApiTerms implements Terms {
   #add(name: string, count: number): void {
     this.#entered.set(name, (this.#entered.get(name) ?? 0) + count);
   }
+}
+
+/** A trace that W3C Trace Context allows. */
+const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** Returns the client's trace, or else a new one, which nobody records. While jobgate traces, its own takes their place. */
+function traceparentOf([sent = "", ...more]: readonly string[]): string {
+  if (more.length === 0 && TRACEPARENT.test(sent)) return sent;
+  return `00-${randomBytes(16).toString("hex")}-${randomBytes(8).toString("hex")}-00`;
 }

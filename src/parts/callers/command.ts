@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
-import { keyVariable, Refusal, readBody, readKey } from "../../commands/input.ts";
+import { keyVariable, parseHeader, Refusal, readBody, readKey } from "../../commands/input.ts";
 import {
   addCommand,
   bodyOption,
@@ -11,7 +11,9 @@ import {
 } from "../../commands/options.ts";
 import { systemClock } from "../../core/clock.ts";
 import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
+import { bindRequest } from "../../x402/purchase/request-binding.ts";
 import { signCaller } from "./sign-caller.ts";
+import { parseTarget } from "./target.ts";
 
 const DEFAULT_LIFETIME_SECS = 600;
 const MAX_JOB_INDEX = 2 ** 32 - 1;
@@ -27,6 +29,14 @@ export function addTo(program: Command): void {
         .argParser((value) => parseInteger(value, 0, MAX_JOB_INDEX))
         .makeOptionMandatory(),
       bodyOption(),
+      option(
+        "--target <text>",
+        "method, path and query string of the request, such as 'GET /weather/Paris?units=metric', for a job with a route",
+      ),
+      option(
+        "--header <header...>",
+        "headers of the request that a payment at the route is bound to, as 'Name: value'",
+      ).default([], "none"),
       option(
         "--nonce <text>",
         "1 to 128 visible ASCII characters, different for each request of a job (default: random)",
@@ -47,6 +57,8 @@ async function sign(options: {
   readonly serviceId: bigint;
   readonly jobIndex: number;
   readonly body: string;
+  readonly target?: string;
+  readonly header: readonly string[];
   readonly nonce?: string;
   readonly expiry?: string;
   /** Parsed here, because commander quotes what it refuses. */
@@ -57,11 +69,30 @@ async function sign(options: {
   const privateKey = readPrivateKey(variable);
   const body = await readBody(options.body);
   const headers = await signCaller(privateKey, {
-    ...{ serviceId, jobIndex, body },
+    ...{ serviceId, jobIndex, body, requestHash: requestHashOf(body, options) },
     nonce: nonce ?? randomBytes(16).toString("hex"),
     expiry: expiry ?? String(Math.floor(systemClock() / 1000) + DEFAULT_LIFETIME_SECS),
   });
   for (const [name, value] of Object.entries(headers)) console.log(`${name}: ${value}`);
+}
+
+/** Returns the hash of the request at a route that the options describe; undefined for a job at its ids. */
+function requestHashOf(
+  body: Uint8Array,
+  { target, header }: { readonly target?: string; readonly header: readonly string[] },
+): string | undefined {
+  if (target === undefined && header.length === 0) return undefined;
+  const request = parseTarget(target ?? "");
+  if (request === undefined)
+    throw new Refusal([
+      `--target is "${target ?? ""}"; expected the method and target of the request, such as "GET /weather/Paris?units=metric"`,
+    ]);
+  // The hash is over the bytes that are sent, as HTTP programs read them: one character each.
+  const headers = header
+    .map(parseHeader)
+    .map(([name, value]) => [name, Buffer.from(value).toString("latin1")]);
+  const headerValues = (name: string) => headers.flatMap(([one, value = ""]) => (one === name ? value : []));
+  return bindRequest({ ...request, headerValues }, body, headers.map(([name]) => name).join(",")).bodyHash;
 }
 
 /** Reads the key; its value never becomes part of a message. */

@@ -14,6 +14,7 @@ import type { X402Stats } from "../../x402/stats.ts";
 import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
 import type { CallerAuth } from "./caller-auth.ts";
 import { readCaller } from "./headers.ts";
+import { parseTarget, TARGET } from "./target.ts";
 
 interface Parts {
   readonly door: Door;
@@ -67,11 +68,15 @@ export class DryRunRoute {
     if (request.path === received.path && routes.routeOf(job) !== undefined)
       throw invalidTarget("is missing, and this job is sold at a route");
     routes.requireSold(request, job);
+    this.#requireBuys(request, job);
     const price = await prices.find(request, job);
+    const body = await checkout.readChecked(request, job, door);
     await this.#requireWellFormed(request, price);
     const { invocationMode: mode, restriction } = price.policy;
-    if (restriction === undefined) return { mode };
-    const body = await checkout.readBody(request, job);
+    if (restriction === undefined) {
+      routes.requireRoom(request, job);
+      return { mode };
+    }
     const requestHash = checkout.requestHashOf(request, job, body);
     const asked = { body, requestHash };
     const { payer, source, verify } =
@@ -80,8 +85,18 @@ export class DryRunRoute {
         : // The caller comes from the signature; nobody has to pay.
           { payer: "0x" as const, source: "signature" };
     const { caller } = await callerAuth.authorize(price.policy, restriction, { request, ...asked, payer });
+    routes.requireRoom(request, job);
     await verify?.();
     return { mode, caller, caller_source: source };
+  }
+
+  /** @throws GatewayError `method_not_allowed` for the method that shows a route's price */
+  #requireBuys({ method }: JobRequest, job: JobKey): void {
+    if (method !== "HEAD") return;
+    const { methods = ["POST"] } = this.#parts.routes.routeOf(job) ?? {};
+    throw new GatewayError("method_not_allowed", "A request with HEAD buys nothing.", {
+      headers: { allow: methods.join(", ") },
+    });
   }
 
   /** @throws PaymentRefusal `malformed_credential` */
@@ -123,16 +138,13 @@ export class DryRunRoute {
   }
 }
 
-/** Name of a header, in lower case. */
-export const TARGET = "x-http-target";
-
 /** Returns the request that a dry run is about: at a job's own route, `X-HTTP-TARGET` has its method, path and query. */
 function atTarget(request: JobRequest): JobRequest {
   const [target, ...more] = request.headerValues(TARGET);
   if (target === undefined) return request;
-  const [, method, path, query = ""] = /^([A-Z]+) (\/[^\s?]*)(?:\?(\S*))?$/.exec(target) ?? [];
-  if (method === undefined || path === undefined || more.length > 0) throw invalidTarget("cannot be read");
-  return { ...request, method, path, query };
+  const parsed = more.length > 0 ? undefined : parseTarget(target);
+  if (parsed === undefined) throw invalidTarget("cannot be read");
+  return { ...request, ...parsed };
 }
 
 function invalidTarget(problem: string): GatewayError {

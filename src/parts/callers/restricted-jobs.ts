@@ -4,8 +4,9 @@ import type { Services } from "../../x402/services.ts";
 import { CallerAuth } from "./caller-auth.ts";
 import { CallerChain } from "./caller-chain.ts";
 import { CallerTerms } from "./caller-terms.ts";
-import { DryRunRoute, TARGET } from "./dry-run-route.ts";
+import { DryRunRoute } from "./dry-run-route.ts";
 import { CALLER_HEADERS } from "./headers.ts";
+import { TARGET } from "./target.ts";
 
 /** The restricted jobs at each configuration. What the chains said, and the connections to them, outlive a reload. */
 export class RestrictedJobs implements X402Part {

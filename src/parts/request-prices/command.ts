@@ -1,6 +1,6 @@
 import { Argument, type Command } from "commander";
 import { pino } from "pino";
-import { Refusal, readBody, readConfig } from "../../commands/input.ts";
+import { parseHeader, Refusal, readBody, readConfig } from "../../commands/input.ts";
 import { addCommand, configOption, option } from "../../commands/options.ts";
 import type { Job, X402Config } from "../../config/config.ts";
 import { systemClock } from "../../core/clock.ts";
@@ -112,11 +112,4 @@ async function requestFor(job: Job, x402: X402Config, options: RequestOptions): 
     ...{ ...request, body, client: "", hash: "", params: found?.params ?? [] },
     headerValues: (name) => headers.flatMap(([one, value]) => (one === name ? value : [])),
   };
-}
-
-function parseHeader(text: string): [name: string, value: string] {
-  const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(text) ?? [];
-  if (name === undefined || value === undefined)
-    throw new Refusal([`--header is "${text}"; expected Name: value`]);
-  return [name.toLowerCase(), value];
 }

@@ -122,6 +122,12 @@ export class JobRoutes {
     ];
   }
 
+  /** @throws GatewayError `headers_too_large` for a path, query string or header that the job's runner cannot get */
+  requireRoom(request: JobRequest, job: JobKey): void {
+    this.#headersOf(job).read(request);
+    this.metadataOf(request);
+  }
+
   #foundBy(request: JobRequest): Found<RouteEntry> | undefined {
     return this.#hasIds(request) ? undefined : this.find(request.path)?.get(request.method);
   }

@@ -100,12 +100,8 @@ export class Checkout {
         unpaid: { job: price.policy, body: undefined, requestHash: undefined, offers },
       };
     }
-    // body_too_large
-    const body = await this.readBody(request, job);
-    // Nobody can buy with an empty body that does not match, but catalogues ask that way what a job costs.
-    const isQuestion = body.length === 0 && !door.carriesPayment(request);
-    // invalid_input, invalid_callback_url, rate_limited
-    await this.#checkInput(request, job, isQuestion ? undefined : body);
+    // body_too_large, invalid_input, invalid_callback_url, rate_limited
+    const body = await this.readChecked(request, job, door);
     const requestHash = this.requestHashOf(request, job, body);
     try {
       // invalid_payment, malformed_credential
@@ -165,6 +161,18 @@ export class Checkout {
   /** @throws GatewayError `body_too_large`, and as {@link JobRequest.readBody} */
   readBody(request: JobRequest, job: JobKey): Promise<Uint8Array> {
     return request.readBody(this.#inputs.maxBodyBytes(job));
+  }
+
+  /**
+   * Reads the body of a request that buys nothing now, and checks it as that of a purchase.
+   * @throws GatewayError `body_too_large`, `invalid_input`, `invalid_callback_url`, `rate_limited`
+   */
+  async readChecked(request: JobRequest, job: JobKey, door: PaymentReader): Promise<Uint8Array> {
+    const body = await this.readBody(request, job);
+    // Nobody can buy with an empty body that does not match, but catalogues ask that way what a job costs.
+    const isQuestion = body.length === 0 && !door.carriesPayment(request);
+    await this.#checkInput(request, job, isQuestion ? undefined : body);
+    return body;
   }
 
   /** Returns the hash of a whole request at a job's own route; undefined for a job at its ids. */

@@ -16,7 +16,12 @@ const API: ApiConfig = {
   freeRate: 1,
   unchargedPerMinute: 2,
 };
-const REQUEST = { job: { serviceId: 1n, jobIndex: 0 }, client: "192.0.2.1", payment: { from: "0xabc" } };
+const REQUEST = {
+  job: { serviceId: 1n, jobIndex: 0 },
+  request: { headerValues: (_name: string): readonly string[] => [] },
+  client: "192.0.2.1",
+  payment: { from: "0xabc" },
+};
 type Request = typeof REQUEST;
 
 /** Does the job with index 2. */
@@ -43,8 +48,24 @@ test("A request for another job enters without a place", async () => {
   expect(await enter({ ...REQUEST, job: { serviceId: 1n, jobIndex: 1 } })).toBeUndefined();
 });
 
-test("A request tells its API the address of its client", async () => {
-  expect((await termsOf().enter(REQUEST))?.requestMetadata).toEqual([["X-FORWARDED-FOR", "192.0.2.1"]]);
+test("A request tells its API the address of its client, and a trace", async () => {
+  const fresh = expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+  expect((await termsOf().enter(REQUEST))?.requestMetadata).toEqual([
+    ["X-FORWARDED-FOR", "192.0.2.1"],
+    ["traceparent", fresh],
+  ]);
+});
+
+test("The trace is the client's own if it is valid", async () => {
+  const traceOf = async (...sent: readonly string[]) => {
+    const request = { headerValues: (name: string) => (name === "traceparent" ? sent : []) };
+    const contribution = await termsOf().enter({ ...REQUEST, request });
+    return contribution?.requestMetadata?.find(([name]) => name === "traceparent")?.[1];
+  };
+  const own = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
+  expect(await traceOf(own)).toBe(own);
+  for (const sent of [[own, own], [`${own} `], [own.replaceAll("a", "0")], [own.replaceAll("b", "0")]])
+    expect(await traceOf(...sent)).not.toBe(sent[0]);
 });
 
 test("A request waits for a place that another one leaves", async () => {

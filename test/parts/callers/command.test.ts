@@ -1,6 +1,8 @@
+import { createHash } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { privateKeyToAccount } from "viem/accounts";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { runProgram } from "../../../src/commands/program.ts";
 import { runJobgate } from "../../commands/run-jobgate.ts";
@@ -84,6 +86,27 @@ test("By default the nonce is random and the expiry is 10 minutes ahead", async 
   }
   expect(nonces.size).toBe(2);
   expect(nonces).not.toContain("");
+});
+
+test("Signs the hash of a request at a route", async () => {
+  const target = "GET /weather/Paris?units=metric";
+  const headers = ["Content-Encoding: br", "X-Name: \u00e9"];
+  const sent = [...headers.flatMap((text) => ["--header", text]), "--target", target];
+  expect(await sign([...job, ...sent, "--nonce", "n", "--expiry", "5"])).toBe(0);
+  const lines = "GET\n/weather/Paris\nunits=metric\ncontent-encoding: br\nx-name: \u00e9\n\nhello";
+  const hash = createHash("sha256").update(lines).digest("hex");
+  const account = privateKeyToAccount(privateKey);
+  const signature = await account.signMessage({ message: `x402-authorize:1:7:${hash}:n:5` });
+  expect(printed.stdout).toContain(`X-CHAIN-CALLER-SIG: ${signature}\n`);
+});
+
+test.each([
+  [["--target", "weather"], '--target is "weather"'],
+  [["--header", "Accept: a"], '--target is ""'],
+  [["--target", "GET /a", "--header", "Accept"], '--header is "Accept"'],
+])("Refuses %j", async (args, problem) => {
+  expect(await sign([...job, ...args])).toBe(1);
+  expect(printed).toEqual({ stdout: "", stderr: expect.stringContaining(problem) });
 });
 
 test("Every option has an environment twin", async () => {
