@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { FailurePromise } from "../core/payment.ts";
 import { withoutDefault } from "./check-shape.ts";
 import { isTable } from "./config-files.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
@@ -16,8 +17,10 @@ export interface AbilityTable {
 
 export interface GivenAbility {
   readonly ability: string;
-  /** Names the table in mistakes of a file without it: `the table with the account that refunds are sent from`. */
+  /** Names the table in mistakes of a file without it: `the table with the address of the pricing engine`. */
   readonly table: string;
+  /** Promises to buyers that a file with the ability can make, the one that is worth most to a buyer first. */
+  readonly promises?: readonly FailurePromise[];
 }
 
 /** Abilities that the parts of a build give. */
@@ -25,6 +28,18 @@ export interface BuildAbilities {
   readonly tables: readonly AbilityTable[];
   /** Abilities that need no table. */
   readonly abilities: ReadonlySet<string>;
+}
+
+/** A promise, and the ability that it needs. */
+export interface PromiseOfAbility extends FailurePromise {
+  readonly ability: string;
+}
+
+/** Returns the promises to buyers that a build can make. */
+export function promisesOf({ tables }: Pick<BuildAbilities, "tables">): PromiseOfAbility[] {
+  return tables.flatMap(({ gives }) =>
+    (gives?.promises ?? []).map((promise) => ({ ...promise, ability: gives?.ability ?? "" })),
+  );
 }
 
 /** Abilities of parts at one configuration file. */
@@ -46,6 +61,16 @@ export class Abilities {
   has(ability: string): boolean {
     const table = this.tableFor(ability);
     return table === undefined ? this.#build.abilities.has(ability) : table.isGivenIn(this.#file);
+  }
+
+  /** Promises that the build can make, the one that is worth most to a buyer first. */
+  get promises(): readonly PromiseOfAbility[] {
+    return promisesOf(this.#build);
+  }
+
+  /** Returns true if the file can make a promise. */
+  makes(promise: string): boolean {
+    return this.promises.some(({ name, ability }) => name === promise && this.has(ability));
   }
 
   /** Returns true if the build has the ability. */

@@ -48,7 +48,7 @@ export class CheckedFile implements ReloadableFile {
 
   needRestart(next: this): readonly string[] {
     const { needRestart } = this.#mergeWith(next);
-    // Until the account for refunds is in use, no job promises a refund.
+    // Until the table that a promise needs is in use, no job makes the promise.
     const promises = ({ x402 }: Config) => x402?.jobs?.map(({ onFailure }) => onFailure);
     const waits = !isDeepStrictEqual(promises(this.afterReload(next)), promises(next.complete()));
     return waits && !needRestart.includes("jobs") ? [...needRestart, "jobs.on_failure"] : needRestart;

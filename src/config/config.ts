@@ -1,6 +1,6 @@
 import { defined } from "../core/objects.ts";
 import type { Complete } from "./check-shape.ts";
-import { REFUNDS } from "./jobs.ts";
+import { KEEP } from "./jobs.ts";
 import type { PartTables } from "./part-tables.ts";
 import type { CompleteTables, ConfigTables } from "./schema.ts";
 import type { ShownTable } from "./shown.ts";
@@ -83,14 +83,14 @@ export function withDerivedValues(
   { abilities, claims }: OfParts,
 ) {
   const { serviceId } = tables;
-  // No job promises a refund before there is an account to send it from.
-  const promises = x402 === undefined || abilities.has(REFUNDS);
+  // No job makes a promise before the file has the table that it needs.
+  const canMake = (promise: string) => x402 === undefined || abilities.makes(promise);
   return defined({
     ...tables,
     jobs: jobs.map((job) => ({
       ...job,
       serviceId: job.serviceId ?? serviceId,
-      onFailure: promises ? job.onFailure : ("keep" as const),
+      onFailure: canMake(job.onFailure) ? job.onFailure : KEEP,
     })),
     x402: x402 && fillX402(x402, claims),
     webhooks: webhooks && { ...webhooks, endpoints: webhooks.endpoints.map(fillEndpoint) },
@@ -117,7 +117,7 @@ export function toConfig(tables: FilledTables, { abilities, claims }: OfParts, p
         jobs,
         claims,
         parts,
-        paysBack: abilities.has(REFUNDS),
+        abilities,
       }),
     webhooks: webhooks && toWebhooksConfig(webhooks),
     /** Tables of parts: each part finds its own. */

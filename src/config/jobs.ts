@@ -2,9 +2,10 @@ import * as z from "zod";
 import { type JobKey, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import { defined, isObject } from "../core/objects.ts";
 import type { Parameters } from "../core/parameters.ts";
-import type { ChargeKind, OnFailure } from "../core/payment.ts";
+import type { ChargeKind } from "../core/payment.ts";
 import type { Price, RequestPricing, WeiPrice } from "../core/price.ts";
 import { parseRoute, type Route } from "../core/route.ts";
+import type { PromiseOfAbility } from "./abilities.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { JobRunner } from "./entry-keys.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
@@ -28,8 +29,8 @@ import {
 import { headerNames, queryParameter, route } from "./web-types.ts";
 import { kind, needs } from "./wrong-value.ts";
 
-/** Ability that pays failed jobs back. */
-export const REFUNDS = "refunds";
+/** Value of `on_failure` that promises nothing: the seller keeps the money. */
+export const KEEP = "keep";
 
 const chargeKind = () => oneOf(["before", "after", "used", "fixed"]);
 
@@ -42,6 +43,17 @@ const schemaOrKeyword = () =>
     "a table with a JSON Schema",
     { view: jsonText },
   );
+
+/** Makes the key `on_failure`, with the promises that a build can make. */
+export function onFailure(promises: readonly PromiseOfAbility[]) {
+  return needs(
+    {
+      abilityFor: (wanted) => promises.find(({ name }) => name === wanted)?.ability,
+      otherwise: JSON.stringify(KEEP),
+    },
+    oneOf([KEEP, ...promises.map(({ name }) => name)]),
+  ).default(KEEP);
+}
 
 /** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
 export const jobSchema = z.object({
@@ -76,10 +88,7 @@ export const jobSchema = z.object({
   /** Least that a job is charged as used that still runs when its payment's time is about to end. */
   minCharge: minCharge().optional(),
   /** The money for a job that becomes a dead letter: kept, sent back, or left to the operator. */
-  onFailure: needs(
-    { abilityFor: (onFailure) => (onFailure === "keep" ? undefined : REFUNDS), otherwise: '"keep"' },
-    oneOf(["keep", "refund", "ask"]),
-  ).default("keep"),
+  onFailure: onFailure([]),
   /** Files are relative to the configuration file. */
   input: z
     .object({
@@ -150,7 +159,7 @@ export interface Job
   /** Absent: results stay in the store. */
   readonly storeAnswers?: false;
   /** Absent: the seller keeps the money. */
-  readonly onFailure?: Exclude<OnFailure, "keep">;
+  readonly onFailure?: string;
   /** Absent: before. */
   readonly charge?: readonly ChargeKind[];
   readonly minCharge?: MinCharge;
@@ -198,7 +207,7 @@ export function toJob(
     runner: ofParts.runner,
     price: ofParts.price ?? (table.priceWei === undefined ? table.price : weiPrice(table.priceWei)),
     waitSecs: table.answer === "result" ? (table.maxWaitSecs ?? DEFAULT_WAIT_SECS) : undefined,
-    onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
+    onFailure: table.onFailure === KEEP ? undefined : table.onFailure,
     charge: chargesOf(table).some((kind) => kind !== "before") ? chargesOf(table) : undefined,
     minCharge: table.minCharge,
     storeAnswers: table.storeAnswers ? undefined : (false as const),

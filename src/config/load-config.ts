@@ -3,7 +3,7 @@ import type * as z from "zod";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { OwnPaths } from "../core/route.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
-import { Abilities, type BuildAbilities, checkAbilities } from "./abilities.ts";
+import { Abilities, type BuildAbilities, checkAbilities, promisesOf } from "./abilities.ts";
 import { checkShape } from "./check-shape.ts";
 import { CheckedFile } from "./checked-file.ts";
 import { type Config, type OperatorConfig, type StorePlace, toOperator, withoutAliases } from "./config.ts";
@@ -11,6 +11,7 @@ import { readConfigFiles } from "./config-files.ts";
 import { type ConfigTable, completeParts, withKeys, withTables } from "./config-table.ts";
 import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
 import { fillTokens } from "./fill-tokens.ts";
+import { onFailure } from "./jobs.ts";
 import { fileKey, type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
 import { checkJobInputs } from "./rules/job-inputs.ts";
 import { checkJobParameters } from "./rules/job-parameters.ts";
@@ -65,7 +66,7 @@ export interface PartKeys extends BuildAbilities {
   readonly paths: readonly OwnPaths[];
 }
 
-/** Adds the keys of parts, and the names of their transfer methods, to the schema of the core. */
+/** Adds the keys of parts, and the names of their transfer methods and promises, to the schema of the core. */
 export function schemaWith({ tables, entries, methods }: PartKeys): ConfigSchema {
   const names = [EIP3009, ...methods].map(({ name }) => name) as [string, ...string[]];
   const transferMethod = oneOf(names, "the transfer methods of this build").optional();
@@ -73,7 +74,8 @@ export function schemaWith({ tables, entries, methods }: PartKeys): ConfigSchema
     (whole, { list, keys }) => withKeys(whole, list.split("."), keys),
     withTables(configSchema, tables),
   );
-  return withKeys(schema, ["x402", "acceptedTokens"], { transferMethod }) as ConfigSchema;
+  const promising = withKeys(schema, ["jobs"], { onFailure: onFailure(promisesOf({ tables })) });
+  return withKeys(promising, ["x402", "acceptedTokens"], { transferMethod }) as ConfigSchema;
 }
 
 /**

@@ -19,7 +19,7 @@ export type MayChange = (
 
 /** Abilities of parts that values of a key need. */
 export interface Need<Value> {
-  /** Returns the name of the ability, as mistakes have it (`this build has no refunds`); undefined if the value needs none. */
+  /** Returns the name of the ability, as mistakes have it (`this build has no failover`); undefined if the value needs none. */
   readonly abilityFor: (value: Value) => string | undefined;
   /** Completes "expected …" in a build without the ability. */
   readonly otherwise: string;

@@ -2,6 +2,8 @@ import * as z from "zod";
 import { jobKeyText } from "../core/job-call.ts";
 import { localUrl } from "../core/network-address.ts";
 import { defined } from "../core/objects.ts";
+import type { FailurePromise } from "../core/payment.ts";
+import type { Abilities } from "./abilities.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { EntryClaims, LiveRateSource } from "./entry-keys.ts";
 import { areSameFacilitators, facilitatorSchema, facilitatorUrl, toFacilitator } from "./facilitators.ts";
@@ -170,11 +172,12 @@ export function toX402Config(
   of: {
     readonly pricing: Complete<z.output<typeof jobPricingSchema>>;
     readonly jobs: readonly Parameters<typeof toJob>[0][];
-    readonly paysBack: boolean;
+    readonly abilities: Abilities;
     readonly claims: EntryClaims;
     readonly parts: PartTables;
   },
 ) {
+  const { promises } = of.abilities;
   const jobs = of.jobs.map((job, i) => {
     const ofParts = of.claims.all("jobs", i).map((claim) => claim.complete());
     return toJob(job, {
@@ -194,7 +197,9 @@ export function toX402Config(
       ),
     ),
     /** True: the configuration has an account that failed jobs are paid back from. */
-    paysBack: of.paysBack || undefined,
+    paysBack: promises.some(({ name }) => of.abilities.makes(name)) || undefined,
+    /** Promises of this build to buyers of jobs that fail, the one that is worth most to a buyer first. */
+    promises: promises.length > 0 ? (promises as readonly FailurePromise[]) : undefined,
     acceptedTokens: x402.acceptedTokens.map((token, i) =>
       toToken(token, of.claims.of("x402.acceptedTokens", i)?.complete()),
     ),

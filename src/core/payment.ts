@@ -75,8 +75,8 @@ export interface PaymentIntent extends JobKey {
   readonly fromBlock?: string | undefined;
   /** Nonces beside the payment's own, used up with this payment. At least one, if present. */
   readonly oneTimeNonces?: readonly OneTimeNonce[] | undefined;
-  /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
-  readonly onFailure?: Exclude<OnFailure, "keep"> | undefined;
+  /** Name of the promise to the buyer of a job that fails. Absent: the seller keeps the money. */
+  readonly onFailure?: string | undefined;
   /** The JobCall of a payment that is not charged `before` runs before any money moves. */
   readonly charge: ChargeKind;
   /** URL that the buyer wants to be told at how his call ended, as `URL.href`. Part of what the payment pays for. */
@@ -85,8 +85,12 @@ export interface PaymentIntent extends JobKey {
   readonly minCharge?: string | undefined;
 }
 
-/** Promise to the buyer of a job that becomes a dead letter: `ask` leaves it to the operator. */
-export type OnFailure = "keep" | "refund" | "ask";
+/** A promise to the buyer of a job that fails, which a part keeps. */
+export interface FailurePromise {
+  readonly name: string;
+  /** A sentence for buyers. */
+  readonly text: string;
+}
 
 /** A nonce that is used up once until it expires, with a payment or alone. */
 export interface OneTimeNonce {

@@ -1,7 +1,6 @@
 import type {
   ChargeKind,
   OneTimeNonce,
-  OnFailure,
   PaymentIntent,
   PaymentRecord,
   PaymentState,
@@ -43,7 +42,8 @@ export interface PaymentRow {
   reason: string | null;
   /** JSON of {@link PaymentRecord.closed}. */
   closed: string | null;
-  on_failure: OnFailure;
+  /** Name of the promise to the buyer; `keep` if there is none. */
+  on_failure: string;
   charge: ChargeKind;
   /** Most that can be charged; null for a payment that is charged `before`. */
   ceiling: string | null;

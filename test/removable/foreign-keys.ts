@@ -62,7 +62,7 @@ const NEEDS: Readonly<Record<string, ForeignKeys>> = {
   },
   refunds: {
     toml: '[x402]\n[[jobs]]\njob_index = 0\non_failure = "refund"\n',
-    refusals: ['on_failure: is "refund", and this build has no refunds; expected "keep"'],
+    refusals: ['on_failure: is "refund"; expected "keep"'],
   },
   "store for postgres: URLs": {
     toml: '[store]\nurl = "postgres://jobgate:hunter2@127.0.0.1/jobgate"\n',

@@ -1,7 +1,7 @@
 import { jobKeyText } from "../../core/job-call.ts";
 import type { ChargeKind } from "../../core/payment.ts";
 import { serviceIdOf } from "../config.ts";
-import { chargesOf, type JobTable } from "../jobs.ts";
+import { chargesOf, type JobTable, KEEP } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 import type { TokenTable } from "../x402.ts";
@@ -26,7 +26,6 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     const place = mistakes.at("jobs", i);
     const { name, jobIndex, mode } = job;
     checkPolicy({ ...job, invocationMode: mode }, place, "mode");
-    checkRefunds(job, place, tables, mistakes);
     if (!place.at("charge").hasMistake)
       checkCharge(job, place, tables, mistakes.at("x402", "accepted_tokens"));
     if (job.maxWaitSecs !== undefined && job.answer !== "result" && !place.at("answer").isReported)
@@ -90,14 +89,14 @@ function checkPriceKeys(
 /** Checks that a job that is charged after it ran can be paid so, and that its other keys fit. */
 function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: Place): void {
   const charges = chargesOf(job);
-  const { minCharge, onFailure = "keep", price } = job;
+  const { minCharge, onFailure = KEEP, price } = job;
   if (charges.includes("before") && charges.includes("after"))
     place.at("charge").report('has "before" and "after"; expected one of them, or one of them and "used"');
   if (minCharge !== undefined && !charges.includes("used"))
     place
       .at("min_charge")
       .report('is set for a job that is charged its price; expected charge = "used" beside it');
-  if (!charges.includes("before") && onFailure !== "keep") {
+  if (!charges.includes("before") && onFailure !== KEEP) {
     place
       .at("on_failure")
       .report(
@@ -155,22 +154,5 @@ function checkChains(
       .warn(
         `is ${kinds.join(" and ")}, and the job is not offered so in ${at.text}; expected ${at.at("rpc_url").text}`,
       );
-  }
-}
-
-/** Checks that what a job promises its buyers can be paid back in each token that they can pay in. */
-function checkRefunds(
-  { onFailure = "keep" }: JobTable,
-  place: Place,
-  { x402 }: ConfigTables,
-  mistakes: MistakeList,
-): void {
-  if (x402 === undefined || onFailure === "keep" || place.at("on_failure").isReported) return;
-  const since = `since ${place.at("on_failure").text} is "${onFailure}"`;
-  for (const [i, token] of (x402.acceptedTokens ?? []).entries()) {
-    if (token === undefined || token.rpcUrl !== undefined) continue;
-    mistakes
-      .at("x402", "accepted_tokens", i, "rpc_url")
-      .reportMissing(`is missing; expected the RPC to send refunds through, ${since}`);
   }
 }

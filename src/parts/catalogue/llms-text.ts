@@ -1,13 +1,6 @@
 import { routeText } from "../../core/route.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
-import {
-  asSentence,
-  jobTitle,
-  listedPriceText,
-  optionText,
-  PROMISES,
-  type Seller,
-} from "../../x402/jobs/seller.ts";
+import { asSentence, jobTitle, listedPriceText, optionText, type Seller } from "../../x402/jobs/seller.ts";
 
 /** Jobs that are named one by one, which keeps the text under 200 lines. */
 const MAX_NAMED = 100;
@@ -17,7 +10,7 @@ const MAX_DESCRIPTION = 200;
 /** Renders `GET /llms.txt`: Markdown for agents (llmstxt.org). */
 export function* llmsText(
   jobs: readonly ListedJob[],
-  { publicUrl, serviceName, features }: Seller,
+  { publicUrl, serviceName, promises, features }: Seller,
 ): Iterable<string> {
   yield `# ${serviceName}
 
@@ -42,20 +35,20 @@ ${features.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an 
 ## Jobs
 
 `;
-  for (const job of jobs.slice(0, MAX_NAMED)) yield `${line(job, publicUrl)}\n`;
+  for (const job of jobs.slice(0, MAX_NAMED)) yield `${line(job, { publicUrl, promises })}\n`;
   if (jobs.length > MAX_NAMED) {
     yield `\n${jobs.length - MAX_NAMED} more jobs are in [the list](${publicUrl}/x402/jobs).\n`;
   }
 }
 
-function line(job: ListedJob, publicUrl: string): string {
+function line(job: ListedJob, { publicUrl, promises }: Pick<Seller, "publicUrl" | "promises">): string {
   const {
     description,
     price,
     offers,
     input,
     access,
-    onFailure,
+    onFailure = "",
     storeAnswers,
     url,
     route,
@@ -69,7 +62,7 @@ function line(job: ListedJob, publicUrl: string): string {
       ? `Its price is at ${publicUrl}/x402/jobs/${serviceId}/${jobIndex}/price.`
       : `Price: ${[listedPriceText(price), ...offers.map(optionText)].join(", ")}.`,
     ...(input === undefined ? [] : [`Input: ${input.contentType}.`]),
-    ...(onFailure === undefined ? [] : [PROMISES[onFailure]]),
+    ...[promises.get(onFailure) ?? []].flat(),
     ...(storeAnswers === false ? ["Its answer is forgotten once you have it: keep it."] : []),
     ...(access === undefined ? [] : [access.note]),
   ];

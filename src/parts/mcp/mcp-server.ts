@@ -131,7 +131,7 @@ export class McpServer {
     const jobs = await this.#shop.listing.jobs();
     const end = start + TOOLS_PER_PAGE;
     return {
-      tools: jobs.slice(start, end).map(toTool),
+      tools: jobs.slice(start, end).map((job) => toTool(job, this.#shop.seller)),
       ...(end < jobs.length && { nextCursor: String(end) }),
     };
   }

@@ -5,7 +5,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import { embeddedSchema, inputSchema } from "../../x402/jobs/job-input.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
-import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../x402/jobs/seller.ts";
+import { asSentence, jobTitle, listedPriceText, optionText, type Seller } from "../../x402/jobs/seller.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
 import { requestAt, routeSchema } from "./route-tools.ts";
 import type { ToolInput } from "./tool-payment.ts";
@@ -19,12 +19,12 @@ export function toolName({
 }
 
 /** Describes a job as a tool. */
-export function toTool(job: ListedJob) {
-  const { description, price, offers, onFailure, access } = job;
+export function toTool(job: ListedJob, { promises }: Pick<Seller, "promises">) {
+  const { description, price, offers, onFailure = "", access } = job;
   const facts = [
     asSentence(description ?? jobTitle(job)),
     price && `Costs ${listedPriceText(price)}${offers[0] ? ` (${optionText(offers[0])})` : ""} a call.`,
-    onFailure && PROMISES[onFailure],
+    promises.get(onFailure),
     access?.note,
   ];
   return {

@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { required } from "../../config/check-shape.ts";
-import { ConfigTable } from "../../config/config-table.ts";
+import { ConfigTable, type TableContext } from "../../config/config-table.ts";
+import { KEEP } from "../../config/jobs.ts";
+import type { MistakeList } from "../../config/mistakes.ts";
 import { fixed } from "../../config/reload.ts";
 import { readSigner, signer as signerSchema } from "../../config/signers.ts";
 import { decimalAmount } from "../../config/value-types.ts";
@@ -25,8 +27,16 @@ export interface RefundsConfig {
 export const refundsTable = ConfigTable.of({
   in: ["x402"],
   keys: { refunds: fixed(refundsSchema.optional()) },
-  gives: { ability: "refunds", table: "the table with the account that refunds are sent from" },
-  async check({ refunds }, { place, settlers }) {
+  gives: {
+    ability: "refunds",
+    table: "the table with the account that refunds are sent from",
+    promises: [
+      { name: "refund", text: "Refunded if it fails." },
+      { name: "ask", text: "The seller decides about a refund if it fails." },
+    ],
+  },
+  async check({ refunds }, { place, settlers, tables, mistakes }) {
+    checkChains(tables, mistakes);
     if (refunds?.signer === undefined) return undefined;
     const at = place.at("refunds", "signer");
     const signer = await readSigner(refunds.signer, at);
@@ -42,3 +52,20 @@ export const refundsTable = ConfigTable.of({
       minBalanceWei: refunds.minBalance,
     },
 });
+
+/** Checks that what jobs promise their buyers can be paid back in each token that they can pay in. */
+function checkChains({ jobs = [], x402 }: TableContext["tables"], mistakes: MistakeList): void {
+  for (const [i, job] of jobs.entries()) {
+    const promise = job?.onFailure ?? KEEP;
+    const place = mistakes.at("jobs", i, "on_failure");
+    if (promise === KEEP || place.isReported) continue;
+    for (const [j, token] of (x402?.acceptedTokens ?? []).entries()) {
+      if (token === undefined || token.rpcUrl !== undefined) continue;
+      mistakes
+        .at("x402", "accepted_tokens", j, "rpc_url")
+        .reportMissing(
+          `is missing; expected the RPC to send refunds through, since ${place.text} is "${promise}"`,
+        );
+    }
+  }
+}

@@ -3,7 +3,7 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { JobDescription, Offer } from "../wire/offer.ts";
-import { asSentence, jobTitle, PROMISES, type Seller } from "./seller.ts";
+import { asSentence, jobTitle, type Seller } from "./seller.ts";
 
 /** Bound on the descriptions that are kept: a few KB each. */
 const MAX_REMEMBERED = 1_000;
@@ -53,10 +53,9 @@ export class JobDescriptions {
    */
   withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
     const { resource, extensions } = this.of(job);
-    const description = withPromise(
-      resource.description ?? "",
-      offers.find(({ onFailure }) => onFailure)?.onFailure,
-    );
+    const { onFailure = "" } = offers.find((offer) => offer.onFailure) ?? {};
+    const promise = this.#parts.seller.promises.get(onFailure);
+    const description = withPromise(resource.description ?? "", promise);
     return {
       resource: { ...resource, description },
       extensions: { ...extensions, ...this.#listed(offers) },
@@ -93,10 +92,9 @@ export class JobDescriptions {
   }
 }
 
-function withPromise(text: string, onFailure: Offer["onFailure"]): string {
-  if (onFailure === undefined) return text;
-  const promise = ` ${PROMISES[onFailure]}`;
-  return asSentence(shortened(text, MAX_DESCRIPTION - promise.length - 1)) + promise;
+function withPromise(text: string, promise: string | undefined): string {
+  if (promise === undefined) return text;
+  return `${asSentence(shortened(text, MAX_DESCRIPTION - promise.length - 2))} ${promise}`;
 }
 
 function shortened(text: string, length: number): string {

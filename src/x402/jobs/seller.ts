@@ -17,6 +17,8 @@ export interface Seller {
   readonly urls: JobUrls;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
+  /** Texts of promises to buyers of jobs that fail, by their names. */
+  readonly promises: ReadonlyMap<string, string>;
   /** Abilities of the shop besides sales over x402. */
   readonly features: readonly Feature[];
 }
@@ -38,11 +40,12 @@ export interface Feature {
 }
 
 export function sellerOf(
-  config: Pick<X402Config, "publicUrl" | "serviceName" | "jobs">,
+  config: Pick<X402Config, "publicUrl" | "serviceName" | "jobs" | "promises">,
   features: readonly Feature[] = [],
 ): Seller {
   const { publicUrl, serviceName = new URL(publicUrl).hostname.slice(0, MAX_NAME) } = config;
-  return { publicUrl, urls: new JobUrls(config), serviceName, features };
+  const promises = new Map(config.promises?.map(({ name, text }) => [name, text]));
+  return { publicUrl, urls: new JobUrls(config), serviceName, promises, features };
 }
 
 /** Returns what people call a job. */
@@ -67,9 +70,3 @@ export function optionText({ amount, decimals, token, charge, method, isLowest }
 export function asSentence(text: string): string {
   return /[.!?…。！？]$/u.test(text) ? text : `${text}.`;
 }
-
-/** Text for buyers about a job that fails. */
-export const PROMISES = {
-  refund: "Refunded if it fails.",
-  ask: "The seller decides about a refund if it fails.",
-} as const;

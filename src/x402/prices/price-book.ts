@@ -2,6 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { defined } from "../../core/objects.ts";
+import type { FailurePromise } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import { matchOffer } from "../wire/match-offer.ts";
@@ -27,8 +28,8 @@ interface CurrentPrices {
   readonly tokens: PayableTokens;
   /** Absent: every job is charged before it runs. */
   readonly chargeTerms?: JobChargeTerms;
-  /** Buyers may be promised their money back. */
-  readonly paysBack: boolean;
+  /** Promises that buyers may have got for the case that a job fails, the one that is worth most first. */
+  readonly promises: readonly FailurePromise[];
   readonly quoteTtlSecs: number;
   readonly clock: Clock;
 }
@@ -180,13 +181,14 @@ class CurrentPrice implements Price {
    * it may have been shown.
    */
   async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
-    const { offers, clock, paysBack } = this.#sources;
+    const { offers, clock, promises } = this.#sources;
+    const worth = (offer: Offer) => worthOf(offer, promises);
     const sealed = this.#seals?.find(payment, body);
     if (sealed !== undefined) return matchOffer(payment, [sealed], clock());
     const current = await this.offers().catch(noneWhileUnavailable);
     const matching = matchOffer(payment, current, clock());
     const matched = await matching.catch(() => undefined);
-    if (matched !== undefined && (!paysBack || worth(matched) >= REFUND)) return matched;
+    if (matched !== undefined && worth(matched) >= promises.length) return matched;
     const open = await offers.findOpen(this.policy);
     const earlier = matched === undefined ? open : open.filter((offer) => worth(offer) > worth(matched));
     if (earlier.length === 0) return matching;
@@ -209,13 +211,11 @@ class CurrentPrice implements Price {
   }
 }
 
-/** Promises, the one that is worth most to a buyer last. */
-const PROMISES: readonly Offer["onFailure"][] = [undefined, "ask", "refund"];
-const REFUND = PROMISES.indexOf("refund");
-
-/** Returns what an offer is worth to the buyer of a job that fails: not to be charged is better than a refund. */
-function worth({ onFailure, charge }: Offer): number {
-  return charge === undefined ? PROMISES.indexOf(onFailure) : REFUND + 1;
+/** Returns what an offer is worth to the buyer of a job that fails: nothing is worth more than not to be charged. */
+function worthOf({ onFailure, charge }: Offer, promises: readonly FailurePromise[]): number {
+  if (charge !== undefined) return promises.length + 1;
+  const rank = promises.findIndex(({ name }) => name === onFailure);
+  return rank < 0 ? 0 : promises.length - rank;
 }
 
 /** Turns an unavailable price into no offers: offers made earlier stay payable without it. */

@@ -89,7 +89,7 @@ export class Prices {
       ofRequests,
       tokens,
       chargeTerms,
-      paysBack: config.paysBack === true,
+      promises: (config.paysBack && config.promises) || [],
       quoteTtlSecs,
       clock,
     });

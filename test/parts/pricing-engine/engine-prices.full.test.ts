@@ -48,7 +48,7 @@ test("Requests for twelve jobs that a silent engine never priced are refused wit
     named: [],
     ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
-    paysBack: false,
+    promises: [],
     quoteTtlSecs: 300,
     clock: systemClock,
   });

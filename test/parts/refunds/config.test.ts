@@ -48,7 +48,7 @@ rpc_urls = { base-sepolia = "http://127.0.0.1:8545" }
 
 test("The core only knows that failed jobs are paid back", async () => {
   const config = await configOf(`${GATEWAY}${REFUNDS}`);
-  expect(config.x402).toMatchObject({ paysBack: true });
+  expect(config.x402).toMatchObject({ paysBack: true, promises: [{ name: "refund" }, { name: "ask" }] });
   expect(config.x402).not.toHaveProperty("refunds");
   expect(refundsTable.in(config)).toEqual({
     signer: { privateKey: `0x${"01".repeat(32)}` },

@@ -1,7 +1,6 @@
 import { type FacilitatorConfig, toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import type { X402Config } from "../../../src/config/x402.ts";
-import type { OnFailure } from "../../../src/core/payment.ts";
-import type { RefundsConfig } from "../../../src/parts/refunds/config.ts";
+import { type RefundsConfig, refundsTable } from "../../../src/parts/refunds/config.ts";
 import type { Accounts } from "./accounts.ts";
 import { PRICE } from "./laws.ts";
 import { addressOfKey } from "./settler-account.ts";
@@ -12,7 +11,7 @@ export interface Settling {
   readonly facilitators: readonly FacilitatorConfig[];
   readonly refunds?: RefundsConfig;
   /** Promise to buyers of jobs at a fixed price. */
-  readonly onFailure?: Exclude<OnFailure, "keep">;
+  readonly onFailure?: string;
 }
 
 export const REMOTE = ["first", "second"] as const;
@@ -70,6 +69,10 @@ export function settledBy(
   const fixed = { serviceId: 1n, jobIndex: 0, ...(onFailure && { onFailure }) };
   return {
     ...{ ...config, facilitators },
-    ...(refunds && { paysBack: true, jobs: [fixed, ...(config.jobs ?? [])] }),
+    ...(refunds && {
+      paysBack: true,
+      promises: refundsTable.gives?.promises ?? [],
+      jobs: [fixed, ...(config.jobs ?? [])],
+    }),
   };
 }

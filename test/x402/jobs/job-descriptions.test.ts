@@ -33,20 +33,21 @@ it("A job is described without any extension", () => {
 });
 
 it("The promise of an offer is a sentence of its own after the description, within its 300 characters", () => {
-  const offers = offersOf().map((offer) => ({ ...offer, onFailure: "refund" as const }));
+  const offers = offersOf().map((offer) => ({ ...offer, onFailure: "again" }));
+  const promises = [{ name: "again", text: "Runs again if it fails." }];
   const described = (text: { title: string } | { description: string }) => {
     const descriptions = new JobDescriptions({
       jobs: [{ ...KEY, ...text }],
-      seller: sellerOf({ publicUrl: PUBLIC_URL }),
+      seller: sellerOf({ publicUrl: PUBLIC_URL, promises }),
       methods: METHODS,
       declares: [],
       extensionsOf: () => [],
     });
     return descriptions.withOffers(KEY, offers).resource.description;
   };
-  expect(described({ title: "Speech to text" })).toBe("Speech to text. Refunded if it fails.");
-  expect(described({ description: "Writes it down." })).toBe("Writes it down. Refunded if it fails.");
+  expect(described({ title: "Speech to text" })).toBe("Speech to text. Runs again if it fails.");
+  expect(described({ description: "Writes it down." })).toBe("Writes it down. Runs again if it fails.");
   const long = described({ description: "ä".repeat(4_000) });
-  expect(long).toMatch(/ä… Refunded if it fails\.$/);
+  expect(long).toMatch(/ä… Runs again if it fails\.$/);
   expect(long?.length).toBeLessThanOrEqual(300);
 });

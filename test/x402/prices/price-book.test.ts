@@ -26,7 +26,7 @@ it("An offer is confirmed until its price ends, and refused from then on", async
     named: [],
     ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
-    paysBack: false,
+    promises: [],
     quoteTtlSecs: 300,
     clock,
   });
@@ -65,7 +65,7 @@ it("A request queries an unavailable price source once, and still pays an offer 
     named: [],
     ofRequests: NO_REQUEST_PRICES,
     tokens: new PayableTokens([USDC]),
-    paysBack: false,
+    promises: [],
     quoteTtlSecs: 300,
     clock: Date.now,
   });
@@ -78,6 +78,8 @@ it("A request queries an unavailable price source once, and still pays an offer 
   expect(await price.match(payment, new Uint8Array())).toMatchObject({ amount: offer?.amount });
   expect(queries).toBe(1);
 });
+
+const PROMISES = ["refund", "ask"].map((name) => ({ name, text: "", ability: "" }));
 
 describe("The promise of the offer that a payment answers", () => {
   /** Returns the price of a job under a configuration that promises `onFailure`. */
@@ -96,7 +98,7 @@ describe("The promise of the offer that a payment answers", () => {
         named: [],
         ofRequests: NO_REQUEST_PRICES,
         tokens: new PayableTokens([USDC]),
-        paysBack: true,
+        promises: PROMISES,
         quoteTtlSecs: 300,
         clock: Date.now,
       });

@@ -86,7 +86,7 @@ class Parts {
       named: [],
       ofRequests: NO_REQUEST_PRICES,
       tokens,
-      paysBack: false,
+      promises: [],
       quoteTtlSecs,
       clock: this.#clock,
     });

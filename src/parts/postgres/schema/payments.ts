@@ -42,7 +42,7 @@ CREATE TABLE jobgate.payments (
   -- JSON of the nonces beside the payment's own that are used up with the payment.
   one_time_nonces         text,
   -- Promise to the buyer of a job that fails, as it was when the buyer paid.
-  on_failure              text NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask')),
+  on_failure              text NOT NULL DEFAULT 'keep',
   -- URL that is called back when the call ended.
   callback_url            text,
   settlement              text,
