@@ -14,13 +14,13 @@ describe("A simulated world whose disk fails", () => {
   afterAll(() => seeds.close());
 
   it("Keeps the laws of money, and all that was acknowledged, in every run", async () => {
-    const broken = await firstBroken(seeds, seedsFrom(1_000, 20));
+    const broken = await firstBroken(seeds, seedsFrom(1_000, 8));
     expect(broken && describeRun(broken)).toBeUndefined();
   });
 
   it("Keeps them, too, where syncs fail again and again", async () => {
     const failing = await openSeeds(undefined, { ...HAS_DISK, syncFailure: OFTEN });
-    const broken = await firstBroken(failing, seedsFrom(1, 10));
+    const broken = await firstBroken(failing, seedsFrom(1, 6));
     failing.close();
     expect(broken && describeRun(broken)).toBeUndefined();
   });

@@ -8,7 +8,7 @@ const MOST_SEEDS = 30;
 
 it("Every run of many worlds whose gateways share a Postgres keeps the laws of money", async () => {
   const seeds = await openSeeds(undefined, HAS_POSTGRES);
-  const broken = await firstBroken(seeds, seedsFrom(1_000, 20));
+  const broken = await firstBroken(seeds, seedsFrom(1_000, 8));
   seeds.close();
   expect(broken && describeRun(broken)).toBeUndefined();
 });

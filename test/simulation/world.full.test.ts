@@ -5,7 +5,7 @@ import { CORE_MUTANTS } from "./world-mutants.ts";
 
 it("Every run of many worlds keeps the laws of money", async () => {
   const seeds = await openSeeds();
-  const broken = await firstBroken(seeds, seedsFrom(1_000, 40));
+  const broken = await firstBroken(seeds, seedsFrom(1_000, 16));
   seeds.close();
   expect(broken && describeRun(broken)).toBeUndefined();
 });
