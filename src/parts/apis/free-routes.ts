@@ -20,8 +20,8 @@ import { ApiLinks } from "./api-links.ts";
 import { commonHeaders } from "./api-request.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
-/** Codes of errors by which the HTTP client tells that the API took too long. */
-const LATE: ReadonlySet<string> = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_CONNECT_TIMEOUT"]);
+/** Code of the error of an API that was reached, and answered nothing in time. */
+const LATE = "UND_ERR_HEADERS_TIMEOUT";
 
 type FreeConfig = Pick<X402Config, "publicUrl" | "maxBodyBytes" | "trustedProxies">;
 
@@ -101,7 +101,7 @@ export class FreeRoutes {
       this.#inProgress--;
       if (error instanceof GatewayError) throw error;
       this.#logger.warn({ err: error, api: name }, "an API did not answer a free request");
-      throw LATE.has((error as NodeJS.ErrnoException).code ?? "")
+      throw (error as NodeJS.ErrnoException).code === LATE
         ? new GatewayError("api_timeout", "The API does not answer in time: try again.")
         : new GatewayError("api_unreachable", "The API cannot be reached: try again.");
     }
