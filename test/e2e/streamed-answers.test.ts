@@ -227,6 +227,29 @@ describe("A streamed answer of an API", () => {
     expect([resent.status, await resent.json()]).toMatchObject([504, { code: "api_timeout", charged: true }]);
   });
 
+  it("is given to one of two requests with its payment while it arrives, and to the other at its end", async () => {
+    const { path, headers, answer } = await buy("/chat/model");
+    const url = `${gateway.jobgate.x402Url}${path}`;
+    const second = fetch(url, { headers });
+    const stolen = await fetch(`${gateway.jobgate.x402Url}/chat/quick`, { headers });
+    expect([stolen.status, await stolen.json()]).toMatchObject([409, { code: "payment_replay" }]);
+    goOn.emit("go");
+    expect(await answer.text()).toBe("data: 1\n\ndata: 2\n\n");
+    expect(await (await second).text()).toBe("data: 1\n\ndata: 2\n\n");
+    expect(calls).toHaveLength(1);
+  });
+
+  it("ends whole if jobgate is stopped meanwhile", async () => {
+    const { path, headers, answer } = await buy("/chat/model");
+    const restarted = gateway.restart({ signal: "SIGTERM", asProcess: true });
+    setTimeout(() => goOn.emit("go"), LEFT_MS);
+    expect(await answer.text()).toBe("data: 1\n\ndata: 2\n\n");
+    await restarted;
+    const resent = await fetch(`${gateway.jobgate.x402Url}${path}`, { headers });
+    expect(await resent.text()).toBe("data: 1\n\ndata: 2\n\n");
+    expect(calls).toHaveLength(1);
+  });
+
   it("is not asked for again after jobgate was killed", async () => {
     const { answer, path, headers } = await buy("/chat/model");
     await gateway.restart({ signal: "SIGKILL", asProcess: true });
