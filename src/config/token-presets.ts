@@ -1,3 +1,4 @@
+import { oneSpelling } from "../core/payment.ts";
 /*
  * Facts about tokens and networks, as in @x402/evm 2.27: DEFAULT_ASSETS and EVM_NETWORK_CHAIN_ID_MAP. A copy, because
  * loading the SDK takes longer than the rest of a command; a test compares the two.
@@ -70,7 +71,7 @@ interface TokenPlace {
 }
 
 export function isSameToken(one: TokenPlace, other: TokenPlace): boolean {
-  return one.network === other.network && one.asset?.toLowerCase() === other.asset?.toLowerCase();
+  return one.network === other.network && oneSpelling(one.asset ?? "") === oneSpelling(other.asset ?? "");
 }
 
 /** Chain IDs by the name that x402 has, or once had, for the network. */

@@ -2,10 +2,10 @@ import type { JobKey } from "./job-call.ts";
 
 /**
  * Key of a payment, unique on its chain: a token lets one payer use one nonce once.
- * All parts are lower case, so that the same payment in another letter case is the same payment.
+ * All parts are in {@link oneSpelling}, so that the same payment in another letter case is the same payment.
  */
 export interface PaymentKey {
-  /** CAIP-2, `eip155:N`. */
+  /** CAIP-2. */
   readonly network: string;
   /** Token address. */
   readonly asset: string;
@@ -15,9 +15,17 @@ export interface PaymentKey {
   readonly nonce: string;
 }
 
+/**
+ * Returns the one spelling of an address, a nonce or a transaction. Letter case means nothing in hexadecimal, which begins
+ * with `0x`. It is part of the value in other encodings, such as base58.
+ */
+export function oneSpelling(text: string): string {
+  return /^0x/i.test(text) ? text.toLowerCase() : text;
+}
+
 /** Name that a payer gave a purchase. Of the payments that they sign for it, one is taken. */
 export interface PurchaseName {
-  /** Lower case. */
+  /** In {@link oneSpelling}. */
   readonly payer: string;
   /** Compared byte for byte. */
   readonly name: string;

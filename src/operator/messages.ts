@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { CallbackState as CallbackStateName } from "../core/callbacks.ts";
-import type { PaymentState as PaymentStateName } from "../core/payment.ts";
+import { oneSpelling, type PaymentState as PaymentStateName } from "../core/payment.ts";
 import { CallbackState, CallState, EventSchema, PaymentState } from "../gen/jobgate/v1/operator_pb.ts";
 import type { ListedState } from "../store/contract/operator-lists.ts";
 
@@ -62,7 +62,7 @@ export type DecimalsOf = (token: { readonly network: string; readonly asset: str
 export function decimalsIn(configuration: () => Pick<Config, "x402">): DecimalsOf {
   return ({ network, asset }) =>
     configuration().x402?.acceptedTokens.find(
-      (token) => token.network === network && token.asset.toLowerCase() === asset.toLowerCase(),
+      (token) => token.network === network && oneSpelling(token.asset) === oneSpelling(asset),
     )?.decimals;
 }
 

@@ -1,5 +1,6 @@
 import type { X402Config } from "../config/config.ts";
 import { type JobCall, type JobKey, jobKeyText, SERVICE_ID_METADATA } from "../core/job-call.ts";
+import { oneSpelling } from "../core/payment.ts";
 import { priceText } from "../core/price.ts";
 import { ForwardedHeaders } from "../http/forwarded-headers.ts";
 import type { JobRequest } from "../http/request.ts";
@@ -72,7 +73,7 @@ export class X402Producer {
         ...(currency === undefined || priceWei === undefined
           ? {}
           : { "X-X402-PRICE": priceText({ unit: "usd", amount: priceWei }) }),
-        "X-X402-PAYER": from.toLowerCase(),
+        "X-X402-PAYER": oneSpelling(from),
         ...(purchaseName === undefined ? {} : { "X-X402-PAYMENT-ID": purchaseName }),
         ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),
         [SERVICE_ID_METADATA]: job.serviceId.toString(),

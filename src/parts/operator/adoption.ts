@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import { amountText } from "../../core/amounts.ts";
+import { oneSpelling } from "../../core/payment.ts";
 import type { AdoptPaymentRequest } from "../../gen/jobgate/v1/operator_pb.ts";
 import { invalid, readSignature } from "../../operator/requests.ts";
 import type { ChainPayment } from "../../x402/settlement/chain-payment.ts";
@@ -70,7 +71,6 @@ function isPrice(
   token: ChainPayment["token"],
   amount: string,
 ) {
-  const isSameToken =
-    sold.network === token.network && sold.asset.toLowerCase() === token.asset.toLowerCase();
+  const isSameToken = sold.network === token.network && oneSpelling(sold.asset) === oneSpelling(token.asset);
   return isSameToken && price === amount && charge?.kind !== "used";
 }

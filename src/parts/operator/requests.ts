@@ -1,6 +1,6 @@
 import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { JobCallOrigin } from "../../core/job-call.ts";
-import type { PaymentClosing } from "../../core/payment.ts";
+import { oneSpelling, type PaymentClosing } from "../../core/payment.ts";
 import {
   type ClosePaymentRequest,
   type GetRevenueRequest,
@@ -71,7 +71,7 @@ function readWho({ payer, since, until }: ListCallsRequest | ListPaymentsRequest
 /** Reads an address in lower case; undefined means all. @throws ConnectError INVALID_ARGUMENT */
 export function readPayer({ payer }: { readonly payer: string }): string | undefined {
   if (!/^(0x[0-9a-f]{40})?$/i.test(payer)) throw invalid("payer: expected an address: 0x and 40 hex digits.");
-  return payer === "" ? undefined : payer.toLowerCase();
+  return payer === "" ? undefined : oneSpelling(payer);
 }
 
 /**

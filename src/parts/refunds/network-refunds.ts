@@ -6,7 +6,7 @@ import { amountText } from "../../core/amounts.ts";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { faultPoint } from "../../core/fault-points.ts";
-import { asAuthorized, type PaymentRecord } from "../../core/payment.ts";
+import { asAuthorized, oneSpelling, type PaymentRecord } from "../../core/payment.ts";
 import type { Store } from "../../store/store.ts";
 import type { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import type { Receipt } from "../transactions/chain.ts";
@@ -233,12 +233,12 @@ export class NetworkRefunds implements BackgroundService {
   }
 
   #confirmations({ asset }: Refund): bigint {
-    const entries = this.#parts.tokens().filter((token) => token.asset.toLowerCase() === asset.toLowerCase());
+    const entries = this.#parts.tokens().filter((token) => oneSpelling(token.asset) === oneSpelling(asset));
     return BigInt(Math.max(1, ...entries.map(({ confirmations }) => confirmations)));
   }
 
   #fields({ callId, payer, amount, symbol, asset, transaction, reason }: Refund) {
-    const token = this.#parts.tokens().find((one) => one.asset.toLowerCase() === asset.toLowerCase());
+    const token = this.#parts.tokens().find((one) => oneSpelling(one.asset) === oneSpelling(asset));
     const { network } = this.#parts;
     return {
       network,

@@ -1,4 +1,4 @@
-import type { PaymentRecord } from "../../core/payment.ts";
+import { oneSpelling, type PaymentRecord } from "../../core/payment.ts";
 import { LOSS_MS, type PaymentJournal } from "../contract/payment-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
@@ -8,12 +8,12 @@ import { HOLDS_NAME } from "../rules/payments.ts";
 /** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
 const COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
 
-/** Payments of the journal. Keys are compared in lower case. */
+/** Payments of the journal. Keys are compared in one spelling. */
 export const PAYMENTS = {
   lookups: {
     *findPayment({ dialect }, { network, asset, payer, nonce }): Lookup<PaymentRecord | undefined> {
       const { values, add } = parameters(dialect);
-      const equals = (value: string) => `= ${add(value.toLowerCase())}`;
+      const equals = (value: string) => `= ${add(oneSpelling(value))}`;
       const sql = `SELECT ${COLUMN_LIST} FROM ${dialect.schema}payments
         WHERE network ${equals(network)} AND asset ${equals(asset)} AND payer ${equals(payer)} AND nonce ${equals(nonce)}`;
       return toRecord(yield { name: "find_payment", sql, values });
@@ -29,7 +29,7 @@ export const PAYMENTS = {
       const { values, add } = parameters(dialect);
       const table = `${dialect.schema}payments${dialect.indexedBy("payments_by_purchase_name")}`;
       const sql = `SELECT ${COLUMN_LIST} FROM ${table}
-        WHERE payer = ${add(payer.toLowerCase())} AND purchase_name = ${add(name)} AND ${HOLDS_NAME}`;
+        WHERE payer = ${add(oneSpelling(payer))} AND purchase_name = ${add(name)} AND ${HOLDS_NAME}`;
       return toRecord(yield { name: "find_payment_by_purchase_name", sql, values });
     },
 
@@ -37,7 +37,7 @@ export const PAYMENTS = {
       const { values, add } = parameters(dialect);
       const table = `${dialect.schema}payments${dialect.indexedBy("payments_lost")}`;
       const sql = `SELECT 1 AS found FROM ${table} WHERE state = 'failed' AND charge <> 'before'
-          AND payer = ${add(payer.toLowerCase())} AND updated_at > ${dialect.now(add(now()))} - ${LOSS_MS} LIMIT 1`;
+          AND payer = ${add(oneSpelling(payer))} AND updated_at > ${dialect.now(add(now()))} - ${LOSS_MS} LIMIT 1`;
       return ((yield { name: "has_loss", sql, values }) as unknown[]).length > 0;
     },
 

@@ -1,4 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
+import { oneSpelling } from "../../core/payment.ts";
 import type { AdoptedPayment, AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { Price } from "../prices/price.ts";
@@ -45,8 +46,8 @@ export class AdoptedPayments {
         const { token } = offer;
         const isPaid =
           token.network === key.network &&
-          token.asset.toLowerCase() === key.asset &&
-          token.payTo.toLowerCase() === payTo &&
+          oneSpelling(token.asset) === key.asset &&
+          oneSpelling(token.payTo) === payTo &&
           token.transferMethod === transferMethod &&
           offer.amount === amount &&
           payment.value === BigInt(amount) &&

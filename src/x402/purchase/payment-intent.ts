@@ -1,4 +1,4 @@
-import type { PaymentIntent } from "../../core/payment.ts";
+import { oneSpelling, type PaymentIntent } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { ConfirmedPrice } from "../prices/price.ts";
@@ -27,7 +27,7 @@ export function toIntent(
     requirements: JSON.stringify(requirements),
     facilitator,
     transferMethod: token.transferMethod,
-    payTo: token.payTo.toLowerCase(),
+    payTo: oneSpelling(token.payTo),
     amount,
     symbol: token.symbol,
     price: currency === "USD" ? priceText({ unit: "usd", amount: priceWei }) : priceWei.toString(),

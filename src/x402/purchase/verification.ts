@@ -1,5 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
-import type { PaymentKey } from "../../core/payment.ts";
+import { oneSpelling, type PaymentKey } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
@@ -81,7 +81,7 @@ export class Verification {
         transferMethod,
         fingerprint,
         payload: JSON.stringify(payload),
-        payTo: payTo.toLowerCase(),
+        payTo: oneSpelling(payTo),
         amount: offer.amount,
         validBefore: storableSeconds(validBefore),
       })
@@ -119,7 +119,7 @@ export class Verification {
         { cause: verification.reason },
       );
     }
-    if (verification.payer !== undefined && verification.payer.toLowerCase() !== from) {
+    if (verification.payer !== undefined && oneSpelling(verification.payer) !== from) {
       throw new GatewayError("payment_invalid", "The facilitator names another payer than the payment does.");
     }
     return verification.facilitator;
@@ -143,7 +143,7 @@ export class Verification {
 }
 
 export function paymentKey({ from, nonce }: SignedPayment, { token }: Offer): PaymentKey {
-  return { network: token.network, asset: token.asset.toLowerCase(), payer: from, nonce };
+  return { network: token.network, asset: oneSpelling(token.asset), payer: from, nonce };
 }
 
 /** Bounds a signed value, which may be up to 2^256 - 1, to what the store can hold: 285 million years. */

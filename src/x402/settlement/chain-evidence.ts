@@ -3,7 +3,7 @@ import type { Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import { GatewayError } from "../../core/errors.ts";
-import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
+import { oneSpelling, type PaymentIntent, type PaymentKey } from "../../core/payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { Methods } from "../methods/methods.ts";
 import { type Authorization, type AuthorizedPayment, type NonceUse, Unexplained } from "./authorization.ts";
@@ -325,7 +325,7 @@ function ignoreUnexplained(error: unknown): undefined {
 }
 
 function tokenKey({ network, asset }: TokenName): string {
-  return `${network}/${asset.toLowerCase()}`;
+  return `${network}/${oneSpelling(asset)}`;
 }
 
 function firstLine(error: unknown): string {

@@ -1,5 +1,6 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
+import { oneSpelling } from "../../core/payment.ts";
 import type { AdoptedPayment } from "../../store/contract/adoption-ledger.ts";
 import type { MinedLog } from "./chain-logs.ts";
 
@@ -24,9 +25,9 @@ export function toChainPayment(
 ): ChainPayment {
   const { network, asset, transferMethod, payTo } = token;
   return {
-    key: { network, asset: asset.toLowerCase(), payer: paid.payer, nonce: paid.nonce },
+    key: { network, asset: oneSpelling(asset), payer: paid.payer, nonce: paid.nonce },
     transferMethod,
-    payTo: payTo.toLowerCase(),
+    payTo: oneSpelling(payTo),
     amount: paid.value.toString(),
     transaction: hash,
     blockNumber: block.toString(),

@@ -1,7 +1,13 @@
 import type { PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs } from "../../core/job-call.ts";
-import type { MovedElsewhere, PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import {
+  type MovedElsewhere,
+  oneSpelling,
+  type PaymentIntent,
+  type PaymentKey,
+  type PaymentRecord,
+} from "../../core/payment.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
 
 /** Result of a payment, as far as it is known. */
@@ -140,7 +146,7 @@ export function believableSuccess(
 ): SettleResponse | undefined {
   if (answer.kind !== "success") return undefined;
   const { network, payer } = intent.key;
-  const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === payer;
+  const fromPayer = answer.payer === undefined || oneSpelling(answer.payer) === payer;
   if (intent.charge === "used" && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
   if (answer.network !== network || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction))
     return undefined;

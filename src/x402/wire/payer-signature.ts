@@ -1,3 +1,4 @@
+import { oneSpelling } from "../../core/payment.ts";
 import type { SignedPayment, SignedToken } from "../methods/method.ts";
 
 /**
@@ -13,10 +14,10 @@ export async function isSignedByPayer(
   for (const token of tokens) {
     const isNamed =
       accepted === undefined ||
-      (accepted.network === token.network && accepted.asset.toLowerCase() === token.asset.toLowerCase());
-    if (!isNamed || to !== token.payTo.toLowerCase() || method.name !== token.transferMethod) continue;
+      (accepted.network === token.network && oneSpelling(accepted.asset) === oneSpelling(token.asset));
+    if (!isNamed || to !== oneSpelling(token.payTo) || method.name !== token.transferMethod) continue;
     const signer = await method.recoverSigner(payment, token).catch(() => undefined);
-    if (signer?.toLowerCase() === from) return true;
+    if (signer !== undefined && oneSpelling(signer) === from) return true;
   }
   return false;
 }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { PaymentRequirementsV2Schema } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import { oneSpelling } from "../../core/payment.ts";
 import { toRequirements } from "./offer.ts";
 import type { WireVersion } from "./version.ts";
 
@@ -33,9 +34,9 @@ function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentReq
   return {
     scheme,
     network,
-    asset: asset.toLowerCase(),
+    asset: oneSpelling(asset),
     amount,
-    payTo: payTo.toLowerCase(),
+    payTo: oneSpelling(payTo),
     extra: { ...(extra ?? {}) },
   };
 }

@@ -1,4 +1,4 @@
-import { movedElsewhere } from "../../../core/payment.ts";
+import { movedElsewhere, oneSpelling } from "../../../core/payment.ts";
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
 import { add, type Effect, type Reactions } from "../../../store/machine/changes.ts";
 import type { StoreModule } from "../../../store/module.ts";
@@ -76,7 +76,7 @@ function saleOf(payment: SoldPayment) {
   const { call_id, service_id, job_index, network, asset, symbol, decimals, price_wei, rate } = payment;
   return {
     ...{ call_id, service_id, job_index, network, asset, symbol, decimals, price: price_wei, rate },
-    account: payment.pay_to.toLowerCase(),
+    account: oneSpelling(payment.pay_to),
     counterparty: payment.payer,
     transaction_hash: null,
     block_number: null,

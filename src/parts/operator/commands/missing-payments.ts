@@ -10,6 +10,7 @@ import { addOperatorCommand, jsonOption, sinceOption } from "../../../commands/o
 import { type Columns, MAX_PAGE_SIZE, type PrintOptions, printTable } from "../../../commands/output.ts";
 import type { AcceptedToken } from "../../../config/config.ts";
 import { amountText } from "../../../core/amounts.ts";
+import { oneSpelling } from "../../../core/payment.ts";
 import type { ReceivedTransfer } from "../../../x402/settlement/received-transfers.ts";
 
 export function addMissingCommand(payments: Command): void {
@@ -91,7 +92,7 @@ async function withoutPayment(
       if (state === "failed" || state === "released") continue;
       if (transaction !== "") {
         const made = left.findIndex(
-          (transfer) => transfer.transaction === transaction.toLowerCase() && isSum(payment, transfer),
+          (transfer) => transfer.transaction === oneSpelling(transaction) && isSum(payment, transfer),
         );
         if (made !== -1) left.splice(made, 1);
       } else undecided.push(payment);
@@ -109,7 +110,7 @@ function isSum({ network, asset, amount }: Payment, transfer: ReceivedTransfer):
   const { token } = transfer;
   return (
     network === token.network &&
-    asset.toLowerCase() === token.asset.toLowerCase() &&
+    oneSpelling(asset) === oneSpelling(token.asset) &&
     BigInt(amount) === transfer.amount
   );
 }

@@ -1,22 +1,22 @@
-import type { PaymentKey, PurchaseName } from "../../../core/payment.ts";
+import { oneSpelling, type PaymentKey, type PurchaseName } from "../../../core/payment.ts";
 import { PAYMENT_COLUMNS } from "../../../store/payment-row.ts";
 
 /** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
 export const PAYMENT_COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
 
-/** The same payment in another letter case is the same payment: keys are written and compared in lower case. */
+/** The same payment in another letter case is the same payment: keys are written and compared in one spelling. */
 export function normalKey({ network, asset, payer, nonce }: PaymentKey): PaymentKey {
   return {
-    network: network.toLowerCase(),
-    asset: asset.toLowerCase(),
-    payer: payer.toLowerCase(),
-    nonce: nonce.toLowerCase(),
+    network,
+    asset: oneSpelling(asset),
+    payer: oneSpelling(payer),
+    nonce: oneSpelling(nonce),
   };
 }
 
 /** Parameters of a query by names. */
 export function nameColumns(names: readonly PurchaseName[]): string[][] {
-  return [names.map(({ payer }) => payer.toLowerCase()), names.map(({ name }) => name)];
+  return [names.map(({ payer }) => oneSpelling(payer)), names.map(({ name }) => name)];
 }
 
 /** Parameters of a query by keys. */

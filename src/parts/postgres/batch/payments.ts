@@ -1,4 +1,4 @@
-import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
+import { oneSpelling, type PaymentIntent, type PaymentKey } from "../../../core/payment.ts";
 import { MAX_WATCHED, WATCHED_MS } from "../../../store/contract/payment-journal.ts";
 import {
   type BeginRows,
@@ -141,7 +141,7 @@ export class PaymentsPart implements BatchPart {
     return {
       findRepeated: (intent) => known.findRepeated(intent),
       isNonceUsed: (nonce, now) => nonces.isUsed(nonce, now),
-      undecided: (payer) => this.#undecided.count(payer.toLowerCase()),
+      undecided: (payer) => this.#undecided.count(oneSpelling(payer)),
       openUnits: (key) => this.#undecided.openUnits(normalKey(key)),
       add: (intent, call, now) => {
         const callId = takeCallId();
