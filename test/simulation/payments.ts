@@ -205,6 +205,7 @@ export class PaymentsRun implements Run {
       secondLookAfterMs: 0,
       covers: () => this.#hasChain,
       isRequired: () => this.#hasChain,
+      isTransaction: () => true,
       look: (intent) => money.look(intent),
     };
     const facilitators: Partial<Facilitators> = {

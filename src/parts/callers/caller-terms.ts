@@ -8,6 +8,7 @@ import type {
   TermsCheck,
 } from "../../x402/purchase/terms.ts";
 import type { CallerAuth } from "./caller-auth.ts";
+import { evmPayerOf } from "./headers.ts";
 
 const NOTE = "For permitted callers only.";
 const ACCESS: Readonly<Record<JobRestriction["authMode"], Omit<JobAccess, "mode">>> = {
@@ -63,7 +64,10 @@ export class CallerTerms implements Terms {
   async #authorize({ job, payment, ...asked }: CheckedRequest): Promise<Contribution | undefined> {
     const restriction = this.#restrictionOf(job);
     if (restriction === undefined) return undefined;
-    const { caller, nonce } = await this.#auth.authorize(job, restriction, { ...asked, payer: payment.from });
+    const { caller, nonce } = await this.#auth.authorize(job, restriction, {
+      ...asked,
+      payer: evmPayerOf(payment),
+    });
     return { metadata: { "X-CHAIN-CALLER": caller }, nonce };
   }
 

@@ -13,7 +13,7 @@ import type { Verification } from "../../x402/purchase/verification.ts";
 import type { X402Stats } from "../../x402/stats.ts";
 import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
 import type { CallerAuth } from "./caller-auth.ts";
-import { readCaller } from "./headers.ts";
+import { evmPayerOf, readCaller } from "./headers.ts";
 import { parseTarget, TARGET } from "./target.ts";
 
 interface Parts {
@@ -131,7 +131,7 @@ export class DryRunRoute {
     payment.requireAskedFor?.({ ...price.policy, ...asked });
     const offer = await price.match(payment, asked.body);
     return {
-      payer: payment.from,
+      payer: evmPayerOf(payment),
       source: "payment",
       verify: () => verification.verify(payment, offer, request),
     };

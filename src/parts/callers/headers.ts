@@ -1,6 +1,7 @@
 import { parseSignatureHex } from "../../chain/account-signature.ts";
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import type { JobRequest } from "../../http/request.ts";
+import type { SignedPayment } from "../../x402/methods/method.ts";
 
 const MAX_EXPIRY_AHEAD_SECS = 24 * 60 * 60;
 
@@ -32,6 +33,11 @@ interface CallerHeader {
   readonly name: string;
   readonly missing: ErrorCode;
   readonly invalid: ErrorCode;
+}
+
+/** Returns the payer of a payment that answers an offer for callers. Such offers are in tokens of EVM chains alone. */
+export function evmPayerOf({ from }: Pick<SignedPayment, "from">): `0x${string}` {
+  return from as `0x${string}`;
 }
 
 /** Returns the caller's address, lower case. @throws GatewayError */

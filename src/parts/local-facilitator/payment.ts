@@ -44,7 +44,7 @@ export function readSettlerPayment(
   if (asked === undefined || !requirementsShape.safeParse(asked.requirements).success) return undefined;
   const { payload, requirements: required } = asked;
   const { payload: signed } = payload;
-  const settlable = methods.ofPayload(signed).readSettlable(signed, required.scheme);
+  const settlable = methods.ofPayload(signed).readSettlable?.(signed, required.scheme);
   if (settlable === undefined) return undefined;
   const { network, asset, payTo, amount } = required;
   const text = JSON.stringify([network, asset, payTo, amount, signed]).toLowerCase();

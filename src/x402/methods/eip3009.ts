@@ -75,7 +75,7 @@ async function recoverSigner(payment: SignedPayment, token: SignedToken): Promis
     types: authorizationTypes,
     primaryType: "TransferWithAuthorization",
     message: {
-      from,
+      from: from as `0x${string}`,
       to: to as `0x${string}`,
       value,
       validAfter,

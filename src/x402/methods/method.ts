@@ -2,17 +2,19 @@ import type * as z from "zod";
 import type { Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import type { oneSpelling } from "../../core/payment.ts";
 import type { TransferMethod } from "../../core/transfer-method.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import type { RawLog } from "../settlement/chain-logs.ts";
 import type { ChainPayment, MinedTransaction } from "../settlement/chain-payment.ts";
+import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
 import type { JobDescription, Offer, schemeOf } from "../wire/offer.ts";
 import type { NamedOffer, Payload, WireVersion } from "../wire/version.ts";
 
 /** Values that the payer of a payment signed, whatever its method is. */
 export interface SignedFields {
-  /** Lower case, as are the other addresses. */
-  readonly from: `0x${string}`;
+  /** In one spelling, as are the other addresses: see {@link oneSpelling}. */
+  readonly from: string;
   readonly to: string;
   /** Token units. */
   readonly value: bigint;
@@ -82,10 +84,17 @@ export interface Method extends TransferMethod {
   /** Recovers who signed the payment for a token. @returns undefined for a signature that recovers to nobody */
   recoverSigner(payment: SignedPayment, token: SignedToken): Promise<string | undefined>;
 
-  /** Returns the authorization that pays a payment, as its chain shows it. */
-  authorizationOf(payment: AuthorizedPayment): Authorization;
-  /** Reads the payments in a token to its `pay_to` that a mined transaction made, and that are exact. */
-  paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] | Promise<ChainPayment[]>;
+  /** Shows the payments in a token on a chain that is not an EVM chain. Absent: {@link authorizationOf} pays on an EVM chain. */
+  watch?(token: TokenWatch): TokenEvidence;
+  /** Names of the transactions of that chain. Absent: hashes of 32 bytes. */
+  readonly transaction?: RegExp;
+  /** Returns the authorization that pays a payment, as its EVM chain shows it. */
+  authorizationOf?(payment: AuthorizedPayment): Authorization;
+  /**
+   * Reads the payments in a token to its `pay_to` that a mined transaction made, and that are exact. Absent: an operator
+   * cannot adopt such payments.
+   */
+  paymentsIn?(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] | Promise<ChainPayment[]>;
   /** Reports whether the logs are of a transaction that charged a payment as used. */
   isMeteredCharge?(logs: readonly RawLog[]): boolean;
   /** Returns why tokens of a chain cannot be paid in a scheme: `…, but the chain does not have …`. */
@@ -93,11 +102,14 @@ export interface Method extends TransferMethod {
     rpc: Rpc,
     of: { readonly network: string; readonly scheme: ReturnType<typeof schemeOf> },
   ): Promise<string | undefined>;
-  /** Reads what a payer can pay, for a charge that comes after the job. */
-  readonly funds: PayerFundsReader;
+  /** Reads what a payer can pay, for a charge that comes after the job. Absent: there is no such charge. */
+  readonly funds?: PayerFundsReader;
 
-  /** Reads a payload that any seller may have sent to a facilitator in this process. @returns undefined for another shape */
-  readSettlable(payload: object, scheme: string): SettlablePayload | undefined;
+  /**
+   * Reads a payload that any seller may have sent to a facilitator in this process. Absent: such a facilitator settles none.
+   * @returns undefined for another shape
+   */
+  readSettlable?(payload: object, scheme: string): SettlablePayload | undefined;
   /** Those of {@link extensions} that jobgate's own facilitator settles. */
   readonly settledExtensions?: readonly string[];
   /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */

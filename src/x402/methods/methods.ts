@@ -1,8 +1,12 @@
-import type { AuthorizedPayment } from "../settlement/authorization.ts";
+import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
+import { EvmEvidence } from "../settlement/evm-evidence.ts";
+import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
 import type { PurchaseNames } from "../wire/purchase-names.ts";
 import { Versions } from "../wire/versions.ts";
 import { EIP3009_METHOD } from "./eip3009.ts";
 import type { Method } from "./method.ts";
+
+const EVM_TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 
 /**
  * The transfer methods of a build, EIP-3009 and what its parts add, with the versions of x402 that their payments come in, and
@@ -42,9 +46,22 @@ export class Methods implements Iterable<Method> {
     return [...this].find((method) => method.owns(payload)) ?? EIP3009_METHOD;
   }
 
+  /** Shows the payments in a token on its chain. */
+  watch(watch: TokenWatch): TokenEvidence {
+    const own = this.find(watch.token.transferMethod)?.watch?.(watch);
+    return own ?? new EvmEvidence(watch, (payment) => this.#authorizationOf(payment));
+  }
+
+  /** Reports whether a text can name a transaction of the chains of a method. */
+  isTransaction(name: string, text: string): boolean {
+    return (this.find(name)?.transaction ?? EVM_TRANSACTION).test(text);
+  }
+
   /** @throws Error when this build does not have the payment's method */
-  authorizationOf(payment: AuthorizedPayment): ReturnType<Method["authorizationOf"]> {
-    return this.get(payment.transferMethod).authorizationOf(payment);
+  #authorizationOf(payment: AuthorizedPayment): Authorization {
+    const authorization = this.get(payment.transferMethod).authorizationOf?.(payment);
+    if (authorization === undefined) throw new Error(`${payment.transferMethod} does not pay on EVM chains`);
+    return authorization;
   }
 
   /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */

@@ -110,9 +110,7 @@ export class EvmEvidence implements TokenEvidence {
     const authorization = this.#authorizationOf(intent);
     const [newest, named] = await Promise.all([
       readBlock(rpc, "latest"),
-      transaction === undefined
-        ? undefined
-        : authorization.useIn(rpc, transaction).catch(ignoreUnexplained),
+      transaction === undefined ? undefined : authorization.useIn(rpc, transaction).catch(ignoreUnexplained),
     ]);
     const head = noteHead(token, newest.number);
     this.#lastTime = newest.timestamp;

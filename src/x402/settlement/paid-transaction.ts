@@ -24,7 +24,10 @@ export async function readPaidTransaction(
   hash: string,
   methods: Methods,
 ): Promise<ChainPayment[]> {
-  const readable = tokens.filter(({ rpcUrl }) => rpcUrl !== undefined);
+  const readable = tokens.filter(
+    ({ rpcUrl, transferMethod }) =>
+      rpcUrl !== undefined && methods.find(transferMethod)?.paymentsIn !== undefined,
+  );
   const networks = [...new Set(readable.map(({ network }) => network))];
   if (networks.length === 0)
     throw new NotPaid("The transaction cannot be read: no accepted token has an rpc_url.");
@@ -61,7 +64,7 @@ async function paymentsOf(
   const isMetered = [...methods].some((method) => method.isMeteredCharge?.(mined.logs));
   const found: ChainPayment[] = [];
   for (const token of tokens) {
-    const paid = await methods.get(token.transferMethod).paymentsIn(mined, token);
+    const paid = (await methods.get(token.transferMethod).paymentsIn?.(mined, token)) ?? [];
     for (const payment of paid) if (!found.some((one) => isSame(one, payment))) found.push(payment);
   }
   if (found.length === 0 && isMetered)

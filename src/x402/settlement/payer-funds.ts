@@ -26,7 +26,7 @@ export class PayerFunds {
   ): Promise<bigint | undefined> {
     try {
       const rpc = await this.#evidence.connect(payment.key);
-      return rpc && (await this.#methods.find(payment.transferMethod)?.funds.read(rpc, payment));
+      return rpc && (await this.#methods.find(payment.transferMethod)?.funds?.read(rpc, payment));
     } catch {
       return undefined;
     }
@@ -39,7 +39,7 @@ export class PayerFunds {
   async findShortfall(payment: PaymentIntent): Promise<string | undefined> {
     try {
       const rpc = await this.#evidence.connect(payment.key);
-      return rpc && (await this.#methods.find(payment.transferMethod)?.funds.findShortfall(rpc, payment));
+      return rpc && (await this.#methods.find(payment.transferMethod)?.funds?.findShortfall(rpc, payment));
     } catch {
       return undefined;
     }

@@ -137,18 +137,19 @@ export function facilitatorRequest({
 }
 
 /**
- * Returns the settlement if the facilitator's success can belong to this payment: a transaction hash, on the payment's
+ * Returns the settlement if the facilitator's success can belong to this payment: a transaction, on the payment's
  * network, from its payer. A success that names another amount than the charge is left to the chain.
  */
 export function believableSuccess(
   intent: PaymentIntent,
   answer: SettlementAnswer,
+  { isTransaction }: { isTransaction(payment: PaymentIntent, text: string): boolean },
 ): SettleResponse | undefined {
   if (answer.kind !== "success") return undefined;
   const { network, payer } = intent.key;
   const fromPayer = answer.payer === undefined || oneSpelling(answer.payer) === payer;
   if (intent.charge === "used" && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
-  if (answer.network !== network || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction))
+  if (answer.network !== network || !fromPayer || !isTransaction(intent, answer.transaction))
     return undefined;
   return successResponse(intent, answer.transaction);
 }

@@ -142,7 +142,9 @@ export class SettlementAttempts {
    */
   async #conclude(payment: JournalledPayment, answer: SettlementAnswer): Promise<Evidence> {
     const { evidence, logger } = this.#parts;
-    const success = believableSuccess(payment, answer);
+    const success = believableSuccess(payment, answer, {
+      isTransaction: (of, text) => evidence.isTransaction(of, text),
+    });
     const word = this.#wordOf(payment, answer, success);
     const mayDifferInAmount = payment.charge === "used" && evidence.covers(payment.key);
     if (word !== undefined && !mayDifferInAmount) return word;

@@ -34,6 +34,7 @@ function attemptsOf(
       secondLookAfterMs: 0,
       covers: () => true,
       isRequired: () => isRequired,
+      isTransaction: () => true,
       look: async () => looks.shift() ?? UNUSED,
     } as unknown as ChainEvidence,
     confirmationTimeoutMs: 0,
