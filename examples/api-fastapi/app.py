@@ -68,9 +68,13 @@ def change_note(number: int, body: Text) -> None:
     notes[number] = body.text
 
 
-@app.get("/reports/annual.pdf")
-def annual_report() -> Response:
-    return Response(PDF, media_type="application/pdf")
+class Pdf(Response):
+    media_type = "application/pdf"
+
+
+@app.get("/reports/annual.pdf", response_class=Pdf)
+def annual_report() -> Pdf:
+    return Pdf(PDF)
 
 
 # FastAPI redirects /reports here.

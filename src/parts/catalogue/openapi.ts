@@ -2,11 +2,11 @@ import { decimalText } from "../../core/amounts.ts";
 import { NO_PARAMETERS, pathSchema, querySchema } from "../../core/parameters.ts";
 import { takesBody } from "../../core/route.ts";
 import { version } from "../../node/version.ts";
-import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
+import { inputExample } from "../../x402/jobs/job-input.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import { type Feature, jobTitle, optionText, type Seller } from "../../x402/jobs/seller.ts";
 import { schemeOf } from "../../x402/wire/offer.ts";
-import { mediaSchema } from "./media-schema.ts";
+import { bodySchemas, mediaSchema } from "./media-schema.ts";
 
 /** Name of the protocol, and of its payment method. */
 const X402 = "x402";
@@ -23,7 +23,7 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
     info: {
       title: serviceName,
       version,
-      description: `Jobs for sale over ${protocols.join(" and ")}. Each POST sells one run of a job; the 402 has the offers.`,
+      description: `Jobs for sale over ${protocols.join(" and ")}. Each paid request buys one run of a job; the 402 has the offers.`,
     },
     "x-service-info": {
       categories: [...new Set(jobs.flatMap(({ tags = [] }) => tags))].slice(0, MAX_CATEGORIES),
@@ -51,9 +51,8 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
   yield `},"components":${JSON.stringify(components(seller)).slice(0, -1)},"schemas":${JSON.stringify(schemas).slice(0, -1)}`;
   for (const job of jobs) {
     if (job.input?.schema === undefined) continue;
-    const name = operationId(job);
-    const schema = embeddedSchema(job.input, `/components/schemas/${name}`);
-    yield `,${JSON.stringify(name)}:${JSON.stringify(schema)}`;
+    for (const [name, schema] of bodySchemas(operationId(job), job.input))
+      yield `,${JSON.stringify(name)}:${JSON.stringify(schema)}`;
   }
   yield "}}}";
 }
@@ -75,7 +74,7 @@ function* operationsByPath(jobs: readonly ListedJob[], seller: Seller): Iterable
 }
 
 function operation(job: ListedJob, method: string, seller: Seller) {
-  const { description, tags, input, output, onFailure, mode, route, parameters } = job;
+  const { description, tags, input, onFailure, mode, route, parameters } = job;
   const isOneOfSeveral = route !== undefined && route.methods.length > 1;
   const hasBody = takesBody(method);
   return {
@@ -96,16 +95,22 @@ function operation(job: ListedJob, method: string, seller: Seller) {
     ],
     requestBody: hasBody ? requestBody(job, input) : undefined,
     responses: {
-      200: {
-        description: "The result, to a request that prefers to wait for it",
-        content: { [output?.contentType ?? "*/*"]: { schema: mediaSchema(output?.contentType) } },
-      },
+      ...results(job),
       202: { $ref: "#/components/responses/Accepted" },
       402: { $ref: "#/components/responses/PaymentRequired" },
       422: (input?.schema ?? parameters) && { $ref: "#/components/responses/Refused" },
       default: { $ref: "#/components/responses/Refused" },
     },
   };
+}
+
+/** The result, whose status the runner chooses at a route: generated clients read no answer of a status that is not listed. */
+function results({ output, route, waitSecs }: ListedJob) {
+  const result = {
+    description: `The result${waitSecs === undefined ? ", to a request that prefers to wait for it" : ""}`,
+    content: { [output?.contentType ?? "*/*"]: { schema: mediaSchema(output?.contentType) } },
+  };
+  return route === undefined ? { 200: result } : { 200: result, "2XX": result };
 }
 
 function parametersOf({ route, parameters = NO_PARAMETERS }: ListedJob) {
@@ -219,7 +224,7 @@ const REFUSAL = {
   properties: {
     error: { type: "string", description: "What is wrong, and what to do" },
     code: { type: "string" },
-    charged: { enum: [false, true, "unknown"] },
+    charged: { oneOf: [{ type: "boolean" }, { type: "string", enum: ["unknown"] }] },
     retryable: { type: "boolean", description: "The very same request can succeed later" },
   },
   required: ["error", "code"],
@@ -232,9 +237,23 @@ const SCHEMAS = {
   CallId: { type: "integer", minimum: 1 },
   Links: { type: "object", properties: { self: text, result: text, events: text } },
   Refusal: REFUSAL,
+  Accepted: {
+    type: "object",
+    properties: {
+      status: { type: "string", const: "accepted" },
+      payment: {
+        type: "string",
+        const: "authorized",
+        description: "Charged once the job is done; else absent",
+      },
+      call_id: { $ref: "#/components/schemas/CallId" },
+      access_token: { type: "string", description: "Bearer token of the call's routes" },
+      links: { $ref: "#/components/schemas/Links" },
+    },
+    required: ["status", "call_id", "access_token", "links"],
+  },
 };
 
-const links = { $ref: "#/components/schemas/Links" };
 const refusal = { $ref: "#/components/schemas/Refusal" };
 
 const header = (description: string) => ({ description, schema: { type: "string" } });
@@ -269,21 +288,7 @@ const components = ({ features }: Seller) => ({
         "PAYMENT-RESPONSE": header("Settlement, JSON in base64, once there is one"),
         Location: header("State of the call"),
       },
-      content: {
-        "application/json": {
-          schema: {
-            type: "object",
-            properties: {
-              status: { const: "accepted" },
-              payment: { const: "authorized", description: "Charged once the job is done; else absent" },
-              call_id: { $ref: "#/components/schemas/CallId" },
-              access_token: { type: "string", description: "Bearer token of the call's routes" },
-              links,
-            },
-            required: ["status", "call_id", "access_token", "links"],
-          },
-        },
-      },
+      content: { "application/json": { schema: { $ref: "#/components/schemas/Accepted" } } },
     },
     PaymentRequired: {
       description: "Payment required. Sign one of the offers and send the request again.",

@@ -1,4 +1,5 @@
 const text = { type: "string" };
+const anyObject = { type: "object", additionalProperties: true };
 const refusal = { $ref: "#/components/schemas/Refusal" };
 
 const refusedBy = (status: number) => ({ [status]: { $ref: "#/components/responses/Refused" } });
@@ -62,7 +63,7 @@ const SCHEMAS = {
     type: "object",
     properties: {
       call_id: { $ref: "#/components/schemas/CallId" },
-      state: { enum: ["queued", "running", "succeeded", "failed"] },
+      state: { ...text, enum: ["queued", "running", "succeeded", "failed"] },
       reason: { ...text, description: "Why it failed" },
       status: { type: "integer", description: "HTTP status of its result, if the runner named one" },
       service_id: { type: "integer" },
@@ -78,8 +79,8 @@ const SCHEMAS = {
         },
         required: ["network", "asset", "symbol", "amount"],
       },
-      charge: { type: "object", description: "Charge of a call that is charged after it ran" },
-      refund: { type: "object" },
+      charge: { ...anyObject, description: "Charge of a call that is charged after it ran" },
+      refund: anyObject,
       access_token: { ...text, description: "Bearer token of the links" },
       links: { $ref: "#/components/schemas/Links" },
     },

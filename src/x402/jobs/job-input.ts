@@ -24,8 +24,13 @@ export function inputExample({ contentType, example }: JobInput): unknown {
 /**
  * Returns the JSON Schema of a job's body for a place in another document, where `#` is that document.
  * @param pointer JSON pointer to the place
+ * @param pointerTo returns the pointer of a part of the schema; default: below the place
  */
-export function embeddedSchema(input: JobInput, pointer: string): unknown {
+export function embeddedSchema(
+  input: JobInput,
+  pointer: string,
+  pointerTo = (part: string) => `${pointer}${part}`,
+): unknown {
   const schema = inputSchema(input);
   if (!isObject(schema)) return schema;
   const { $id, $schema: _dialect, ...keywords } = schema;
@@ -36,7 +41,8 @@ export function embeddedSchema(input: JobInput, pointer: string): unknown {
       ? new URL(reference, base).href.split("#")
       : [];
     if (document !== base) return reference;
-    return fragment === "" || fragment.startsWith("/") ? `#${pointer}${fragment}` : `#${fragment}`;
+    if (fragment === "") return `#${pointer}`;
+    return `#${fragment.startsWith("/") ? pointerTo(fragment) : fragment}`;
   });
 }
 

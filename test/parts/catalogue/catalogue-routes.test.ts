@@ -2,6 +2,7 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
+import { parseRoute, type Route } from "../../../src/core/route.ts";
 import { CatalogueRoutes } from "../../../src/parts/catalogue/catalogue-routes.ts";
 import { llmsText } from "../../../src/parts/catalogue/llms-text.ts";
 import { openApi as openApiOf } from "../../../src/parts/catalogue/openapi.ts";
@@ -165,6 +166,7 @@ describe("GET /openapi.json", () => {
     ["image/png", { type: "string", format: "binary" }],
     ["text/plain; charset=utf-8", { type: "string" }],
     ["application/json", {}],
+    ["multipart/form-data", { type: "object", additionalProperties: true }],
   ])("Has a schema for bodies and results of %s", (contentType, schema) => {
     const media = contentType === undefined ? {} : { input: { contentType }, output: { contentType } };
     const job = {
@@ -181,8 +183,26 @@ describe("GET /openapi.json", () => {
     expect([post.requestBody.content, post.responses[200].content]).toEqual([content, content]);
   });
 
-  it("Has the input's schema, with references that hold where it is", async () => {
+  it("Has the result of a route by any status that says it", () => {
+    const route = parseRoute("POST /notes") as Route;
+    const job = { serviceId: 1n, jobIndex: 0, mode: "public_paid", offers: [], url: PUBLIC_URL } as const;
+    const jobs = [{ ...job, route, waitSecs: 60 }];
+    const document = [...openApiOf(jobs, sellerOf({ publicUrl: PUBLIC_URL }))].join("");
+    const { responses } = JSON.parse(document).paths["/notes"].post;
+    expect(responses["2XX"]).toEqual({
+      description: "The result",
+      content: { "*/*": { schema: { type: "string", format: "binary" } } },
+    });
+    expect(responses["200"]).toEqual(responses["2XX"]);
+  });
+
+  it("Has the input's schema, with its definitions beside it and references that hold there", async () => {
     const document = await openApi();
+    const { schemas } = document.components;
+    expect([schemas.summarise, schemas["summarise.text"]]).toEqual([
+      { ...TEXT_SCHEMA, properties: { text: { $ref: "#/components/schemas/summarise.text" } } },
+      { type: "string" },
+    ]);
     const ajv = new Ajv2020({ strict: false });
     ajv.addSchema(document, "openapi");
     const validate = ajv.compile({ $ref: "openapi#/components/schemas/summarise" });
