@@ -1,11 +1,10 @@
 import * as z from "zod";
-import type { BindAddress } from "../core/network-address.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { GivenAbility } from "./abilities.ts";
 import { type Checked, type Complete, withoutDefault } from "./check-shape.ts";
 import type { FilledTables } from "./config.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
-import type { PartTable, PartTables } from "./part-tables.ts";
+import type { PartTable, PartTables, TableListener } from "./part-tables.ts";
 import type { ConfigTables } from "./schema.ts";
 import { changeAt, omit, pick, type Table } from "./tables-at.ts";
 
@@ -19,13 +18,6 @@ export interface TableContext {
   readonly mistakes: MistakeList;
   /** Keys that facilitators in this process settle with. */
   readonly settlers: ReadonlySet<PrivateKey>;
-}
-
-/** An address that a part listens on. */
-export interface TableListener {
-  /** Table of the file that has its `bind_address`. */
-  readonly table: string;
-  readonly bindAddress: BindAddress | undefined;
 }
 
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;

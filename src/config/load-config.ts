@@ -96,6 +96,10 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     claims,
     methods: [EIP3009, ...parts.methods],
     paths: parts.paths,
+    listeners: parts.tables.flatMap((table) => {
+      const keys = table.keysIn(checked);
+      return (keys && table.listener(keys)) ?? [];
+    }),
   };
   const tables = shaped && fillJobs(fillTokens(shaped, mistakes), mistakes);
   const settlers = new Set<PrivateKey>();
@@ -108,9 +112,8 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   checkTls(tables, mistakes);
   await checkJobInputs(tables, mistakes);
   await checkJobParameters(tables, mistakes);
-  const listeners = ofParts.flatMap(({ table, keys }) => table.listener(keys) ?? []);
   checkAbilities(schema, tables, mistakes);
-  checkListeners(tables, listeners, mistakes);
+  checkListeners(tables, mistakes);
   checkX402(tables, mistakes);
   checkJobs(tables, mistakes);
   checkRoutes(tables, mistakes);

@@ -4,6 +4,7 @@ import type { Abilities } from "./abilities.ts";
 import type { Checked, Complete } from "./check-shape.ts";
 import type { EntryClaims } from "./entry-keys.ts";
 import { jobSchema } from "./jobs.ts";
+import type { TableListener } from "./part-tables.ts";
 import { changesIf, fixed, fixedPresence, neverRemoved } from "./reload.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { bearerTokens, integer, pemFile, seconds, u64 } from "./value-types.ts";
@@ -85,6 +86,8 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly methods: readonly TokenMethod[];
   /** Paths of the parts of this build. */
   readonly paths: readonly OwnPaths[];
+  /** Addresses that parts listen on. */
+  readonly listeners: readonly TableListener[];
 };
 
 export type ConfigSchema = typeof configSchema;

@@ -1,12 +1,10 @@
 import { type BindAddress, isLoopbackHost, isSameAddress } from "../../core/network-address.ts";
-import type { TableListener } from "../config-table.ts";
 import type { MistakeList } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 
 /** Checks which listeners can share an address, and which need a token. */
 export function checkListeners(
-  { runner, operator, x402, webhooks }: ConfigTables,
-  ofParts: readonly TableListener[],
+  { runner, operator, x402, webhooks, listeners: ofParts }: ConfigTables,
   mistakes: MistakeList,
 ): void {
   // HTTP/1.1 listeners can share a socket, unless their paths could be anyone's. gRPC needs HTTP/2 from the first byte.

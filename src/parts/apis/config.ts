@@ -145,7 +145,7 @@ function checkApi(
     place.at("health").report(`is "${health}"; expected GET and a path without parameters`);
   if (tls !== undefined) checkClientTls(tls, url, place.at("tls"));
   if (url === undefined) return;
-  const own = [tables.runner, tables.x402, tables.webhooks, tables.operator];
+  const own = [tables.runner, tables.x402, tables.webhooks, tables.operator, ...tables.listeners];
   if (own.some((table) => table?.bindAddress !== undefined && isAt(url, table.bindAddress)))
     place.at("url").report(`is "${url}", a listener of this jobgate; expected the address of the API`);
   if (url.startsWith("unix:")) return;
