@@ -79,6 +79,10 @@ export const COUNTERS = {
     help: "Requests passed through to an API without payment, by its status or the error code of a refusal.",
     labels: ["api", "code"],
   },
+  jobgate_api_access_requests_total: {
+    help: "Requests of known clients passed through to an API without payment, by the name of their key or account, and its status or the error code of a refusal.",
+    labels: ["api", "by", "name", "code"],
+  },
   jobgate_leases_expired_total: {
     help: "Leases of this process that expired before a runner finished the JobCall.",
     labels: [],

@@ -55,6 +55,7 @@ export const OPERATIONS = {
   findPaymentByPurchaseName: { channel: "read" },
   isNonceUsed: { channel: "read" },
   hasLoss: { channel: "read" },
+  listBought: { channel: "read" },
   adoptPayment: { channel: "write" },
   findAdoptedPayments: { channel: "read" },
   listUndecided: { channel: "read" },

@@ -45,6 +45,7 @@ export async function prepareShop(
   const opened = await Promise.all(parts.map(async (part) => part.open(config)));
   const additions = opened.filter((addition) => addition !== undefined);
   requireRestricted(config, termsOf(additions));
+  requirePayerProof(additions);
   const inputs = await InputChecks.compile(config, { bodies, limits });
   return { config, additions, inputs };
 }
@@ -103,6 +104,7 @@ export async function openShop(
     purchaseNames: methods.purchaseNames,
     limits,
   });
+  const payerProof = additions.find((addition) => addition.payerProof)?.payerProof;
   const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;
   const checkout = new Checkout({ routes, prices, inputs, callbacks, purchase, limits });
   const shop: Shop = {
@@ -124,7 +126,8 @@ export async function openShop(
     sent: new SentResults({ ...services, jobs }),
     extensions: new AnswerExtensions(additions.flatMap(({ extensions }) => extensions ?? [])),
     live: additions.find(({ liveAnswers }) => liveAnswers)?.liveAnswers,
-    payerProof: additions.find(({ payerProof }) => payerProof)?.payerProof,
+    payerProof,
+    accesses: additions.flatMap((addition) => addition.access?.({ checkout, payerProof }, services) ?? []),
     pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),
     messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,
   };
@@ -149,4 +152,13 @@ function requireRestricted({ jobPolicies }: X402Config, terms: readonly Terms[])
       `job ${jobKeyText(serviceId, jobIndex)} is restricted, and no part of this build restricts jobs`,
     );
   }
+}
+
+/** @throws Error if a part needs payers who prove who they are, and no part of the build lets them */
+function requirePayerProof(additions: readonly ShopAddition[]): void {
+  if (!additions.some(({ needsPayerProof }) => needsPayerProof)) return;
+  if (additions.some(({ payerProof }) => payerProof)) return;
+  throw new Error(
+    "clients get access by sign_in or paid_within_secs, and no part of this build lets payers sign in",
+  );
 }

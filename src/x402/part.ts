@@ -14,6 +14,7 @@ import type { MakeNamedPrices } from "./prices/named-prices.ts";
 import type { RequestPrices } from "./prices/request-prices.ts";
 import type { CallbackUrls } from "./purchase/checkout.ts";
 import type { Terms } from "./purchase/terms.ts";
+import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { ExtendsAnswers } from "./wire/extensions.ts";
@@ -42,6 +43,10 @@ export interface ShopAddition {
   readonly liveAnswers?: LiveAnswers;
   /** Recognises payers who do not have the access token of their call. */
   readonly payerProof?: PayerProof;
+  /** Lets clients have what is sold without a payment. */
+  access?(shop: Pick<Shop, "checkout" | "payerProof">, services: Services): UnpaidAccess;
+  /** The access needs the proof of payers that another part makes. */
+  readonly needsPayerProof?: boolean;
   /** Takes payments on the jobs' own routes beside x402, through a door that it puts before x402's. */
   door?(x402: Door): Door;
   /** Further doors to the jobs: each sells at `/{name}/jobs/{service}/{job}`. */

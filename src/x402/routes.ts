@@ -1,3 +1,4 @@
+import { GatewayError } from "../core/errors.ts";
 import type { JobKey } from "../core/job-call.ts";
 import { distinct } from "../core/objects.ts";
 import type { HttpRequest } from "../http/request.ts";
@@ -5,6 +6,7 @@ import { type HttpResponse, jsonResponse, textResponse } from "../http/response.
 import {
   healthHandlers,
   type MethodHandlers,
+  type RouteAnswer,
   type RouteHandler,
   type RouteTable,
   refusalAt,
@@ -32,7 +34,7 @@ export interface ShopRoutes {
 export function shopRoutes(services: Services, shop: Shop, additions: readonly ShopAddition[]): ShopRoutes {
   const { store, callEvents, stats, clock } = services;
   const { rates } = services.prices;
-  const { config, prices, routes: jobRoutes, seller } = shop;
+  const { config, prices, routes: jobRoutes, seller, listing, accesses } = shop;
   const { acceptedTokens, publicUrl } = config;
   const call = new CallRoute({ ...services, ...shop, calls: store, events: callEvents });
   const fixed = distinct<MethodHandlers>("route", [
@@ -81,7 +83,9 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
       handlers[method] = (request) => {
         if (isUpgrade(request)) throw refusalAt(sold, "upgrade_not_supported", NO_UPGRADE);
         if ("answer" in entry) return entry.answer(request);
-        return method === "HEAD" ? shared.show(request, entry.job, buys) : shared.answer(request, entry.job);
+        const sell = () =>
+          method === "HEAD" ? shared.show(request, entry.job, buys) : shared.answer(request, entry.job);
+        return accesses.length === 0 ? sell() : letIn(request, entry.job, sell);
       };
     const sold: MethodHandlers = {
       ...handlers,
@@ -91,6 +95,24 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
       other: (request, refusal) => shared.answerEarlier(request, refusal),
     };
     return sold;
+  }
+
+  /** Answers a request that has a way in without a payment, or else as `sell` does. */
+  function letIn(request: HttpRequest, job: JobKey, sell: () => Promise<RouteAnswer>): Promise<RouteAnswer> {
+    if (!listing.has(job)) return sell();
+    const pays = x402.carriesPayment(request);
+    return shared.refusing(request, job, async () => {
+      try {
+        for (const access of accesses) {
+          const answer = await access.answer(request, job, pays);
+          if (answer !== undefined) return answer;
+        }
+      } catch (error) {
+        if (pays && error instanceof GatewayError) return shared.answerEarlier(request, error);
+        throw error;
+      }
+      return sell();
+    });
   }
 
   /** A payment that was seen before gets its first outcome, also if its route has left the configuration. */

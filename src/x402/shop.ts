@@ -12,6 +12,7 @@ import type { PriceBook } from "./prices/price-book.ts";
 import type { Checkout } from "./purchase/checkout.ts";
 import type { ExtensionEchoes } from "./purchase/extension-echoes.ts";
 import type { Refusals } from "./purchase/refusals.ts";
+import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
 import type { Verification } from "./purchase/verification.ts";
 import type { AnswerExtensions } from "./wire/extensions.ts";
 
@@ -35,6 +36,8 @@ export interface Shop {
   readonly extensions: AnswerExtensions;
   readonly live: LiveAnswers | undefined;
   readonly payerProof: PayerProof | undefined;
+  /** Ways to have what is sold without a payment. */
+  readonly accesses: readonly UnpaidAccess[];
   readonly pages: Pages | undefined;
   readonly messageDoor: MessageDoor | undefined;
 }

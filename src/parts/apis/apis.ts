@@ -2,22 +2,25 @@ import type { Logger } from "pino";
 import type { Config, X402Config } from "../../config/config.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
+import { RateLimit } from "../../http/rate-limit.ts";
 import type { Host } from "../../part.ts";
 import type { ShopAddition } from "../../x402/part.ts";
 import { HttpRunners } from "../outbound/http-runners.ts";
+import { ApiAccess, asksWho } from "./access/api-access.ts";
 import { ApiHealth } from "./api-health.ts";
 import { type ApiSale, apiRunner } from "./api-runner.ts";
 import { ApiTerms } from "./api-terms.ts";
 import { apisTable, jobsOf } from "./config.ts";
-import { FreeRoutes } from "./free-routes.ts";
+import { freeRoutes } from "./free-routes.ts";
+import { PassThrough } from "./pass-through.ts";
 import { PassedAnswers } from "./passed-answers.ts";
 import { UnchargedCalls } from "./uncharged-calls.ts";
 
-/** Health check and free routes of an API at one configuration. */
+/** An API at one configuration, with its health check and the way for requests that do not pay. */
 interface OpenApi {
   readonly sale: ApiSale;
   readonly health: ApiHealth;
-  readonly free: FreeRoutes;
+  readonly passThrough: PassThrough;
 }
 
 /** The APIs whose routes are sold. */
@@ -26,6 +29,8 @@ export class Apis {
   readonly #telemetry: Telemetry;
   readonly #uncharged = new UnchargedCalls();
   readonly #passed = new PassedAnswers();
+  /** Requests that do not pay, by API and client. */
+  readonly #rates = new RateLimit();
   readonly #runners: HttpRunners<ApiSale>;
   #open: readonly OpenApi[] = [];
 
@@ -42,22 +47,32 @@ export class Apis {
     const open = salesOf(config).map((sale) => ({
       sale,
       health: new ApiHealth(sale.api, this.#logger),
-      free: new FreeRoutes(sale.api, config, this.#telemetry, this.#logger),
+      passThrough: new PassThrough(sale.api, config, this.#logger),
     }));
     const byJob = new Map(
       open.flatMap((one) =>
         one.sale.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), one] as const),
       ),
     );
+    const find = ({ serviceId, jobIndex }: JobKey) => {
+      const found = byJob.get(jobKeyText(serviceId, jobIndex));
+      return found && { api: found.sale.api, isUp: found.health.isUp, passThrough: found.passThrough };
+    };
+    const shared = { rates: this.#rates, telemetry: this.#telemetry };
+    const accesses = open.flatMap(({ sale }) => sale.api.access);
     return {
       apply: () => this.#replace(open),
       liveAnswers: this.#passed,
-      freeRoutes: open.flatMap(({ free }) => free.routes),
+      freeRoutes: open.flatMap(({ sale, passThrough }) =>
+        freeRoutes(sale.api, config, { ...shared, passThrough }),
+      ),
+      ...(accesses.length > 0 && {
+        access: (shop, { store, limits }) =>
+          new ApiAccess({ ...shared, ...shop, publicUrl: config.publicUrl, find, calls: store, limits }),
+        needsPayerProof: accesses.some(asksWho),
+      }),
       terms: new ApiTerms({
-        find: ({ serviceId, jobIndex }: JobKey) => {
-          const found = byJob.get(jobKeyText(serviceId, jobIndex));
-          return found && { api: found.sale.api, isUp: found.health.isUp };
-        },
+        find,
         inFlight: (name) => this.#runners.find(({ api }) => api.name === name)?.inFlight ?? 0,
         uncharged: this.#uncharged,
       }),
@@ -77,9 +92,9 @@ export class Apis {
   }
 
   #replace(open: readonly OpenApi[]): void {
-    for (const { health, free } of this.#open) {
+    for (const { health, passThrough } of this.#open) {
       void health.stop();
-      void free.close();
+      void passThrough.close();
     }
     this.#open = open;
     for (const { health } of open) health.start();

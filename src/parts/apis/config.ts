@@ -20,9 +20,11 @@ import {
 } from "../../config/value-types.ts";
 import { baseUrlOrSocket, headerName, headerNames, route, shownUrl } from "../../config/web-types.ts";
 import { type BindAddress, isLoopbackHost } from "../../core/network-address.ts";
+import { isObject } from "../../core/objects.ts";
 import { ALL_HEADERS, BOUND_HEADERS, OF_CONNECTION, PLAIN_NAME } from "../../core/request-headers.ts";
 import { parseRoute } from "../../core/route.ts";
 import { type HttpServer, placeOf } from "../outbound/http-server.ts";
+import { accessSchema, checkAccess } from "./access/config.ts";
 
 const api = z.object({
   /** Unique. Jobs name it. */
@@ -43,6 +45,8 @@ const api = z.object({
   free: z.array(route()).describe("an array of routes").default([]),
   /** Requests of one client for these in a second. */
   freeRate: integer(1, 1_000_000).default(10),
+  /** Ways in without a payment. */
+  access: z.array(accessSchema).describe("an array of tables, one for each way in").default([]),
   /** Route that answers below 400 while the API works. Default: it is not asked. */
   health: route().optional(),
   /** Calls of one payer, and of one client, that may end without a charge in a minute. */
@@ -74,6 +78,7 @@ export const apisTable = ConfigTable.of({
       if (table === undefined) continue;
       const place = context.place.at("apis", i);
       checkApi(table, place, names, context);
+      checkAccess(table.access ?? [], place.at("access"), placedJobs(table.name, context));
       for (const [j, free] of (table.free ?? []).entries()) routes.add(free, place.at("free", j));
     }
     checkIndexes(context);
@@ -153,6 +158,18 @@ function checkApi(
   const { protocol, hostname } = new URL(url);
   if (protocol === "http:" && !isLoopbackHost(hostname) && Object.keys(headers).length > 0)
     place.at("headers").warn(`are sent in the clear to ${hostname}`);
+}
+
+function placedJobs(api: string | undefined, { tables, mistakes }: TableContext) {
+  const policies = tables.x402?.jobPolicies ?? [];
+  return ((tables.jobs ?? []) as readonly (ApiJobTable | undefined)[]).flatMap((job, i) => {
+    if (job === undefined || job.api !== api) return [];
+    const { price, serviceId = tables.serviceId, jobIndex } = job;
+    const policy = policies.find((one) => one?.serviceId === serviceId && one?.jobIndex === jobIndex);
+    const isRestricted = (job.mode ?? policy?.invocationMode) === "restricted_paid";
+    const isPricedByRequest = price !== undefined && !(isObject(price) && "unit" in price);
+    return [{ isRestricted, isPricedByRequest, place: mistakes.at("jobs", i) }];
+  });
 }
 
 type TlsTable = NonNullable<ApiTable["tls"]>;

@@ -3,13 +3,13 @@ import type { Clock } from "../../core/clock.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
+import type { ProofPurpose } from "../../x402/calls/payer-proof.ts";
 import type { SignInChallenge } from "./sign-in-message.ts";
 
 /** Time for which a challenge can be signed. */
 const LIFETIME_MS = 5 * 60_000;
 /** Difference of the replicas' clocks that is no sign of a wrong time. */
 const MAX_SKEW_MS = 60_000;
-const STATEMENT = "Sign in to read the calls that you paid for.";
 /** 16 bytes as hex, of which a nonce has two: chance, and the seal. */
 const HALF = 32;
 
@@ -17,7 +17,8 @@ const HALF = 32;
 export class SignInChallenges {
   readonly #tokens: Pick<AccessTokens, "seal">;
   readonly #clock: Clock;
-  readonly #publicUrl: URL;
+  /** Host of the gateway. */
+  readonly #domain: string;
 
   constructor(parts: {
     readonly tokens: Pick<AccessTokens, "seal">;
@@ -26,29 +27,31 @@ export class SignInChallenges {
   }) {
     this.#tokens = parts.tokens;
     this.#clock = parts.clock;
-    this.#publicUrl = new URL(parts.publicUrl);
+    this.#domain = new URL(parts.publicUrl).host;
   }
 
-  make(): SignInChallenge {
+  make(purpose: ProofPurpose): SignInChallenge {
     const now = this.#clock();
     const times = {
       issuedAt: new Date(now).toISOString(),
       expirationTime: new Date(now + LIFETIME_MS).toISOString(),
     };
     const chance = randomBytes(HALF / 2).toString("hex");
-    return { ...this.#fixed(), nonce: chance + this.#seal(chance, times), ...times };
+    return { ...this.#fixed(purpose), nonce: chance + this.#seal(chance, times, purpose), ...times };
   }
 
   /**
-   * Checks that jobgate made a challenge, that it is for this host, and that it can still be used.
+   * Checks that jobgate made a challenge for a purpose, and that it can still be used.
    * @throws GatewayError `signature_mismatch`, `signature_expired`
    */
-  check(challenge: SignInChallenge): void {
+  check(challenge: SignInChallenge, purpose: ProofPurpose): void {
     const { nonce, issuedAt, expirationTime } = challenge;
-    const fixed = this.#fixed();
+    const fixed = this.#fixed(purpose);
+    const mismatch = (what: string) =>
+      new GatewayError("signature_mismatch", `${what} Sign the challenge of ${purpose.challengeOf}.`);
     if (challenge.domain !== fixed.domain || challenge.uri !== fixed.uri)
-      throw mismatch(`The message is not for ${fixed.domain}: never sign what another site shows you.`);
-    const seal = this.#seal(nonce.slice(0, HALF), { issuedAt, expirationTime });
+      throw mismatch(`The message is not for ${fixed.uri}: never sign what another site shows you.`);
+    const seal = this.#seal(nonce.slice(0, HALF), { issuedAt, expirationTime }, purpose);
     const isOwn = equalInConstantTime(nonce.slice(HALF), seal);
     if (!isOwn || challenge.version !== fixed.version || challenge.statement !== fixed.statement)
       throw mismatch("The challenge was not made here, or was changed.");
@@ -58,23 +61,18 @@ export class SignInChallenges {
       throw new GatewayError("signature_expired", "The challenge has expired: sign a new one.");
   }
 
-  #fixed() {
-    const { host, href } = this.#publicUrl;
-    return {
-      domain: host,
-      uri: `${href.replace(/\/$/, "")}/x402/calls`,
-      version: "1",
-      statement: STATEMENT,
-    };
+  #fixed({ url: uri, statement }: ProofPurpose) {
+    return { domain: this.#domain, uri, version: "1", statement };
   }
 
-  #seal(chance: string, times: Pick<SignInChallenge, "issuedAt" | "expirationTime">): string {
-    const seal = this.#tokens.seal(`sign-in\n${chance}\n${times.issuedAt}\n${times.expirationTime}`);
+  #seal(
+    chance: string,
+    times: Pick<SignInChallenge, "issuedAt" | "expirationTime">,
+    { url, statement }: ProofPurpose,
+  ): string {
+    const sealed = ["sign-in", chance, times.issuedAt, times.expirationTime, url, statement];
+    const seal = this.#tokens.seal(sealed.join("\n"));
     // A nonce has only letters and digits.
     return Buffer.from(seal, "base64url").toString("hex").slice(0, HALF);
   }
-}
-
-function mismatch(what: string): GatewayError {
-  return new GatewayError("signature_mismatch", `${what} Sign the challenge of GET /x402/calls.`);
 }

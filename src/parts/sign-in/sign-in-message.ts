@@ -3,6 +3,7 @@ import * as z from "zod";
 import { parseSignatureHex } from "../../chain/account-signature.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
+import type { ProofPurpose } from "../../x402/calls/payer-proof.ts";
 
 /** x402's extension for payers who prove who they are (CAIP-122), and in upper case its header. */
 export const SIGN_IN = "sign-in-with-x";
@@ -49,7 +50,8 @@ export function carriesSignIn({ headers }: HttpRequest): boolean {
 }
 
 /** @throws GatewayError `invalid_signature` */
-export function readSignIn(request: HttpRequest): SignInMessage {
+export function readSignIn(request: HttpRequest, purpose: Pick<ProofPurpose, "challengeOf">): SignInMessage {
+  const invalid = (what: string) => invalidFor(purpose, what);
   const [value = "", ...more] = request.headerValues(SIGN_IN);
   if (more.length > 0) throw invalid("was sent more than once");
   let json: unknown;
@@ -82,9 +84,9 @@ Issued At: ${issuedAt}
 Expiration Time: ${expirationTime}`;
 }
 
-function invalid(what: string): GatewayError {
+function invalidFor({ challengeOf }: Pick<ProofPurpose, "challengeOf">, what: string): GatewayError {
   return new GatewayError(
     "invalid_signature",
-    `${NAME} ${what}: sign the challenge of GET /x402/calls, and send it back with address, chainId, type and signature.`,
+    `${NAME} ${what}: sign the challenge of ${challengeOf}, and send it back with address, chainId, type and signature.`,
   );
 }

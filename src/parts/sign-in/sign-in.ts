@@ -8,7 +8,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { NonceLedger } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
-import type { PayerProof, ProvenPayer } from "../../x402/calls/payer-proof.ts";
+import type { PayerProof, ProofPurpose, ProvenPayer } from "../../x402/calls/payer-proof.ts";
 import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import type { AccountContracts } from "./account-contracts.ts";
 import { SignInChallenges } from "./sign-in-challenges.ts";
@@ -39,28 +39,38 @@ export class SignIn implements PayerProof {
   readonly advice = "a payer who lost it finds it at /x402/calls";
   readonly #parts: Parts;
   readonly #challenges: SignInChallenges;
+  readonly #ownCalls: ProofPurpose;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#challenges = new SignInChallenges(parts);
+    this.#ownCalls = {
+      url: `${new URL(parts.publicUrl).href.replace(/\/$/, "")}/x402/calls`,
+      statement: "Sign in to read the calls that you paid for.",
+      challengeOf: "GET /x402/calls",
+    };
   }
 
   readonly isIn = carriesSignIn;
 
   /** Returns the 402 with a new challenge. x402 clients look for it there, and pay nothing: there is no offer. */
   challenge(): HttpResponse {
-    const info = this.#challenges.make();
-    const supportedChains = this.#parts.networks.map((chainId) => ({ chainId, type: "eip191" }));
     const required: PaymentRequired = {
       x402Version: 2,
       error: `Sign in as the payer: sign the challenge, and send it in the header ${SIGN_IN.toUpperCase()}.`,
-      resource: { url: info.uri },
+      resource: { url: this.#ownCalls.url },
       accepts: [],
-      extensions: { [SIGN_IN]: { info, supportedChains, schema: SCHEMA } },
+      extensions: this.challengeFor(this.#ownCalls),
     };
     const headers = { "payment-required": encodePaymentRequiredHeader(required) };
     const code = "sign_in_required";
     return { ...jsonResponse(402, { ...required, code }, headers), refusal: code };
+  }
+
+  challengeFor(purpose: ProofPurpose) {
+    const info = this.#challenges.make(purpose);
+    const supportedChains = this.#parts.networks.map((chainId) => ({ chainId, type: "eip191" }));
+    return { [SIGN_IN]: { info, supportedChains, schema: SCHEMA } };
   }
 
   /**
@@ -68,18 +78,18 @@ export class SignIn implements PayerProof {
    * @throws GatewayError `invalid_signature`, `signature_mismatch`, `signature_expired`, `signature_replay`,
    * `permission_check_failed`, `rate_limited`
    */
-  async payerOf(request: HttpRequest): Promise<ProvenPayer> {
+  async payerOf(request: HttpRequest, purpose = this.#ownCalls): Promise<ProvenPayer> {
     const { limits, contracts } = this.#parts;
     limits.countUnpaid(request);
-    const message = this.#readOwn(request);
+    const message = this.#readOwn(request, purpose);
     const hash = hashMessage(signInText(message));
     const payer = message.address.toLowerCase() as `0x${string}`;
-    const signedIn = { payer, network: message.chainId };
-    const isPlain = (await recoverSigner(hash, message.signature)) === payer;
+    const isByKey = (await recoverSigner(hash, message.signature)) === payer;
+    const signedIn = { payer, network: message.chainId, isByKey };
     // Used up before the RPC is asked: a challenge makes it answer one question, and a client makes few.
-    if (!isPlain) limits.countWrongToken(request);
+    if (!isByKey) limits.countWrongToken(request);
     await this.#useUp(message);
-    if (isPlain) return signedIn;
+    if (isByKey) return signedIn;
     const signature = innerSignature(message.signature);
     if (await contracts.approve(message.chainId, { account: payer, hash, signature })) return signedIn;
     throw new GatewayError(
@@ -89,10 +99,10 @@ export class SignIn implements PayerProof {
   }
 
   /** Reads a message that answers a challenge of this gateway. */
-  #readOwn(request: HttpRequest): SignInMessage {
+  #readOwn(request: HttpRequest, purpose: ProofPurpose): SignInMessage {
     try {
-      const message = readSignIn(request);
-      this.#challenges.check(message);
+      const message = readSignIn(request, purpose);
+      this.#challenges.check(message, purpose);
       return message;
     } catch (error) {
       this.#parts.limits.countWrongToken(request);

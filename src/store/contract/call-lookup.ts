@@ -5,9 +5,24 @@ import type { JobResult, Progress } from "./work-queue.ts";
 /** Stands in place of a result that `forgetResult` has forgotten. */
 export const NOT_KEPT = "not_kept";
 
+/** A request that a payer may have paid for before. */
+export interface BoughtRequest extends Pick<PaymentKey, "payer" | "network">, JobKey {
+  /** SHA-256 of the whole request. */
+  readonly bodyHash: string;
+}
+
+/** Most JobCalls that {@link CallLookup.listBought} returns. */
+export const MAX_BOUGHT = 20;
+
 /** State of paid calls, for the clients who paid. */
 export interface CallLookup {
   findCall(callId: number): Promise<CallState | undefined>;
+  /**
+   * Finds the JobCalls that a payer bought with one request, newest first, at most {@link MAX_BOUGHT}: their payments are settled, and
+   * were made in the time before now. Only the newest payments of the payer are searched.
+   */
+  listBought(request: BoughtRequest, withinMs: number): Promise<readonly number[]>;
+
   /** @returns undefined for a call without a result */
   findResult(callId: number): Promise<StoredResult | typeof NOT_KEPT | undefined>;
   /**
@@ -66,6 +81,8 @@ export interface CallAddition {
   readonly state: string;
   /** It goes on without a decision of the operator, also after the call has failed. */
   readonly goesOn: boolean;
+  /** The buyer has the money back, or is to get it. */
+  readonly givesBack: boolean;
 }
 
 export interface CallState {

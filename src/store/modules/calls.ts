@@ -7,7 +7,13 @@ import {
   toCallState,
   toDeadLetter,
 } from "../call-row.ts";
-import { type CallLookup, type CallState, NOT_KEPT, type StoredResult } from "../contract/call-lookup.ts";
+import {
+  type CallLookup,
+  type CallState,
+  MAX_BOUGHT,
+  NOT_KEPT,
+  type StoredResult,
+} from "../contract/call-lookup.ts";
 import type { DeadLetter, DeadLetterBox } from "../contract/dead-letter-box.ts";
 import type { CalledJob, JobResult, WorkQueue } from "../contract/work-queue.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
@@ -15,6 +21,9 @@ import type { StoreModule } from "../module.ts";
 import { JUST_DUE_MS } from "../rules/leases.ts";
 
 const KEY_OF_PAYMENT = "payments.network, payments.asset, payments.payer, nonce";
+
+/** Payments of one payer that are searched for a request. Bounds the work of a query. */
+const MAX_SEARCHED = 10_000;
 
 /** JobCalls, for runners, clients and operators. */
 export const CALLS = {
@@ -46,6 +55,21 @@ export const CALLS = {
            AND (state = 'leased' OR subscriber IS NULL OR visible_at > ${time} - ${JUST_DUE_MS})`;
       const [row] = (yield { name: "next_due", sql, values }) as { readonly due_in: number | null }[];
       return row?.due_in ?? undefined;
+    },
+
+    *listBought({ dialect, now }, request, withinMs): Lookup<readonly number[]> {
+      const { values, add } = parameters(dialect);
+      const table = `${dialect.schema}payments${dialect.indexedBy("payments_by_payer")}`;
+      const columns = "call_id, network, service_id, job_index, bound_headers, body_hash, state, created_at";
+      const newest = `SELECT ${columns} FROM ${table} WHERE payer = ${add(request.payer.toLowerCase())}
+        ORDER BY call_id DESC LIMIT ${MAX_SEARCHED}`;
+      const sql = `SELECT call_id FROM (${newest}) AS payment
+        WHERE network = ${add(request.network)} AND service_id = ${add(String(request.serviceId))}
+          AND job_index = ${add(request.jobIndex)} AND bound_headers IS NOT NULL AND body_hash = ${add(request.bodyHash)}
+          AND state = 'settled' AND created_at > ${dialect.now(add(now()))} - ${add(withinMs)}
+        ORDER BY call_id DESC LIMIT ${MAX_BOUGHT}`;
+      const rows = (yield { name: "list_bought", sql, values }) as { readonly call_id: number }[];
+      return rows.map(({ call_id }) => call_id);
     },
 
     *findCall({ dialect, now }, callId): Lookup<CallState | undefined> {

@@ -1,4 +1,5 @@
 import type { HttpRequest } from "../../http/request.ts";
+import type { JobDescription } from "../wire/offer.ts";
 
 /**
  * A payer who proved who it is. The proof holds for one network: on another, the contract at the payer's address may be
@@ -9,6 +10,17 @@ export interface ProvenPayer {
   readonly payer: string;
   /** CAIP-2. */
   readonly network: string;
+  /** The account's own key signed: the proof holds on every network. */
+  readonly isByKey: boolean;
+}
+
+/** What a payer proves who it is for. A proof for one purpose is good for no other. */
+export interface ProofPurpose {
+  readonly url: string;
+  /** Sentence that the payer signs. */
+  readonly statement: string;
+  /** Completes "Sign the challenge of …". */
+  readonly challengeOf: string;
 }
 
 /** Recognises payers who do not have the access token of their call. */
@@ -17,6 +29,12 @@ export interface PayerProof {
   readonly advice: string;
   /** Reports whether a request carries a proof, well-formed or not. */
   isIn(request: HttpRequest): boolean;
-  /** @throws GatewayError for a proof that does not hold, and `rate_limited` */
-  payerOf(request: HttpRequest): Promise<ProvenPayer>;
+  /**
+   * Uses up the proof.
+   * @param purpose default: to read the payer's own calls
+   * @throws GatewayError for a proof that does not hold, and `rate_limited`
+   */
+  payerOf(request: HttpRequest, purpose?: ProofPurpose): Promise<ProvenPayer>;
+  /** Returns the extensions of a 402 that let a payer make a proof for a purpose. */
+  challengeFor(purpose: ProofPurpose): JobDescription["extensions"];
 }

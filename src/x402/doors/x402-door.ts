@@ -8,6 +8,7 @@ import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
+import type { UnpaidAccess } from "../purchase/unpaid-access.ts";
 import { AnswerExtensions } from "../wire/extensions.ts";
 import type { Offer } from "../wire/offer.ts";
 import { carriesPayment, readPayment, versionOf } from "../wire/payment-header.ts";
@@ -22,6 +23,7 @@ export class X402Door implements Door {
   readonly #methods: Methods;
   readonly #pages: Pages | undefined;
   readonly #extensions: AnswerExtensions;
+  readonly #accesses: readonly UnpaidAccess[];
   /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
   readonly #paymentRequired = new WeakMap<
     readonly Offer[],
@@ -34,11 +36,13 @@ export class X402Door implements Door {
     readonly methods: Methods;
     readonly pages?: Pages | undefined;
     readonly extensions?: AnswerExtensions;
+    readonly accesses?: readonly UnpaidAccess[];
   }) {
     this.#descriptions = parts.descriptions;
     this.#methods = parts.methods;
     this.#pages = parts.pages;
     this.#extensions = parts.extensions ?? new AnswerExtensions();
+    this.#accesses = parts.accesses ?? [];
   }
 
   readonly carriesPayment = (request: JobRequest) => carriesPayment(request, this.#methods.versions);
@@ -46,17 +50,31 @@ export class X402Door implements Door {
 
   /** Answers the ordinary first request, so it makes no error with a stack. */
   async askToPay(request: HttpRequest, { job, offers }: UnpaidRequest): Promise<HttpResponse> {
+    const answer = await this.#unpaidResponse(request, { job, offers });
+    const { method } = request;
+    return this.#pages && prefersHtml(request)
+      ? this.#pages.payment(answer, { job, offers, method })
+      : answer;
+  }
+
+  async #unpaidResponse(
+    request: HttpRequest,
+    { job, offers }: Pick<UnpaidRequest, "job" | "offers">,
+  ): Promise<HttpResponse> {
     const added = await this.#extensions.ofOffers(offers);
+    const ofRequest = this.#accesses.flatMap((access) => access.extensionsFor(request, job) ?? []);
+    if (ofRequest.length > 0)
+      return this.#paymentRequiredResponse(
+        paymentRequired(offers),
+        job,
+        Object.assign({}, added, ...ofRequest),
+      );
     let shown = this.#paymentRequired.get(offers);
     if (shown === undefined || shown.added !== added) {
       shown = { answer: this.#paymentRequiredResponse(paymentRequired(offers), job, added), added };
       this.#paymentRequired.set(offers, shown);
     }
-    const { answer } = shown;
-    const { method } = request;
-    return this.#pages && prefersHtml(request)
-      ? this.#pages.payment(answer, { job, offers, method })
-      : answer;
+    return shown.answer;
   }
 
   acceptedHeaders(request: HttpRequest, told: ToldSettlement): Record<string, string> {

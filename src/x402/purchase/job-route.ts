@@ -53,7 +53,7 @@ export class JobRoute {
    * @param waitSecs time for which the answer waits for the job's result; undefined if it does not wait
    */
   answer(request: HttpRequest, job: JobKey, waitSecs = this.#waitSecsOf(job)): Promise<Answer> {
-    return this.#refusing(request, job, async () => {
+    return this.refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
       const sale = await checkout.buy(request, job, door);
       if (sale.kind === "unpaid") return this.#askToPay(request, sale.unpaid);
@@ -66,7 +66,7 @@ export class JobRoute {
    * @param allow methods that buy the job
    */
   show(request: HttpRequest, job: JobKey, allow = "POST"): Promise<Answer> {
-    return this.#refusing(request, job, async () => {
+    return this.refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
       if (door.carriesPayment(request)) {
         throw new GatewayError(
@@ -106,7 +106,12 @@ export class JobRoute {
     return mayBeCharged ? { ...chargedNothing(code), charged: "unknown" } : chargedNothing(code);
   }
 
-  async #refusing(request: HttpRequest, job: JobKey, answer: () => Promise<Answer>): Promise<Answer> {
+  /** Answers a request, or refuses it as one for the job. */
+  async refusing<Given>(
+    request: HttpRequest,
+    job: JobKey,
+    answer: () => Promise<Given>,
+  ): Promise<Given | HttpResponse> {
     try {
       return await answer();
     } catch (error) {

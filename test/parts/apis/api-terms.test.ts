@@ -13,6 +13,7 @@ const API: ApiConfig = {
   timeoutMs: 1_000,
   concurrency: 2,
   free: [],
+  access: [],
   freeRate: 1,
   unchargedPerMinute: 2,
 };

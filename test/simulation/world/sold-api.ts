@@ -25,7 +25,7 @@ const LONG = 70_000;
 
 const API: ApiConfig = {
   ...{ name: "sold", url: `http://${HOST}`, headers: {}, forwardHeaders: [], timeoutMs: TIMEOUT_MS },
-  ...{ concurrency: 4, free: [], freeRate: 10, unchargedPerMinute: 1_000_000 },
+  ...{ concurrency: 4, free: [], access: [], freeRate: 10, unchargedPerMinute: 1_000_000 },
 };
 
 /** Answers that the API has given in whole to a client. */

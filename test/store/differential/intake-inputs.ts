@@ -1,5 +1,5 @@
 import type { JobCall } from "../../../src/core/job-call.ts";
-import { paidCall, webhookCall } from "../store-fixtures.ts";
+import { paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 import type { MakersOf } from "./makers.ts";
 import type { World } from "./world.ts";
 
@@ -13,6 +13,7 @@ export const INTAKE: MakersOf<
   | "listCalls"
   | "findCallDetails"
   | "findCall"
+  | "listBought"
   | "findResult"
   | "readResult"
   | "resultBytes"
@@ -46,6 +47,16 @@ export const INTAKE: MakersOf<
   },
   findCallDetails: (world) => [world.call()],
   findCall: (world) => [world.call()],
+  listBought: ({ choices }) => [
+    {
+      payer: choices.one(PAYERS),
+      network: "eip155:84532",
+      serviceId: choices.one([1n, 2n ** 64n - 1n]),
+      jobIndex: 7,
+      bodyHash: paymentIntent(1).bodyHash,
+    },
+    choices.one([1_000, 300_000]),
+  ],
   findResult: (world) => [world.call()],
   readResult: (world) => [world.call(), world.choices.below(3), world.choices.one([1, 100])],
   resultBytes: () => [],

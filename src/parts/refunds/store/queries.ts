@@ -50,7 +50,7 @@ export const SHOWN: NonNullable<AnyModule["shown"]> = {
       ...(state === "refund_failed" && reason !== null ? { reason } : {}),
     };
     const goesOn = state === "sending" || (state === "owed" && is_approved === 1);
-    return { fields: { refund }, state, goesOn };
+    return { fields: { refund }, state, goesOn, givesBack: state !== "declined" };
   },
 };
 

@@ -1,0 +1,175 @@
+import { createHash } from "node:crypto";
+import { equalInConstantTime } from "../../../core/constant-time.ts";
+import { GatewayError } from "../../../core/errors.ts";
+import type { JobKey } from "../../../core/job-call.ts";
+import type { Telemetry } from "../../../core/telemetry.ts";
+import type { RateLimit } from "../../../http/rate-limit.ts";
+import { bearerToken, type HttpRequest } from "../../../http/request.ts";
+import type { RouteAnswer } from "../../../http/routes.ts";
+import type { CallLookup } from "../../../store/contract/call-lookup.ts";
+import type { PayerProof, ProofPurpose, ProvenPayer } from "../../../x402/calls/payer-proof.ts";
+import { canonicalPath } from "../../../x402/jobs/route-tree.ts";
+import type { Checkout } from "../../../x402/purchase/checkout.ts";
+import type { ClientLimits } from "../../../x402/purchase/client-limits.ts";
+import type { UnpaidAccess } from "../../../x402/purchase/unpaid-access.ts";
+import type { ApiConfig } from "../config.ts";
+import type { PassThrough } from "../pass-through.ts";
+import type { AccessConfig, ApiKey } from "./config.ts";
+
+interface Parts {
+  /** Finds the API that does a job, and what passes requests through to it. */
+  readonly find: (job: JobKey) => { readonly api: ApiConfig; readonly passThrough: PassThrough } | undefined;
+  readonly publicUrl: string;
+  readonly checkout: Pick<Checkout, "readBody" | "requestHashOf">;
+  /** Undefined if no API asks who its clients are. */
+  readonly payerProof: PayerProof | undefined;
+  readonly calls: Pick<CallLookup, "listBought" | "findCall">;
+  readonly limits: Pick<ClientLimits, "countWrongToken">;
+  readonly rates: RateLimit;
+  readonly telemetry: Pick<Telemetry, "count">;
+}
+
+/** A client that has a way in. */
+interface Known {
+  readonly by: "key" | "sign_in" | "payment";
+  /** Of the key, or the account in lower case. A payer is not counted by name, because there can be any number of them. */
+  readonly name: string;
+  readonly access: AccessConfig;
+  /** Body of the request, if it was read. */
+  readonly body?: Uint8Array;
+}
+
+/** Passes requests of known clients through to the APIs without a payment: `[[apis.access]]`. */
+export class ApiAccess implements UnpaidAccess {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * @throws GatewayError `unauthorized` for a key that is not known, those of {@link PayerProof.payerOf} and
+   *   {@link PassThrough.answer}
+   */
+  async answer(request: HttpRequest, job: JobKey, pays: boolean): Promise<RouteAnswer | undefined> {
+    const found = this.#parts.find(job);
+    if (found === undefined) return undefined;
+    const { api, passThrough } = found;
+    const keyed = this.#keyOf(request, api);
+    if (pays) return undefined;
+    const known = keyed ?? (await this.#signedIn(request, job, api));
+    if (known === undefined) return undefined;
+    const { rates, checkout, telemetry } = this.#parts;
+    const { by, name, access, body } = known;
+    const who = `${api.name} ${by} ${name}`;
+    return passThrough.answer(request, {
+      admit: () => rates.count(who, access.rate, `Too many requests of ${name}`),
+      readBody: async () => body ?? checkout.readBody(request, job),
+      count: (code) =>
+        telemetry.count("jobgate_api_access_requests_total", {
+          ...{ api: api.name, by, name: by === "payment" ? "" : name, code },
+        }),
+    });
+  }
+
+  extensionsFor(request: HttpRequest, job: JobKey) {
+    const api = this.#parts.find(job)?.api;
+    return api?.access.some(asksWho)
+      ? this.#parts.payerProof?.challengeFor(this.#purposeOf(request))
+      : undefined;
+  }
+
+  /**
+   * Finds the key that a request carries.
+   * @returns undefined without a key, and if the API has none
+   * @throws GatewayError `unauthorized`, `rate_limited`
+   */
+  #keyOf(request: HttpRequest, { access: accesses }: ApiConfig): Known | undefined {
+    const withKeys = accesses.filter(({ apiKeys }) => apiKeys !== undefined);
+    if (withKeys.length === 0 || !carriesBearer(request)) return undefined;
+    const sent = sha256(bearerToken(request) ?? "");
+    // Each key is compared, so that the time does not depend on which one it is.
+    const found = withKeys.flatMap((access) =>
+      (access.apiKeys ?? []).flatMap(({ name, sha256 }: ApiKey) =>
+        equalInConstantTime(sha256, sent) ? [{ by: "key" as const, name, access }] : [],
+      ),
+    );
+    if (found[0] !== undefined) return found[0];
+    this.#parts.limits.countWrongToken(request);
+    throw new GatewayError(
+      "unauthorized",
+      "The Bearer of this request is no key of this API. Nothing was charged: to pay, send no Authorization header.",
+      { headers: { "www-authenticate": "Bearer" } },
+    );
+  }
+
+  /** Finds the access of a client who signed in. */
+  async #signedIn(request: HttpRequest, job: JobKey, api: ApiConfig): Promise<Known | undefined> {
+    const { payerProof } = this.#parts;
+    const asking = api.access.filter(asksWho);
+    if (payerProof === undefined || asking.length === 0 || !payerProof.isIn(request)) return undefined;
+    const proven = await payerProof.payerOf(request, this.#purposeOf(request));
+    const listed = asking.find(({ signIn = [] }) => signIn.some((one) => one.toLowerCase() === proven.payer));
+    // The contract at the account's address may be another account's on another network.
+    if (listed !== undefined && proven.isByKey) return { by: "sign_in", name: proven.payer, access: listed };
+    const ofPayers = asking.flatMap((access) =>
+      access.paidWithinSecs === undefined ? [] : [{ access, withinMs: access.paidWithinSecs * 1_000 }],
+    );
+    if (ofPayers.length === 0) return undefined;
+    const body = await this.#parts.checkout.readBody(request, job);
+    for (const { access, withinMs } of ofPayers)
+      if (await this.#hasPaid(proven, { request, job, body, withinMs }))
+        return { by: "payment", name: proven.payer, access, body };
+    return undefined;
+  }
+
+  /** Checks that a payer bought this very request, and did not get the money back. */
+  async #hasPaid(
+    { payer, network }: ProvenPayer,
+    {
+      request,
+      job: { serviceId, jobIndex },
+      body,
+      withinMs,
+    }: {
+      readonly request: HttpRequest;
+      readonly job: JobKey;
+      readonly body: Uint8Array;
+      readonly withinMs: number;
+    },
+  ): Promise<boolean> {
+    const { checkout, calls } = this.#parts;
+    const bodyHash = checkout.requestHashOf(request, { serviceId, jobIndex }, body);
+    if (bodyHash === undefined) return false;
+    for (const callId of await calls.listBought(
+      { payer, network, serviceId, jobIndex, bodyHash },
+      withinMs,
+    )) {
+      const call = await calls.findCall(callId);
+      if (call !== undefined && !call.additions?.some(({ givesBack }) => givesBack)) return true;
+    }
+    return false;
+  }
+
+  #purposeOf({ method, path }: HttpRequest): ProofPurpose {
+    const url = `${this.#parts.publicUrl.replace(/\/$/, "")}${canonicalPath(path)}`;
+    return {
+      url,
+      statement: `Sign in for ${method} without a payment.`,
+      challengeOf: `the 402 of ${method} ${canonicalPath(path)}`,
+    };
+  }
+}
+
+/** Returns true for a way in by an account. */
+export function asksWho({ signIn, paidWithinSecs }: AccessConfig): boolean {
+  return signIn !== undefined || paidWithinSecs !== undefined;
+}
+
+function carriesBearer(request: HttpRequest): boolean {
+  return request.headerValues("authorization").some((value) => /^bearer(?: |$)/i.test(value));
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}

@@ -1,0 +1,149 @@
+import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Logger } from "pino";
+import type { X402Config } from "../../config/config.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { isEndToEnd, namesIn } from "../../core/request-headers.ts";
+import { headersByName, keptHeaders } from "../../core/result-answer.ts";
+import { createAddressFinder } from "../../http/client-address.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import type { RouteAnswer } from "../../http/routes.ts";
+import { canonicalPath } from "../../x402/jobs/route-tree.ts";
+import { HttpClient, type StreamedAnswer } from "../outbound/http-client.ts";
+import { REFUSALS } from "./api-answer.ts";
+import { ApiLinks } from "./api-links.ts";
+import { commonHeaders } from "./api-request.ts";
+import { type ApiConfig, serverOf } from "./config.ts";
+
+/** Code of the error of an API that was reached, and answered nothing in time. */
+const LATE = "UND_ERR_HEADERS_TIMEOUT";
+
+/** One request that is passed through. */
+interface Passage {
+  /** @throws GatewayError for a client that may pass no more requests now */
+  readonly admit: () => void;
+  readonly readBody: () => Promise<Uint8Array>;
+  /** Counts the outcome: a status, or the code of a refusal. */
+  readonly count: (code: string) => void;
+}
+
+/** Passes requests through to an API unpaid: as streams, without a store write, and in at most half of the API's concurrency. */
+export class PassThrough {
+  readonly #api: ApiConfig;
+  readonly #publicUrl: string;
+  readonly #client: HttpClient;
+  readonly #links: ApiLinks;
+  readonly #addressOf: ReturnType<typeof createAddressFinder>;
+  readonly #logger: Logger;
+  #inProgress = 0;
+
+  constructor(
+    api: ApiConfig,
+    { publicUrl, trustedProxies = [] }: Pick<X402Config, "publicUrl" | "trustedProxies">,
+    logger: Logger,
+  ) {
+    this.#api = api;
+    this.#publicUrl = publicUrl;
+    this.#client = new HttpClient(serverOf(api));
+    this.#links = new ApiLinks(api.url, publicUrl);
+    this.#addressOf = createAddressFinder(trustedProxies);
+    this.#logger = logger;
+  }
+
+  /** Returns the address of a request's client. */
+  clientOf(request: HttpRequest): string {
+    return this.#addressOf(request) ?? request.remoteAddress;
+  }
+
+  /** @throws GatewayError that of `admit` and `readBody`, `api_busy`, `api_unreachable`, `api_timeout`, `api_refused` */
+  async answer(request: HttpRequest, { admit, readBody, count }: Passage): Promise<RouteAnswer> {
+    try {
+      admit();
+      const { status, send } = await this.#ask(request, readBody);
+      count(String(status));
+      return send;
+    } catch (error) {
+      count(error instanceof GatewayError ? error.code : "internal_error");
+      throw error;
+    }
+  }
+
+  /** Closes the connections. Requests in progress must have ended. */
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  async #ask(
+    request: HttpRequest,
+    readBody: Passage["readBody"],
+  ): Promise<{ readonly status: number; readonly send: RouteAnswer }> {
+    const { concurrency, name } = this.#api;
+    if (this.#inProgress >= Math.max(1, concurrency / 2))
+      throw new GatewayError("api_busy", "The API has too many unpaid requests: try again.", {
+        headers: { "retry-after": "2" },
+      });
+    this.#inProgress++;
+    try {
+      const body = await readBody();
+      const target = targetOf(request);
+      const answer = await this.#client.stream(
+        { method: request.method, target, headers: this.#headersOf(request) },
+        body.byteLength === 0 ? undefined : Readable.from([body]),
+        request.closed,
+      );
+      if (REFUSALS.has(answer.status)) {
+        answer.body.destroy();
+        throw new GatewayError("api_refused", `The API answered ${answer.status}.`);
+      }
+      return {
+        status: answer.status,
+        send: (_incoming, outgoing) => void this.#send(answer, target, outgoing),
+      };
+    } catch (error) {
+      this.#inProgress--;
+      if (error instanceof GatewayError) throw error;
+      this.#logger.warn({ err: error, api: name }, "an API did not answer an unpaid request");
+      throw (error as NodeJS.ErrnoException).code === LATE
+        ? new GatewayError("api_timeout", "The API does not answer in time: try again.")
+        : new GatewayError("api_unreachable", "The API cannot be reached: try again.");
+    }
+  }
+
+  #headersOf(request: HttpRequest): Record<string, string> {
+    const forwarded = namesIn([this.#api.forwardHeaders].flat(), request.headers).flatMap((name) => {
+      const values = isEndToEnd(name) ? request.headerValues(name) : [];
+      return values.length === 0 ? [] : [[name, values.join(", ")] as const];
+    });
+    return {
+      ...Object.fromEntries(forwarded),
+      ...this.#api.headers,
+      ...commonHeaders(this.#publicUrl, this.clientOf(request)),
+    };
+  }
+
+  /** Sends the answer as it comes. A break cuts the connection, so that the client does not take a part for the whole. */
+  async #send(
+    { status, headers, body }: StreamedAnswer,
+    target: string,
+    outgoing: ServerResponse,
+  ): Promise<void> {
+    try {
+      const type = headers.filter(([name]) => name === "content-type");
+      outgoing.writeHead(status, {
+        ...headersByName([...this.#links.toPublic(keptHeaders(headers), target), ...type]),
+        "cache-control": "private, no-store",
+        "content-security-policy": "sandbox",
+      });
+      await pipeline(body, outgoing);
+    } catch {
+      outgoing.destroy();
+    } finally {
+      this.#inProgress--;
+    }
+  }
+}
+
+function targetOf({ path, query }: HttpRequest): string {
+  return `${canonicalPath(path)}${query === "" ? "" : `?${query}`}`;
+}
