@@ -16,6 +16,7 @@ export class HttpRequest {
   readonly #outgoing: ServerResponse;
   readonly #uploads: Uploads;
   #closed: AbortSignal | undefined;
+  #unread: Uint8Array | undefined;
 
   constructor(id: string, incoming: Incoming, outgoing: ServerResponse, uploads: Uploads) {
     this.method = incoming.method ?? "";
@@ -56,9 +57,17 @@ export class HttpRequest {
     return values;
   }
 
-  /** Reads the whole body. See {@link Uploads.readBody}. */
+  /** Reads the whole body, once. See {@link Uploads.readBody}. */
   readBody(maxBytes: number): Promise<Uint8Array> {
+    const body = this.#unread;
+    this.#unread = undefined;
+    if (body !== undefined) return Promise.resolve(body);
     return this.#uploads.readBody(this.#incoming, maxBytes);
+  }
+
+  /** Lets the body be read once more. */
+  unreadBody(body: Uint8Array): void {
+    this.#unread = body;
   }
 }
 

@@ -50,8 +50,11 @@ export async function loadFiles(
   }
 }
 
-/** Loads a file that must have no mistake. */
-export async function configOf(toml: string, options?: { serviceId?: bigint }): Promise<Config> {
+/** Loads files that must have no mistake. */
+export async function configOf(
+  toml: Parameters<typeof loadFiles>[0],
+  options?: { serviceId?: bigint },
+): Promise<Config> {
   const result = await loadFiles(toml, options);
   if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
   return result.config;

@@ -105,6 +105,7 @@ export function requestWith(lines: readonly (readonly [string, string])[]): Http
     closed: new AbortController().signal,
     headerValues: (name) => lines.filter(([key]) => key === name).map(([, value]) => value),
     readBody: () => Promise.resolve(new Uint8Array()),
+    unreadBody: () => undefined,
   };
   return request as HttpRequest;
 }

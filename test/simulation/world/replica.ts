@@ -279,6 +279,7 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
     closed: new AbortController().signal,
     headerValues: (name) => (headers[name] === undefined ? [] : [headers[name]]),
     readBody: () => Promise.resolve(Buffer.from(body)),
+    unreadBody: () => undefined,
   };
   try {
     const found = await handlerOf(handlers, seen as HttpRequest)(seen as HttpRequest);

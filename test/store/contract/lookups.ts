@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { RESULT_CHUNK_BYTES } from "../../../src/core/job-call.ts";
+import type { PaymentIntent } from "../../../src/core/payment.ts";
 import type { PruneOutcome } from "../../../src/store/contract/pruning.ts";
 import type { Lease } from "../../../src/store/contract/work-queue.ts";
 import {
@@ -45,6 +46,35 @@ export function describeLookups(given: Given): void {
       const result = keptResult(await given.store.findResult(callId));
       expect(result?.contentType).toBe("text/plain");
       expect(Buffer.from(result?.body ?? []).toString()).toBe("result");
+    });
+
+    test("A payer's calls of one request are found, newest first, by payments that are settled and recent", async () => {
+      const bound = { boundHeaders: "accept" };
+      const buy = async (number: number, overrides: Partial<PaymentIntent> = bound) => {
+        const intent = paymentIntent(number, overrides);
+        const begun = await given.store.beginPayment(intent, paidCall());
+        await given.store.settlePayment(intent.key, "{}");
+        return begun.kind === "begun" ? begun.callId : 0;
+      };
+      const { key, serviceId, jobIndex, bodyHash } = paymentIntent(1);
+      const { payer, network } = key;
+      const request = { payer, network, serviceId, jobIndex, bodyHash };
+      const old = await buy(1);
+      given.now += 1_000;
+      const newest = await buy(2);
+      await buy(3, { ...bound, bodyHash: "another" });
+      await buy(4, { ...bound, jobIndex: 8 });
+      await buy(5, { ...bound, key: { ...paymentIntent(5).key, network: "eip155:1" } });
+      await buy(6, { ...bound, key: { ...paymentIntent(6).key, payer: `0x${"9".repeat(40)}` } });
+      await buy(7, {});
+      await given.store.beginPayment(paymentIntent(8, bound), paidCall());
+      await given.store.beginPayment(paymentIntent(9, bound), paidCall());
+      await given.store.failPayment(paymentIntent(9).key, "{}", "reverted");
+      expect(await given.store.listBought(request, 10_000)).toEqual([newest, old]);
+      const spelled = { ...request, payer: payer.toUpperCase().replace("0X", "0x") };
+      expect(await given.store.listBought(spelled, 1_000)).toEqual([newest]);
+      given.now += 1_000;
+      expect(await given.store.listBought(request, 1_000)).toEqual([]);
     });
 
     test("A call is queued again while it waits for a retry or its lease has run out", async () => {

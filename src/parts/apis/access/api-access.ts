@@ -120,6 +120,7 @@ export class ApiAccess implements UnpaidAccess {
     for (const { access, withinMs } of ofPayers)
       if (await this.#hasPaid(proven, { request, job, body, withinMs }))
         return { by: "payment", name: proven.payer, access, body };
+    request.unreadBody(body);
     return undefined;
   }
 

@@ -69,7 +69,12 @@ export function describeRefunds(given: Given): void {
       const owed = { callId, state: "owed", amount: "1001", payer: intent.key.payer };
       expect(await open("owed")).toMatchObject([owed]);
       expect((await given.store.findCall(callId))?.additions).toMatchObject([
-        { fields: { refund: { state: "owed", amount: "1001" } }, state: "owed", goesOn: true },
+        {
+          fields: { refund: { state: "owed", amount: "1001" } },
+          state: "owed",
+          goesOn: true,
+          givesBack: true,
+        },
       ]);
       expect(await given.store.totals()).toMatchObject({
         uncharged: 1,
@@ -138,7 +143,7 @@ export function describeRefunds(given: Given): void {
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "failed",
         status: 500,
-        additions: [{ state: "owed", goesOn: true }],
+        additions: [{ state: "owed", goesOn: true, givesBack: true }],
       });
       expect((await given.store.findCall(asked))?.additions).toMatchObject([{ goesOn: false }]);
       expect(await given.store.retryDeadLetter(callId)).toBe("not_found");
