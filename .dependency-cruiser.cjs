@@ -85,7 +85,7 @@ module.exports = {
       from: {
         path: "^src/",
         pathNot:
-          "^src/(commands|config|api|parts/(pay|init|dev))/|^src/parts/[^/]+/config\\.ts$|^src/(main|host|part|parts|load-parts|load-config)\\.ts$",
+          "^src/(commands|config|api|parts/(pay|init|dev))/|^src/parts/.+/config\\.ts$|^src/(main|host|part|parts|load-parts|load-config)\\.ts$",
       },
       to: { path: "^src/config/", pathNot: CONFIG_TYPES },
     },
