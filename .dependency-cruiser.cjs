@@ -182,7 +182,7 @@ module.exports = {
       from: {
         path: "^src/",
         pathNot:
-          "^src/(x402|chain|parts/(pay|dev|init|pricing-engine|transactions|local-facilitator|facilitator-service|refunds|rates|mpp|mcp|receipts|sign-in|callers|permit2|version-1))/|^src/core/(addresses|private-keys)\\.ts$",
+          "^src/(x402|chain|parts/(pay|dev|init|pricing-engine|transactions|local-facilitator|facilitator-service|refunds|rates|mpp|mcp|receipts|sign-in|callers|metered|permit2|version-1))/|^src/core/(addresses|private-keys)\\.ts$",
       },
       to: { path: "node_modules/(viem|@x402)/" },
     },

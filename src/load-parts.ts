@@ -23,6 +23,7 @@ export function partKeys(parts: readonly Part[] = PARTS): PartKeys {
     entries: parts.flatMap(({ entries }) => entries ?? []),
     abilities: new Set([...parts.flatMap(({ ability }) => ability ?? []), ...stores]),
     methods: parts.flatMap(({ tokenMethod }) => tokenMethod ?? []),
+    charges: parts.flatMap(({ charge }) => charge ?? []),
     paths: parts.flatMap(({ paths }) => paths ?? []),
   };
 }
@@ -54,16 +55,20 @@ export function kindOfStore(url: string): StoreKind {
   return kind;
 }
 
-/** Loads the transfer methods of this build, which need the libraries of chains, with its versions of x402 and the names of purchases. */
+/**
+ * Loads the transfer methods of this build, which need the libraries of chains, with its versions of x402, the names of purchases
+ * and its scheme of ceilings.
+ */
 export async function loadMethods(): Promise<Methods> {
-  const [{ Methods }, { Versions }, methods, versions, [purchaseNames]] = await Promise.all([
+  const [{ Methods }, { Versions }, methods, versions, [purchaseNames], [ceilingScheme]] = await Promise.all([
     import("./x402/methods/methods.ts"),
     import("./x402/wire/versions.ts"),
     Promise.all(PARTS.flatMap((part) => part.method?.() ?? [])),
     Promise.all(PARTS.flatMap((part) => part.version?.() ?? [])),
     Promise.all(PARTS.flatMap((part) => part.purchaseNames?.() ?? [])),
+    Promise.all(PARTS.flatMap((part) => part.ceilingScheme?.() ?? [])),
   ]);
-  return new Methods(methods, new Versions(versions), purchaseNames);
+  return new Methods(methods, new Versions(versions), purchaseNames, ceilingScheme);
 }
 
 /** Makes what the parts add to the gateway that sells jobs. */

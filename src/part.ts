@@ -23,6 +23,7 @@ import type { Methods } from "./x402/methods/methods.ts";
 import type { X402Part } from "./x402/part.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
+import type { CeilingScheme } from "./x402/wire/ceiling-scheme.ts";
 import type { PurchaseNames } from "./x402/wire/purchase-names.ts";
 import type { WireVersion } from "./x402/wire/version.ts";
 
@@ -49,6 +50,10 @@ export interface Part {
   readonly tokenMethod?: TokenMethod;
   /** Loads {@link tokenMethod} as payments use it, if the configuration sells jobs. */
   method?(): Promise<Method>;
+  /** Value of jobs' `charge` for {@link ceilingScheme}. */
+  readonly charge?: string;
+  /** Loads a scheme that charges a part of what payers sign, if the configuration sells jobs. One part of a build has it. */
+  ceilingScheme?(): Promise<CeilingScheme>;
   /** Loads a version of x402 beside the current one, if the configuration sells jobs. */
   version?(): Promise<WireVersion>;
   /** Loads what reads the names of purchases in payloads, if the configuration sells jobs. One part of a build has them. */

@@ -10,6 +10,7 @@ export { part as facilitatorService } from "./parts/facilitator-service/part.ts"
 export { part as failover } from "./parts/failover/part.ts";
 export { part as localFacilitator } from "./parts/local-facilitator/part.ts";
 export { part as mcp } from "./parts/mcp/part.ts";
+export { part as metered } from "./parts/metered/part.ts";
 export { part as mpp } from "./parts/mpp/part.ts";
 export { part as operator } from "./parts/operator/part.ts";
 export { part as page } from "./parts/page/part.ts";

@@ -29,11 +29,10 @@ export type StorePlace = Pick<StoreConfig, "url" | "parts">;
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
 
-export type { InProcessFacilitatorConfig, LiveRateSource } from "./entry-keys.ts";
+export type { InProcessFacilitatorConfig, LeastCharge, LiveRateSource } from "./entry-keys.ts";
 export type { FacilitatorConfig, RemoteFacilitatorConfig } from "./facilitators.ts";
 export type { JobPolicy, JobRestriction } from "./job-policies.ts";
 export type { Job, JobInput } from "./jobs.ts";
-export type { MinCharge } from "./value-types.ts";
 export type {
   WebhookAuth,
   WebhookChallenge,

@@ -86,7 +86,11 @@ export interface JobOfPart {
   readonly runner?: JobRunner;
   /** Names of the part's terms that the job is sold on. */
   readonly terms?: readonly string[];
+  readonly leastCharge?: LeastCharge;
 }
+
+/** Returns the least that is charged of a ceiling, in token units, when its payment's time ends while the job runs. */
+export type LeastCharge = (ceiling: { readonly amount: string; readonly priceWei: bigint }) => string;
 
 /** A price of a job that is a table. */
 export interface PriceClaim extends EntryClaim<RequestPricing> {

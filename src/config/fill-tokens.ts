@@ -1,4 +1,5 @@
 import { closestWord } from "../core/closest-word.ts";
+import { isPartial } from "../core/payment.ts";
 import { chargesOf } from "./jobs.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { ConfigTables } from "./schema.ts";
@@ -13,7 +14,7 @@ import type { TokenTable, X402Table } from "./x402.ts";
 export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
   const { x402, methods } = tables;
   if (x402?.acceptedTokens === undefined) return tables;
-  const isSoldMetered = tables.jobs?.some((job) => job && chargesOf(job).includes("used")) ?? false;
+  const isSoldInPart = tables.jobs?.some((job) => job && chargesOf(job).some(isPartial)) ?? false;
   const placeOf = (i: number) => mistakes.at("x402", "accepted_tokens", i);
   const filled = x402.acceptedTokens.map((token, i) => token && fillToken(token, methods, placeOf(i)));
   const tokens = filled.map((one) => one?.token);
@@ -21,7 +22,7 @@ export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigT
     if (one === undefined) continue;
     const { token, namedBy } = one;
     const method = methods.find(({ name }) => name === token.transferMethod);
-    method?.check?.(token, { place: placeOf(i), namedBy, tokens, isSoldMetered });
+    method?.check?.(token, { place: placeOf(i), namedBy, tokens, isSoldInPart });
   }
   return { ...tables, x402: { ...x402, acceptedTokens: tokens } satisfies X402Table };
 }

@@ -7,7 +7,7 @@ import type { Price, RequestPricing, WeiPrice } from "../core/price.ts";
 import { parseRoute, type Route } from "../core/route.ts";
 import type { PromiseOfAbility } from "./abilities.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
-import type { JobRunner } from "./entry-keys.ts";
+import type { JobRunner, LeastCharge } from "./entry-keys.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import { dollarsOrSource, type PriceSourceName } from "./price-sources.ts";
 import {
@@ -15,9 +15,7 @@ import {
   integer,
   jobName,
   label,
-  type MinCharge,
   mediaType,
-  minCharge,
   namedFile,
   oneOf,
   prose,
@@ -31,8 +29,6 @@ import { kind, needs } from "./wrong-value.ts";
 
 /** Value of `on_failure` that promises nothing: the seller keeps the money. */
 export const KEEP = "keep";
-
-const chargeKind = () => oneOf(["before", "after", "used", "fixed"]);
 
 const inputFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
 
@@ -55,6 +51,25 @@ export function onFailure(promises: readonly PromiseOfAbility[]) {
   ).default(KEEP);
 }
 
+/**
+ * Makes the key `charge`: when buyers are charged the whole price, before the job runs or after it succeeded, or that they are
+ * charged the part of the price that the runner says. "fixed" is an earlier name of "before".
+ * @param partial the charge that a part of the build adds, if one does
+ */
+export function charge(partial: readonly string[]) {
+  const kind = () => oneOf(["before", "after", ...partial, "fixed"]);
+  const expected = partial.map((name) => ({
+    one: `"before", "after" or "${name}", or one of the first two and "${name}" in an array`,
+    several: `an array of "before" or "after", and "${name}"`,
+  }));
+  const [{ one, several } = { one: '"before" or "after"', several: 'an array of "before" or "after"' }] =
+    expected;
+  return z
+    .union([kind(), z.array(kind()).min(1).describe(several)])
+    .describe(one)
+    .optional();
+}
+
 /** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
 export const jobSchema = z.object({
   /** Default: the gateway's. */
@@ -74,19 +89,7 @@ export const jobSchema = z.object({
   /** This or `priceWei` is instead of an entry in `[job_pricing]`. */
   price: dollarsOrSource().optional(),
   priceWei: wei().optional(),
-  /**
-   * When buyers are charged: the whole price before the job runs, or after it succeeded, or the part of the price that the
-   * runner says, once it is done. "fixed" is an earlier name of "before".
-   */
-  charge: z
-    .union([
-      chargeKind(),
-      z.array(chargeKind()).min(1).describe('an array of "before" or "after", and "used"'),
-    ])
-    .describe('"before", "after" or "used", or one of the first two and "used" in an array')
-    .optional(),
-  /** Least that a job is charged as used that still runs when its payment's time is about to end. */
-  minCharge: minCharge().optional(),
+  charge: charge([]),
   /** The money for a job that becomes a dead letter: kept, sent back, or left to the operator. */
   onFailure: onFailure([]),
   /** Files are relative to the configuration file. */
@@ -162,7 +165,8 @@ export interface Job
   readonly onFailure?: string;
   /** Absent: before. */
   readonly charge?: readonly ChargeKind[];
-  readonly minCharge?: MinCharge;
+  /** Returns the least of a ceiling that is charged when the time of a payment ends while the job runs. */
+  readonly leastCharge?: LeastCharge;
   /** The part that does the job. Absent: runners that subscribe, or get it pushed. */
   readonly runner?: JobRunner;
   /** Names of terms of parts that it is sold on. */
@@ -183,6 +187,7 @@ export function toJob(
     readonly runner: JobRunner | undefined;
     readonly terms: readonly string[];
     readonly price: RequestPricing | undefined;
+    readonly leastCharge: LeastCharge | undefined;
   },
 ): Job {
   const { serviceId, mode } = table;
@@ -209,7 +214,7 @@ export function toJob(
     waitSecs: table.answer === "result" ? (table.maxWaitSecs ?? DEFAULT_WAIT_SECS) : undefined,
     onFailure: table.onFailure === KEEP ? undefined : table.onFailure,
     charge: chargesOf(table).some((kind) => kind !== "before") ? chargesOf(table) : undefined,
-    minCharge: table.minCharge,
+    leastCharge: ofParts.leastCharge,
     storeAnswers: table.storeAnswers ? undefined : (false as const),
     terms: ofParts.terms.length > 0 ? ofParts.terms : undefined,
     policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),

@@ -11,7 +11,7 @@ import { readConfigFiles } from "./config-files.ts";
 import { type ConfigTable, completeParts, withKeys, withTables } from "./config-table.ts";
 import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
 import { fillTokens } from "./fill-tokens.ts";
-import { onFailure } from "./jobs.ts";
+import { charge, onFailure } from "./jobs.ts";
 import { fileKey, type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
 import { checkJobInputs } from "./rules/job-inputs.ts";
 import { checkJobParameters } from "./rules/job-parameters.ts";
@@ -63,19 +63,23 @@ export interface PartKeys extends BuildAbilities {
   readonly tables: readonly ConfigTable[];
   readonly entries: readonly EntryKeys[];
   readonly methods: readonly TokenMethod[];
+  /** Charges of jobs beside those of the core. */
+  readonly charges: readonly string[];
   readonly paths: readonly OwnPaths[];
 }
 
-/** Adds the keys of parts, and the names of their transfer methods and promises, to the schema of the core. */
-export function schemaWith({ tables, entries, methods }: PartKeys): ConfigSchema {
+/** Adds the keys of parts, and the names of their transfer methods, charges and promises, to the schema of the core. */
+export function schemaWith({ tables, entries, methods, charges }: PartKeys): ConfigSchema {
   const names = [EIP3009, ...methods].map(({ name }) => name) as [string, ...string[]];
   const transferMethod = oneOf(names, "the transfer methods of this build").optional();
   const schema = entries.reduce<z.ZodType>(
     (whole, { list, keys }) => withKeys(whole, list.split("."), keys),
     withTables(configSchema, tables),
   );
-  const promising = withKeys(schema, ["jobs"], { onFailure: onFailure(promisesOf({ tables })) });
-  return withKeys(promising, ["x402", "acceptedTokens"], { transferMethod }) as ConfigSchema;
+  const ofJobs = { onFailure: onFailure(promisesOf({ tables })), charge: charge(charges) };
+  return withKeys(withKeys(schema, ["jobs"], ofJobs), ["x402", "acceptedTokens"], {
+    transferMethod,
+  }) as ConfigSchema;
 }
 
 /**
@@ -95,6 +99,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     abilities: new Abilities(parts, checked),
     claims,
     methods: [EIP3009, ...parts.methods],
+    charges: parts.charges,
     paths: parts.paths,
     listeners: parts.tables.flatMap((table) => {
       const keys = table.keysIn(checked);

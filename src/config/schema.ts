@@ -84,6 +84,8 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
+  /** Charges of jobs in this build beside those of the core. */
+  readonly charges: readonly string[];
   /** Paths of the parts of this build. */
   readonly paths: readonly OwnPaths[];
   /** Addresses that parts listen on. */

@@ -17,6 +17,6 @@ export interface TokenContext {
   readonly namedBy: "entry" | "preset" | undefined;
   /** All accepted tokens. */
   readonly tokens: readonly (TokenTable | undefined)[];
-  /** True if the file has a job with `charge = "used"`. */
-  readonly isSoldMetered: boolean;
+  /** True if the file has a job that is charged in part, as not every method can. */
+  readonly isSoldInPart: boolean;
 }

@@ -2,7 +2,6 @@ import * as z from "zod";
 import { parseEvmAddress } from "../core/addresses.ts";
 import { decimalText, MAX_U64 } from "../core/amounts.ts";
 import { closestWord } from "../core/closest-word.ts";
-import { parseDollars, priceText, type UsdPrice } from "../core/price.ts";
 import { accountOf, type PrivateKey, parsePrivateKey } from "../core/private-keys.ts";
 import type { FileReading, NamedFile } from "./named-files.ts";
 import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";
@@ -219,25 +218,6 @@ export function dollarsLike(value: string): string {
   const isGrouped = /^[0-9]{1,3}(,[0-9]{3})+(\.|$)/.test(amount);
   return `$${isGrouped ? amount.replaceAll(",", "") : amount.replace(",", ".")}`;
 }
-
-/** Least charge: a part of the price, or dollars, which only a price in dollars can have. */
-export type MinCharge = UsdPrice | { readonly basisPoints: number };
-
-export const minCharge = () =>
-  parsedText(
-    'a part of the price such as "10%", or dollars such as "$0.01"',
-    (value): MinCharge | undefined => {
-      const [, percent] = /^((?:100|[1-9]?[0-9])(?:\.[0-9]{1,2})?)%$/.exec(value) ?? [];
-      if (percent === undefined) return parseDollars(value);
-      const basisPoints = Math.round(Number(percent) * 100);
-      return basisPoints > 0 && basisPoints <= 10_000 ? { basisPoints } : undefined;
-    },
-    {
-      ...SHOWN,
-      view: (charge) => ("unit" in charge ? priceText(charge) : `${charge.basisPoints / 100}%`),
-      near: (value) => [dollarsLike(value)],
-    },
-  );
 
 /** Name of a job, which is also an MCP tool's name. */
 export const jobName = () =>

@@ -184,6 +184,7 @@ export function toX402Config(
       runner: ofParts.find(({ runner }) => runner)?.runner,
       terms: ofParts.flatMap(({ terms = [] }) => terms),
       price: of.claims.of("jobs.price", i)?.complete(),
+      leastCharge: ofParts.find(({ leastCharge }) => leastCharge)?.leastCharge,
     });
   });
   return defined({

@@ -35,9 +35,14 @@ export interface PurchaseName {
  * Time and amount of a payment's charge:
  * - `before`: the whole amount, before the job runs.
  * - `after`: the whole amount, once the job has succeeded.
- * - `used`: the part of the amount that the runner says, once the job has succeeded.
+ * - any other, which a part of the build names: the part of the amount that the runner says, once the job has succeeded.
  */
-export type ChargeKind = "before" | "after" | "used";
+export type ChargeKind = string;
+
+/** Returns true for a charge of the part of the amount that the runner says. */
+export function isPartial(charge: ChargeKind): boolean {
+  return charge !== "before" && charge !== "after";
+}
 
 /** A payment that passed every check and is about to be settled. Stored before the money moves. */
 export interface PaymentIntent extends JobKey {
@@ -89,7 +94,7 @@ export interface PaymentIntent extends JobKey {
   readonly charge: ChargeKind;
   /** URL that the buyer wants to be told at how his call ended, as `URL.href`. Part of what the payment pays for. */
   readonly callbackUrl?: string | undefined;
-  /** Least that a running job is charged when the authorization is about to end. Only of a new payment that is charged as used. */
+  /** Least that a running job is charged when the authorization is about to end. Only of a new payment that is charged in part. */
   readonly minCharge?: string | undefined;
 }
 
@@ -116,7 +121,7 @@ export interface OneTimeNonce {
  * - `failed`: not paid. If the chain shows otherwise while the JobCall is still kept, it is settled after all.
  * - `unresolved`: nothing more can be found out automatically; the operator decides.
  *
- * Payments that are charged `after` or as `used` begin as `authorized` instead of `intent`, and their JobCall is in the
+ * Payments that are not charged `before` begin as `authorized` instead of `intent`, and their JobCall is in the
  * queue from then on:
  * - `authorized`: the job is not finished, and nothing has moved.
  * - `settling`: the charge is known; settlement was or may have been requested.

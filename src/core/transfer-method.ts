@@ -1,13 +1,11 @@
-import type { ChargeKind } from "./payment.ts";
-
 /** Facts about a transfer method: how a payment moves its token. */
 export interface TransferMethod {
   /** Name in configurations, offers and stored payments. */
   readonly name: string;
   /** Name for people. */
   readonly title: string;
-  /** Charges that an authorization can make: `used` is less than the signed value. */
-  readonly charges: readonly ChargeKind[];
+  /** An authorization can be charged less than the signed value. */
+  readonly chargesPart?: true | undefined;
   /** The token itself checks what payers sign, under its EIP-712 domain, which the configuration has to say. */
   readonly isOfToken?: true;
 }
@@ -16,6 +14,5 @@ export interface TransferMethod {
 export const EIP3009: TransferMethod = {
   name: "eip3009",
   title: "EIP-3009",
-  charges: ["before", "after"],
   isOfToken: true,
 };

@@ -186,7 +186,7 @@ export class Dispatcher {
     return new ResultWriter(this.#workQueue, lease);
   }
 
-  /** Most that each JobCall can be charged: null if it is not charged as used, undefined if it is finished. */
+  /** Most that each JobCall can be charged: null if it is not charged in part, undefined if it is finished. */
   ceilings(callIds: readonly number[]): ReturnType<WorkQueue["ceilings"]> {
     return this.#workQueue.ceilings(callIds);
   }

@@ -15,8 +15,9 @@ const DECIMALS = "0x313ce567";
  * @returns the problems, and what the facilitators support
  */
 export async function checkX402Peers(config: X402Config, methods: Methods): Promise<PeerFindings> {
-  const isMetered = config.jobs?.some(({ charge }) => charge?.includes("used")) === true;
-  const of = { methods, schemes: isMetered ? (["exact", "upto"] as const) : (["exact"] as const) };
+  const charges = (config.jobs ?? []).flatMap(({ charge = [] }) => charge);
+  const schemes = new Set(["exact", ...charges.flatMap((charge) => methods.schemeOf(charge) ?? [])]);
+  const of = { methods, schemes };
   const [{ notes, problems }, ...found] = await Promise.all([
     checkFacilitators(config, methods),
     ...config.acceptedTokens.map((token, i) => tokenProblems(token, of, ["x402", "accepted_tokens", i])),
@@ -26,7 +27,7 @@ export async function checkX402Peers(config: X402Config, methods: Methods): Prom
 
 async function tokenProblems(
   token: AcceptedToken,
-  { methods, schemes }: { readonly methods: Methods; readonly schemes: readonly ("exact" | "upto")[] },
+  { methods, schemes }: { readonly methods: Methods; readonly schemes: Iterable<string> },
   path: PeerProblem["path"],
 ): Promise<PeerProblem[]> {
   if (token.rpcUrl === undefined) return [];

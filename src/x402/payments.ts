@@ -55,7 +55,7 @@ export class Payments implements BackgroundService {
       timeoutMs: settleTimeoutMs,
       verifyPatienceMs,
       readsSupported: tokens.some(({ transferMethod }) => methods.dependsOnFacilitators(transferMethod)),
-      versions: methods.versions,
+      methods,
       inProcess: localFacilitator,
       clock: elapsed,
       logger,

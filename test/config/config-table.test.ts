@@ -27,7 +27,7 @@ const inX402 = ConfigTable.of({
 
 async function load(toml: string, tables: readonly ConfigTable[] = [bees, bound, inX402]) {
   const result = await loadConfigWith(
-    { tables, entries: [], methods: [], paths: [], abilities: new Set() },
+    { tables, entries: [], methods: [], charges: [], paths: [], abilities: new Set() },
     { path: "jobgate.toml", toml, env: {} },
   );
   if (result.ok) return result.config;

@@ -46,7 +46,14 @@ const UNRATED = without(TOKEN, "rate_per_native_unit");
 
 async function load(tokens: string, entries: readonly EntryKeys[] = [bees], x402 = "", head = X402) {
   const toml = `service_id = 1\n${head}${x402}${tokens}`;
-  const parts = { tables: [], entries, methods: [], paths: [], abilities: new Set(["failover"]) };
+  const parts = {
+    tables: [],
+    entries,
+    methods: [],
+    charges: [],
+    paths: [],
+    abilities: new Set(["failover"]),
+  };
   const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
   if (result.ok) return result.config;
   throw new Error(result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`).join("\n"));

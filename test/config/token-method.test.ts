@@ -11,9 +11,9 @@ pay_to = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 `;
 const METERED = '[[jobs]]\njob_index = 0\nprice = "$0.01"\ncharge = "used"\n';
 const other: TokenMethod = {
-  ...{ name: "other", title: "Other", charges: ["before", "after", "used"], paysAny: true },
-  check({ symbol }, { place, namedBy, isSoldMetered }) {
-    place.at("transfer_method").warn(`${symbol} ${namedBy} ${isSoldMetered}`);
+  ...{ name: "other", title: "Other", chargesPart: true, paysAny: true },
+  check({ symbol }, { place, namedBy, isSoldInPart }) {
+    place.at("transfer_method").warn(`${symbol} ${namedBy} ${isSoldInPart}`);
   },
 };
 
@@ -21,7 +21,7 @@ const other: TokenMethod = {
 async function mistakesOf(tokens: string, methods: readonly TokenMethod[] = []) {
   const toml = `service_id = 1\n${X402}${tokens}`;
   const result = await loadConfigWith(
-    { tables: [], entries: [], methods, paths: [], abilities: new Set() },
+    { tables: [], entries: [], methods, charges: ["used"], paths: [], abilities: new Set() },
     { path: "jobgate.toml", toml, env: {} },
   );
   if (!result.ok) return result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`);
@@ -62,7 +62,7 @@ test("A token needs its EIP-712 domain for EIP-3009, and not for another method"
   ]);
 });
 
-test("A job metered needs a token whose method charges what was used", async () => {
+test("A job charged in part needs a token whose method can charge a part", async () => {
   expect(await mistakesOf(`${TOKEN}${METERED}`)).toContain(
     'jobs[0].charge is "used", which no transfer method of this build pays; expected "before" or "after"',
   );

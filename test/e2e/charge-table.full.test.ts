@@ -96,7 +96,8 @@ const closedUrl = startBeforeAll(async () => {
 
 type Kind = "apis" | "grpc" | "push";
 const INDEXES: Readonly<Record<Kind, number>> = { apis: 10, grpc: 20, push: 30 };
-const indexOf = (kind: Kind, charge: ChargeKind) => INDEXES[kind] + CHARGES.indexOf(charge);
+const indexOf = (kind: Kind, charge: ChargeKind) =>
+  INDEXES[kind] + CHARGES.indexOf(charge as (typeof CHARGES)[number]);
 
 const parts = startBeforeAll(startMeteredParts);
 const gateway = startBeforeAll(() => {

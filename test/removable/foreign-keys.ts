@@ -12,9 +12,9 @@ interface ForeignKeys {
   readonly refusals: readonly string[];
 }
 
-/** Returns what a part brings to the configuration: tables, keys of entries, transfer methods, and abilities. */
+/** Returns what a part brings to the configuration: tables, keys of entries, transfer methods, charges, and abilities. */
 export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
-  const { tables, entries, methods, abilities } = await keysOf(name);
+  const { tables, entries, methods, charges, abilities } = await keysOf(name);
   const paths = tables.flatMap((table) => table.paths);
   return [
     ...(paths.length === 0 ? [] : [keysAt(paths, (path) => `[${path}]`, "table")]),
@@ -32,6 +32,10 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
       refusals: [
         `transfer_method: is "${method.name}"; expected "eip3009" (the transfer methods of this build)`,
       ],
+    })),
+    ...charges.map((charge) => ({
+      toml: `[x402]\n[[jobs]]\njob_index = 0\ncharge = "${charge}"\n`,
+      refusals: [`charge: is "${charge}"; expected "before" or "after"`],
     })),
     ...[...abilities, ...tables.flatMap(({ gives }) => gives?.ability ?? [])].map((ability) =>
       needOf(ability),

@@ -6,7 +6,7 @@ import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";
-const EVIDENCE = "x402/settlement/chain-evidence.ts";
+const EVIDENCE = "x402/settlement/evm-evidence.ts";
 const OUTCOME = "x402/settlement/payment-outcome.ts";
 const PAYMENTS = "store/sqlite/operations/payments.ts";
 const ROWS = "store/sqlite/operations/payment-rows.ts";
@@ -24,7 +24,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "the newest block counts as confirmed",
     seed: 79,
-    ...{ file: EVIDENCE, from: "head - (token.confirmations - 1n)", to: "head" },
+    ...{ file: EVIDENCE, from: "head - (this.#confirmations - 1n)", to: "head" },
   },
   {
     name: "a payment below the price is taken",
@@ -154,7 +154,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a charge of less than the ceiling is settled at the ceiling",
     seed: 79,
-    ...{ file: OUTCOME, from: 'charge === "used" ? { ...required, amount } : required', to: "required" },
+    ...{ file: OUTCOME, from: "isPartial(charge) ? { ...required, amount } : required", to: "required" },
   },
   {
     name: "a request has the outcome of another body",

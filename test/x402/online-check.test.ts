@@ -7,11 +7,11 @@ import { type Anvil, borrowAnvil } from "../helpers/anvil.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
 import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
-import { OTHER_METHOD } from "./payments.ts";
+import { OTHER_METHOD, OTHER_SCHEME } from "./payments.ts";
 import { type PeersOptions, peersConfig } from "./peers-config.ts";
 
-/** EIP-3009, and a method that can charge what was used. */
-const METHODS = new Methods([OTHER_METHOD]);
+/** EIP-3009, and a method that can charge a part of what was signed. */
+const METHODS = new Methods([OTHER_METHOD], undefined, undefined, OTHER_SCHEME);
 const NOBODY = "0x000000000000000000000000000000000000dEaD";
 
 describe("Checking peers against the configuration", () => {
@@ -75,7 +75,7 @@ describe("Checking peers against the configuration", () => {
     };
     const token = { transferMethod: "other" } as const;
     const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
-    const methods = new Methods([picky]);
+    const methods = new Methods([picky], undefined, undefined, OTHER_SCHEME);
     expect(await problems({ token }, methods)).toEqual([]);
     expect(asked).toEqual(["exact"]);
     expect(await problems({ token, jobs }, methods)).toContain(

@@ -6,6 +6,7 @@ import { EIP3009_METHOD } from "../../src/x402/methods/eip3009.ts";
 import type { Method, SignedPayment } from "../../src/x402/methods/method.ts";
 import { Methods } from "../../src/x402/methods/methods.ts";
 import { TokenRates } from "../../src/x402/prices/token-rates.ts";
+import type { CeilingScheme } from "../../src/x402/wire/ceiling-scheme.ts";
 import {
   makeOffers,
   type Offer,
@@ -53,8 +54,18 @@ export const OTHER_USDC: AcceptedToken = { ...USDC, transferMethod: "other" };
 /** A transfer method as a part adds it, which can charge less than was signed. */
 export const OTHER_METHOD: Method = {
   ...EIP3009_METHOD,
-  ...{ name: "other", title: "Other", charges: ["before", "after", "used"] },
+  ...{ name: "other", title: "Other", chargesPart: true },
   owns: (payload) => "other" in payload,
+};
+
+/** A scheme beside exact as a part adds it. It settles nothing in this process. */
+export const OTHER_SCHEME: CeilingScheme = {
+  name: "upto",
+  extraFor: (facilitatorAddress) => ({ facilitatorAddress }),
+  settlerIn: (extra) => extra?.facilitatorAddress as string | undefined,
+  settledBy() {
+    throw new Error("not in this process");
+  },
 };
 
 /** {@link OTHER_VERSION} has no name for Ethereum. */

@@ -1,5 +1,5 @@
 import { jobKeyText } from "../../core/job-call.ts";
-import type { ChargeKind } from "../../core/payment.ts";
+import { type ChargeKind, isPartial } from "../../core/payment.ts";
 import { serviceIdOf } from "../config.ts";
 import { chargesOf, type JobTable, KEEP } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
@@ -89,13 +89,11 @@ function checkPriceKeys(
 /** Checks that a job that is charged after it ran can be paid so, and that its other keys fit. */
 function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: Place): void {
   const charges = chargesOf(job);
-  const { minCharge, onFailure = KEEP, price } = job;
-  if (charges.includes("before") && charges.includes("after"))
-    place.at("charge").report('has "before" and "after"; expected one of them, or one of them and "used"');
-  if (minCharge !== undefined && !charges.includes("used"))
-    place
-      .at("min_charge")
-      .report('is set for a job that is charged its price; expected charge = "used" beside it');
+  const { onFailure = KEEP } = job;
+  if (charges.includes("before") && charges.includes("after")) {
+    const also = tables.charges.map((kind) => `, or one of them and ${JSON.stringify(kind)}`).join("");
+    place.at("charge").report(`has "before" and "after"; expected one of them${also}`);
+  }
   if (!charges.includes("before") && onFailure !== KEEP) {
     place
       .at("on_failure")
@@ -103,17 +101,14 @@ function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: 
         'is set, and the job is not charged when it fails; expected "before" in charge, or no on_failure',
       );
   }
-  if (minCharge !== undefined && "unit" in minCharge && (price === undefined || typeof price === "string")) {
-    place.at("min_charge").report('is in dollars, and the price is not; expected a part of it such as "10%"');
-  }
-  if (charges.includes("used")) checkMethods(place, tables, tokens);
+  for (const kind of charges.filter(isPartial)) checkMethods(kind, place, tables, tokens);
   checkChains(charges, place, tables, tokens);
 }
 
 /** Checks that a transfer method can charge less than the payer signed. */
-function checkMethods(place: Place, { x402, methods }: ConfigTables, tokens: Place): void {
+function checkMethods(kind: ChargeKind, place: Place, { x402, methods }: ConfigTables, tokens: Place): void {
   // A token with a mistake may be the one.
-  const paying = methods.filter(({ charges }) => charges.includes("used"));
+  const paying = methods.filter(({ chargesPart }) => chargesPart);
   const isPayable = (token: TokenTable | undefined, i: number) =>
     tokens.at(i).hasMistake || paying.some(({ name }) => name === token?.transferMethod);
   if (x402?.acceptedTokens === undefined || x402.acceptedTokens.some(isPayable)) return;
@@ -123,8 +118,8 @@ function checkMethods(place: Place, { x402, methods }: ConfigTables, tokens: Pla
     .at("charge")
     .report(
       paying.length === 0
-        ? 'is "used", which no transfer method of this build pays; expected "before" or "after"'
-        : `is "used", which only ${titles} pays; expected an accepted token with transfer_method = ${names}`,
+        ? `is "${kind}", which no transfer method of this build pays; expected "before" or "after"`
+        : `is "${kind}", which only ${titles} pays; expected an accepted token with transfer_method = ${names}`,
     );
 }
 

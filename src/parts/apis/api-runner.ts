@@ -164,7 +164,7 @@ export class ApiProtocol implements HttpProtocol {
   #charged(run: RunOutcome, outcome: HttpOutcome, metadata: Metadata): RunOutcome {
     if (run.kind !== "done" || outcome.kind !== "answered") return run;
     const status = run.result?.status;
-    if (metadata["X-X402-PAYMENT-SCHEME"] !== "upto") {
+    if ((metadata["X-X402-PAYMENT-SCHEME"] ?? "exact") === "exact") {
       const isAsked = status === NOT_MODIFIED && CONDITIONS.some((name) => metadata[name] !== undefined);
       return isAsked ? { ...run, charge: WHOLE } : run;
     }

@@ -151,19 +151,19 @@ function paymentInfo(job: ListedJob, seller: Seller) {
   const protocols = offers.map(({ protocol, method, scheme, intent, currency = "" }) =>
     protocol === X402 ? { x402: { scheme } } : { [protocol]: { method, intent, currency } },
   );
-  const isMetered = offers.every(({ scheme }) => scheme === "upto");
-  const price = job.price && discoveryPrice(job.price, isMetered);
+  const isCeiling = offers.every(({ scheme }) => scheme !== "exact");
+  const price = job.price && discoveryPrice(job.price, isCeiling);
   // The offers have their schemes, so that one entry tells of x402.
   const keys = protocols.map((one) => ("x402" in one ? X402 : JSON.stringify(one)));
   const different = protocols.filter((_, i) => keys.indexOf(keys[i] ?? "") === i);
   return { price, protocols: different, offers: offers.map(({ protocol: _, ...offer }) => offer) };
 }
 
-/** A price that its use decides is a range up to the ceiling. */
-function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["price"]>, isMetered: boolean) {
+/** A ceiling is a range up to itself. */
+function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["price"]>, isCeiling: boolean) {
   if (currency !== "USD") return undefined;
   const amount = decimalText(range?.upTo.amount ?? priceWei, 18);
-  if (range !== undefined && !isMetered)
+  if (range !== undefined && !isCeiling)
     return {
       mode: "dynamic",
       currency,
@@ -171,20 +171,20 @@ function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["pr
       max: amount,
       description: range.rule,
     };
-  return isMetered
+  return isCeiling
     ? { mode: "dynamic", currency, min: "0", max: amount }
     : { mode: "fixed", currency, amount };
 }
 
 /** Each offer has an amount of null while it is not known. */
-function paymentOffers({ offers, price, charge = ["before"] }: ListedJob, { features }: Seller) {
+function paymentOffers({ offers, price, schemes }: ListedJob, { features }: Seller) {
   if (offers.length === 0)
-    return charge.map((kind) => ({
+    return schemes.map((scheme) => ({
       ...{
         protocol: X402,
         intent: "charge",
         method: X402,
-        scheme: kind === "used" ? "upto" : "exact",
+        scheme,
         amount: null,
       },
       currency: undefined,

@@ -3,11 +3,13 @@ import { Backoff } from "../../core/backoff.ts";
 import type { Clock } from "../../core/clock.ts";
 import {
   type Facilitator,
+  type FacilitatorRequest,
   type PaymentKind,
   RateLimited,
   type Supported,
 } from "../../x402/facilitators/facilitator.ts";
 import { SupportedKinds } from "../../x402/facilitators/supported-kinds.ts";
+import type { Methods } from "../../x402/methods/methods.ts";
 
 const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
 /** Failures in a row after which others are asked first. */
@@ -15,6 +17,8 @@ const MAX_FAILURES = 3;
 
 interface Parts {
   readonly facilitator: Facilitator;
+  /** Scheme of ceilings of this build. */
+  readonly scheme: Methods["ceilingScheme"];
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -33,7 +37,7 @@ export class FacilitatorHealth {
         if (isAnswered) this.#circuits.supported.close();
         else this.#circuits.supported.fail(parts.clock());
       });
-    this.#kinds = new SupportedKinds({ facilitator: parts.facilitator, logger: parts.logger, onRead });
+    this.#kinds = new SupportedKinds({ ...parts, onRead });
   }
 
   /** Asks `/supported` now and from time to time. Does not wait for the answer. */
@@ -55,9 +59,14 @@ export class FacilitatorHealth {
     return this.#kinds.maySupport(kind);
   }
 
-  /** Returns the address that settles metered payments on a network; undefined if there is none, or it is not known yet. */
-  meteredSettler(network: string): string | undefined {
-    return this.#kinds.meteredSettler(network);
+  /** Returns the account that settles by the scheme of ceilings on a network; undefined if there is none, or it is not known yet. */
+  settlerOn(network: string): string | undefined {
+    return this.#kinds.settlerOn(network);
+  }
+
+  /** Reports whether the facilitator may settle what the payer has signed, as far as is known. */
+  maySettle(request: FacilitatorRequest): boolean {
+    return this.#kinds.maySettle(request);
   }
 
   /** Reports whether to ask it before others. One that failed is due again after some time, for one request at a time. */

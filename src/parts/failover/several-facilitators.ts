@@ -10,7 +10,6 @@ import {
   type Facilitators,
   type FacilitatorsOptions,
   isUnfunded,
-  maySettle,
   type NamedVerification,
   noFacilitator,
   openFacilitator,
@@ -89,20 +88,20 @@ export class SeveralFacilitators implements Facilitators {
     return first?.health.supported?.extensions ?? [];
   }
 
-  meteredSettler(network: string): string | undefined {
+  settlerOn(network: string): string | undefined {
     const addresses = this.#listed
       .filter(({ networks }) => networks?.includes(network) ?? true)
       .flatMap(({ health }) => {
-        const address = health.meteredSettler(network);
+        const address = health.settlerOn(network);
         return address === undefined ? [] : { health, address };
       });
     return (addresses.find(({ health }) => health.isReady()) ?? addresses[0])?.address;
   }
 
   #open(config: FacilitatorConfig): Listed {
-    const { clock, logger } = this.#parts;
+    const { clock, logger, methods } = this.#parts;
     const facilitator = openFacilitator(config, this.#parts);
-    const health = new FacilitatorHealth({ facilitator, clock, logger });
+    const health = new FacilitatorHealth({ facilitator, scheme: methods.ceilingScheme, clock, logger });
     const networks = config.kind === "remote" ? config.networks : undefined;
     return { facilitator, health, networks };
   }
@@ -117,8 +116,10 @@ export class SeveralFacilitators implements Facilitators {
     const { payload, requirements } = request;
     const { scheme, network } = requirements;
     const kind = { x402Version: payload.x402Version, scheme, network };
-    const isBound = ({ health }: Listed) => maySettle(health.meteredSettler(network), request);
-    const candidates = this.#supporting(kind, this.#parts.versions.networkOf(network)).filter(isBound);
+    const maySettle = ({ health }: Listed) => health.maySettle(request);
+    const candidates = this.#supporting(kind, this.#parts.methods.versions.networkOf(network)).filter(
+      maySettle,
+    );
     return [
       ...candidates.filter(({ health }) => health.isReady()),
       ...candidates.filter(({ health }) => !health.isReady()),

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { SettleResponse } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
-import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import type { Logger } from "pino";
 import { erc20Abi, type Hex } from "viem";
 import type { X402Config } from "../../config/config.ts";
@@ -27,7 +26,7 @@ import type { Receipt } from "../transactions/chain.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
 import type { PaymentSigner } from "../transactions/signer.ts";
 import { findLocal } from "./config.ts";
-import { readSettlerPayment, type SettlerPayment } from "./payment.ts";
+import { readSettlerPayment, type SettlerPayment, settledScheme } from "./payment.ts";
 
 /** Longest time of one RPC call. */
 const RPC_TIMEOUT_MS = 5_000;
@@ -94,13 +93,15 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
 
   async supported(): Promise<Supported> {
     const methods = [...this.#methods];
-    const isMetered = methods.some(({ name }) => this.#methods.chargesUse(name));
+    const scheme = settledScheme(this.#methods);
+    const [settler = ""] = this.#addresses;
     return {
       kinds: [...this.#networks.keys()].flatMap((network) => {
-        const extra = { facilitatorAddress: this.#addresses[0] };
         return [
           { x402Version: 2, scheme: "exact", network },
-          ...(isMetered ? [{ x402Version: 2, scheme: "upto", network, extra }] : []),
+          ...(scheme
+            ? [{ x402Version: 2, scheme: scheme.name, network, extra: scheme.extraFor(settler) }]
+            : []),
           ...this.#methods.versions.added.flatMap((version) => {
             const name = version.nameOf(network);
             return name === undefined ? [] : { x402Version: version.number, scheme: "exact", network: name };
@@ -129,7 +130,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs: 0 });
     const { payload, requirements } = payment;
     const [verdict] = await Promise.all([
-      schemeOf(payment, signer).verify(payload, requirements),
+      this.#schemeOf(payment, signer).verify(payload, requirements),
       settler.funds.require(),
     ]).catch((error: unknown) => {
       throw error instanceof GatewayError ? error : silent(error);
@@ -150,7 +151,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const deadlineMs = monotonicClock() + this.#timeoutMs;
     const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs });
     try {
-      const answer = await schemeOf(payment, signer).settle(payment.payload, payment.requirements);
+      const answer = await this.#schemeOf(payment, signer).settle(payment.payload, payment.requirements);
       return toSettlementAnswer(answer, signer, payment);
     } catch (error) {
       this.#logger.debug({ err: error, reference: payment.reference }, "a settlement is undecided");
@@ -158,15 +159,16 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     }
   }
 
+  #schemeOf({ sender }: SettlerPayment, signer: PaymentSigner) {
+    const config = { pendingSettlementStore: signer.earlierSettlement };
+    const ceilings = sender === undefined ? undefined : this.#methods.ceilingScheme;
+    return ceilings?.settledBy(signer, config) ?? new ExactEvmScheme(signer, config);
+  }
+
   /** Balances and waiting transactions on each network. */
   gauges(): GaugeSample[] {
     return [...this.#networks.values()].flatMap((network) => network.gauges());
   }
-}
-
-function schemeOf({ sender }: SettlerPayment, signer: PaymentSigner): ExactEvmScheme | UptoEvmScheme {
-  const config = { pendingSettlementStore: signer.earlierSettlement };
-  return sender === undefined ? new ExactEvmScheme(signer, config) : new UptoEvmScheme(signer, config);
 }
 
 /**

@@ -7,6 +7,7 @@ import { decimalText } from "../../core/amounts.ts";
 import { unreachableText } from "../../node/unreachable.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { LocalFacilitatorConfig } from "./config.ts";
+import { settledScheme } from "./payment.ts";
 
 /** Checks each chain's RPC, and reads the balances of the accounts that pay for gas. */
 export async function checkChains(
@@ -14,8 +15,7 @@ export async function checkChains(
   methods: Methods,
   at: { readonly path: PeerFindings["problems"][number]["path"]; readonly timeoutMs: number },
 ): Promise<PeerFindings> {
-  const isMetered = [...methods].some(({ name }) => methods.chargesUse(name));
-  const schemes = isMetered ? "exact, upto" : "exact";
+  const schemes = ["exact", settledScheme(methods)?.name ?? []].flat().join(", ");
   const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
   const found = await Promise.all(
     chains.map(async ({ network, rpcUrl }): Promise<PeerFindings> => {

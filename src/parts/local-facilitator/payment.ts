@@ -4,6 +4,7 @@ import * as z from "zod";
 import type { FacilitatorRequest } from "../../x402/facilitators/facilitator.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import { loose } from "../../x402/methods/payload-values.ts";
+import type { CeilingScheme } from "../../x402/wire/ceiling-scheme.ts";
 
 /** A payment for the SDK's schemes, which see both protocol versions as version 2. */
 export interface SettlerPayment {
@@ -18,7 +19,7 @@ export interface SettlerPayment {
   readonly reference: string;
   /** Unix seconds. */
   readonly validBefore: number;
-  /** Address that alone can settle it, of a metered payment. */
+  /** Address that alone can settle it; undefined if any can. */
   readonly sender: string | undefined;
   readonly transfer: {
     readonly token: string;
@@ -35,6 +36,12 @@ const requirementsShape = z.looseObject({
   payTo: loose.address,
   amount: loose.uint,
 });
+
+/** Returns the scheme of ceilings, if payments by a method of this build can be charged in part. */
+export function settledScheme(methods: Methods): CeilingScheme | undefined {
+  return [...methods].some(({ name }) => methods.chargesPart(name)) ? methods.ceilingScheme : undefined;
+}
+
 /** Reads a request to verify or to settle. @returns undefined for what is not a payment on an EVM chain */
 export function readSettlerPayment(
   request: FacilitatorRequest,

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import { amountText } from "../../core/amounts.ts";
-import { oneSpelling } from "../../core/payment.ts";
+import { isPartial, oneSpelling } from "../../core/payment.ts";
 import type { AdoptPaymentRequest } from "../../gen/jobgate/v1/operator_pb.ts";
 import { invalid, readSignature } from "../../operator/requests.ts";
 import type { ChainPayment } from "../../x402/settlement/chain-payment.ts";
@@ -72,5 +72,5 @@ function isPrice(
   amount: string,
 ) {
   const isSameToken = sold.network === token.network && oneSpelling(sold.asset) === oneSpelling(token.asset);
-  return isSameToken && price === amount && charge?.kind !== "used";
+  return isSameToken && price === amount && !isPartial(charge?.kind ?? "before");
 }

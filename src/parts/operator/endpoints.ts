@@ -2,6 +2,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Config, WebhookEndpoint } from "../../config/config.ts";
 import { amountText } from "../../core/amounts.ts";
 import type { CounterReader } from "../../core/instruments.ts";
+import { isPartial } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
 import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
@@ -56,7 +57,7 @@ function toPaidJob({ serviceId, jobIndex, name, title, description = "", price, 
     price: price === undefined ? "" : priceText({ unit, amount: price.priceWei }),
     amounts: job.offers.map(({ amount, token, decimals, charge }) => {
       const text = amountText(amount, token.symbol, decimals);
-      return charge?.kind === "used" ? `up to ${text}` : text;
+      return isPartial(charge?.kind ?? "before") ? `up to ${text}` : text;
     }),
     auth: job.access?.mode ?? "",
   };

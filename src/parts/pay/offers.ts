@@ -1,5 +1,6 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { Refusal } from "../../commands/input.ts";
+import { option } from "../../commands/options.ts";
 import { networkName, TOKEN_PRESETS } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { amountText } from "../../core/amounts.ts";
@@ -7,8 +8,17 @@ import { amountText } from "../../core/amounts.ts";
 /** A way to pay, as the 402 has it. */
 export type Offer = PaymentRequirements;
 
+const CHARGINGS = ["fixed", "used"] as const;
+
 /** When a job is charged: its price before it runs, or what it used afterwards. */
-export type Charging = "fixed" | "used";
+export type Charging = (typeof CHARGINGS)[number];
+
+/** Makes the option --charge. */
+export const chargeOption = () =>
+  option(
+    "--charge <when>",
+    "pay in this way only: the price before the job (fixed), or what it used, up to the price, after it (used); without it, fixed where both are offered",
+  ).choices(CHARGINGS);
 
 /** Returns the offers within --max, --network and --charge. @throws Refusal when there is none */
 export function payableOffers(
@@ -35,7 +45,7 @@ export function payableOffers(
 }
 
 function chargingOf({ scheme }: Offer): Charging {
-  return scheme === "upto" ? "used" : "fixed";
+  return hasCeiling({ scheme }) ? "used" : "fixed";
 }
 
 /** CAIP-2. Version 1 has names for networks. */
@@ -43,10 +53,15 @@ export function networkOf({ network }: Pick<Token, "network">): string {
   return parseNetwork(network) ?? network;
 }
 
-/** Returns the amount of an offer as text; of a metered offer, its ceiling. */
+/** Returns true for an offer whose amount is a ceiling. */
+export function hasCeiling({ scheme }: Pick<Offer, "scheme">): boolean {
+  return scheme !== "exact";
+}
+
+/** Returns the amount of an offer as text; of some offers, it is a ceiling. */
 export function priceOf(offer: Offer): string {
   const amount = tokenText({ ...offer, amount: amountOf(offer) });
-  return offer.scheme === "upto" ? `up to ${amount}` : amount;
+  return hasCeiling(offer) ? `up to ${amount}` : amount;
 }
 
 interface Token {

@@ -9,7 +9,16 @@ import { isTestNetwork, networkName } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
 import { type Answer, Buyer, type ChosenOffer, isResult, jsonOf, refusalText } from "./buyer.ts";
-import { type Charging, networkOf, type Offer, payableOffers, priceOf, tokenText } from "./offers.ts";
+import {
+  type Charging,
+  chargeOption,
+  hasCeiling,
+  networkOf,
+  type Offer,
+  payableOffers,
+  priceOf,
+  tokenText,
+} from "./offers.ts";
 import { type CallMoney, chargeText, howToNameJob, readMoney, refundLines } from "./seller.ts";
 
 const KEY_VARIABLE = "JOBGATE_PAYER_KEY";
@@ -32,10 +41,7 @@ export function addTo(program: Command): void {
       option("--network <name>", "pay on this network only, such as base or eip155:8453").argParser(
         parseNetworkOption,
       ),
-      option(
-        "--charge <when>",
-        "pay in this way only: the price before the job (fixed), or what it used, up to the price, after it (used); without it, fixed where both are offered",
-      ).choices(["fixed", "used"]),
+      chargeOption(),
       option("--method <method>", "HTTP method").default("POST"),
       option(
         "-H, --header <line...>",
@@ -153,8 +159,8 @@ async function deliver(purchase: {
     const headers = { authorization: `Bearer ${accessToken}` };
     if (result === undefined && options.wait)
       result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers });
-    const isUsed = chosen?.requirements.scheme === "upto";
-    const mayHaveMore = (result?.status ?? 0) >= 400 || transaction === undefined || isUsed;
+    const isCeiling = chosen !== undefined && hasCeiling(chosen.requirements);
+    const mayHaveMore = (result?.status ?? 0) >= 400 || transaction === undefined || isCeiling;
     if (result !== undefined && mayHaveMore) money = await readMoney(receiptUrl, headers);
   }
   const charged = chargeText(money);

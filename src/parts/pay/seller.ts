@@ -28,7 +28,7 @@ function jobLine(job: unknown): string[] {
 
 /** Money of a call, as its seller shows it to the buyer. */
 export interface CallMoney {
-  /** Charge of a job that is metered. */
+  /** Charge of a job that is charged after it ran. */
   readonly charge?: Charge;
   /** Refund for a job that failed. */
   readonly refund?: Refund;
@@ -43,7 +43,7 @@ export async function readMoney(
   return { ...(isMoney(charge) && { charge }), ...(isMoney(refund) && { refund }) };
 }
 
-/** Says what a job that is metered was charged. @returns an empty text for a charge that is not decided */
+/** Says what a job was charged after it ran. @returns an empty text for a charge that is not decided */
 export function chargeText({ charge }: CallMoney): string {
   if (charge === undefined) return "";
   const amount = printable(tokenText(charge));

@@ -20,7 +20,8 @@ import {
   TRANSFER_TOPIC,
 } from "../../x402/settlement/chain-logs.ts";
 import { readCalls } from "../../x402/settlement/traced-calls.ts";
-import { bitmapCall, EXACT_PROXY, PERMIT2_CONTRACT, UPTO_PROXY } from "./contracts.ts";
+import { bitmapCall, findProxy, PERMIT2_CONTRACT } from "./contracts.ts";
+import { EXACT_PROXY, type X402Proxy } from "./exact-proxy.ts";
 import { readPermit } from "./proxy-calls.ts";
 
 /** `UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask)` */
@@ -41,7 +42,7 @@ export class Permit2Authorization implements Authorization {
   readonly logFilters: Authorization["logFilters"];
   readonly #nonce: bigint;
   /** Contract that settles it. */
-  readonly #proxy: string;
+  readonly #proxy: X402Proxy;
 
   constructor(payment: AuthorizedPayment) {
     this.payment = payment;
@@ -51,7 +52,7 @@ export class Permit2Authorization implements Authorization {
     };
     const permit = signed.payload?.permit2Authorization;
     // The offer that it answered made sure that the spender is one of x402's proxies.
-    this.#proxy = permit?.spender?.toLowerCase() === UPTO_PROXY ? UPTO_PROXY : EXACT_PROXY;
+    this.#proxy = findProxy({ address: permit?.spender ?? "" }) ?? EXACT_PROXY;
     this.#nonce = BigInt(key.nonce);
     this.validAfter = BigInt(permit?.witness?.validAfter ?? 0);
     // Permit2 accepts a permit at its very deadline; EIP-3009 ends before `validBefore`.
@@ -82,14 +83,15 @@ export class Permit2Authorization implements Authorization {
     ]);
     if (logs === undefined && isMined) throw new Error("the RPC does not have the transaction's receipt");
     // The proxy emits an event in each call that settles.
-    const isOfProxy = ({ address }: RawLog) => address.toLowerCase() === this.#proxy;
+    const proxy = this.#proxy.address;
+    const isOfProxy = ({ address }: RawLog) => address.toLowerCase() === proxy;
     const marks = logs?.filter(isOfProxy) ?? [];
     const { blockNumber, blockHash } = marks[0] ?? {};
     if (logs === undefined || !blockNumber || !blockHash) return undefined;
     const { to, input } = (sent ?? {}) as Record<string, unknown>;
     if (typeof input !== "string") throw new Error("the RPC does not have the transaction");
-    const isDirect = typeof to === "string" && to.toLowerCase() === this.#proxy;
-    const calls = isDirect ? [{ input, logs }] : await readCalls(rpc, transaction, this.#proxy);
+    const isDirect = typeof to === "string" && to.toLowerCase() === proxy;
+    const calls = isDirect ? [{ input, logs }] : await readCalls(rpc, transaction, proxy);
     if (calls.flatMap(({ logs }) => logs).filter(isOfProxy).length !== marks.length) {
       throw new Unexplained(
         "a contract may have used it, and the RPC's trace does not show the logs of its calls",
@@ -201,8 +203,8 @@ export class Permit2Authorization implements Authorization {
   }
 
   /**
-   * Returns the units of a log's transfer from payer to seller. The proxy of the scheme `upto` moves whatever amount the
-   * facilitator names, up to the ceiling; the other proxy moves the signed amount.
+   * Returns the units of a log's transfer from payer to seller. Of a ceiling, the proxy moves whatever amount the
+   * facilitator names; else the signed amount.
    */
   #paidBy(log: RawLog): bigint | undefined {
     if (log.address.toLowerCase() !== this.payment.key.asset) return undefined;
@@ -211,6 +213,6 @@ export class Permit2Authorization implements Authorization {
     const { from, to, value } = transfer;
     if (isOffered(transfer, this.payment)) return value;
     const isOfSeller = from === this.payment.key.payer && to === this.payment.payTo;
-    return this.#proxy === UPTO_PROXY && isOfSeller && value > 0n ? value : undefined;
+    return this.#proxy.ceiling !== undefined && isOfSeller && value > 0n ? value : undefined;
   }
 }

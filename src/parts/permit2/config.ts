@@ -6,13 +6,13 @@ import type { TokenTable } from "../../config/x402.ts";
 export const permit2Tokens: TokenMethod = {
   name: "permit2",
   title: "Permit2",
-  charges: ["before", "after", "used"],
+  chargesPart: true,
   paysAny: true,
   check(token, context) {
-    const { place, namedBy, isSoldMetered } = context;
+    const { place, namedBy, isSoldInPart } = context;
     if (namedBy === undefined) warnOfDefault(token, context);
-    // Only Permit2 can charge less than the payer signed.
-    if (namedBy === "entry" && !isSoldMetered) warnOfChoice(token, context);
+    // EIP-3009 cannot charge less than the payer signed.
+    if (namedBy === "entry" && !isSoldInPart) warnOfChoice(token, context);
     if (token.rpcUrl === undefined) {
       place
         .at("rpc_url")

@@ -1,13 +1,23 @@
-import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddress } from "@x402/evm";
+import { PERMIT2_ADDRESS } from "@x402/evm";
 import type { Rpc } from "../../chain/rpc.ts";
 import { numberWord } from "../../x402/settlement/chain-logs.ts";
+import { EXACT_PROXY, type X402Proxy } from "./exact-proxy.ts";
+import { UPTO_PROXY } from "./upto-proxy.ts";
 
 /** Permit2 itself, lower case as the proxies. */
 export const PERMIT2_CONTRACT = PERMIT2_ADDRESS.toLowerCase() as `0x${string}`;
-/** Contract that settles payments of the scheme exact: the only spender that they may name. */
-export const EXACT_PROXY = x402ExactPermit2ProxyAddress.toLowerCase() as `0x${string}`;
-/** Contract that settles payments of the scheme upto. */
-export const UPTO_PROXY = x402UptoPermit2ProxyAddress.toLowerCase() as `0x${string}`;
+
+/** x402's proxies of this build. */
+export const PROXIES: readonly X402Proxy[] = [EXACT_PROXY, UPTO_PROXY];
+
+/** Returns the contract that settles a scheme, or is at an address in any letter case. */
+export function findProxy(
+  of: { readonly scheme: string } | { readonly address: string },
+): X402Proxy | undefined {
+  return "scheme" in of
+    ? PROXIES.find(({ scheme }) => scheme === of.scheme)
+    : PROXIES.find(({ address }) => address === of.address.toLowerCase());
+}
 
 /** `nonceBitmap(address,uint256)` */
 const NONCE_BITMAP = "0x4fe02b44";
@@ -17,11 +27,11 @@ export function bitmapCall(ownerWord: string, nonce: bigint): { readonly to: str
   return { to: PERMIT2_CONTRACT, data: `${NONCE_BITMAP}${ownerWord}${numberWord(nonce >> 8n)}` };
 }
 
-/** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy for a scheme. */
-async function hasContracts(rpc: Rpc, scheme: "exact" | "upto"): Promise<boolean> {
+/** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy. */
+async function hasContracts(rpc: Rpc, { address }: X402Proxy): Promise<boolean> {
   const [bitmap, proxy] = await Promise.all([
     rpc.callForWord(bitmapCall(numberWord(1n), 0n)),
-    rpc.call("eth_getCode", [scheme === "upto" ? UPTO_PROXY : EXACT_PROXY, "latest"]),
+    rpc.call("eth_getCode", [address, "latest"]),
   ]);
   return bitmap !== undefined && proxy !== "0x";
 }
@@ -29,9 +39,9 @@ async function hasContracts(rpc: Rpc, scheme: "exact" | "upto"): Promise<boolean
 /** Returns why tokens of a chain cannot be paid by Permit2 in a scheme. */
 export async function findChainProblem(
   rpc: Rpc,
-  { network, scheme }: { readonly network: string; readonly scheme: "exact" | "upto" },
+  { network, scheme }: { readonly network: string; readonly scheme: string },
 ): Promise<string | undefined> {
-  if (await hasContracts(rpc, scheme)) return undefined;
-  const of = scheme === "upto" ? ` for jobs with charge = "used"` : "";
-  return `is permit2, but ${network} does not have Permit2 and x402's proxy${of}; expected another method`;
+  const proxy = findProxy({ scheme }) ?? EXACT_PROXY;
+  if (await hasContracts(rpc, proxy)) return undefined;
+  return `is permit2, but ${network} does not have Permit2 and x402's proxy${proxy.jobs}; expected another method`;
 }

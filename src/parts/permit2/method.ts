@@ -5,13 +5,13 @@ import { findChainProblem } from "./contracts.ts";
 import { payerFunds } from "./funds.ts";
 import { GAS_SPONSORING } from "./gas-sponsoring.ts";
 import { pays, permitPayload, readSettlable, recoverSigner } from "./permit.ts";
-import { isMeteredCharge, paymentsIn, senderOf } from "./proxy-calls.ts";
+import { paymentsIn, senderOf, whyNotExact } from "./proxy-calls.ts";
 
-const { name, title, charges } = permit2Tokens;
+const { name, title, chargesPart } = permit2Tokens;
 
 /** Permit2: the payer has approved it for a token, and signs who may move how much of it to whom. */
 export const PERMIT2: Method = {
-  ...{ name, title, charges },
+  ...{ name, title, chargesPart },
   extensions: GAS_SPONSORING,
   owns: (payload) => "permit2Authorization" in payload,
   payload: { schema: permitPayload, kind: "a Permit2 authorization" },
@@ -20,7 +20,7 @@ export const PERMIT2: Method = {
   recoverSigner,
   authorizationOf: (payment) => new Permit2Authorization(payment),
   paymentsIn,
-  isMeteredCharge,
+  whyNotExact,
   findChainProblem,
   funds: payerFunds,
   readSettlable,

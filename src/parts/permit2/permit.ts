@@ -1,4 +1,4 @@
-import { PERMIT2_ADDRESS, permit2WitnessTypes, uptoPermit2WitnessTypes } from "@x402/evm";
+import { PERMIT2_ADDRESS } from "@x402/evm";
 import { recoverTypedDataAddress } from "viem";
 import * as z from "zod";
 import { chainIdOf } from "../../chain/chain-client.ts";
@@ -17,9 +17,9 @@ import {
   signature,
   uint,
 } from "../../x402/methods/payload-values.ts";
-import type { Offer } from "../../x402/wire/offer.ts";
+import { type Offer, schemeOf } from "../../x402/wire/offer.ts";
 import { permit2Tokens } from "./config.ts";
-import { EXACT_PROXY, UPTO_PROXY } from "./contracts.ts";
+import { findProxy, PROXIES } from "./contracts.ts";
 
 export const permitPayload = z
   .object({
@@ -62,58 +62,49 @@ interface Permit {
 }
 
 /** Any spender but x402's proxy may send the money elsewhere: only the proxy binds it to the signed recipient. */
-export function pays(payment: SignedPayment, { token, amount, charge }: Offer): boolean {
+export function pays(payment: SignedPayment, offer: Offer): boolean {
+  const { token, amount, charge } = offer;
   const { to, value, settler } = payment;
   const { permitted, spender } = permitOf(payment).permit2Authorization;
   return (
     to === token.payTo.toLowerCase() &&
     value === BigInt(amount) &&
     permitted.token.toLowerCase() === token.asset.toLowerCase() &&
-    spender.toLowerCase() === (charge?.kind === "used" ? UPTO_PROXY : EXACT_PROXY) &&
-    settler === charge?.facilitator?.toLowerCase()
+    spender.toLowerCase() === findProxy({ scheme: schemeOf(offer) })?.address &&
+    settler === charge?.settler?.toLowerCase()
   );
 }
 
 export async function recoverSigner(payment: SignedPayment, token: SignedToken): Promise<string | undefined> {
   const { signature } = permitOf(payment);
-  // A spread would lose which message belongs to which types.
-  return payment.settler === undefined
-    ? recoverTypedDataAddress({ ...permitMessage(payment, token), signature })
-    : recoverTypedDataAddress({ ...permitMessageAsUsed(payment, token), signature });
+  const message = permitMessage(payment, token);
+  return message && recoverTypedDataAddress({ ...message, signature });
 }
 
 function permitOf({ payload }: SignedPayment): Permit {
   return payload.payload as unknown as Permit;
 }
 
-/** Typed data of a payment in this token. */
+/** Returns the typed data of a payment in this token; undefined if no proxy settles such a payment. */
 function permitMessage(
-  { to, value, validAfter, validBefore, nonce }: SignedPayment,
+  { to, value, validAfter, validBefore, nonce, settler: facilitator }: SignedPayment,
   { network, asset }: SignedToken,
 ) {
+  const isCeiling = facilitator !== undefined;
+  const proxy = PROXIES.find(({ ceiling }) => (ceiling !== undefined) === isCeiling);
+  if (proxy === undefined) return undefined;
+  const witness = { to, validAfter };
   return {
     domain: { name: "Permit2", chainId: chainIdOf(network), verifyingContract: PERMIT2_ADDRESS },
-    types: permit2WitnessTypes,
+    types: proxy.witnessTypes as Record<string, unknown>,
     primaryType: "PermitWitnessTransferFrom",
     message: {
       permitted: { token: asset, amount: value },
-      spender: EXACT_PROXY,
+      spender: proxy.address,
       nonce: BigInt(nonce),
       deadline: validBefore,
-      witness: { to: to as `0x${string}`, validAfter },
+      witness: isCeiling ? { ...witness, facilitator } : witness,
     },
-  } as const;
-}
-
-/** Typed data of a payment that is charged as used, in which the payer also signs the address of the facilitator. */
-function permitMessageAsUsed(payment: SignedPayment, token: SignedToken) {
-  const { domain, primaryType, message } = permitMessage(payment, token);
-  const facilitator = payment.settler as `0x${string}`;
-  return {
-    domain,
-    types: uptoPermit2WitnessTypes,
-    primaryType,
-    message: { ...message, spender: UPTO_PROXY, witness: { ...message.witness, facilitator } },
   } as const;
 }
 
@@ -138,6 +129,6 @@ export function readSettlable(payload: object, scheme: string): SettlablePayload
   if (data === undefined) return undefined;
   const { from, deadline, witness } = data.permit2Authorization;
   const { facilitator: settler } = witness;
-  if (scheme !== "upto") return { from, validBefore: deadline };
+  if (findProxy({ scheme })?.ceiling === undefined) return { from, validBefore: deadline };
   return settler === undefined ? undefined : { from, validBefore: deadline, settler };
 }

@@ -7,19 +7,12 @@ import {
   toChainPayment,
 } from "../../x402/settlement/chain-payment.ts";
 import { readCalls } from "../../x402/settlement/traced-calls.ts";
-import { EXACT_PROXY, UPTO_PROXY } from "./contracts.ts";
+import { findProxy, PROXIES } from "./contracts.ts";
+import { EXACT_PROXY, type X402Proxy } from "./exact-proxy.ts";
 
-/** Positions of words in the call data of the proxies' functions that settle, by selector. */
-const POSITIONS: Readonly<
-  Record<string, { readonly nonce: number; readonly owner: number; readonly facilitator?: number }>
-> = {
-  "0x13cd3b53": { nonce: 2, owner: 4 }, // settle(permit, owner, witness, signature)
-  "0xfa340378": { nonce: 7, owner: 9 }, // settleWithPermit(permit2612, permit, owner, witness, signature)
-  "0xff11e7b4": { nonce: 2, owner: 5, facilitator: 7 }, // settle(permit, amount, owner, witness, signature)
-  "0x016c1748": { nonce: 7, owner: 10, facilitator: 12 }, // settleWithPermit(permit2612, permit, amount, owner, witness, signature)
-};
 /** Characters of a selector, `0x` included. */
 const SELECTOR_LENGTH = 10;
+const POSITIONS = Object.assign({}, ...PROXIES.map(({ settles }) => settles)) as X402Proxy["settles"];
 
 /**
  * Reads the owner and the nonce of a permit from the call that settles it.
@@ -33,7 +26,7 @@ export function readPermit(input: string): { readonly payer: string; readonly no
   return { payer: wordAddress(owner), nonce: BigInt(`0x${nonce}`).toString() };
 }
 
-/** Returns the facilitator in a call to the proxy of the scheme upto. The proxy accepts the call from no other account. */
+/** Returns the account that settles, in a call to the proxy of a ceiling. The proxy accepts the call from no other account. */
 export function senderOf({
   to,
   data,
@@ -41,8 +34,7 @@ export function senderOf({
   readonly to: string;
   readonly data: string;
 }): `0x${string}` | undefined {
-  if (to.toLowerCase() !== UPTO_PROXY) return undefined;
-  const at = POSITIONS[data.slice(0, SELECTOR_LENGTH)]?.facilitator;
+  const at = findProxy({ address: to })?.settles[data.slice(0, SELECTOR_LENGTH)]?.settler;
   const word = at === undefined ? undefined : readArgument(data, at);
   return word === undefined ? undefined : (wordAddress(word) as `0x${string}`);
 }
@@ -51,19 +43,21 @@ function readArgument(input: string, index: number): string | undefined {
   return readWord(`0x${input.slice(SELECTOR_LENGTH)}`, index);
 }
 
-/** Reports whether the proxy of the scheme upto was called: it emits an event in each call that settles. */
-export function isMeteredCharge(logs: readonly RawLog[]): boolean {
-  return logs.some(({ address }) => address.toLowerCase() === UPTO_PROXY);
+/** Returns why payments cannot be adopted whose proxy was called: it emits an event in each call that settles. */
+export function whyNotExact(logs: readonly RawLog[]): string | undefined {
+  return logs.map(({ address }) => findProxy({ address })?.ceiling?.refusal).find((reason) => reason);
 }
 
 /** Takes each call to the proxy of the scheme exact with the transfer that it made. */
 export async function paymentsIn(mined: MinedTransaction, token: AcceptedToken): Promise<ChainPayment[]> {
   const { rpc, hash, logs } = mined;
-  if (!logs.some(({ address }) => address.toLowerCase() === EXACT_PROXY)) return [];
+  if (!logs.some(({ address }) => address.toLowerCase() === EXACT_PROXY.address)) return [];
   const [asset, payTo] = [token.asset.toLowerCase(), token.payTo.toLowerCase()];
   const sent = (await rpc.call("eth_getTransactionByHash", [hash])) as Record<string, unknown> | null;
-  const isDirect = typeof sent?.to === "string" && sent.to.toLowerCase() === EXACT_PROXY;
-  const calls = isDirect ? [{ input: asHex(sent.input), logs }] : await readCalls(rpc, hash, EXACT_PROXY);
+  const isDirect = typeof sent?.to === "string" && sent.to.toLowerCase() === EXACT_PROXY.address;
+  const calls = isDirect
+    ? [{ input: asHex(sent.input), logs }]
+    : await readCalls(rpc, hash, EXACT_PROXY.address);
   return calls.flatMap(({ input, logs }) => {
     const permit = readPermit(input);
     if (permit === undefined) return [];

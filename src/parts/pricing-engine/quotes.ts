@@ -39,7 +39,7 @@ export interface QuotePayment {
     /** Token units, decimal. */
     readonly amount: string;
     readonly payTo: string;
-    readonly scheme: "exact" | "upto";
+    readonly scheme: string;
   }[];
   /** URL. */
   readonly endpoint: string;

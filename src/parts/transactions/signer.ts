@@ -28,7 +28,7 @@ interface ContractCall {
   readonly args?: readonly unknown[];
 }
 
-/** Position of the amount among the arguments of the functions that settle a metered payment. */
+/** Position of the amount among the arguments of the functions by which one address settles a part of what was signed. */
 const AMOUNT_AT: Readonly<Record<string, number>> = { settle: 1, settleWithPermit: 2 };
 
 /**

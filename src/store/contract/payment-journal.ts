@@ -100,7 +100,7 @@ export interface PaymentJournal {
   listEndingAuthorizations(beforeSecs: number, limit: number): Promise<number[]>;
 
   /**
-   * The last moment to charge a payment has come. A job that runs and is charged as used is charged for what its runner last
+   * The last moment to charge a payment has come. A job that runs and is charged in part is charged for what its runner last
    * reported, at least the payment's `minCharge`, and goes on. Any other becomes a dead letter, which releases the payment.
    */
   endAuthorization(callId: number): Promise<EndAuthorizationOutcome>;

@@ -20,7 +20,7 @@ export interface WorkQueue {
   /**
    * The runner is done. `result` is kept for the paying client. A result with a status of 400 or above makes the JobCall
    * failed, without a dead letter.
-   * @param charge for a JobCall that is charged as used, as {@link ceilings} allows it; default: its whole ceiling. Nothing is
+   * @param charge for a JobCall that is charged in part, as {@link ceilings} allows it; default: its whole ceiling. Nothing is
    * charged with a status outside 200 to 299.
    */
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<AckedLease>;
@@ -36,7 +36,7 @@ export interface WorkQueue {
   /** Finds the job of each JobCall, undefined for one that is finished. */
   jobsOf(callIds: readonly number[]): Promise<(CalledJob | undefined)[]>;
 
-  /** Finds the ceiling of each JobCall, in token units: null if it is not charged as used, undefined if it is finished. */
+  /** Finds the ceiling of each JobCall, in token units: null if it is not charged in part, undefined if it is finished. */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
 
   /** Not done: due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
@@ -205,7 +205,7 @@ export interface Progress {
   readonly text: string;
 }
 
-/** Charge for work that is charged as used: token units, decimal, or hundredths of a percent of the ceiling. */
+/** Charge for work that is charged in part: token units, decimal, or hundredths of a percent of the ceiling. */
 export type Charge = { readonly units: string } | { readonly basisPoints: number };
 
 /** Job that a JobCall runs. */

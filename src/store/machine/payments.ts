@@ -90,7 +90,7 @@ export const PAYMENT_TRANSITIONS = {
     settled: { contradict: ifWatched("settled", "endWatch") },
   },
   /**
-   * Payments that are charged `after` or as `used`: the job runs first. A failed payment stays failed, because what its authorization moved may have paid
+   * Payments that are charged later: the job runs first. A failed payment stays failed, because what its authorization moved may have paid
    * for something else. A facilitator, or another gateway to which the payer showed the authorization, may charge a
    * payment that was released.
    */

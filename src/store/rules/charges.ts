@@ -1,4 +1,4 @@
-import type { ChargeKind } from "../../core/payment.ts";
+import { type ChargeKind, isPartial } from "../../core/payment.ts";
 import type { Charge } from "../contract/work-queue.ts";
 import type { CallState } from "./leases.ts";
 
@@ -13,7 +13,7 @@ export interface ChargeColumns {
 
 /**
  * Checks a charge that a runner asks for.
- * @param ceiling null unless the JobCall is charged as used
+ * @param ceiling null unless the JobCall is charged in part
  * @returns what is wrong with it; undefined if it can be charged
  */
 export function chargeProblem(ceiling: string | null, charge: Charge): string | undefined {
@@ -61,7 +61,7 @@ export function chargeAtEnd(
   charge: ChargeKind,
   now: number,
 ): string | undefined {
-  if (charge !== "used") return undefined;
+  if (!isPartial(charge)) return undefined;
   const { state, visible_at, ceiling, min_charge, charge_so_far } = call;
   if (ceiling === null || state !== "leased" || (visible_at ?? 0) <= now) return undefined;
   const [reported, least] = [BigInt(charge_so_far ?? 0), BigInt(min_charge ?? 0)];

@@ -4,7 +4,7 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
-import type { Versions } from "../wire/versions.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { Facilitator, FacilitatorRequest, SettlementAnswer, Verification } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
@@ -31,8 +31,8 @@ export interface Facilitators extends BackgroundService {
   noteSettlement(name: string, isSettled: boolean): void;
   /** Returns the x402 extensions that the facilitator lists which verifies on this CAIP-2 network. */
   extensionsOf(network: string): readonly string[];
-  /** Returns the address that settles metered payments on this CAIP-2 network; undefined while none is known. */
-  meteredSettler(network: string): string | undefined;
+  /** Returns the account that settles by the scheme of ceilings on this CAIP-2 network; undefined while none is known. */
+  settlerOn(network: string): string | undefined;
 }
 
 export interface FacilitatorsOptions {
@@ -44,8 +44,8 @@ export interface FacilitatorsOptions {
   readonly verifyPatienceMs: number;
   /** Reads `/supported` of a single facilitator too. */
   readonly readsSupported: boolean;
-  /** Versions of x402 whose names of networks facilitators may use. */
-  readonly versions: Versions;
+  /** Have the versions of x402 whose names of networks facilitators may use, and the scheme of ceilings. */
+  readonly methods: Pick<Methods, "versions" | "ceilingScheme">;
   /** The facilitator in this process, if one of `configs` is. */
   readonly inProcess: (Facilitator & BackgroundService) | undefined;
   /** For durations. */
@@ -59,7 +59,7 @@ export type OpenFacilitators = (options: FacilitatorsOptions) => Facilitators;
 
 export function openFacilitator(
   config: FacilitatorConfig,
-  { inProcess, timeoutMs, versions, telemetry }: FacilitatorsOptions,
+  { inProcess, timeoutMs, methods: { versions }, telemetry }: FacilitatorsOptions,
 ): Facilitator {
   if (config.kind === "remote") return new RemoteFacilitator({ ...config, timeoutMs, versions, telemetry });
   if (inProcess === undefined)
@@ -73,16 +73,6 @@ export function reloadFacilitator(
   config: FacilitatorConfig | undefined,
 ): void {
   if (config?.kind === "remote" && facilitator instanceof RemoteFacilitator) facilitator.reload(config);
-}
-
-/** Reports whether a facilitator with this address, as far as is known, may settle what the payer has signed. */
-export function maySettle(
-  meteredSettler: string | undefined,
-  { requirements }: Pick<FacilitatorRequest, "requirements">,
-): boolean {
-  // The payer of a metered job has signed for one address: no other can settle. One that is not known yet may be it.
-  if (requirements.scheme !== "upto" || meteredSettler === undefined) return true;
-  return meteredSettler.toLowerCase() === String(requirements.extra?.facilitatorAddress).toLowerCase();
 }
 
 /** Refuses a payment that no facilitator takes. */

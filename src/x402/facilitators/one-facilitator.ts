@@ -4,7 +4,6 @@ import {
   type Facilitators,
   type FacilitatorsOptions,
   isUnfunded,
-  maySettle,
   type NamedVerification,
   noFacilitator,
   openFacilitator,
@@ -30,6 +29,7 @@ export class OneFacilitator implements Facilitators {
     this.#networks = config.kind === "remote" ? config.networks : undefined;
     this.#kinds = new SupportedKinds({
       facilitator: this.#facilitator,
+      scheme: options.methods.ceilingScheme,
       logger: options.logger,
       onRead: (isAnswered) => this.#note("supported", isAnswered),
     });
@@ -50,7 +50,7 @@ export class OneFacilitator implements Facilitators {
   }
 
   async verify(request: FacilitatorRequest): Promise<NamedVerification> {
-    if (!this.#mayTake(request)) throw noFacilitator();
+    if (!this.#kinds.maySettle(request)) throw noFacilitator();
     try {
       const verification = await this.#facilitator.verify(request);
       this.#note("verify", true);
@@ -71,7 +71,7 @@ export class OneFacilitator implements Facilitators {
 
   next(request: FacilitatorRequest, asked: readonly string[]): string | undefined {
     const { name } = this.#facilitator;
-    return this.#mayTake(request) && !asked.includes(name) ? name : undefined;
+    return this.#kinds.maySettle(request) && !asked.includes(name) ? name : undefined;
   }
 
   noteSettlement(_name: string, isSettled: boolean): void {
@@ -82,12 +82,8 @@ export class OneFacilitator implements Facilitators {
     return this.#kinds.answer?.extensions ?? [];
   }
 
-  meteredSettler(network: string): string | undefined {
-    return (this.#networks?.includes(network) ?? true) ? this.#kinds.meteredSettler(network) : undefined;
-  }
-
-  #mayTake(request: FacilitatorRequest): boolean {
-    return maySettle(this.#kinds.meteredSettler(request.requirements.network), request);
+  settlerOn(network: string): string | undefined {
+    return (this.#networks?.includes(network) ?? true) ? this.#kinds.settlerOn(network) : undefined;
   }
 
   #note(operation: "supported" | "verify" | "settle", works: boolean): void {

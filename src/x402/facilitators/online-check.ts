@@ -5,15 +5,14 @@ import type {
   RemoteFacilitatorConfig,
   X402Config,
 } from "../../config/config.ts";
+import { isPartial } from "../../core/payment.ts";
 import { unreachableText } from "../../node/unreachable.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { PaymentKind, Supported } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
-type Scheme = "exact" | "upto";
-
 /** One facilitator's findings, with the networks on which it takes payments of a scheme in x402 version 2. */
-type Findings = PeerFindings & { readonly networks: (scheme: Scheme) => readonly string[] };
+type Findings = PeerFindings & { readonly networks: (scheme: string) => readonly string[] };
 
 /** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
@@ -81,25 +80,23 @@ function tokensWithoutFacilitator(
   });
 }
 
-/** Finds the metered jobs that no buyer is offered, because nobody settles `upto` on the network of a token that can pay so. */
+/** Finds the jobs charged in part that no buyer is offered, because nobody settles so on the network of a token that can pay so. */
 function jobsWithoutFacilitator(
   { acceptedTokens, jobs = [] }: X402Config,
   methods: Methods,
   found: readonly Findings[],
 ): PeerProblem[] {
-  const networks = found.flatMap((one) => one.networks("upto"));
-  const payable = acceptedTokens.filter(({ transferMethod }) => methods.chargesUse(transferMethod));
+  const { name: scheme } = methods.ceilingScheme ?? {};
+  if (scheme === undefined) return [];
+  const networks = found.flatMap((one) => one.networks(scheme));
+  const payable = acceptedTokens.filter(({ transferMethod }) => methods.chargesPart(transferMethod));
   if (payable.some(({ network }) => takes(networks, network))) return [];
   const wanted = [...new Set(payable.map(({ network }) => network))].join(" or ");
-  return jobs.flatMap(({ charge }, i) =>
-    charge?.includes("used")
-      ? [
-          {
-            path: ["jobs", i, "charge"],
-            message: `is "used", but no facilitator settles "upto" payments on ${wanted}; expected one that does`,
-          },
-        ]
-      : [],
+  return jobs.flatMap(({ charge = [] }, i) =>
+    charge.filter(isPartial).map((kind) => ({
+      path: ["jobs", i, "charge"],
+      message: `is "${kind}", but no facilitator settles "${scheme}" payments on ${wanted}; expected one that does`,
+    })),
   );
 }
 

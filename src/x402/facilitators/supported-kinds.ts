@@ -1,7 +1,13 @@
 import type { Logger } from "pino";
-import { parseEvmAddress } from "../../core/addresses.ts";
 import { Backoff } from "../../core/backoff.ts";
-import { type Facilitator, type PaymentKind, RateLimited, type Supported } from "./facilitator.ts";
+import type { CeilingScheme } from "../wire/ceiling-scheme.ts";
+import {
+  type Facilitator,
+  type FacilitatorRequest,
+  type PaymentKind,
+  RateLimited,
+  type Supported,
+} from "./facilitator.ts";
 
 /** Time for which the answer of `/supported` is used. */
 const FRESH_MS = 300_000;
@@ -9,6 +15,8 @@ const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
 
 interface Parts {
   readonly facilitator: Facilitator;
+  /** Scheme whose payments one account settles; undefined if this build has none. */
+  readonly scheme: CeilingScheme | undefined;
   readonly logger: Logger;
   /** Called after each question, unless the facilitator was asked too often. */
   readonly onRead: (isAnswered: boolean) => void;
@@ -52,14 +60,23 @@ export class SupportedKinds {
     );
   }
 
-  /** Returns the address that settles metered payments on a network; undefined if there is none, or it is not known yet. */
-  meteredSettler(network: string): string | undefined {
+  /** Returns the account that settles by the scheme of ceilings on a network; undefined if there is none, or it is not known yet. */
+  settlerOn(network: string): string | undefined {
+    const { scheme: wanted } = this.#parts;
     const kind = this.#answer?.kinds.find(
       ({ x402Version, scheme, network: on }) =>
-        x402Version === 2 && scheme === "upto" && (on === network || on === "eip155:*"),
+        x402Version === 2 && scheme === wanted?.name && (on === network || on === "eip155:*"),
     );
-    const address = kind?.extra?.facilitatorAddress;
-    return parseEvmAddress(String(address)).kind === "address" ? String(address) : undefined;
+    return wanted?.settlerIn(kind?.extra);
+  }
+
+  /** Reports whether the facilitator may settle what the payer has signed, as far as is known. */
+  maySettle({ requirements }: Pick<FacilitatorRequest, "requirements">): boolean {
+    const { scheme } = this.#parts;
+    const settler = this.settlerOn(requirements.network);
+    // The payer of a ceiling has signed for one account: no other can settle. One that is not known yet may be it.
+    if (requirements.scheme !== scheme?.name || settler === undefined) return true;
+    return settler.toLowerCase() === scheme.settlerIn(requirements.extra)?.toLowerCase();
   }
 
   async #poll(): Promise<void> {

@@ -19,6 +19,8 @@ export interface ListedJob extends Omit<Job, "policy" | "price"> {
   readonly mode: "public_paid" | "restricted_paid";
   /** Present for a restricted job. */
   readonly access?: JobAccess;
+  /** Schemes of x402 that its offers have, in their order. */
+  readonly schemes: readonly string[];
   /** Absent while it is not known. */
   readonly price?: Pick<JobPrice, "priceWei" | "currency" | "range">;
   /** Ways to pay the price now. They are not kept: the offers of a 402 are, and stay payable. */
@@ -150,13 +152,15 @@ export class Listing {
   }
 
   #entry(job: Job, price: JobPrice | undefined): ListedJob {
-    const { policies, terms } = this.#parts;
+    const { policies, terms, methods } = this.#parts;
+    const { charge = ["before"] } = job;
     const { policy: _policy, price: _own, ...described } = job;
     const { invocationMode } = policies.policyOf(job);
     return defined({
       ...described,
       mode: invocationMode === "restricted_paid" ? invocationMode : ("public_paid" as const),
       access: accessTo(job, terms),
+      schemes: charge.flatMap((kind) => methods.schemeOf(kind) ?? []),
       price: price && pick(price),
       offers: price ? this.#offers(job, price) : [],
       url: this.#urls.of(job),

@@ -1,6 +1,7 @@
 import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import { isPartial } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
 import { offeredMethod } from "../methods/offered-token.ts";
 import type { Offer } from "../wire/offer.ts";
@@ -61,7 +62,7 @@ export function listedPriceText({ priceWei, currency, range }: NonNullable<Liste
 
 /** Returns a way to pay for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
 export function optionText({ amount, decimals, token, charge, method, isLowest }: ListedOffer): string {
-  const ceiling = charge?.kind === "used" ? "up to " : isLowest ? "from " : "";
+  const ceiling = isPartial(charge?.kind ?? "before") ? "up to " : isLowest ? "from " : "";
   const by = offeredMethod(token) === undefined ? "" : ` by ${method}`;
   return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${by}`;
 }

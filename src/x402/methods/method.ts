@@ -8,7 +8,7 @@ import type { Authorization, AuthorizedPayment } from "../settlement/authorizati
 import type { RawLog } from "../settlement/chain-logs.ts";
 import type { ChainPayment, MinedTransaction } from "../settlement/chain-payment.ts";
 import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
-import type { JobDescription, Offer, schemeOf } from "../wire/offer.ts";
+import type { JobDescription, Offer } from "../wire/offer.ts";
 import type { NamedOffer, Payload, WireVersion } from "../wire/version.ts";
 
 /** Values that the payer of a payment signed, whatever its method is. */
@@ -95,12 +95,12 @@ export interface Method extends TransferMethod {
    * cannot adopt such payments.
    */
   paymentsIn?(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] | Promise<ChainPayment[]>;
-  /** Reports whether the logs are of a transaction that charged a payment as used. */
-  isMeteredCharge?(logs: readonly RawLog[]): boolean;
+  /** Returns why a transaction with these logs cannot be adopted if it made no exact payment. */
+  whyNotExact?(logs: readonly RawLog[]): string | undefined;
   /** Returns why tokens of a chain cannot be paid in a scheme: `…, but the chain does not have …`. */
   findChainProblem?(
     rpc: Rpc,
-    of: { readonly network: string; readonly scheme: ReturnType<typeof schemeOf> },
+    of: { readonly network: string; readonly scheme: string },
   ): Promise<string | undefined>;
   /** Reads what a payer can pay, for a charge that comes after the job. Absent: there is no such charge. */
   readonly funds?: PayerFundsReader;

@@ -1,6 +1,8 @@
+import { type ChargeKind, isPartial } from "../../core/payment.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import { EvmEvidence } from "../settlement/evm-evidence.ts";
 import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
+import type { CeilingScheme } from "../wire/ceiling-scheme.ts";
 import type { PurchaseNames } from "../wire/purchase-names.ts";
 import { Versions } from "../wire/versions.ts";
 import { EIP3009_METHOD } from "./eip3009.ts";
@@ -9,8 +11,8 @@ import type { Method } from "./method.ts";
 const EVM_TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 
 /**
- * The transfer methods of a build, EIP-3009 and what its parts add, with the versions of x402 that their payments come in, and
- * the names of purchases in them.
+ * The transfer methods of a build, EIP-3009 and what its parts add, with the versions of x402 that their payments come in, the
+ * names of purchases in them, and the scheme beside `exact`.
  */
 export class Methods implements Iterable<Method> {
   readonly #byName: ReadonlyMap<string, Method>;
@@ -18,10 +20,18 @@ export class Methods implements Iterable<Method> {
   readonly versions: Versions;
   /** Undefined if payloads have no names of purchases. */
   readonly purchaseNames: PurchaseNames | undefined;
+  /** Undefined if no payment is charged in part. */
+  readonly ceilingScheme: CeilingScheme | undefined;
 
-  constructor(added: readonly Method[] = [], versions = new Versions(), purchaseNames?: PurchaseNames) {
+  constructor(
+    added: readonly Method[] = [],
+    versions = new Versions(),
+    purchaseNames?: PurchaseNames,
+    ceilingScheme?: CeilingScheme,
+  ) {
     this.versions = versions;
     this.purchaseNames = purchaseNames;
+    this.ceilingScheme = ceilingScheme;
     this.#byName = new Map([...added, EIP3009_METHOD].map((method) => [method.name, method]));
   }
 
@@ -75,11 +85,16 @@ export class Methods implements Iterable<Method> {
 
   /** Returns true if what facilitators support decides about the offers of a method. */
   dependsOnFacilitators(name: string): boolean {
-    return this.chargesUse(name) || Object.keys(this.find(name)?.extensions ?? {}).length > 0;
+    return this.chargesPart(name) || Object.keys(this.find(name)?.extensions ?? {}).length > 0;
   }
 
   /** Returns true if payments by a method can be charged less than what was signed. */
-  chargesUse(name: string): boolean {
-    return this.find(name)?.charges.includes("used") ?? false;
+  chargesPart(name: string): boolean {
+    return this.ceilingScheme !== undefined && this.find(name)?.chargesPart === true;
+  }
+
+  /** Returns the scheme of x402 of the offers that are charged so; undefined if this build has none. */
+  schemeOf(charge: ChargeKind): string | undefined {
+    return isPartial(charge) ? this.ceilingScheme?.name : "exact";
   }
 }

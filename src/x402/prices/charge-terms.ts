@@ -9,31 +9,33 @@ const DEFAULT_RUN_SECS = 300;
 
 /** Terms of the jobs that are charged after they ran, at one configuration. */
 export class JobChargeTerms {
-  readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "facilitators">>;
+  readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "settlers">>;
   readonly #networks: readonly string[];
-  readonly #facilitators: Pick<Facilitators, "meteredSettler">;
+  readonly #facilitators: Pick<Facilitators, "settlerOn">;
   /** Those returned last, by job. */
   readonly #last = new Map<string, ChargeTerms>();
 
   constructor(parts: {
     readonly config: Pick<X402Config, "jobs" | "acceptedTokens" | "settleMarginSecs">;
-    readonly facilitators: Pick<Facilitators, "meteredSettler">;
+    readonly facilitators: Pick<Facilitators, "settlerOn">;
     readonly methods: Methods;
   }) {
     const { jobs = [], acceptedTokens, settleMarginSecs } = parts.config;
     this.#facilitators = parts.facilitators;
     this.#networks = [...new Set(acceptedTokens.map(({ network }) => network))];
+    const { ceilingScheme: scheme } = parts.methods;
     const methods = new Set(
-      [...parts.methods].flatMap(({ name, charges }) => (charges.includes("used") ? name : [])),
+      [...parts.methods].flatMap(({ name }) => (parts.methods.chargesPart(name) ? name : [])),
     );
     this.#jobs = new Map(
-      jobs.flatMap(({ serviceId, jobIndex, charge, minCharge, maxRunSecs = DEFAULT_RUN_SECS }) => {
+      jobs.flatMap(({ serviceId, jobIndex, charge, leastCharge, maxRunSecs = DEFAULT_RUN_SECS }) => {
         if (charge === undefined) return [];
         const terms = {
           kinds: charge,
           methods,
+          scheme,
           runSecs: maxRunSecs + settleMarginSecs,
-          minCharge,
+          leastCharge,
         };
         return [[jobKeyText(serviceId, jobIndex), terms] as const];
       }),
@@ -45,16 +47,16 @@ export class JobChargeTerms {
     const key = jobKeyText(serviceId, jobIndex);
     const terms = this.#jobs.get(key);
     if (terms === undefined) return undefined;
-    const facilitators = new Map(
+    const settlers = new Map(
       this.#networks.flatMap((network) => {
-        const address = this.#facilitators.meteredSettler(network);
+        const address = this.#facilitators.settlerOn(network);
         return address === undefined ? [] : [[network, address] as const];
       }),
     );
     const last = this.#last.get(key);
-    const isSame = (network: string) => last?.facilitators.get(network) === facilitators.get(network);
+    const isSame = (network: string) => last?.settlers.get(network) === settlers.get(network);
     if (last !== undefined && this.#networks.every(isSame)) return last;
-    const changed = { ...terms, facilitators };
+    const changed = { ...terms, settlers };
     this.#last.set(key, changed);
     return changed;
   }

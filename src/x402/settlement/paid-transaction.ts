@@ -61,18 +61,15 @@ async function paymentsOf(
   tokens: readonly AcceptedToken[],
   methods: Methods,
 ): Promise<ChainPayment[]> {
-  const isMetered = [...methods].some((method) => method.isMeteredCharge?.(mined.logs));
   const found: ChainPayment[] = [];
   for (const token of tokens) {
     const paid = (await methods.get(token.transferMethod).paymentsIn?.(mined, token)) ?? [];
     for (const payment of paid) if (!found.some((one) => isSame(one, payment))) found.push(payment);
   }
-  if (found.length === 0 && isMetered)
-    throw new NotPaid(
-      "The transaction made a metered payment, which was charged after its job ran: it cannot be adopted.",
-    );
-  if (found.length === 0)
-    throw new NotPaid("The transaction made no exact payment of an accepted token to its pay_to.");
+  if (found.length === 0) {
+    const [reason] = [...methods].flatMap((method) => method.whyNotExact?.(mined.logs) ?? []);
+    throw new NotPaid(reason ?? "The transaction made no exact payment of an accepted token to its pay_to.");
+  }
   const needed = Math.max(...found.map(({ token }) => token.confirmations));
   if (mined.confirmations < BigInt(needed))
     throw new NotPaid(

@@ -2,6 +2,7 @@ import type { PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs } from "../../core/job-call.ts";
 import {
+  isPartial,
   type MovedElsewhere,
   oneSpelling,
   type PaymentIntent,
@@ -132,7 +133,7 @@ export function facilitatorRequest({
   const required = JSON.parse(requirements) as PaymentRequirements;
   return {
     payload: JSON.parse(payload),
-    requirements: charge === "used" ? { ...required, amount } : required,
+    requirements: isPartial(charge) ? { ...required, amount } : required,
   };
 }
 
@@ -148,7 +149,7 @@ export function believableSuccess(
   if (answer.kind !== "success") return undefined;
   const { network, payer } = intent.key;
   const fromPayer = answer.payer === undefined || oneSpelling(answer.payer) === payer;
-  if (intent.charge === "used" && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
+  if (isPartial(intent.charge) && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
   if (answer.network !== network || !fromPayer || !isTransaction(intent, answer.transaction))
     return undefined;
   return successResponse(intent, answer.transaction);
@@ -158,7 +159,7 @@ export function believableSuccess(
 export function successResponse({ key, amount, charge }: PaymentIntent, transaction: string): SettleResponse {
   const network = key.network as SettleResponse["network"];
   const settled = { success: true, payer: key.payer, transaction, network };
-  return charge === "used" ? { ...settled, amount } : settled;
+  return isPartial(charge) ? { ...settled, amount } : settled;
 }
 
 /**

@@ -3,6 +3,7 @@ import type { SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
 import type { Clock } from "../../core/clock.ts";
 import { faultPoint } from "../../core/fault-points.ts";
+import { isPartial } from "../../core/payment.ts";
 import type { ExtensionResponses } from "../facilitators/extension-responses.ts";
 import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
@@ -137,7 +138,7 @@ export class SettlementAttempts {
 
   /**
    * Decides from the facilitator's answer and, where it can be read, the chain. The facilitator alone chooses the amount
-   * of a payment that is charged as used, up to what the payer signed, so the chain is read for that amount even where the facilitator's word
+   * of a payment that is charged in part, up to what the payer signed, so the chain is read for that amount even where the facilitator's word
    * is enough.
    */
   async #conclude(payment: JournalledPayment, answer: SettlementAnswer): Promise<Evidence> {
@@ -146,7 +147,7 @@ export class SettlementAttempts {
       isTransaction: (of, text) => evidence.isTransaction(of, text),
     });
     const word = this.#wordOf(payment, answer, success);
-    const mayDifferInAmount = payment.charge === "used" && evidence.covers(payment.key);
+    const mayDifferInAmount = isPartial(payment.charge) && evidence.covers(payment.key);
     if (word !== undefined && !mayDifferInAmount) return word;
     logger.debug({ ...logFields(payment), answer }, "the chain decides");
     if (!evidence.covers(payment.key)) return { kind: "open", reason: answer.kind };

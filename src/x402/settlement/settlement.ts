@@ -5,6 +5,7 @@ import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
 import {
   asAuthorized,
+  isPartial,
   movedElsewhere,
   type OneTimeNonce,
   type PaymentIntent,
@@ -254,7 +255,7 @@ export class Settlement {
     if (recorded !== undefined) return recorded;
     // An exact payment to this seller pays for this job alone, whoever has requested it.
     const isUnasked = this.#unasked.has(callId);
-    const isFirst = charge === "used" && isUnasked;
+    const isFirst = isPartial(charge) && isUnasked;
     if (evidence.covers(key)) {
       if (charge === "after" && isUnasked && !isShared) return this.#settleCharge(record, false);
       const found = await evidence.look(record);

@@ -1,10 +1,11 @@
 import type { PaymentRequired, PaymentRequirements, ResourceInfo } from "@x402/core/types";
-import type { AcceptedToken, MinCharge } from "../../config/config.ts";
+import type { AcceptedToken, LeastCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { ChargeKind, PaymentIntent } from "../../core/payment.ts";
+import { type ChargeKind, isPartial, type PaymentIntent } from "../../core/payment.ts";
 import { extraOf, type OfferedToken, toOfferedToken } from "../methods/offered-token.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
+import type { CeilingScheme } from "./ceiling-scheme.ts";
 
 /** A way to pay for one run of a job: a token and the exact amount of it. */
 export interface Offer {
@@ -34,13 +35,17 @@ export interface Offer {
   readonly extra?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Charge that comes after a job ran. With `used`, `amount` is a ceiling, of which the runner says how much is charged. */
+/** Charge that comes after a job ran. */
 interface LateCharge {
-  readonly kind: "after" | "used";
+  readonly kind: ChargeKind;
   /** Time that the run and the settlement may take, by which a signed payment outlives the offer. */
   readonly runSecs: number;
-  /** Only address that can settle what was used. */
-  readonly facilitator?: string | undefined;
+  /** Scheme of x402. Absent: exact. With any other, `amount` is a ceiling, of which the runner says how much is charged. */
+  readonly scheme?: string | undefined;
+  /** Only account that can settle. Absent: any. */
+  readonly settler?: string | undefined;
+  /** What the offer's `extra` says of it. */
+  readonly extra?: Readonly<Record<string, string>> | undefined;
   /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
   readonly minCharge?: string | undefined;
 }
@@ -51,9 +56,11 @@ export interface ChargeTerms {
   /** Names of the transfer methods that can charge less than the payer signed. */
   readonly methods: ReadonlySet<string>;
   readonly runSecs: number;
-  readonly minCharge?: MinCharge | undefined;
-  /** Addresses that settle, by network. */
-  readonly facilitators: ReadonlyMap<string, string>;
+  readonly leastCharge?: LeastCharge | undefined;
+  /** Absent: nothing is charged in part. */
+  readonly scheme?: CeilingScheme | undefined;
+  /** Accounts that settle by the scheme, by network. */
+  readonly settlers: ReadonlyMap<string, string>;
 }
 
 /** Description of a job in its 402. */
@@ -135,30 +142,20 @@ export function makeOffers(
 /** A job that fails is not charged, so there is nothing to promise. */
 function lateOffers({ onFailure: _, ...exact }: Offer, terms: ChargeTerms): Offer[] {
   const { kinds, runSecs } = terms;
-  const used = kinds.includes("used") ? chargedAsUsed(exact, terms) : undefined;
-  const after = kinds.includes("after")
-    ? { ...exact, charge: { kind: "after", runSecs } as const }
-    : undefined;
-  return [used ?? [], after ?? []].flat();
+  const ceilings = kinds.filter(isPartial).flatMap((kind) => chargedInPart(exact, kind, terms) ?? []);
+  const after = kinds.includes("after") ? [{ ...exact, charge: { kind: "after", runSecs } }] : [];
+  return [...ceilings, ...after];
 }
 
-/** Returns undefined for a token, or on a network, in which nobody settles what was used. */
-function chargedAsUsed(
-  exact: Offer,
-  { methods, runSecs, minCharge, facilitators }: ChargeTerms,
-): Offer | undefined {
-  const facilitator = facilitators.get(exact.token.network);
-  if (facilitator === undefined || !methods.has(exact.token.transferMethod)) return undefined;
-  const least = minCharge && minUnits(minCharge, exact);
-  return { ...exact, charge: { kind: "used", facilitator, runSecs, minCharge: least } };
-}
-
-/** Rounds up, and never above the amount. */
-function minUnits(least: MinCharge, { amount, priceWei }: Offer): string {
-  const [part, whole] =
-    "basisPoints" in least ? [BigInt(least.basisPoints), 10_000n] : [least.amount, priceWei];
-  const units = (BigInt(amount) * part + whole - 1n) / whole;
-  return String(units < BigInt(amount) ? units : amount);
+/** Returns undefined for a token, or on a network, in which nobody settles a part of the amount. */
+function chargedInPart(exact: Offer, kind: ChargeKind, terms: ChargeTerms): Offer | undefined {
+  const { scheme, methods, runSecs, leastCharge, settlers } = terms;
+  const settler = settlers.get(exact.token.network);
+  if (scheme === undefined || settler === undefined || !methods.has(exact.token.transferMethod))
+    return undefined;
+  const { name, extraFor } = scheme;
+  const minCharge = leastCharge?.(exact);
+  return { ...exact, charge: { kind, scheme: name, settler, extra: extraFor(settler), runSecs, minCharge } };
 }
 
 /** Longest lifetime of a payment that is signed for the offer. */
@@ -193,15 +190,14 @@ export function parseOffer(text: string): Offer {
   };
 }
 
-/** Returns the offer's scheme of x402: `upto` is charged by what was used. */
-export function schemeOf({ charge }: Pick<Offer, "charge">): "exact" | "upto" {
-  return charge?.kind === "used" ? "upto" : "exact";
+/** Returns the offer's scheme of x402. */
+export function schemeOf({ charge }: Pick<Offer, "charge">): string {
+  return charge?.scheme ?? "exact";
 }
 
 /** Returns the offer in the current version: as a client finds it in a 402 and as the facilitator gets it with the payment. */
 export function toRequirements(offer: Offer): PaymentRequirements {
   const { token, amount, charge } = offer;
-  const facilitatorAddress = charge?.facilitator;
   return {
     scheme: schemeOf(offer),
     network: token.network,
@@ -209,6 +205,6 @@ export function toRequirements(offer: Offer): PaymentRequirements {
     asset: token.asset,
     payTo: token.payTo,
     maxTimeoutSeconds: timeoutSecs(offer),
-    extra: { ...extraOf(token), ...(facilitatorAddress && { facilitatorAddress }), ...offer.extra },
+    extra: { ...extraOf(token), ...charge?.extra, ...offer.extra },
   };
 }

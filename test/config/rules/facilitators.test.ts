@@ -12,7 +12,14 @@ const at = (key: string) => `x402.facilitators[0]${key}`;
 test("Without failover a second facilitator is refused", async () => {
   const toml = file(`${REMOTE}${REMOTE.replace("//", "//second.")}`);
   const mistakesWith = async (abilities: readonly string[]) => {
-    const parts = { tables: [], entries: [], methods: [], paths: [], abilities: new Set(abilities) };
+    const parts = {
+      tables: [],
+      entries: [],
+      methods: [],
+      charges: [],
+      paths: [],
+      abilities: new Set(abilities),
+    };
     const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
     return result.ok ? [] : result.mistakes;
   };

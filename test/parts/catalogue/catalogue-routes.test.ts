@@ -174,6 +174,7 @@ describe("GET /openapi.json", () => {
       jobIndex: 0,
       mode: "public_paid",
       offers: [],
+      schemes: ["exact"],
       url: PUBLIC_URL,
       ...media,
     } as const;
@@ -185,7 +186,14 @@ describe("GET /openapi.json", () => {
 
   it("Has the result of a route by any status that says it", () => {
     const route = parseRoute("POST /notes") as Route;
-    const job = { serviceId: 1n, jobIndex: 0, mode: "public_paid", offers: [], url: PUBLIC_URL } as const;
+    const job = {
+      serviceId: 1n,
+      jobIndex: 0,
+      mode: "public_paid",
+      offers: [],
+      schemes: ["exact"],
+      url: PUBLIC_URL,
+    } as const;
     const jobs = [{ ...job, route, waitSecs: 60 }];
     const document = [...openApiOf(jobs, sellerOf({ publicUrl: PUBLIC_URL }))].join("");
     const { responses } = JSON.parse(document).paths["/notes"].post;
@@ -224,7 +232,13 @@ describe("GET /.well-known/x402 and /llms.txt", () => {
 
   it("A text for agents says of which job no answer is kept", () => {
     const jobs = [false as const, undefined].map((storeAnswers, jobIndex) => ({
-      ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },
+      ...{
+        serviceId: 1n,
+        jobIndex,
+        offers: [],
+        schemes: ["exact"],
+        url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}`,
+      },
       mode: "public_paid" as const,
       ...(storeAnswers === false && { storeAnswers }),
     }));
@@ -236,7 +250,13 @@ describe("GET /.well-known/x402 and /llms.txt", () => {
 
   it("A text for agents stays under 200 lines, and escapes nothing into a new one", async () => {
     const jobs = Array.from({ length: 10_000 }, (_, jobIndex) => ({
-      ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },
+      ...{
+        serviceId: 1n,
+        jobIndex,
+        offers: [],
+        schemes: ["exact"],
+        url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}`,
+      },
       mode: "public_paid" as const,
       title: "a](javascript:b) <i>title</i>\n# b",
       description: "line\n\n# line".repeat(100),
@@ -269,7 +289,13 @@ it.each(["/", "/x402/jobs", "/openapi.json", "/.well-known/x402", "/llms.txt"])(
 
 it("A long document lets other work go on while it is rendered", async () => {
   const jobs = Array.from({ length: 1_000 }, (_, jobIndex) => ({
-    ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },
+    ...{
+      serviceId: 1n,
+      jobIndex,
+      offers: [],
+      schemes: ["exact"],
+      url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}`,
+    },
     mode: "public_paid" as const,
   }));
   const seller = sellerOf({ publicUrl: PUBLIC_URL });

@@ -17,7 +17,7 @@ function healthOf(supported: () => Promise<Supported> = async () => ON_BASE) {
     supported: vi.fn(supported),
   };
   const logger = pino({ level: "silent" });
-  const health = new FacilitatorHealth({ facilitator, clock: () => now, logger });
+  const health = new FacilitatorHealth({ facilitator, scheme: undefined, clock: () => now, logger });
   const pass = (ms: number) => {
     now += ms;
   };

@@ -44,7 +44,7 @@ function facilitatorsOf(
     timeoutMs: 20_000,
     verifyPatienceMs: 20_000,
     readsSupported: false,
-    versions: METHODS.versions,
+    methods: METHODS,
     inProcess: local,
     clock: monotonicClock,
     logger: pino({ level: "silent" }),

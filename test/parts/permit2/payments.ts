@@ -9,10 +9,10 @@ import type { Anvil } from "../../helpers/anvil.ts";
 import { type Permit2Authorization, type Permit2Payment, signPermit2Payment } from "../../helpers/clients.ts";
 import type { Token } from "../../helpers/usdc.ts";
 import { intentOf, offerOf } from "../../x402/payment-fixtures.ts";
-import { read as readBy, USDC } from "../../x402/payments.ts";
+import { OTHER_SCHEME, read as readBy, USDC } from "../../x402/payments.ts";
 
 /** The transfer methods of the core and the part. */
-export const METHODS = new Methods([PERMIT2]);
+export const METHODS = new Methods([PERMIT2], undefined, undefined, OTHER_SCHEME);
 
 /** {@link USDC}, paid by Permit2. */
 export const PERMIT2_USDC: AcceptedToken = { ...USDC, transferMethod: "permit2" };

@@ -1,6 +1,6 @@
 import { toHex } from "../../../src/chain/rpc.ts";
 import { CALL_BYTES } from "../../../src/chain/word-calls.ts";
-import { UPTO_PROXY } from "../../../src/parts/permit2/contracts.ts";
+import { UPTO_PROXY } from "../../../src/parts/permit2/upto-proxy.ts";
 import { AccountView } from "./account-view.ts";
 import { gasUsed } from "./accounts.ts";
 import { type Block, type Chain, FIRST_BLOCK } from "./chain.ts";
@@ -217,7 +217,7 @@ class View {
     const { authorization } = found.mined;
     if (authorization?.proxy === undefined) return { hash, to: this.#asset, input: "0x" };
     const { proxy, nonce, payer } = authorization;
-    const [selector, ownerAt] = proxy === UPTO_PROXY ? SETTLES.upto : SETTLES.exact;
+    const [selector, ownerAt] = proxy === UPTO_PROXY.address ? SETTLES.upto : SETTLES.exact;
     const words = Array.from({ length: 8 }, (_, at) => {
       if (at === 2) return BigInt(nonce).toString(16).padStart(64, "0");
       return at === ownerAt ? payer.slice(2).padStart(64, "0") : word(0);

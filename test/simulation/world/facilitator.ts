@@ -1,4 +1,4 @@
-import { UPTO_PROXY } from "../../../src/parts/permit2/contracts.ts";
+import { UPTO_PROXY } from "../../../src/parts/permit2/upto-proxy.ts";
 import type { Authorization, Chain } from "./chain.ts";
 import { type Laws, shortNonce } from "./laws.ts";
 import type { Server, WireAnswer } from "./network.ts";
@@ -153,7 +153,7 @@ function readAuthorization({ paymentPayload, paymentRequirements }: Asked): Auth
   if (permit !== undefined) {
     const { from, permitted, spender, deadline, nonce, witness } = permit;
     const proxy = spender.toLowerCase();
-    const amount = BigInt(proxy === UPTO_PROXY ? paymentRequirements.amount : permitted.amount);
+    const amount = BigInt(proxy === UPTO_PROXY.address ? paymentRequirements.amount : permitted.amount);
     // Permit2 accepts a permit at its very deadline.
     const validBefore = Number(deadline) + 1;
     return { payer: from.toLowerCase(), to: witness.to.toLowerCase(), nonce, amount, validBefore, proxy };

@@ -16,6 +16,7 @@ import { RestrictedJobs } from "../../../src/parts/callers/restricted-jobs.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
+import { UPTO } from "../../../src/parts/metered/scheme.ts";
 import { Mpp } from "../../../src/parts/mpp/mpp.ts";
 import { IDENTIFIED_SALES } from "../../../src/parts/payment-identifier/identifier-terms.ts";
 import { IDENTIFIERS } from "../../../src/parts/payment-identifier/identifiers.ts";
@@ -210,7 +211,7 @@ export class Replica {
       unmount: async () => undefined,
     };
     const { x402: config, webhooks, engine } = this.#shop;
-    const methods = new Methods([PERMIT2], new Versions([VERSION_1]), IDENTIFIERS);
+    const methods = new Methods([PERMIT2], new Versions([VERSION_1]), IDENTIFIERS, UPTO);
     const shared = { store, events, logger, server: server as HttpServer };
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
       ? new LocalFacilitator({ config, methods, store, logger })

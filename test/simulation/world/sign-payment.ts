@@ -2,7 +2,8 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { authorizationTypes } from "@x402/evm";
 import { hashTypedData } from "viem";
 import type { ChargeKind } from "../../../src/core/payment.ts";
-import { EXACT_PROXY, UPTO_PROXY } from "../../../src/parts/permit2/contracts.ts";
+import { EXACT_PROXY } from "../../../src/parts/permit2/exact-proxy.ts";
+import { UPTO_PROXY } from "../../../src/parts/permit2/upto-proxy.ts";
 import { permit2Nonce } from "./chain-node.ts";
 import type { SignedPayment } from "./laws.ts";
 import { signHash } from "./viem.ts";
@@ -51,7 +52,7 @@ export function signPayment(terms: Terms): Signed {
   const facilitator = accepted.extra.facilitatorAddress;
   const witness = { to: accepted.payTo, validAfter: "0", ...(isDeferred && { facilitator }) };
   const permitted = { token: accepted.asset, amount };
-  const spender = isDeferred ? UPTO_PROXY : EXACT_PROXY;
+  const spender = (isDeferred ? UPTO_PROXY : EXACT_PROXY).address;
   const permit2Authorization = { from: payer, permitted, spender, nonce, deadline: String(ends), witness };
   return payWith(terms, SOME_SIGNATURE, { permit2Authorization });
 }

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { resetAssetContractCache } from "@x402/evm";
 import type { X402Config } from "../../../src/config/config.ts";
+import { leastChargeOf } from "../../../src/parts/metered/config.ts";
 import { openDatabase } from "../../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { CALLBACKS } from "./callback-hosts.ts";
@@ -356,7 +357,13 @@ function configOf(confirmations: number): Omit<X402Config, "facilitators"> {
     })),
     jobPolicies: [],
     jobs: [
-      { serviceId: 1n, jobIndex: 1, charge: ["used"], minCharge: { basisPoints: 1_000 }, maxRunSecs: 20 },
+      {
+        serviceId: 1n,
+        jobIndex: 1,
+        charge: ["used"],
+        leastCharge: leastChargeOf({ basisPoints: 1_000 }),
+        maxRunSecs: 20,
+      },
     ],
     priceSource: "map",
     jobPricing: new Map([0, 1].map((job) => [`1/${job}`, 1_000_000_000_000_000n])),

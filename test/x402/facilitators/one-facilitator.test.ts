@@ -4,7 +4,7 @@ import { monotonicClock } from "../../../src/core/clock.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import type { FacilitatorRequest } from "../../../src/x402/facilitators/facilitator.ts";
 import { OneFacilitator } from "../../../src/x402/facilitators/one-facilitator.ts";
-import { Versions } from "../../../src/x402/wire/versions.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { startLog } from "../../helpers/log.ts";
 
@@ -30,7 +30,7 @@ async function startOne() {
     timeoutMs: 20_000,
     verifyPatienceMs: 20_000,
     readsSupported: false,
-    versions: new Versions(),
+    methods: new Methods(),
     inProcess: undefined,
     clock: monotonicClock,
     logger,

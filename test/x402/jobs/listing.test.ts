@@ -9,7 +9,7 @@ import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { type PriceSource, priceUnavailable } from "../../../src/x402/prices/price-source.ts";
 import { schemeOf } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
-import { OTHER_METHOD, OTHER_USDC, PRICE_WEI, USDC } from "../payments.ts";
+import { OTHER_METHOD, OTHER_SCHEME, OTHER_USDC, PRICE_WEI, USDC } from "../payments.ts";
 
 const job = (jobIndex: number, more: Partial<Job> = {}): Job => ({ serviceId: 1n, jobIndex, ...more });
 const engineJob = (jobIndex: number) => job(jobIndex, { price: "engine" });
@@ -37,7 +37,7 @@ class World {
         return this.priceOf(key);
       },
     };
-    const methods = new Methods([OTHER_METHOD]);
+    const methods = new Methods([OTHER_METHOD], undefined, undefined, OTHER_SCHEME);
     return new Listing({
       config: {
         jobs,
@@ -52,7 +52,7 @@ class World {
       tokens: new PayableTokens(this.tokens),
       chargeTerms: new JobChargeTerms({
         config: { jobs, acceptedTokens: this.tokens, settleMarginSecs: 60 },
-        facilitators: { meteredSettler: () => this.facilitator },
+        facilitators: { settlerOn: () => this.facilitator },
         methods,
       }),
       terms: [

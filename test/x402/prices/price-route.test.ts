@@ -78,7 +78,7 @@ test("An offer metered is shown as scheme upto, with its ceiling", () => {
     ...{
       amount: "640000",
       rate: "640000",
-      charge: { kind: "used" as const, facilitator: USDC.payTo, runSecs: 60 },
+      charge: { kind: "used", scheme: "upto", runSecs: 60 },
     },
   };
   expect(settlementOption(offer, new JobUrls({ publicUrl: PUBLIC_URL }))).toMatchObject({

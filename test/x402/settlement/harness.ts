@@ -6,9 +6,9 @@ import { NO_TELEMETRY, type Telemetry } from "../../../src/core/telemetry.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { OneFacilitator } from "../../../src/x402/facilitators/one-facilitator.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import { Settlement } from "../../../src/x402/settlement/settlement.ts";
-import { Versions } from "../../../src/x402/wire/versions.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { type Anvil, borrowAnvil } from "../../helpers/anvil.ts";
 import { startFacilitator } from "../../helpers/facilitator.ts";
@@ -95,7 +95,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       verifyPatienceMs: timeoutMs,
       inProcess: undefined,
       readsSupported: false,
-      versions: new Versions(),
+      methods: new Methods(),
       clock: monotonicClock,
       logger,
       telemetry,

@@ -1,7 +1,6 @@
-import { describe, expect, it } from "vitest";
-import type { MinCharge } from "../../../src/config/config.ts";
+import { describe, expect, it, test } from "vitest";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
-import { OTHER_USDC, offersOf, USDC } from "../payments.ts";
+import { AMOUNT, OTHER_SCHEME, OTHER_USDC, offersOf, PRICE_WEI, USDC } from "../payments.ts";
 
 const offerOn = (network: `eip155:${number}`) => offersOf({ tokens: [{ ...USDC, network }] })[0] as Offer;
 
@@ -33,22 +32,21 @@ describe("Payment requirements", () => {
   });
 });
 
-describe("An offer metered", () => {
-  const network = OTHER_USDC.network;
-  const least = (minCharge?: MinCharge) => {
-    const facilitators = new Map([[network, USDC.payTo]]);
-    const methods = new Set([OTHER_USDC.transferMethod]);
-    const kinds = ["used"] as const;
-    const charge = { kinds, methods, runSecs: 180, facilitators, ...(minCharge && { minCharge }) };
-    return offersOf({ tokens: [{ ...OTHER_USDC, rpcUrl: "http://node" }], charge })[0]?.charge?.minCharge;
+test("An offer of a ceiling names the only account that settles, and the least charge of its job", () => {
+  const charge = {
+    kinds: ["used"],
+    methods: new Set([OTHER_USDC.transferMethod]),
+    runSecs: 180,
+    scheme: OTHER_SCHEME,
+    settlers: new Map([[OTHER_USDC.network, USDC.payTo]]),
+    leastCharge: ({ amount, priceWei }: Pick<Offer, "amount" | "priceWei">) => `${amount} of ${priceWei}`,
   };
-
-  it.each<[string, MinCharge | undefined, string | undefined]>([
-    ["nothing", undefined, undefined],
-    ["a share of the ceiling, rounded up", { basisPoints: 3_333 }, "1087892"],
-    ["an amount of the price's currency", { unit: "usd", amount: 500_000_000_000_000n }, "1632000"],
-    ["at most the ceiling", { unit: "usd", amount: 10n ** 30n }, "3264000"],
-  ])("Charges at least %s", (_, minCharge, units) => {
-    expect(least(minCharge)).toBe(units);
+  const [offer, ...others] = offersOf({ tokens: [{ ...OTHER_USDC, rpcUrl: "http://node" }], charge });
+  expect(others).toEqual([]);
+  expect(offer?.charge?.minCharge).toBe(`${AMOUNT} of ${PRICE_WEI}`);
+  expect(toRequirements(offer as Offer)).toMatchObject({
+    scheme: "upto",
+    maxTimeoutSeconds: 480,
+    extra: { assetTransferMethod: "other", facilitatorAddress: USDC.payTo },
   });
 });

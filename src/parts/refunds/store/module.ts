@@ -47,7 +47,7 @@ const REACTIONS: Reactions = {
 
 function owedFor(call: EndedCall, at: number, known: Known): Effect[] {
   const payment = paymentOf(call, known);
-  // A payment that is charged `after` its job or as `used` charges nothing for a job that failed.
+  // A payment that is charged after its job charges nothing for a job that failed.
   if (payment === undefined || payment.on_failure === "keep" || payment.charge !== "before") return [];
   // A payment that the operator closed as paid is not proven, so its refund needs the operator's approval.
   const isApproved = payment.on_failure === "refund" && payment.closed === null;

@@ -27,8 +27,8 @@ export class Checkout {
   #onBought;
   /** @type {readonly Option[]} */
   #options;
-  /** The job is also metered, which takes a program. */
-  #isMetered;
+  /** The job is also sold so that it takes a program. */
+  #isForPrograms;
   /** @type {readonly Wallet[]} */
   #wallets = [];
   #button = byId("pay", HTMLButtonElement);
@@ -48,7 +48,7 @@ export class Checkout {
     this.#form = form;
     this.#onBought = onBought;
     this.#options = job.settlement_options.filter(({ scheme }) => scheme === "exact");
-    this.#isMetered = this.#options.length < job.settlement_options.length;
+    this.#isForPrograms = this.#options.length < job.settlement_options.length;
     this.#notByPage = job.not_by_page;
     this.#showOptions();
     if (job.price_range !== undefined) followPrice(form, purchase, (accepts) => this.#showOffers(accepts));
@@ -223,7 +223,7 @@ export class Checkout {
       /** @type {HTMLInputElement | null} */ (document.querySelector("#offers :checked"))?.value ?? 0,
     );
     const option = this.#options[index];
-    if (option === undefined && this.#isMetered)
+    if (option === undefined && this.#isForPrograms)
       throw new Stopped("This job is metered, which this page cannot do. Buy it from a program.");
     if (option === undefined) throw new Stopped("This job has no price now. Load the page again later.");
     return option;
@@ -275,7 +275,7 @@ export class Checkout {
   #showButton() {
     const isKept = this.#purchase.kept?.payment !== undefined && this.#purchase.kept.call === undefined;
     const option = this.#options[0] && this.#chosenOption();
-    const missing = this.#isMetered ? "Sold to programs only" : "Not for sale now";
+    const missing = this.#isForPrograms ? "Sold to programs only" : "Not for sale now";
     const amount = option ? `Pay ${tokenAmount(option, option.amount)}` : missing;
     this.#button.textContent = this.#isBusy ? "Working …" : isKept ? "Send the same payment again" : amount;
     this.#button.setAttribute("aria-disabled", String(this.#isBusy || option === undefined));

@@ -24,8 +24,8 @@ export interface Job {
 
 /** A token that pays for a job, and how much of it. */
 export interface Option {
-  /** `upto`: the amount is a ceiling, which this page cannot pay by. */
-  readonly scheme: "exact" | "upto";
+  /** Of x402. This page pays by `exact` alone: with any other, the amount is a ceiling. */
+  readonly scheme: string;
   /** CAIP-2: `eip155:` and the chain's id. */
   readonly network: string;
   readonly asset: string;

@@ -62,7 +62,7 @@ export function tokenAmount({ symbol, decimals }, units) {
 export function priceText({ price, settlement_options: options }) {
   const [first] = options;
   if (price === undefined && first === undefined) return "no price now";
-  const ceiling = first !== undefined && options.every(({ scheme }) => scheme === "upto") ? "up to " : "";
+  const ceiling = first !== undefined && options.every(({ scheme }) => scheme !== "exact") ? "up to " : "";
   return `${ceiling}${price ?? (first && tokenAmount(first, first.amount))}`;
 }
 

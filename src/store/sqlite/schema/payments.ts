@@ -25,7 +25,7 @@ CREATE TABLE payments (
   -- With a ceiling: the ceiling until the charge is known, and then the charge.
   amount                  TEXT NOT NULL,
   -- Whether the whole amount is charged before the job runs, or after, or as much as the job used.
-  charge                  TEXT NOT NULL CHECK (charge IN ('before', 'after', 'used')),
+  charge                  TEXT NOT NULL,
   -- Most that can be charged after the job; NULL for a payment that is charged before.
   ceiling                 TEXT,
   symbol                  TEXT NOT NULL,

@@ -1,0 +1,14 @@
+import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
+import { parseEvmAddress } from "../../core/addresses.ts";
+import type { CeilingScheme } from "../../x402/wire/ceiling-scheme.ts";
+
+/** The scheme `upto` of x402. Its payers sign the address of the facilitator, and no other account can settle. */
+export const UPTO: CeilingScheme = {
+  name: "upto",
+  extraFor: (facilitatorAddress) => ({ facilitatorAddress }),
+  settlerIn(extra) {
+    const address = String(extra?.facilitatorAddress);
+    return parseEvmAddress(address).kind === "address" ? address : undefined;
+  },
+  settledBy: (signer, config) => new UptoEvmScheme(signer, config),
+};
