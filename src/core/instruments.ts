@@ -108,7 +108,12 @@ export const HISTOGRAMS = {
   },
   jobgate_api_call_duration_seconds: {
     help: "Paid calls of an API, by its status, or how a call without an answer ended: timed_out, lost, unreached or invalid.",
-    labels: ["api", "outcome"],
+    labels: ["api", "service_id", "job_id", "outcome"],
+    buckets: REMOTE_SECONDS,
+  },
+  jobgate_paid_answer_duration_seconds: {
+    help: "Paid requests that waited for a result and got it, from the headers to the beginning of the answer. Resends are left out.",
+    labels: ["service_id", "job_id"],
     buckets: REMOTE_SECONDS,
   },
   jobgate_pricing_engine_call_duration_seconds: {
@@ -159,6 +164,12 @@ export type CounterLabels<Name extends CounterName> = LabelValues<(typeof COUNTE
 export type CounterReader = <Name extends CounterName>(
   name: Name,
 ) => readonly { readonly labels: CounterLabels<Name>; readonly value: number }[];
+/** Reads all series of a histogram. */
+export type HistogramReader = <Name extends HistogramName>(
+  name: Name,
+) => readonly { readonly labels: HistogramLabels<Name>; readonly counts: BucketCounts }[];
+/** Observations up to each upper bound and above the bound before it. The last bound is infinite. */
+export type BucketCounts = readonly { readonly upTo: number; readonly count: number }[];
 /** One value of a gauge. */
 export type GaugeSample = {
   [Name in keyof typeof GAUGES]: {

@@ -4,6 +4,7 @@ import type {
   CounterReader,
   HistogramLabels,
   HistogramName,
+  HistogramReader,
 } from "./instruments.ts";
 import type { SpanAttributes, Tracing } from "./tracing.ts";
 
@@ -18,6 +19,7 @@ export interface Telemetry {
   /** @param value in the unit that the histogram's name ends with */
   observe<Name extends HistogramName>(name: Name, labels: HistogramLabels<Name>, value: number): void;
   readonly counters: CounterReader;
+  readonly histograms: HistogramReader;
   /** Undefined while traces are off. */
   readonly tracing?: Tracing | undefined;
 }
@@ -40,6 +42,7 @@ export const NO_TELEMETRY: Telemetry = {
   count: () => undefined,
   observe: () => undefined,
   counters: () => [],
+  histograms: () => [],
 };
 
 type Result<T> = { readonly value: T } | { readonly error: unknown };

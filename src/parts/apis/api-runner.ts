@@ -122,7 +122,7 @@ export class ApiProtocol implements HttpProtocol {
     if (wholeMs <= 0)
       return decided(this.#counted(done(errorResult("api_timeout", NO_TIME, !deferred)), metadata));
     const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
-    const end = this.#calls.begin({ callId, attempt, traceparent: metadata.traceparent });
+    const end = this.#calls.begin(job, { callId, attempt, traceparent: metadata.traceparent });
     const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
     const keepsAll = (status: number) =>
       stream === undefined && (!deferred || canCharge(status) || status === NOT_MODIFIED);

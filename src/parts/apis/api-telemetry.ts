@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import type { JobKey } from "../../core/job-call.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
 import type { RunOutcome } from "../outbound/http-runner.ts";
@@ -16,20 +17,24 @@ export class ApiTelemetry {
   }
 
   /**
-   * Begins a call.
+   * Begins a call for a job.
    * @param call fields of the log's line
    * @returns a function that ends the call with its outcome
    */
-  begin(call: {
-    readonly callId: number;
-    readonly attempt: number;
-    readonly traceparent: string | undefined;
-  }): (outcome: HttpOutcome, run: RunOutcome) => void {
+  begin(
+    job: JobKey,
+    call: {
+      readonly callId: number;
+      readonly attempt: number;
+      readonly traceparent: string | undefined;
+    },
+  ): (outcome: HttpOutcome, run: RunOutcome) => void {
     const startedAt = performance.now();
     return (ended, run) => {
       const secs = (performance.now() - startedAt) / 1_000;
       const outcome = ended.kind === "answered" ? String(ended.answer.status) : ended.kind;
-      this.#telemetry.observe("jobgate_api_call_duration_seconds", { api: this.#api, outcome }, secs);
+      const ids = { service_id: String(job.serviceId), job_id: String(job.jobIndex) };
+      this.#telemetry.observe("jobgate_api_call_duration_seconds", { api: this.#api, ...ids, outcome }, secs);
       // An answer of the API that is passed on is not a failure, whatever its status.
       if (run.kind === "done" && run.hasWrittenBody === true) return;
       const reason = ended.kind === "answered" ? undefined : ended.reason;

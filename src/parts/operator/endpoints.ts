@@ -2,10 +2,12 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Config, WebhookEndpoint } from "../../config/config.ts";
 import { amountText } from "../../core/amounts.ts";
 import type { CounterReader } from "../../core/instruments.ts";
+import type { JobKey } from "../../core/job-call.ts";
 import { isPartial } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
 import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
+import type { JobMeasures } from "./job-measures.ts";
 
 type Refusals = ReadonlyMap<string, number>;
 
@@ -17,6 +19,7 @@ export function toEndpoints(
   jobs: readonly ListedJob[],
   { serviceId, webhooks }: Config,
   counters: CounterReader,
+  measured: (job: JobKey) => JobMeasures,
 ): MessageInitShape<typeof EndpointSchema>[] {
   const accepted = new Map<string, number>();
   const refusals = new Map<string, Map<string, number>>();
@@ -36,7 +39,11 @@ export function toEndpoints(
   }
   const countsOf = (endpoint: string) => toCounts(accepted.get(endpoint), refusals.get(endpoint));
   return [
-    ...jobs.map((job) => ({ ...toPaidJob(job), ...countsOf(`${job.serviceId}/${job.jobIndex}`) })),
+    ...jobs.map((job) => ({
+      ...toPaidJob(job),
+      ...countsOf(`${job.serviceId}/${job.jobIndex}`),
+      ...measured(job),
+    })),
     ...(webhooks?.endpoints ?? []).map((endpoint) => ({
       ...toWebhook(endpoint),
       serviceId,

@@ -22,6 +22,7 @@ export const part: Part = {
           loadMethods,
           additions: () => host.additions("operator"),
           counters: telemetry.counters,
+          histograms: telemetry.histograms,
           configuration: () => host.config,
           clock: systemClock,
         },

@@ -29,6 +29,7 @@ import { adoptPayment } from "./adoption.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
 import { toEndpoints } from "./endpoints.ts";
 import type { History } from "./history.ts";
+import { jobMeasures } from "./job-measures.ts";
 import {
   asDeadLetter,
   toCall,
@@ -240,8 +241,9 @@ export class OperatorApi implements OperatorMethods {
   }
 
   async listEndpoints() {
-    const { jobs, configuration, counters } = this.#sources;
-    return { endpoints: toEndpoints(await jobs(), configuration(), counters) };
+    const { jobs, configuration, counters, histograms } = this.#sources;
+    const measured = jobMeasures(histograms);
+    return { endpoints: toEndpoints(await jobs(), configuration(), counters, measured) };
   }
 
   getActivity(request: GetActivityRequest) {

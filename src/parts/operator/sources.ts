@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { EventHub } from "../../core/events.ts";
-import type { CounterReader } from "../../core/instruments.ts";
+import type { CounterReader, HistogramReader } from "../../core/instruments.ts";
 import type { RunnerReport } from "../../delivery/subscription.ts";
 import type { OperatorAddition } from "../../operator/methods.ts";
 import type { LoadMethods } from "../../part.ts";
@@ -28,6 +28,7 @@ export interface OperatorSources {
   readonly additions: () => readonly OperatorAddition[];
   /** Counters since the start of this process. */
   readonly counters: CounterReader;
+  readonly histograms: HistogramReader;
   /** The configuration in use, reloads included. */
   readonly configuration: () => Config;
   readonly clock: Clock;

@@ -1,5 +1,5 @@
 import type { Metric, Registry } from "prom-client";
-import type { HistogramInstrument, Instrument } from "../../core/instruments.ts";
+import type { BucketCounts, HistogramInstrument, Instrument } from "../../core/instruments.ts";
 import type { Counter, Histogram } from "../../core/telemetry.ts";
 
 /*
@@ -44,6 +44,10 @@ class HistogramSeries implements Histogram {
     while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket += 1;
     (this.#counts[bucket] as number) += 1;
     this.#sum += value;
+  }
+
+  get counts(): BucketCounts {
+    return this.#counts.map((count, i) => ({ upTo: this.#bounds[i] ?? Number.POSITIVE_INFINITY, count }));
   }
 
   samples(name: string, labels: Labels): Sample[] {

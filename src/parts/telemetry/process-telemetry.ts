@@ -7,6 +7,7 @@ import {
   HISTOGRAMS,
   type HistogramLabels,
   type HistogramName,
+  type HistogramReader,
 } from "../../core/instruments.ts";
 import type { Counter, Histogram, Telemetry } from "../../core/telemetry.ts";
 import type { Tracing } from "../../core/tracing.ts";
@@ -48,6 +49,13 @@ export class ProcessTelemetry implements Telemetry {
     this.#counters[name].all().map(({ labels, series }) => ({
       labels: labels as CounterLabels<typeof name>,
       value: series.value,
+    }));
+
+  /** Reads all series of a histogram. */
+  readonly histograms: HistogramReader = (name) =>
+    this.#histograms[name].all().map(({ labels, series }) => ({
+      labels: labels as HistogramLabels<typeof name>,
+      counts: series.counts,
     }));
 
   /** Adds every counter and histogram to the registry. */

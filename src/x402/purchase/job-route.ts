@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";
@@ -34,6 +35,7 @@ interface Parts {
   /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
   readonly waitSecs: ReadonlyMap<string, number>;
   readonly refusals: Pick<Refusals, "count" | "add">;
+  readonly telemetry: Pick<Telemetry, "observe">;
   readonly logger: Logger;
 }
 
@@ -53,11 +55,12 @@ export class JobRoute {
    * @param waitSecs time for which the answer waits for the job's result; undefined if it does not wait
    */
   answer(request: HttpRequest, job: JobKey, waitSecs = this.#waitSecsOf(job)): Promise<Answer> {
+    const startedAt = performance.now();
     return this.refusing(request, job, async () => {
       const { checkout, door } = this.#parts;
       const sale = await checkout.buy(request, job, door);
       if (sale.kind === "unpaid") return this.#askToPay(request, sale.unpaid);
-      return this.#accept(request, job, sale.payment, waitSecs);
+      return this.#accept(request, job, sale.payment, { waitSecs, startedAt });
     });
   }
 
@@ -135,7 +138,7 @@ export class JobRoute {
     request: HttpRequest,
     job: JobKey,
     payment: AcceptedPayment,
-    ofJob: number | undefined,
+    { waitSecs: ofJob, startedAt }: { readonly waitSecs: number | undefined; readonly startedAt: number },
   ): Promise<Answer> {
     const { door, waits, tokens, extensions, sent, publicUrl } = this.#parts;
     const bought = (settlement = payment.settlement) => ({
@@ -167,6 +170,7 @@ export class JobRoute {
         const link = ofJob === undefined ? { location: path } : { link: `<${path}>; rel="status"` };
         const headers = { ...link, ...settled.headers, ...(await extensions.headersOf(call)) };
         // Conditions and ranges of a purchase are for the job. Only a resend applies them to the stored result.
+        if (isNew) this.#measure(job, startedAt);
         const selecting = payment.replayed === true ? request : { headers: {} };
         return resultAnswer(selecting, { ...settled, headers }, preferred, {
           ...{ call, result, live, calls: this.#parts.store },
@@ -184,6 +188,12 @@ export class JobRoute {
       case "not_waited":
         return acceptedAnswer(bought(), job);
     }
+  }
+
+  #measure({ serviceId, jobIndex }: JobKey, startedAt: number): void {
+    const labels = { service_id: String(serviceId), job_id: String(jobIndex) };
+    const secs = (performance.now() - startedAt) / 1_000;
+    this.#parts.telemetry.observe("jobgate_paid_answer_duration_seconds", labels, secs);
   }
 
   #refuse(request: HttpRequest, job: JobKey, error: unknown): HttpResponse | Promise<HttpResponse> {

@@ -137,7 +137,11 @@ test("A call is measured by its status, or by how it ended, and carries its trac
   observations.length = 0;
   asked.read({ kind: "timed_out", reason: "nothing" }, 0);
   expect(observations).toEqual([
-    ["jobgate_api_call_duration_seconds", { api: "weather", outcome: "timed_out" }, expect.any(Number)],
+    [
+      "jobgate_api_call_duration_seconds",
+      { api: "weather", service_id: "1", job_id: "7", outcome: "timed_out" },
+      expect.any(Number),
+    ],
   ]);
 });
 

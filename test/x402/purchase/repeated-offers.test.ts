@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import type { AcceptedToken } from "../../../src/config/config.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
 import type { JobKey } from "../../../src/core/job-call.ts";
+import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import { X402Door } from "../../../src/x402/doors/x402-door.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
@@ -107,6 +108,7 @@ class Parts {
       extensions: new AnswerExtensions(),
       sent: unused,
       live: undefined,
+      telemetry: NO_TELEMETRY,
       publicUrl,
       refusals: { count: () => undefined, add: () => undefined },
       logger,

@@ -1,7 +1,8 @@
-import type { Endpoint } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import type { Endpoint, Endpoint_Times } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText } from "../../../page/shared/format.js";
 import { useEndpoints } from "./client.ts";
-import { Hint, Table } from "./controls.tsx";
+import { type Column, Hint, Table } from "./controls.tsx";
 import { jobFilters, jobText } from "./format.tsx";
 import { href } from "./route.ts";
 
@@ -33,6 +34,7 @@ export function Endpoints() {
             ),
           },
           { label: "Conversion", class: "number", cell: conversion },
+          ...(data?.endpoints.some(isMeasured) ? MEASURED : []),
           { label: "Refused", cell: (endpoint) => <Refusals {...endpoint} /> },
         ]}
       />
@@ -65,6 +67,15 @@ function Price({ origin, price, amounts }: Endpoint) {
   );
 }
 
+const isMeasured = ({ apiCalls, answerTimes }: Endpoint) => apiCalls.length > 0 || answerTimes !== undefined;
+
+/** What only jobs have that an API does, or whose buyers wait for the result. */
+const MEASURED: readonly Column<Endpoint>[] = [
+  { label: "Calls of the API", cell: ({ apiCalls }) => <Counts counts={apiCalls} /> },
+  { label: "API, p50 / p95", class: "nowrap", cell: ({ apiTimes }) => timesText(apiTimes) },
+  { label: "Answer, p50 / p95", class: "nowrap", cell: ({ answerTimes }) => timesText(answerTimes) },
+];
+
 /** Share of the offers that were paid. */
 function conversion({ origin, offers, accepted }: Endpoint): string {
   if (origin !== "x402" || offers === 0n) return "–";
@@ -73,13 +84,23 @@ function conversion({ origin, offers, accepted }: Endpoint): string {
 
 function Refusals({ refusals }: Endpoint) {
   if (refusals.length === 0) return <>none</>;
+  return <Counts counts={refusals.map(({ code, count }) => ({ outcome: code, count }))} />;
+}
+
+function Counts({ counts }: { counts: readonly { readonly outcome: string; readonly count: bigint }[] }) {
+  if (counts.length === 0) return <>–</>;
   return (
     <ul class="lines">
-      {refusals.map(({ code, count }) => (
-        <li key={code}>
-          {countText(count)} <code>{code}</code>
+      {counts.map(({ outcome, count }) => (
+        <li key={outcome}>
+          {countText(count)} <code>{outcome}</code>
         </li>
       ))}
     </ul>
   );
+}
+
+function timesText(times: Endpoint_Times | undefined): string {
+  if (times === undefined) return "–";
+  return [times.p50, times.p95].map((time) => `${time ? durationMs(time) : 0} ms`).join(" / ");
 }

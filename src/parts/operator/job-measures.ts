@@ -1,0 +1,76 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import type { BucketCounts, HistogramReader } from "../../core/instruments.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
+
+/** How the calls of a job ended, and how long they and the answers took. */
+export type JobMeasures = Pick<
+  MessageInitShape<typeof EndpointSchema>,
+  "apiCalls" | "apiTimes" | "answerTimes"
+>;
+
+interface Measured {
+  readonly outcomes: Map<string, number>;
+  api: BucketCounts;
+  answers: BucketCounts;
+}
+
+/** Sums the histograms that have jobs as labels, by job. */
+export function jobMeasures(histograms: HistogramReader): (job: JobKey) => JobMeasures {
+  const jobs = new Map<string, Measured>();
+  const of = (labels: { readonly service_id: string; readonly job_id: string }) => {
+    const key = `${labels.service_id}/${labels.job_id}`;
+    const measured = jobs.get(key) ?? { outcomes: new Map<string, number>(), api: [], answers: [] };
+    jobs.set(key, measured);
+    return measured;
+  };
+  for (const { labels, counts } of histograms("jobgate_api_call_duration_seconds")) {
+    const measured = of(labels);
+    const outcome = labels.outcome.replace(/^([1-5])[0-9][0-9]$/, "$1xx");
+    measured.outcomes.set(outcome, (measured.outcomes.get(outcome) ?? 0) + sum(counts));
+    measured.api = added(measured.api, counts);
+  }
+  for (const { labels, counts } of histograms("jobgate_paid_answer_duration_seconds"))
+    of(labels).answers = counts;
+  return ({ serviceId, jobIndex }) => {
+    const { outcomes, api, answers } = jobs.get(jobKeyText(serviceId, jobIndex)) ?? NOTHING;
+    const apiCalls = [...outcomes].map(([outcome, count]) => ({ outcome, count: BigInt(count) }));
+    return {
+      apiCalls: apiCalls.sort((a, b) => (a.outcome < b.outcome ? -1 : 1)),
+      ...(sum(api) > 0 && { apiTimes: times(api) }),
+      ...(sum(answers) > 0 && { answerTimes: times(answers) }),
+    };
+  };
+}
+
+const NOTHING: Measured = { outcomes: new Map(), api: [], answers: [] };
+
+function sum(counts: BucketCounts): number {
+  return counts.reduce((total, { count }) => total + count, 0);
+}
+
+function added(some: BucketCounts, more: BucketCounts): BucketCounts {
+  return more.map(({ upTo, count }, i) => ({ upTo, count: count + (some[i]?.count ?? 0) }));
+}
+
+function times(counts: BucketCounts) {
+  const at = (share: number) => durationFromMs(Math.round(quantile(counts, share) * 1_000));
+  return { p50: at(0.5), p95: at(0.95) };
+}
+
+/**
+ * Estimates a quantile as Prometheus does: the values of a bucket lie evenly between its bounds, and those above the last finite
+ * bound are that bound.
+ */
+function quantile(counts: BucketCounts, share: number): number {
+  const rank = share * sum(counts);
+  let [below, from] = [0, 0];
+  for (const { upTo, count } of counts) {
+    if (!Number.isFinite(upTo)) break;
+    if (below + count >= rank) return from + ((upTo - from) * (rank - below)) / count;
+    below += count;
+    from = upTo;
+  }
+  return from;
+}
