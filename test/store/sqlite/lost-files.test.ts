@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, statSync, truncateSync } from "node:f
 import { copyFile, open as openFile, readFile, rename, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { openConnection } from "../../../src/store/sqlite/connection.ts";
 import { newSeenCommit } from "../../../src/store/sqlite/database-header.ts";
@@ -222,6 +222,11 @@ const losses: { how: string; lose: (path: string) => Promise<void>; reason: RegE
 async function openAndLose(path: string, lose: (path: string) => Promise<void>) {
   const opened = await openAt(path);
   await checkpointed(path);
+  // Until the reader ends, no checkpoint copies what is written from now on.
+  const reader = openDriver(path);
+  onTestFinished(() => reader.close());
+  reader.exec("BEGIN");
+  reader.prepare("SELECT count(*) FROM job_calls").get([]);
   // Sees how long the file is.
   await acceptId(opened.store);
   await lose(path);
