@@ -29,6 +29,7 @@ const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandMod
   ["status", () => import("../parts/refunds/totals-text.ts")],
   ["payments", () => import("../parts/refunds/totals-text.ts")],
   ["callbacks", () => import("../parts/callbacks/command.ts")],
+  ["jobs", () => import("../parts/callbacks/call-text.ts")],
   ["store", () => import("./store.ts")],
   ["dead-letters", () => import("../parts/operator/commands/dead-letters.ts")],
   ["tail", () => import("../parts/tail/tail.ts")],

@@ -1,7 +1,6 @@
 import type { Config } from "../config/config.ts";
-import type { CallbackState as CallbackStateName } from "../core/callbacks.ts";
 import { oneSpelling, type PaymentState as PaymentStateName } from "../core/payment.ts";
-import { CallbackState, CallState, EventSchema, PaymentState } from "../gen/jobgate/v1/operator_pb.ts";
+import { CallState, EventSchema, PaymentState } from "../gen/jobgate/v1/operator_pb.ts";
 import type { ListedState } from "../store/contract/operator-lists.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */
@@ -47,13 +46,6 @@ export const PAYMENT_STATES = {
   settling: PaymentState.SETTLING,
   released: PaymentState.RELEASED,
 } as const satisfies Record<PaymentStateName, PaymentState>;
-
-/** The API's number for each state of a callback. */
-export const CALLBACK_STATES = {
-  pending: CallbackState.PENDING,
-  sent: CallbackState.SENT,
-  dead: CallbackState.DEAD,
-} as const satisfies Record<CallbackStateName, CallbackState>;
 
 /** Returns the decimals of a token; undefined for one that is not in the configuration. */
 export type DecimalsOf = (token: { readonly network: string; readonly asset: string }) => number | undefined;

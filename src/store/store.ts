@@ -1,4 +1,3 @@
-import type { CallbackState } from "../core/callbacks.ts";
 import type { Locks } from "../core/lease-lock.ts";
 import type { PaymentState } from "../core/payment.ts";
 import type { AdoptionLedger } from "./contract/adoption-ledger.ts";
@@ -106,20 +105,12 @@ export interface StoreTotals {
   readonly accounted: number;
   /** Sums that parts count, by names of theirs. */
   readonly sums: Readonly<Record<string, unknown>>;
-  /** Callbacks by state. Those that ended are forgotten after a week. */
-  readonly callbacks: Readonly<Record<CallbackState, number>>;
-  /** Event of the callback that is pending longest, Unix milliseconds. */
-  readonly oldestCallbackAt?: number | undefined;
   /** Acceptance of the JobCall that waits longest for a runner or a retry, Unix milliseconds. */
   readonly oldestReadyAt?: number | undefined;
 }
 
 /** Totals in a build whose parts count nothing. */
-export const TOTALS_OF_NO_PART = {
-  accounted: 0,
-  sums: {},
-  callbacks: { pending: 0, sent: 0, dead: 0 },
-} as const satisfies Partial<StoreTotals>;
+export const TOTALS_OF_NO_PART = { accounted: 0, sums: {} } as const satisfies Partial<StoreTotals>;
 
 /** Start and bucket length of a revenue report; buckets begin at multiples of their length. */
 export interface RevenuePeriod {

@@ -61,7 +61,9 @@ test("Of three replicas one sends at a time, and when it stops another one goes 
   };
   const allSent = (count: number) =>
     eventually(async () =>
-      expect((await third.store.totals()).callbacks).toEqual({ pending: 0, sent: count, dead: 0 }),
+      expect((await third.store.totals()).sums.callbacks).toEqual({
+        states: { pending: 0, sent: count, dead: 0 },
+      }),
     );
   await finish();
   await allSent(CALLBACKS / 3);

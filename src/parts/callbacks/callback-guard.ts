@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
-import { normalUrl } from "../../core/callbacks.ts";
 import { type IpRange, isHostName, isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
+import { normalUrl } from "../../core/urls.ts";
 import type { CallbackUrls } from "../../x402/purchase/checkout.ts";
 import { isPublicAddress } from "./public-addresses.ts";
 

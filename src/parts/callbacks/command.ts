@@ -1,5 +1,4 @@
 import { Argument, type Command } from "commander";
-import { CALLBACK_COLUMNS } from "../../commands/callbacks-text.ts";
 import { Refusal } from "../../commands/input.ts";
 import { callOperator, type OperatorSelection } from "../../commands/operator-client.ts";
 import {
@@ -12,9 +11,10 @@ import {
   stateOption,
 } from "../../commands/options.ts";
 import { type ListOptions, printList } from "../../commands/output.ts";
-import type { CallbackState } from "../../core/callbacks.ts";
 import { defined } from "../../core/objects.ts";
-import { CALLBACK_STATES } from "../../operator/messages.ts";
+import { CALLBACK_COLUMNS } from "./call-text.ts";
+import { CALLBACK_STATES } from "./operator-states.ts";
+import type { CallbackState } from "./store/ledger.ts";
 
 /** Each URL has 10 s to answer. */
 const TEST_TIMEOUT_MS = 30_000;

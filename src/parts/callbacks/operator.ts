@@ -5,9 +5,10 @@ import type {
   RetryCallbackRequest,
   TestCallbacksRequest,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import { CALLBACK_STATES, nameIn } from "../../operator/messages.ts";
+import { nameIn } from "../../operator/messages.ts";
 import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, readPage } from "../../operator/requests.ts";
+import { CALLBACK_STATES } from "./operator-states.ts";
 import type { Callback, CallbackLedger } from "./store/ledger.ts";
 
 /** Most callbacks that are shown with their call. */

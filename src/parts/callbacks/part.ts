@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { Part } from "../../part.ts";
 import { buyersTable, callbacksTable } from "./config.ts";
+import { CALLBACK_GAUGES } from "./gauges.ts";
 import { CALLBACKS } from "./store/module.ts";
 
 /** Calls operators and buyers back about what happened. */
@@ -40,6 +41,7 @@ export const part: Part = {
             return { callbackUrls: rules && new CallbackGuard(rules), routes: () => [keys.route] };
           },
         },
+        ownGauges: CALLBACK_GAUGES,
         operator: {
           loadApi: async () => (await import("./operator.ts")).callbackOperation({ ledger, sender }),
         },

@@ -1,9 +1,9 @@
 import { counted, programName } from "../../commands/output.ts";
-import { addTotalsText, type TotalsText } from "../../commands/totals-text.ts";
+import { addPartText, type PartText } from "../../commands/part-text.ts";
 import { REFUND_STATES, refundStateText } from "./operator-states.ts";
 
 /** Refunds in the commands that print totals. */
-const TEXT: TotalsText = {
+const TEXT: PartText = {
   money: ({ refunds: sums }) =>
     sums.map(({ state, refunds, amountText }) => `${refundStateText(state)} ${refunds} (${amountText})`),
 
@@ -20,5 +20,5 @@ const TEXT: TotalsText = {
 };
 
 export function addTo(): void {
-  addTotalsText(TEXT);
+  addPartText(TEXT);
 }

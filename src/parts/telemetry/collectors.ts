@@ -105,15 +105,6 @@ export function collectStore(registry: Registry, store: MeasuredStore, clock: Cl
     [],
     (current) => [[Number(isBalanced(current))]],
   );
-  fromTotals("jobgate_callbacks", "Callbacks, by state; ended ones for a week.", ["state"], ({ callbacks }) =>
-    byState(callbacks),
-  );
-  fromTotals(
-    "jobgate_callbacks_oldest_age_seconds",
-    "Age of the oldest callback that is pending; 0 if none is.",
-    [],
-    ({ oldestCallbackAt }) => [[ageSecs(oldestCallbackAt)]],
-  );
 }
 
 function collectRunners(registry: Registry, runners: () => readonly { readonly inFlight: number }[]): void {

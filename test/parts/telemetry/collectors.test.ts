@@ -14,8 +14,6 @@ const TOTALS: StoreTotals = {
   uncharged: 0,
   accounted: 0,
   sums: {},
-  callbacks: { pending: 2, sent: 0, dead: 1 },
-  oldestCallbackAt: NOW - 30_000,
   oldestReadyAt: NOW - 90_500,
 };
 
@@ -54,10 +52,6 @@ describe("The store's metrics", () => {
       'jobgate_queue_calls{state="dead"}': "7",
       jobgate_queue_oldest_age_seconds: "90.5",
       jobgate_journal_balanced: "1",
-      'jobgate_callbacks{state="pending"}': "2",
-      'jobgate_callbacks{state="sent"}': "0",
-      'jobgate_callbacks{state="dead"}': "1",
-      jobgate_callbacks_oldest_age_seconds: "30",
     });
   });
 

@@ -1,5 +1,3 @@
-import type { CallbackState } from "../../../core/callbacks.ts";
-
 /**
  * Requests that tell operators and buyers about an event. The write that makes an event adds its callbacks too: for each
  * endpoint that wants it, and for the URL that the buyer of the call gave. No method here adds one.
@@ -45,6 +43,16 @@ export interface CallbackLedger {
     readonly limit: number;
     readonly before?: number | undefined;
   }): Promise<Callback[]>;
+}
+
+/** `dead`: given up. */
+export type CallbackState = "pending" | "sent" | "dead";
+
+/** Callbacks of the store. Those that ended are forgotten after a week. */
+export interface CallbackCounts {
+  readonly states: Readonly<Record<CallbackState, number>>;
+  /** Event of the callback that is pending longest, Unix milliseconds. */
+  readonly oldestAt?: number;
 }
 
 /** Time from the event, or from the operator's retry, in which a callback is tried. */

@@ -1,5 +1,4 @@
 import { stringify } from "lossless-json";
-import type { CallbackState } from "../../../core/callbacks.ts";
 import { hasFailed } from "../../../core/result-answer.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import {
@@ -13,7 +12,14 @@ import { add, type Effect, type Known, paymentOf, type Reactions } from "../../.
 import type { AnyModule, StoreModule } from "../../../store/module.ts";
 import { type SoldPayment, transactionOf } from "../../../store/payment-row.ts";
 import { endedRows, keyIn, type Table } from "../../../store/rows.ts";
-import { CALLBACK_KEPT_MS, CALLBACK_TRIED_MS, type Callback, type CallbackLedger } from "./ledger.ts";
+import {
+  CALLBACK_KEPT_MS,
+  CALLBACK_TRIED_MS,
+  type Callback,
+  type CallbackCounts,
+  type CallbackLedger,
+  type CallbackState,
+} from "./ledger.ts";
 import { CALLBACK_COLUMNS, type CallbackRow, ENDPOINT_COLUMNS, type EndpointRow, toCallback } from "./row.ts";
 import { afterAttempt, retriedNow, toEndpointRow } from "./rules.ts";
 import { callbacksSchema } from "./schema.ts";
@@ -91,11 +97,12 @@ const COUNTED: NonNullable<AnyModule["counted"]> = {
       from: `FROM ${schema}callbacks${indexedBy("callbacks_pending")} WHERE state = 'pending'`,
     }),
   },
-  totals({ callbacks: counts, oldestCallback: [oldest] }: CountedCallbacks) {
-    const callbacks = { pending: 0, sent: 0, dead: 0 };
-    for (const { state, n } of counts) callbacks[state] = n;
+  totals({ callbacks: counts, oldestCallback: [oldest] }: CountedCallbacks, { sums }) {
+    const states = { pending: 0, sent: 0, dead: 0 };
+    for (const { state, n } of counts) states[state] = n;
     const at = oldest?.at ?? null;
-    return { callbacks, ...(at === null ? {} : { oldestCallbackAt: at }) };
+    const callbacks: CallbackCounts = { states, ...(at === null ? {} : { oldestAt: at }) };
+    return { sums: { ...sums, callbacks } };
   },
 };
 

@@ -1,5 +1,4 @@
-import type { CallbackState } from "../../../core/callbacks.ts";
-import type { Callback } from "./ledger.ts";
+import type { Callback, CallbackState } from "./ledger.ts";
 
 /** Columns of a row of `callbacks`. */
 export interface CallbackRow {

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { callbacksText } from "../../../commands/callbacks-text.ts";
 import { eventRow } from "../../../commands/event-text.ts";
 import {
   type Call,
@@ -32,6 +31,7 @@ import {
   shortText,
   table,
 } from "../../../commands/output.ts";
+import { callTexts } from "../../../commands/part-text.ts";
 import { defined } from "../../../core/objects.ts";
 import { CALL_STATES } from "../../../operator/messages.ts";
 import type { ListedState } from "../../../store/contract/operator-lists.ts";
@@ -105,7 +105,8 @@ function durationBetween(from: Timestamp | undefined, to: Timestamp | undefined)
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getCall({ callId }), details);
 
-function details({ call, timeline, metadata, callbacks }: GetCallResponse): string {
+function details(answer: GetCallResponse): string {
+  const { call, timeline, metadata } = answer;
   if (call === undefined) throw new Error("The operator API returned no call");
   const facts = fields([
     ["call ID", String(call.callId)],
@@ -125,5 +126,5 @@ function details({ call, timeline, metadata, callbacks }: GetCallResponse): stri
     return [time, durationBetween(startedAt, event.at), ...what];
   });
   const events = table(["TIME", "AFTER", "EVENT", "DETAILS"], rows);
-  return [facts, events, callbacksText(callbacks)].filter((part) => part !== "").join("\n\n");
+  return [facts, events, ...callTexts(answer)].filter((part) => part !== "").join("\n\n");
 }

@@ -35,7 +35,7 @@ import {
   printList,
   shortText,
 } from "../../../commands/output.ts";
-import { totalsTexts } from "../../../commands/totals-text.ts";
+import { totalsTexts } from "../../../commands/part-text.ts";
 import { ERROR_KINDS } from "../../../core/errors.ts";
 import { defined } from "../../../core/objects.ts";
 import { closingText, type PaymentState } from "../../../core/payment.ts";

@@ -13,7 +13,7 @@ import {
 } from "../../../commands/operator-client.ts";
 import { addOperatorCommand, jsonOption } from "../../../commands/options.ts";
 import { counted, durationText, fields, type PrintOptions, programName } from "../../../commands/output.ts";
-import { totalsTexts } from "../../../commands/totals-text.ts";
+import { totalsTexts } from "../../../commands/part-text.ts";
 
 export function addTo(program: Command): void {
   addOperatorCommand(program, {

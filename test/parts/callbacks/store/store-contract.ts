@@ -98,8 +98,7 @@ export function describeCallbacks(given: Given): void {
           status: "succeeded",
         });
       expect(await given.store.totals()).toMatchObject({
-        callbacks: { pending: 3, sent: 0, dead: 0 },
-        oldestCallbackAt: given.now - 5,
+        sums: { callbacks: { states: { pending: 3, sent: 0, dead: 0 }, oldestAt: given.now - 5 } },
       });
     });
 
@@ -344,7 +343,9 @@ export function describeCallbacks(given: Given): void {
         retried: false,
         callback: { state: "sent" },
       });
-      expect(await given.store.totals()).toMatchObject({ callbacks: { pending: 0, sent: 1, dead: 0 } });
+      expect(await given.store.totals()).toMatchObject({
+        sums: { callbacks: { states: { pending: 0, sent: 1, dead: 0 } } },
+      });
     });
 
     test("A callback is given up after three days, and the operator can try it again", async () => {

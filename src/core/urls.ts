@@ -1,6 +1,3 @@
-/** `dead`: given up. */
-export type CallbackState = "pending" | "sent" | "dead";
-
 /** Returns a URL as it is kept and compared; undefined for a text that is no URL. */
 export function normalUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;

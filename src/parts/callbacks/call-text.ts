@@ -1,0 +1,29 @@
+import { type Callback, timeText } from "../../commands/operator-client.ts";
+import { type Columns, shortText, tableOf } from "../../commands/output.ts";
+import { addPartText, type PartText } from "../../commands/part-text.ts";
+import { nameIn } from "../../operator/messages.ts";
+import { CALLBACK_STATES } from "./operator-states.ts";
+
+export const CALLBACK_COLUMNS: Columns<Callback> = {
+  ID: ({ id }) => String(id),
+  STATE: ({ state }) => nameIn(CALLBACK_STATES, state) ?? "-",
+  EVENT: ({ event }) => event,
+  CALL: ({ callId }) => String(callId),
+  "HAPPENED AT": ({ happenedAt }) => timeText(happenedAt),
+  TRIES: ({ attempts }) => String(attempts),
+  NEXT: ({ dueAt }) => timeText(dueAt),
+  URL: ({ url, toBuyer }) => (toBuyer ? `${url} (buyer's)` : url),
+  REASON: ({ reason }) => shortText(reason) || "-",
+};
+
+/** The callbacks of one JobCall. */
+const TEXT: PartText = {
+  call({ callbacks }) {
+    const { CALL: _, ...columns } = CALLBACK_COLUMNS;
+    return callbacks.length === 0 ? [] : [tableOf(callbacks, columns)];
+  },
+};
+
+export function addTo(): void {
+  addPartText(TEXT);
+}
