@@ -1,4 +1,6 @@
-// Contract tests of the store modules of parts. To delete a part, delete its line here and its folders.
+// Contract tests of the store modules of parts. To delete a part, delete its lines here and its folders.
+export { describeRefundsInBooks } from "./e2e/refunds-in-books.ts"; // of /parts/refunds/ and /parts/books/
+export { describeRefundsInCallbacks } from "./e2e/refunds-in-callbacks.ts"; // of /parts/refunds/ and /parts/callbacks/
 export { describeBooks } from "./parts/books/store/store-contract.ts";
 export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";
 export { describeQuotes } from "./parts/pricing-engine/store/store-contract.ts";

@@ -99,10 +99,11 @@ function keysAt(
 ): ForeignKeys {
   return {
     toml: `${paths.map(line).join("\n")}\n`,
-    refusals: paths.map(
-      (path) =>
-        `: ${entry}${path}: is not a known key: this build has no ${what} ${entry.replace("[0]", "")}${path};`,
-    ),
+    refusals: paths.map((path) => {
+      // A key that resembles another one is told that one.
+      const absent = what === "table" ? `: this build has no table ${path};` : "";
+      return `: ${entry}${path}: is not a known key${absent}`;
+    }),
   };
 }
 

@@ -1,13 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import ts from "typescript";
-import { ALL, LISTS, ROOT } from "./without.ts";
+import { ALL, LISTS, ROOT, withoutLines } from "./without.ts";
 
 /** Parts whose tests need another part. */
 const NEEDED: readonly string[] = [
-  // Their tests show what a refund makes them keep.
-  "books needs refunds",
-  "callbacks needs refunds",
   "operator needs callbacks",
   // The chain of their tests gets the contracts that dev ships.
   "pay needs dev",
@@ -60,10 +57,11 @@ function testFiles(folder: string): string[] {
 function importsOf(file: string): readonly string[] {
   const known = imports.get(file);
   if (known !== undefined) return known;
-  const { importedFiles } = ts.preProcessFile(readFileSync(join(ROOT, file), "utf8"));
+  const text = readFileSync(join(ROOT, file), "utf8");
+  const { importedFiles } = ts.preProcessFile(LISTS.includes(file) ? withoutLines(text) : text);
   const found = importedFiles
     .map(({ fileName }) => fileName)
-    .filter((name) => /^\.{1,2}\/.*\.tsx?$/.test(name) && !(LISTS.includes(file) && name.includes("/parts/")))
+    .filter((name) => /^\.{1,2}\/.*\.tsx?$/.test(name))
     .map((name) => join(dirname(file), name));
   imports.set(file, found);
   return found;

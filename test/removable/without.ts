@@ -22,8 +22,8 @@ export const CASES: readonly string[] = [ALL, ...FOLDERS.filter((name) => !TOOLS
 /** Returns the parts that are missing in a case. */
 export const partsOf = (name: string): readonly string[] => (name === ALL ? FOLDERS : [name]);
 
-/** Removes the imports of parts from the text of a list, and the names that the list of parts gives them. */
-export const withoutLines = (text: string, parts: readonly string[]): string =>
+/** Removes the lines of parts, which have their paths, from the text of a list. @param parts default: every part */
+export const withoutLines = (text: string, parts: readonly string[] = FOLDERS): string =>
   text
     .split("\n")
     .filter((line) => !parts.some((part) => line.includes(`/parts/${part}/`)))

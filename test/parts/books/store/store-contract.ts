@@ -1,12 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Movement } from "../../../../src/parts/books/store/ledger.ts";
 import { BOOKS } from "../../../../src/parts/books/store/module.ts";
-import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
 import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts";
 import { YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
 import type { Given } from "../../../store/contract/given.ts";
 import {
-  ACCOUNT,
   claimOne,
   NETWORK,
   newTransaction,
@@ -20,7 +18,8 @@ const HASH = `0x${"ab".repeat(32)}`;
 const SETTLEMENT = JSON.stringify({ success: true, transaction: HASH });
 const OWNER = "one";
 
-export function describeBooks(given: Given): void {
+/** What tests of the books do at a store. */
+export function booksOf(given: Given) {
   const movements = (until = Number.MAX_SAFE_INTEGER) =>
     given.store.of(BOOKS).listMovements({ after: { at: 0, id: 0 }, until, limit: 100 });
   const journal = () => given.store.of(TRANSACTIONS);
@@ -39,6 +38,11 @@ export function describeBooks(given: Given): void {
       sale: { callId, serviceId, jobIndex, price, rate },
     };
   }
+  return { movements, journal, begin, received };
+}
+
+export function describeBooks(given: Given): void {
+  const { movements, journal, begin, received } = booksOf(given);
 
   /** Queues a transaction, signs it, and records that it was mined. */
   async function mine(number: number, state: "succeeded" | "reverted", fee?: string): Promise<void> {
@@ -129,48 +133,6 @@ export function describeBooks(given: Given): void {
           amount: "7",
           transaction: "0x1",
           counterparty: paymentIntent(1).key.payer,
-        },
-      ]);
-    });
-
-    test("A refund leaves the account that sent it", async () => {
-      const { store } = given;
-      const callId = await begin(1, { onFailure: "refund", rate: "2", decimals: 6 });
-      await store.settlePayment(paymentIntent(1).key, SETTLEMENT, "5");
-      await store.fail(await claimOne(store), "no");
-      const queue = `${NETWORK}/refunds`;
-      const sent = newTransaction(1, { network: queue, reference: `refund-${callId}-1` });
-      await store.of(REFUNDS).sendRefund(callId, 1, sent);
-      await store.holdLock(queue, OWNER, 1_000_000);
-      const { reference } = sent;
-      await journal().signTransactions(queue, OWNER, [signedTransaction(1, 0, { reference })]);
-      given.now += 1_000;
-      await store.of(REFUNDS).endRefund(callId, reference, {
-        state: "refunded",
-        transaction: "0xback",
-        blockNumber: "6",
-        account: ACCOUNT,
-      });
-      const end = { reference, state: "succeeded", hash: "0xback", blockNumber: "6", fee: "21000" } as const;
-      await journal().finishTransactions(queue, OWNER, [end]);
-      const { sale, ...movement } = received(1, callId);
-      expect((await movements()).slice(1)).toEqual([
-        {
-          id: expect.any(Number),
-          ...movement,
-          ...{
-            at: given.now,
-            kind: "refund",
-            amount: `-${paymentIntent(1).amount}`,
-            account: ACCOUNT,
-            decimals: 6,
-          },
-          ...{ transaction: "0xback", block: "6", sale: { ...sale, rate: "2" } },
-        },
-        {
-          id: expect.any(Number),
-          ...{ at: given.now, kind: "network_fee", network: NETWORK, amount: "-21000", decimals: 18 },
-          ...{ account: ACCOUNT, transaction: "0xback", block: "6" },
         },
       ]);
     });

@@ -8,22 +8,17 @@ import {
   type CallbackLedger,
 } from "../../../../src/parts/callbacks/store/ledger.ts";
 import { CALLBACKS } from "../../../../src/parts/callbacks/store/module.ts";
-import { REFUNDS } from "../../../../src/parts/refunds/store/module.ts";
 import type { Given } from "../../../store/contract/given.ts";
-import {
-  acceptId,
-  claimCalls,
-  claimOne,
-  newTransaction,
-  paidCall,
-  paymentIntent,
-} from "../../../store/store-fixtures.ts";
+import { acceptId, claimCalls, claimOne, paidCall, paymentIntent } from "../../../store/store-fixtures.ts";
 
-const OPERATOR = "https://ops.example/hook";
-const BUYER = "https://buyer.example:8443/a?b=c";
+export const OPERATOR = "https://ops.example/hook";
+export const BUYER = "https://buyer.example:8443/a?b=c";
 const RESULT = { body: Buffer.from("42"), contentType: "text/plain" };
 
-export function describeCallbacks(given: Given): void {
+export const dataOf = ({ data }: Callback) => JSON.parse(data) as Record<string, unknown>;
+
+/** What tests of callbacks do at a store. */
+export function callbacksOf(given: Given) {
   const want = (events: readonly string[], url = OPERATOR) =>
     given.store.of(CALLBACKS).useCallbackEndpoints([{ url, events }]);
 
@@ -43,7 +38,6 @@ export function describeCallbacks(given: Given): void {
   const all = async () => (await given.store.of(CALLBACKS).listCallbacks({ limit: 100 })).toReversed();
   const due = (page: Partial<Parameters<CallbackLedger["listDueCallbacks"]>[0]> = {}) =>
     given.store.of(CALLBACKS).listDueCallbacks({ hosts: 10, perHost: 10, after: "", ...page });
-  const dataOf = ({ data }: Callback) => JSON.parse(data) as Record<string, unknown>;
 
   /** Events of the operator, and those of buyers with a `*`, each with the status of its call. */
   async function told(): Promise<string[]> {
@@ -54,6 +48,12 @@ export function describeCallbacks(given: Given): void {
       );
     });
   }
+
+  return { want, begin, buy, all, due, told };
+}
+
+export function describeCallbacks(given: Given): void {
+  const { want, begin, buy, all, due, told } = callbacksOf(given);
 
   describe("callbacks", () => {
     test("A paid call tells the operator of its payment and both of its end, in the writes that make them", async () => {
@@ -152,35 +152,6 @@ export function describeCallbacks(given: Given): void {
       expect(await told()).toHaveLength(1);
     });
 
-    test("A failed call tells of the dead letter, the refund that is owed, its end, and the refund that was made", async () => {
-      await want(["refund.owed", "call.finished", "dead_letter"]);
-      const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });
-      await given.store.fail(await claimOne(given.store), "no ink");
-      const failed = ["*call.finished failed", "call.finished failed", "dead_letter", "refund.owed"];
-      expect((await told()).toSorted()).toEqual(failed);
-      const owed = (await all()).find(({ event }) => event === "refund.owed");
-      expect(owed && dataOf(owed)).toMatchObject({
-        call_id: callId,
-        amount: "3264000",
-        waits_for_approval: false,
-      });
-      given.now += 1;
-      await given.store.of(REFUNDS).sendRefund(callId, 1, newTransaction(1));
-      await given.store.of(REFUNDS).endRefund(callId, newTransaction(1).reference, {
-        state: "refunded",
-        blockNumber: "1",
-        transaction: "0x1",
-        account: "0xaccount",
-      });
-      expect((await told()).slice(4).toSorted()).toEqual([
-        "*call.finished refunded",
-        "*refund.sent",
-        "call.finished refunded",
-      ]);
-      await given.store.dropDeadLetter(callId);
-      expect(await told()).toHaveLength(7);
-    });
-
     test("A call that failed with an HTTP status tells of its end with that status, once, however it is paid", async () => {
       await want(["call.finished", "dead_letter"]);
       await buy(1, { callbackUrl: BUYER });
@@ -193,62 +164,19 @@ export function describeCallbacks(given: Given): void {
       expect((await all()).map((callback) => dataOf(callback).http_status)).toEqual([404, 404, 500]);
     });
 
-    test("A refund tells operator and buyer of each attempt that fails and of the transaction that makes it", async () => {
-      await want(["refund.sent", "refund.failed"]);
-      const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });
-      await given.store.fail(await claimOne(given.store), "no ink");
-      const { reference } = newTransaction(1);
-      const both = async (event: string) => {
-        const made = (await all()).filter((one) => one.event === event).toReversed();
-        const of = (isBuyers: boolean) => made.find((one) => one.isBuyers === isBuyers) as Callback;
-        return { operators: of(false), buyers: of(true) };
-      };
-      await given.store.of(REFUNDS).sendRefund(callId, 1, newTransaction(1));
-      given.now += 1;
-      const reason = "the payer is blocked";
-      await given.store.of(REFUNDS).endRefund(callId, reference, { state: "refund_failed", reason });
-      const { network, asset, payer } = paymentIntent(1).key;
-      const refund = {
-        call_id: callId,
-        origin: "x402",
-        network,
-        asset,
-        symbol: "USDC",
-        amount: "3264000",
-        payer,
-      };
-      const failed = await both("refund.failed");
-      expect(failed.operators).toMatchObject({ callId, at: given.now, url: OPERATOR, state: "pending" });
-      expect(failed.buyers).toMatchObject({ callId, at: given.now, url: BUYER, host: "buyer.example:8443" });
-      expect(dataOf(failed.operators)).toEqual({ ...refund, reason });
-      expect(dataOf(failed.buyers)).toEqual(refund);
-
-      given.now += 1;
-      await given.store.of(REFUNDS).decideRefund(callId, { as: "approved", by: "ada", note: "again" });
-      await given.store.of(REFUNDS).sendRefund(callId, 2, newTransaction(2));
-      given.now += 1;
-      const end = { state: "refunded", blockNumber: "1", transaction: "0x1", account: "0xaccount" } as const;
-      for (const _ of [1, 2])
-        await given.store.of(REFUNDS).endRefund(callId, newTransaction(2).reference, end);
-      const sent = await both("refund.sent");
-      expect(dataOf(sent.operators)).toEqual({ ...refund, transaction: "0x1" });
-      expect(dataOf(sent.buyers)).toEqual({ ...refund, transaction: "0x1" });
-      expect((await told()).filter((text) => text.includes("refund"))).toHaveLength(5);
-    });
-
     test("A dead letter that is retried tells of each of its ends", async () => {
-      await want(["call.finished", "refund.owed"]);
-      const callId = await buy(1, { onFailure: "ask" });
+      await want(["call.finished"]);
+      const callId = await buy(1);
       for (const _ of [1, 2]) {
         await given.store.fail(await claimOne(given.store), "no ink");
         given.now += 1;
         await given.store.retryDeadLetter(callId);
       }
       await given.store.ack(await claimOne(given.store), RESULT);
-      const failed = ["call.finished failed", "refund.owed"];
-      expect((await told()).slice(0, 2).toSorted()).toEqual(failed);
-      expect((await told()).slice(2, 4).toSorted()).toEqual(failed);
-      expect((await told()).slice(4)).toEqual(["call.finished succeeded"]);
+      expect(await told()).toEqual([
+        ...["call.finished failed", "call.finished failed"],
+        "call.finished succeeded",
+      ]);
     });
 
     test("A payment that cannot be decided is told of, and so is its end", async () => {
