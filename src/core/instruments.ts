@@ -81,7 +81,7 @@ export const COUNTERS = {
   },
   jobgate_api_access_requests_total: {
     help: "Requests of known clients passed through to an API without payment, by the name of their key or account, and its status or the error code of a refusal.",
-    labels: ["api", "by", "name", "code"],
+    labels: ["api", "service_id", "job_id", "by", "name", "code"],
   },
   jobgate_leases_expired_total: {
     help: "Leases of this process that expired before a runner finished the JobCall.",

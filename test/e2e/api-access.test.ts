@@ -208,7 +208,7 @@ describe("A key of an API", () => {
     await ask("/staff/counted", { headers: bearer(WRONG_KEY) });
     const metrics = await (await fetch(`${gateway.jobgate.operatorUrl}/metrics`)).text();
     expect(metrics).toMatch(
-      /jobgate_api_access_requests_total\{api="staff",by="key",name="ada",code="200"\} \d+/,
+      /jobgate_api_access_requests_total\{api="staff",service_id="1",job_id="\d+",by="key",name="ada",code="200"\} \d+/,
     );
     for (const secret of [KEY, sha256(KEY), WRONG_KEY]) {
       expect(metrics).not.toContain(secret);

@@ -1,27 +1,32 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import type { BucketCounts, HistogramReader } from "../../core/instruments.ts";
+import type { BucketCounts, CounterReader, HistogramReader } from "../../core/instruments.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
 
 /** How the calls of a job ended, and how long they and the answers took. */
 export type JobMeasures = Pick<
   MessageInitShape<typeof EndpointSchema>,
-  "apiCalls" | "apiTimes" | "answerTimes"
+  "apiCalls" | "apiTimes" | "answerTimes" | "access"
 >;
 
 interface Measured {
   readonly outcomes: Map<string, number>;
   api: BucketCounts;
   answers: BucketCounts;
+  /** Requests by way in and name, which has no space. */
+  readonly access: Map<string, number>;
 }
 
-/** Sums the histograms that have jobs as labels, by job. */
-export function jobMeasures(histograms: HistogramReader): (job: JobKey) => JobMeasures {
+/** Sums the counts that have jobs as labels, by job. */
+export function jobMeasures(
+  histograms: HistogramReader,
+  counters: CounterReader,
+): (job: JobKey) => JobMeasures {
   const jobs = new Map<string, Measured>();
   const of = (labels: { readonly service_id: string; readonly job_id: string }) => {
     const key = `${labels.service_id}/${labels.job_id}`;
-    const measured = jobs.get(key) ?? { outcomes: new Map<string, number>(), api: [], answers: [] };
+    const measured = jobs.get(key) ?? { ...NOTHING, outcomes: new Map(), access: new Map() };
     jobs.set(key, measured);
     return measured;
   };
@@ -33,18 +38,28 @@ export function jobMeasures(histograms: HistogramReader): (job: JobKey) => JobMe
   }
   for (const { labels, counts } of histograms("jobgate_paid_answer_duration_seconds"))
     of(labels).answers = counts;
+  for (const { labels, value } of counters("jobgate_api_access_requests_total")) {
+    const { access } = of(labels);
+    const who = `${labels.by} ${labels.name}`;
+    access.set(who, (access.get(who) ?? 0) + value);
+  }
   return ({ serviceId, jobIndex }) => {
-    const { outcomes, api, answers } = jobs.get(jobKeyText(serviceId, jobIndex)) ?? NOTHING;
+    const { outcomes, api, answers, access } = jobs.get(jobKeyText(serviceId, jobIndex)) ?? NOTHING;
     const apiCalls = [...outcomes].map(([outcome, count]) => ({ outcome, count: BigInt(count) }));
+    const known = [...access].map(([who, count]) => {
+      const [by = "", name = ""] = who.split(" ");
+      return { by, name, count: BigInt(count) };
+    });
     return {
       apiCalls: apiCalls.sort((a, b) => (a.outcome < b.outcome ? -1 : 1)),
+      access: known.sort((a, b) => (a.name < b.name ? -1 : 1)),
       ...(sum(api) > 0 && { apiTimes: times(api) }),
       ...(sum(answers) > 0 && { answerTimes: times(answers) }),
     };
   };
 }
 
-const NOTHING: Measured = { outcomes: new Map(), api: [], answers: [] };
+const NOTHING: Measured = { outcomes: new Map(), api: [], answers: [], access: new Map() };
 
 function sum(counts: BucketCounts): number {
   return counts.reduce((total, { count }) => total + count, 0);

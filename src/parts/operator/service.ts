@@ -242,7 +242,7 @@ export class OperatorApi implements OperatorMethods {
 
   async listEndpoints() {
     const { jobs, configuration, counters, histograms } = this.#sources;
-    const measured = jobMeasures(histograms);
+    const measured = jobMeasures(histograms, counters);
     return { endpoints: toEndpoints(await jobs(), configuration(), counters, measured) };
   }
 

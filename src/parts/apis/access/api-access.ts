@@ -62,12 +62,15 @@ export class ApiAccess implements UnpaidAccess {
     const { rates, checkout, telemetry } = this.#parts;
     const { by, name, access, body } = known;
     const who = `${api.name} ${by} ${name}`;
+    const { serviceId, jobIndex } = job;
+    const labels = { api: api.name, service_id: String(serviceId), job_id: String(jobIndex), by };
     return passThrough.answer(request, {
       admit: () => rates.count(who, access.rate, `Too many requests of ${name}`),
       readBody: async () => body ?? checkout.readBody(request, job),
       count: (code) =>
         telemetry.count("jobgate_api_access_requests_total", {
-          ...{ api: api.name, by, name: by === "payment" ? "" : name, code },
+          ...labels,
+          ...{ name: by === "payment" ? "" : name, code },
         }),
     });
   }

@@ -35,6 +35,7 @@ export function Endpoints() {
           },
           { label: "Conversion", class: "number", cell: conversion },
           ...(data?.endpoints.some(isMeasured) ? MEASURED : []),
+          ...(data?.endpoints.some(({ access }) => access.length > 0) ? [ACCESS] : []),
           { label: "Refused", cell: (endpoint) => <Refusals {...endpoint} /> },
         ]}
       />
@@ -75,6 +76,18 @@ const MEASURED: readonly Column<Endpoint>[] = [
   { label: "API, p50 / p95", class: "nowrap", cell: ({ apiTimes }) => timesText(apiTimes) },
   { label: "Answer, p50 / p95", class: "nowrap", cell: ({ answerTimes }) => timesText(answerTimes) },
 ];
+
+/** Requests of clients that the seller knows. */
+const ACCESS: Column<Endpoint> = {
+  label: "Without payment",
+  cell: ({ access }) => (
+    <Counts counts={access.map((one) => ({ outcome: accessText(one), count: one.count }))} />
+  ),
+};
+
+function accessText({ by, name }: Endpoint["access"][number]): string {
+  return by === "payment" ? "earlier payers" : name;
+}
 
 /** Share of the offers that were paid. */
 function conversion({ origin, offers, accepted }: Endpoint): string {
