@@ -1,14 +1,27 @@
 import { asNumber, Rpc, type RpcOptions } from "./rpc.ts";
 
+/** The chain that an RPC is expected to be for. */
+interface ExpectedChain {
+  /** Undefined: the first one that the RPC names is the expected one from then on. */
+  readonly id: number | string | undefined;
+  /** Asks the RPC which chain it is for. */
+  read(rpc: Rpc): Promise<number | string>;
+}
+
 /** Client for one chain, behind one RPC endpoint. */
 export class ChainClient {
   readonly #rpc: Rpc;
-  #chainId: number | undefined;
+  readonly #readId: ExpectedChain["read"];
+  #id: ExpectedChain["id"];
   #checked: Promise<void> | undefined;
 
-  /** @param rpc without `chainId`, the first chain ID that the RPC names is the expected one from then on */
-  constructor(rpc: RpcOptions & { readonly chainId?: number }) {
-    this.#chainId = rpc.chainId;
+  /** @param chain default: the EVM chain with the ID `chainId` */
+  constructor(
+    rpc: RpcOptions & { readonly chainId?: number },
+    chain: ExpectedChain = { id: rpc.chainId, read: readChainId },
+  ) {
+    this.#id = chain.id;
+    this.#readId = chain.read;
     this.#rpc = new Rpc(rpc, () => this.#forgetCheck());
   }
 
@@ -30,10 +43,10 @@ export class ChainClient {
   }
 
   async #checkChain(): Promise<void> {
-    const actual = await readChainId(this.#rpc);
-    this.#chainId ??= actual;
-    if (actual !== this.#chainId) {
-      throw new Error(`the RPC is for chain ${actual}, expected chain ${this.#chainId}`);
+    const actual = await this.#readId(this.#rpc);
+    this.#id ??= actual;
+    if (actual !== this.#id) {
+      throw new Error(`the RPC is for chain ${actual}, expected chain ${this.#id}`);
     }
   }
 
@@ -44,6 +57,11 @@ export class ChainClient {
 
 export async function readChainId(rpc: Rpc): Promise<number> {
   return Number(asNumber(await rpc.call("eth_chainId", [])));
+}
+
+/** Reports whether a CAIP-2 network is an EVM chain. */
+export function isEvm(network: string): boolean {
+  return network.startsWith("eip155:");
 }
 
 /** Returns the chain ID in a CAIP-2 `eip155:N`. */

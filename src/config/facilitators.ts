@@ -3,7 +3,7 @@ import * as z from "zod";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import type { InProcessFacilitatorConfig, RequestAuth } from "./entry-keys.ts";
-import { headerValue, network } from "./value-types.ts";
+import { anyNetwork, headerValue } from "./value-types.ts";
 import { baseUrl, headerName, withoutCredentials } from "./web-types.ts";
 import type { MayChange } from "./wrong-value.ts";
 
@@ -16,13 +16,16 @@ const auth = z.object({
 /** URL of a remote facilitator. Operators see its name. */
 export const facilitatorUrl = () => baseUrl((url) => `${new URL(url).protocol}//${facilitatorName(url)}`);
 
+export const facilitatorNetworks = (network: ReturnType<typeof anyNetwork>) =>
+  z.array(network).min(1).describe('an array of networks, such as ["base"]').optional();
+
 /** One entry of `[[x402.facilitators]]`. rules/facilitators.ts checks its keys against each other. */
 export const facilitatorSchema = z.object({
   /** Without a trailing slash. */
   url: facilitatorUrl().optional(),
   auth: auth.optional(),
   /** Default: those that its `/supported` lists. */
-  networks: z.array(network()).min(1).describe('an array of networks, such as ["base"]').optional(),
+  networks: facilitatorNetworks(anyNetwork()),
 });
 
 /** Checks whether two lists differ only in how jobgate proves to remote facilitators who asks. */

@@ -33,7 +33,9 @@ interface Filled extends Pick<TokenContext, "namedBy"> {
 }
 
 function fillToken(token: TokenTable, methods: ConfigTables["methods"], place: Place): Filled {
-  const preset = findPreset(token, place);
+  checkNetwork(token, methods, place);
+  const preset = findPreset(token, methods, place);
+  const ofNetwork = methods.find(({ networks }) => token.network && networks?.has(token.network));
   if (preset === undefined) {
     const isUnknown = token.token !== undefined || place.at("token").isReported;
     if (isUnknown) return { token, namedBy: undefined };
@@ -43,7 +45,7 @@ function fillToken(token: TokenTable, methods: ConfigTables["methods"], place: P
     }
     return withMethod(
       token,
-      { methods, otherwise: anyMethod(methods) ?? ownMethod(methods), source: undefined },
+      { methods, otherwise: ofNetwork ?? anyMethod(methods) ?? ownMethod(methods), source: undefined },
       place,
     );
   }
@@ -57,7 +59,7 @@ function fillToken(token: TokenTable, methods: ConfigTables["methods"], place: P
         `is ${own}, which differs from that of token ${quoted(preset.symbol)}, ${value}; expected it left out, or no token`,
       );
   }
-  const otherwise = hasEip3009 ? ownMethod(methods) : anyMethod(methods);
+  const otherwise = ofNetwork ?? (hasEip3009 ? ownMethod(methods) : anyMethod(methods));
   if (otherwise === undefined && token.transferMethod === undefined) {
     place
       .at("token")
@@ -82,16 +84,42 @@ function ownMethod(methods: ConfigTables["methods"]): TokenMethod | undefined {
   return methods.find(({ isOfToken }) => isOfToken);
 }
 
-function findPreset({ token, network }: TokenTable, place: Place): TokenPreset | undefined {
+/** Checks that the method and the addresses of a token are those of its network. */
+function checkNetwork(token: TokenTable, methods: ConfigTables["methods"], place: Place): void {
+  const { network, transferMethod } = token;
+  if (network === undefined) return;
+  const ofNetwork = methods.find(({ networks }) => networks?.has(network));
+  const kind = ofNetwork?.networks;
+  for (const key of ["asset", "payTo"] as const) {
+    const address = token[key];
+    if (address === undefined || (kind?.isAddress(address) ?? address.startsWith("0x"))) continue;
+    const expected = kind?.address ?? "an address: 0x and 40 hex digits";
+    place.at(fileKey(key)).report(`is ${address}, which is no address on ${network}; expected ${expected}`);
+  }
+  const method = methods.find(({ name }) => name === transferMethod);
+  if (method === undefined || method.networks === kind) return;
+  place
+    .at("transfer_method")
+    .report(
+      `is ${quoted(method.name)}, which does not pay on ${network}; expected it left out${ofNetwork ? "" : ", or another"}`,
+    );
+}
+
+function findPreset(
+  { token, network }: TokenTable,
+  methods: ConfigTables["methods"],
+  place: Place,
+): TokenPreset | undefined {
   if (token === undefined || network === undefined) return undefined;
-  const known = TOKEN_PRESETS.filter((preset) => preset.network === network);
+  const presets = [...TOKEN_PRESETS, ...methods.flatMap((method) => method.presets ?? [])];
+  const known = presets.filter((preset) => preset.network === network);
   const preset = known.find(({ symbol }) => symbol === token);
   if (preset !== undefined) return preset;
   const symbols = known.map(({ symbol }) => symbol);
   const expected =
     known.length > 0
       ? `${symbols.map(quoted).join(" or ")}, or the keys of the token itself`
-      : `the keys of the token itself, or a network that has a preset: ${TOKEN_PRESETS.map((other) => `${quoted(other.symbol)} on ${networkName(other.network)}`).join(", ")}`;
+      : `the keys of the token itself, or a network that has a preset: ${presets.map((other) => `${quoted(other.symbol)} on ${networkName(other.network)}`).join(", ")}`;
   const suggestion = closestWord(token, symbols);
   const hint = suggestion === undefined ? "" : `; did you mean ${quoted(suggestion)}?`;
   const found = `is ${quoted(token)}, which is not a token that is known on ${networkName(network)}`;

@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import type * as z from "zod";
+import type { NetworkKind } from "../core/network-kind.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { OwnPaths } from "../core/route.ts";
 import { EIP3009 } from "../core/transfer-method.ts";
@@ -10,6 +11,7 @@ import { type Config, type OperatorConfig, type StorePlace, toOperator, withoutA
 import { readConfigFiles } from "./config-files.ts";
 import { type ConfigTable, completeParts, withKeys, withTables } from "./config-table.ts";
 import { EntryClaims, type EntryKeys } from "./entry-keys.ts";
+import { facilitatorNetworks } from "./facilitators.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { charge, onFailure } from "./jobs.ts";
 import { fileKey, type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
@@ -32,7 +34,7 @@ import {
 } from "./schema.ts";
 import { pick } from "./tables-at.ts";
 import type { TokenMethod } from "./token-method.ts";
-import { oneOf } from "./value-types.ts";
+import { anyAddress, anyNetwork, oneOf } from "./value-types.ts";
 
 export type LoadConfigResult =
   | {
@@ -77,9 +79,19 @@ export function schemaWith({ tables, entries, methods, charges }: PartKeys): Con
     withTables(configSchema, tables),
   );
   const ofJobs = { onFailure: onFailure(promisesOf({ tables })), charge: charge(charges) };
-  return withKeys(withKeys(schema, ["jobs"], ofJobs), ["x402", "acceptedTokens"], {
-    transferMethod,
-  }) as ConfigSchema;
+  const withJobs = withKeys(schema, ["jobs"], ofJobs);
+  const withMethods = withKeys(withJobs, ["x402", "acceptedTokens"], { transferMethod });
+  const kinds = methods.flatMap(({ networks }) => networks ?? []);
+  return (kinds.length === 0 ? withMethods : withNetworks(withMethods, kinds)) as ConfigSchema;
+}
+
+/** Accepts the networks and addresses of these kinds, too, where tokens and facilitators have them. */
+function withNetworks(schema: z.ZodType, kinds: readonly NetworkKind[]): z.ZodType {
+  const [network, address] = [anyNetwork(kinds), anyAddress(kinds)];
+  const ofTokens = { network, asset: address.optional(), payTo: address };
+  return withKeys(withKeys(schema, ["x402", "acceptedTokens"], ofTokens), ["x402", "facilitators"], {
+    networks: facilitatorNetworks(network),
+  });
 }
 
 /**

@@ -1,11 +1,17 @@
+import type { NetworkKind } from "../core/network-kind.ts";
 import type { TransferMethod } from "../core/transfer-method.ts";
 import type { Place } from "./mistakes.ts";
+import type { TokenPreset } from "./token-presets.ts";
 import type { TokenTable } from "./x402.ts";
 
 /** A transfer method as the configuration sees it. */
 export interface TokenMethod extends TransferMethod {
   /** The method pays any token: a token without EIP-3009, and, as in the SDK, a token whose entry names no method. */
   readonly paysAny?: true;
+  /** The networks that the method pays on, which only it does. Absent: EVM chains. */
+  readonly networks?: NetworkKind;
+  /** Tokens that it pays, beside those of EVM chains. */
+  readonly presets?: readonly TokenPreset[];
   /** Checks a token that is paid by the method. */
   check?(token: TokenTable, context: TokenContext): void;
 }

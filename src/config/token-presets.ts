@@ -9,13 +9,16 @@ export interface TokenPreset {
   /** CAIP-2. */
   readonly network: string;
   readonly symbol: string;
-  readonly asset: `0x${string}`;
+  readonly asset: string;
   readonly decimals: number;
   /** EIP-712 domain of the token; absent where only EIP-2612 would need it, which the token does not have. */
   readonly eip3009Name?: string;
   readonly eip3009Version?: string;
   readonly hasEip3009: boolean;
 }
+
+/** A preset on an EVM chain. */
+export type EvmTokenPreset = TokenPreset & { readonly asset: `0x${string}` };
 
 type Row = readonly [
   network: string,
@@ -58,7 +61,7 @@ const ROWS: readonly Row[] = [
   ["eip155:1328", "USDC", "0x4fCF1784B31630811181f670Aea7A7bEF803eaED", 6, "USDC", "2"],
 ];
 
-export const TOKEN_PRESETS: readonly TokenPreset[] = ROWS.map((row) => {
+export const TOKEN_PRESETS: readonly EvmTokenPreset[] = ROWS.map((row) => {
   const [network, symbol, asset, decimals, eip3009Name, eip3009Version, hasEip3009 = true] = row;
   const domain = eip3009Name && eip3009Version && { eip3009Name, eip3009Version };
   return { network, symbol, asset, decimals, ...domain, hasEip3009 };

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { parseEvmAddress } from "../core/addresses.ts";
 import { decimalText, MAX_U64 } from "../core/amounts.ts";
 import { closestWord } from "../core/closest-word.ts";
+import type { NetworkKind } from "../core/network-kind.ts";
 import { accountOf, type PrivateKey, parsePrivateKey } from "../core/private-keys.ts";
 import type { FileReading, NamedFile } from "./named-files.ts";
 import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";
@@ -274,12 +275,33 @@ export const decimalAmount = (decimals: number, what: string) =>
 export const jsonPointer = () =>
   matching(/^(\/([^~/]|~[01])*)*$/, 'a JSON pointer (RFC 6901), such as "/data/rate"', SHOWN);
 
+const EVM_NETWORK = 'a CAIP-2 EVM network such as "eip155:8453", or its name such as "base"';
+
 /** EVM network. Yields it as CAIP-2. */
 export const network = () =>
-  parsedText('a CAIP-2 EVM network such as "eip155:8453", or its name such as "base"', parseNetwork, {
+  parsedText(EVM_NETWORK, parseNetwork, {
     ...SHOWN,
     near: (value) => [`eip155:${value}`, closestWord(value, [...CHAIN_IDS_BY_NAME.keys()])],
   });
+
+/** Network of any kind. Yields it as CAIP-2. */
+export const anyNetwork = (kinds: readonly NetworkKind[] = []) =>
+  parsedText(
+    [EVM_NETWORK, ...kinds.map(({ names }) => `"${[...names.keys()][0]}"`)].join(", or "),
+    (value): `${string}:${string}` | undefined => {
+      const parsed = parseNetwork(value);
+      if (parsed !== undefined) return parsed;
+      const named = kinds.flatMap(({ names }) => names.get(value) ?? [])[0] ?? value;
+      return kinds.some((kind) => kind.has(named)) ? (named as `${string}:${string}`) : undefined;
+    },
+    {
+      ...SHOWN,
+      near: (value) => [
+        `eip155:${value}`,
+        closestWord(value, [...CHAIN_IDS_BY_NAME.keys(), ...kinds.flatMap(({ names }) => [...names.keys()])]),
+      ],
+    },
+  );
 
 /** Returns the CAIP-2 name of an EVM network. */
 export function parseNetwork(value: string): `eip155:${number}` | undefined {
@@ -291,16 +313,30 @@ export function parseNetwork(value: string): `eip155:${number}` | undefined {
     : undefined;
 }
 
+const EVM_ADDRESS = "an address: 0x and 40 hex digits";
+const ADDRESS_NOTES = {
+  ...SHOWN,
+  fault: addressFault,
+  near: (value: string) => [`0x${value}`],
+};
+
 /** EVM address. Yields it with its checksum. */
-export const address = () =>
+export const address = () => parsedText(EVM_ADDRESS, parseAddress, ADDRESS_NOTES);
+
+/** Address of any kind of network. Yields an EVM address with its checksum. Its network says which kind it has to be. */
+export const anyAddress = (kinds: readonly NetworkKind[] = []) =>
   parsedText(
-    "an address: 0x and 40 hex digits",
-    (value) => {
-      const parsed = parseEvmAddress(value);
-      return parsed.kind === "address" && BigInt(parsed.address) !== 0n ? parsed.address : undefined;
-    },
-    { ...SHOWN, fault: addressFault, near: (value) => [`0x${value}`] },
+    [EVM_ADDRESS, ...kinds.map((kind) => kind.address)].join(", or "),
+    (value): string | undefined =>
+      parseAddress(value) ?? (kinds.some((kind) => kind.isAddress(value)) ? value : undefined),
+    ADDRESS_NOTES,
   );
+
+/** @returns undefined for another text, and for the zero address */
+function parseAddress(value: string): `0x${string}` | undefined {
+  const parsed = parseEvmAddress(value);
+  return parsed.kind === "address" && BigInt(parsed.address) !== 0n ? parsed.address : undefined;
+}
 
 function addressFault(value: string): string | undefined {
   const parsed = parseEvmAddress(value);

@@ -13,12 +13,12 @@ import type { PartTables } from "./part-tables.ts";
 import { priceSource } from "./price-sources.ts";
 import { changesIf, fixed } from "./reload.ts";
 import {
-  address,
+  anyAddress,
+  anyNetwork,
   idKey,
   integer,
   label,
   maxBodyBytes,
-  network,
   oneOf,
   rate,
   seconds,
@@ -36,13 +36,13 @@ const markupBps = () => integer(0, 65_535);
 const acceptedToken = z.object({
   /** Symbol of a preset, which fills `asset`, `symbol`, `decimals`, `currency` and the EIP-712 domain. */
   token: text("the symbol of a token that jobgate knows on its network", SHOWN).optional(),
-  network: network(),
-  asset: address().optional(),
+  network: anyNetwork(),
+  asset: anyAddress().optional(),
   symbol: label().optional(),
   decimals: integer(0, 36).optional(),
   /** The currency that the token is pegged to. Prices in it are paid one to one. */
   currency: oneOf(["USD"]).optional(),
-  payTo: address(),
+  payTo: anyAddress(),
   /** Decimal string > 0: whole tokens for one native unit. */
   ratePerNativeUnit: rate().optional(),
   markupBps: markupBps().optional(),

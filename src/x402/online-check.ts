@@ -1,4 +1,4 @@
-import { readChainId } from "../chain/chain-client.ts";
+import { isEvm, readChainId } from "../chain/chain-client.ts";
 import { asHex, asNumber, Rpc, RpcError } from "../chain/rpc.ts";
 import type { AcceptedToken, PeerFindings, PeerProblem, X402Config } from "../config/config.ts";
 import { unreachableText } from "../node/unreachable.ts";
@@ -30,7 +30,8 @@ async function tokenProblems(
   { methods, schemes }: { readonly methods: Methods; readonly schemes: Iterable<string> },
   path: PeerProblem["path"],
 ): Promise<PeerProblem[]> {
-  if (token.rpcUrl === undefined) return [];
+  // A part checks the tokens of its own kind of chain.
+  if (token.rpcUrl === undefined || !isEvm(token.network)) return [];
   const rpc = new Rpc({ rpcUrl: token.rpcUrl, timeoutMs: MAX_TIMEOUT_MS });
   try {
     const chainId = await readChainId(rpc);

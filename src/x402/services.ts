@@ -58,7 +58,8 @@ export class Services implements BackgroundService {
     this.periods = allPeriods;
     this.methods = methods;
     this.payments = new Payments({ ...options, methods, clock, elapsed, telemetry, onAccepted }, allPeriods);
-    this.prices = new Prices({ ...options, methods, facilitators: this.payments.facilitators, clock });
+    const { facilitators, evidence } = this.payments;
+    this.prices = new Prices({ ...options, methods, facilitators, evidence, clock });
     this.tokens = new AccessTokens(store);
     this.watch = new CallWatch({ calls: store, events, pollMs: callPollMs });
     this.waits = new ResultWaits({ calls: store, watch: this.watch, places: this.places, logger });

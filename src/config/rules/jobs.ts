@@ -127,13 +127,16 @@ function checkMethods(kind: ChargeKind, place: Place, { x402, methods }: ConfigT
 function checkChains(
   charges: readonly ChargeKind[],
   place: Place,
-  { x402 }: ConfigTables,
+  { x402, methods }: ConfigTables,
   tokens: Place,
 ): void {
   const kinds = charges.filter((kind) => kind !== "before").map((kind) => JSON.stringify(kind));
   if (x402?.acceptedTokens === undefined || kinds.length === 0) return;
   const accepted = x402.acceptedTokens;
-  if (!charges.includes("before") && !accepted.some((token, i) => tokens.at(i).hasMistake || token?.rpcUrl)) {
+  const isLate = (token: TokenTable | undefined) =>
+    token?.rpcUrl !== undefined &&
+    !methods.some(({ name, endsSoon }) => endsSoon && name === token.transferMethod);
+  if (!charges.includes("before") && !accepted.some((token, i) => tokens.at(i).hasMistake || isLate(token))) {
     place
       .at("charge")
       .report(

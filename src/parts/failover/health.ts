@@ -4,6 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import {
   type Facilitator,
   type FacilitatorRequest,
+  type KindExtra,
   type PaymentKind,
   RateLimited,
   type Supported,
@@ -57,6 +58,11 @@ export class FacilitatorHealth {
   /** Reports whether the facilitator takes payments of this kind, as far as is known. */
   maySupport(kind: PaymentKind): boolean {
     return this.#kinds.maySupport(kind);
+  }
+
+  /** Returns what it says in `extra` of a kind of payment; undefined while it is not known to take that kind. */
+  extraOf(kind: PaymentKind): KindExtra | undefined {
+    return this.#kinds.extraOf(kind);
   }
 
   /** Returns the account that settles by the scheme of ceilings on a network; undefined if there is none, or it is not known yet. */

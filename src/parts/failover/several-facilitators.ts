@@ -3,6 +3,7 @@ import type { FacilitatorConfig } from "../../config/config.ts";
 import type {
   Facilitator,
   FacilitatorRequest,
+  KindExtra,
   PaymentKind,
   SettlementAnswer,
 } from "../../x402/facilitators/facilitator.ts";
@@ -86,6 +87,12 @@ export class SeveralFacilitators implements Facilitators {
     const candidates = this.#supporting(kind, network).filter(({ health }) => health.supported !== undefined);
     const first = candidates.find(({ health }) => health.isReady()) ?? candidates[0];
     return first?.health.supported?.extensions ?? [];
+  }
+
+  extraOf(kind: PaymentKind): KindExtra | undefined {
+    const candidates = this.#supporting(kind, kind.network).filter(({ health }) => health.extraOf(kind));
+    const first = candidates.find(({ health }) => health.isReady()) ?? candidates[0];
+    return first?.health.extraOf(kind);
   }
 
   settlerOn(network: string): string | undefined {

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isEvm } from "../../chain/chain-client.ts";
 import { required } from "../../config/check-shape.ts";
 import { ConfigTable, type TableContext } from "../../config/config-table.ts";
 import { KEEP } from "../../config/jobs.ts";
@@ -60,6 +61,14 @@ function checkChains({ jobs = [], x402 }: TableContext["tables"], mistakes: Mist
     const place = mistakes.at("jobs", i, "on_failure");
     if (promise === KEEP || place.isReported) continue;
     for (const [j, token] of (x402?.acceptedTokens ?? []).entries()) {
+      if (token?.network !== undefined && !isEvm(token.network)) {
+        mistakes
+          .at("x402", "accepted_tokens", j, "network")
+          .report(
+            `is ${token.network}, where refunds cannot be sent; expected an EVM chain, since ${place.text} is "${promise}"`,
+          );
+        continue;
+      }
       if (token === undefined || token.rpcUrl !== undefined) continue;
       mistakes
         .at("x402", "accepted_tokens", j, "rpc_url")

@@ -44,16 +44,24 @@ export type SettlementAnswer =
     | { readonly kind: "no_answer"; readonly reason: string }
   ) & { readonly extensionResponses?: ExtensionResponses | undefined };
 
-/** Kind of payment. `network` is CAIP-2, `eip155:*` for all EVM chains, or a name of another version of x402. */
+/** Kind of payment. `network` is CAIP-2, a pattern such as `eip155:*` for all EVM chains, or a name of another version of x402. */
 export interface PaymentKind {
   readonly x402Version: number;
   readonly scheme: string;
   readonly network: string;
 }
 
+/** What a facilitator says of its payments of one kind, such as the address that settles them. */
+export type KindExtra = Readonly<Record<string, unknown>>;
+
+/** Reports whether a facilitator lists a network: by its CAIP-2 name, or by the pattern of all networks of its kind. */
+export function takesNetwork(listed: readonly string[], network: string): boolean {
+  return listed.includes(network) || listed.includes(`${network.split(":", 1)[0]}:*`);
+}
+
 /** Answer of `GET /supported`. */
 export interface Supported {
-  readonly kinds: readonly (PaymentKind & { readonly extra?: Readonly<Record<string, unknown>> })[];
+  readonly kinds: readonly (PaymentKind & { readonly extra?: KindExtra })[];
   readonly extensions: readonly string[];
   /** Addresses that send transactions, by CAIP-2 network or pattern. */
   readonly signers: Readonly<Record<string, readonly string[]>>;

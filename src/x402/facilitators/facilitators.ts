@@ -5,7 +5,14 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Methods } from "../methods/methods.ts";
-import type { Facilitator, FacilitatorRequest, SettlementAnswer, Verification } from "./facilitator.ts";
+import type {
+  Facilitator,
+  FacilitatorRequest,
+  KindExtra,
+  PaymentKind,
+  SettlementAnswer,
+  Verification,
+} from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
 /** Verdict, with the facilitator that gave it. */
@@ -31,6 +38,8 @@ export interface Facilitators extends BackgroundService {
   noteSettlement(name: string, isSettled: boolean): void;
   /** Returns the x402 extensions that the facilitator lists which verifies on this CAIP-2 network. */
   extensionsOf(network: string): readonly string[];
+  /** Returns what the facilitator says of a kind of payment that verifies it; undefined while none is known to take it. */
+  extraOf(kind: PaymentKind): KindExtra | undefined;
   /** Returns the account that settles by the scheme of ceilings on this CAIP-2 network; undefined while none is known. */
   settlerOn(network: string): string | undefined;
 }

@@ -1,5 +1,11 @@
 import type { FacilitatorConfig } from "../../config/config.ts";
-import type { Facilitator, FacilitatorRequest, SettlementAnswer } from "./facilitator.ts";
+import type {
+  Facilitator,
+  FacilitatorRequest,
+  KindExtra,
+  PaymentKind,
+  SettlementAnswer,
+} from "./facilitator.ts";
 import {
   type Facilitators,
   type FacilitatorsOptions,
@@ -80,6 +86,10 @@ export class OneFacilitator implements Facilitators {
 
   extensionsOf(): readonly string[] {
     return this.#kinds.answer?.extensions ?? [];
+  }
+
+  extraOf(kind: PaymentKind): KindExtra | undefined {
+    return (this.#networks?.includes(kind.network) ?? true) ? this.#kinds.extraOf(kind) : undefined;
   }
 
   settlerOn(network: string): string | undefined {

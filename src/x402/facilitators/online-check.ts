@@ -8,7 +8,7 @@ import type {
 import { isPartial } from "../../core/payment.ts";
 import { unreachableText } from "../../node/unreachable.ts";
 import type { Methods } from "../methods/methods.ts";
-import type { PaymentKind, Supported } from "./facilitator.ts";
+import { type PaymentKind, type Supported, takesNetwork } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
 /** One facilitator's findings, with the networks on which it takes payments of a scheme in x402 version 2. */
@@ -61,7 +61,7 @@ async function checkRemote(
     networks(wanted) {
       const kinds = supported.kinds.filter((kind) => kind.x402Version === 2 && kind.scheme === wanted);
       const listed = kinds.map(({ network }) => network);
-      return config.networks?.filter((network) => takes(listed, network)) ?? listed;
+      return config.networks?.filter((network) => takesNetwork(listed, network)) ?? listed;
     },
     problems: [],
   };
@@ -73,7 +73,7 @@ function tokensWithoutFacilitator(
 ): PeerProblem[] {
   const networks = found.flatMap((one) => one.networks("exact"));
   return acceptedTokens.flatMap(({ network }, i) => {
-    if (takes(networks, network)) return [];
+    if (takesNetwork(networks, network)) return [];
     const who = facilitators.length === 1 ? "the facilitator does not settle" : "no facilitator settles";
     const message = `${who} "exact" payments on ${network} in x402 version 2; expected one of ${networks.join(", ") || "none"}`;
     return [{ path: ["x402", "accepted_tokens", i, "network"], message }];
@@ -90,7 +90,7 @@ function jobsWithoutFacilitator(
   if (scheme === undefined) return [];
   const networks = found.flatMap((one) => one.networks(scheme));
   const payable = acceptedTokens.filter(({ transferMethod }) => methods.chargesPart(transferMethod));
-  if (payable.some(({ network }) => takes(networks, network))) return [];
+  if (payable.some(({ network }) => takesNetwork(networks, network))) return [];
   const wanted = [...new Set(payable.map(({ network }) => network))].join(" or ");
   return jobs.flatMap(({ charge = [] }, i) =>
     charge.filter(isPartial).map((kind) => ({
@@ -98,11 +98,6 @@ function jobsWithoutFacilitator(
       message: `is "${kind}", but no facilitator settles "${scheme}" payments on ${wanted}; expected one that does`,
     })),
   );
-}
-
-/** One pattern can mean all EVM chains. */
-function takes(networks: readonly string[], network: string): boolean {
-  return networks.includes(network) || networks.includes("eip155:*");
 }
 
 /** Formats an answer of `/supported`: `exact on eip155:8453 (v2); extensions bazaar; signers 0x…`. */

@@ -4,9 +4,11 @@ import type { CeilingScheme } from "../wire/ceiling-scheme.ts";
 import {
   type Facilitator,
   type FacilitatorRequest,
+  type KindExtra,
   type PaymentKind,
   RateLimited,
   type Supported,
+  takesNetwork,
 } from "./facilitator.ts";
 
 /** Time for which the answer of `/supported` is used. */
@@ -50,33 +52,42 @@ export class SupportedKinds {
   }
 
   /** Reports whether the facilitator takes payments of this kind, as far as is known. */
-  maySupport({ x402Version, scheme, network }: PaymentKind): boolean {
-    if (this.#answer === undefined) return true;
-    return this.#answer.kinds.some(
-      (kind) =>
-        kind.x402Version === x402Version &&
-        kind.scheme === scheme &&
-        (kind.network === network || (kind.network === "eip155:*" && network.startsWith("eip155:"))),
-    );
+  maySupport(kind: PaymentKind): boolean {
+    return this.#answer === undefined || this.#find(kind) !== undefined;
+  }
+
+  /** Returns what the facilitator says in `extra` of a kind of payment; undefined while it is not known to take that kind. */
+  extraOf(kind: PaymentKind): KindExtra | undefined {
+    const found = this.#find(kind);
+    return found && (found.extra ?? {});
   }
 
   /** Returns the account that settles by the scheme of ceilings on a network; undefined if there is none, or it is not known yet. */
   settlerOn(network: string): string | undefined {
-    const { scheme: wanted } = this.#parts;
-    const kind = this.#answer?.kinds.find(
-      ({ x402Version, scheme, network: on }) =>
-        x402Version === 2 && scheme === wanted?.name && (on === network || on === "eip155:*"),
-    );
-    return wanted?.settlerIn(kind?.extra);
+    const { scheme } = this.#parts;
+    if (scheme === undefined) return undefined;
+    return scheme.settlerIn(this.extraOf({ x402Version: 2, scheme: scheme.name, network }));
   }
 
   /** Reports whether the facilitator may settle what the payer has signed, as far as is known. */
-  maySettle({ requirements }: Pick<FacilitatorRequest, "requirements">): boolean {
+  maySettle({ requirements, payload }: FacilitatorRequest): boolean {
     const { scheme } = this.#parts;
-    const settler = this.settlerOn(requirements.network);
+    const { network, extra } = requirements;
+    const kind = { x402Version: payload.x402Version, scheme: requirements.scheme, network };
+    // The payer has signed a transaction that this account pays for: no other facilitator can sign it.
+    const feePayer = extra?.feePayer === undefined ? undefined : this.extraOf(kind)?.feePayer;
+    if (feePayer !== undefined && feePayer !== extra?.feePayer) return false;
+    const settler = this.settlerOn(network);
     // The payer of a ceiling has signed for one account: no other can settle. One that is not known yet may be it.
     if (requirements.scheme !== scheme?.name || settler === undefined) return true;
-    return settler.toLowerCase() === scheme.settlerIn(requirements.extra)?.toLowerCase();
+    return settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
+  }
+
+  #find({ x402Version, scheme, network }: PaymentKind) {
+    return this.#answer?.kinds.find(
+      (kind) =>
+        kind.x402Version === x402Version && kind.scheme === scheme && takesNetwork([kind.network], network),
+    );
   }
 
   async #poll(): Promise<void> {

@@ -168,11 +168,11 @@ export class Listing {
   }
 
   #offers({ serviceId, jobIndex }: Job, price: JobPrice): ListedOffer[] {
-    const { tokens, chargeTerms, methods, rates, config } = this.#parts;
+    const { policies, tokens, chargeTerms, methods, rates, config } = this.#parts;
     const job = { serviceId, jobIndex };
     const { priceWei, currency } = price;
     const terms = { job, priceWei, currency, charge: chargeTerms.of(job), ttlSecs: config.quoteTtlSecs };
-    return tokens.for(price).flatMap((token) => {
+    return tokens.for(price, policies.policyOf(job)).flatMap((token) => {
       const offers = makeOffers({ ...terms, tokens: [token] }, rates);
       const method = methods.get(token.transferMethod).title;
       return offers.map((offer) => ({

@@ -71,7 +71,7 @@ async function recoverSigner(payment: SignedPayment, token: SignedToken): Promis
   const { network, asset, eip3009 } = token;
   const { signature } = payment.payload.payload as { signature: `0x${string}` };
   return recoverTypedDataAddress({
-    domain: { ...eip3009, chainId: chainIdOf(network), verifyingContract: asset },
+    domain: { ...eip3009, chainId: chainIdOf(network), verifyingContract: asset as `0x${string}` },
     types: authorizationTypes,
     primaryType: "TransferWithAuthorization",
     message: {

@@ -4,6 +4,7 @@ import type { AcceptedToken } from "../../config/config.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { oneSpelling } from "../../core/payment.ts";
 import type { TransferMethod } from "../../core/transfer-method.ts";
+import type { KindExtra } from "../facilitators/facilitator.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import type { RawLog } from "../settlement/chain-logs.ts";
 import type { ChainPayment, MinedTransaction } from "../settlement/chain-payment.ts";
@@ -79,6 +80,13 @@ export interface Method extends TransferMethod {
 
   /** Reports whether the signed part pays exactly this offer's amount to its recipient, and only that. */
   pays(payment: SignedPayment, offer: Offer): boolean;
+  /**
+   * What an offer holds of one 402 alone. It is not kept with the offer: a payment brings it back, and {@link pays} compares it.
+   * Absent: the same offer is shown to everyone.
+   */
+  readonly fresh?: FreshTerms;
+  /** Returns the account that payments in a token to its `pay_to` go to. Absent: `pay_to` itself. */
+  recipientOf?(token: SignedToken): string;
   /** Names of what {@link pays} compares besides the amount, for people: `recipient`. */
   readonly compared: string;
   /** Recovers who signed the payment for a token. @returns undefined for a signature that recovers to nobody */
@@ -114,6 +122,20 @@ export interface Method extends TransferMethod {
   readonly settledExtensions?: readonly string[];
   /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */
   senderOf?(transaction: { readonly to: string; readonly data: string }): `0x${string}` | undefined;
+}
+
+/** Fields of an offer's `extra` that are made for one 402. */
+export interface FreshTerms {
+  /** Names of the fields. Any of them can be absent. */
+  readonly keys: readonly string[];
+  /**
+   * Makes the fields.
+   * @param of `kind` is what a facilitator says of such payments; `connect` connects to the token's chain
+   */
+  make(of: {
+    readonly kind: KindExtra;
+    readonly connect: () => Promise<Rpc | undefined>;
+  }): Promise<Readonly<Record<string, string>> | undefined>;
 }
 
 export interface PayerFundsReader {

@@ -85,7 +85,8 @@ export class Methods implements Iterable<Method> {
 
   /** Returns true if what facilitators support decides about the offers of a method. */
   dependsOnFacilitators(name: string): boolean {
-    return this.chargesPart(name) || Object.keys(this.find(name)?.extensions ?? {}).length > 0;
+    const { fresh, extensions = {} } = this.find(name) ?? {};
+    return this.chargesPart(name) || fresh !== undefined || Object.keys(extensions).length > 0;
   }
 
   /** Returns true if payments by a method can be charged less than what was signed. */

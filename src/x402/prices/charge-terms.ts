@@ -27,6 +27,7 @@ export class JobChargeTerms {
     const methods = new Set(
       [...parts.methods].flatMap(({ name }) => (parts.methods.chargesPart(name) ? name : [])),
     );
+    const beforeOnly = new Set([...parts.methods].flatMap(({ name, endsSoon }) => (endsSoon ? name : [])));
     this.#jobs = new Map(
       jobs.flatMap(({ serviceId, jobIndex, charge, leastCharge, maxRunSecs = DEFAULT_RUN_SECS }) => {
         if (charge === undefined) return [];
@@ -34,6 +35,7 @@ export class JobChargeTerms {
           kinds: charge,
           methods,
           scheme,
+          ...(beforeOnly.size > 0 && { beforeOnly }),
           runSecs: maxRunSecs + settleMarginSecs,
           leastCharge,
         };

@@ -8,6 +8,7 @@ import type { SignedPayment } from "../methods/method.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, type OfferTerms, secsUntil } from "../wire/offer.ts";
 import type { JobChargeTerms } from "./charge-terms.ts";
+import type { FreshOffers } from "./fresh-offers.ts";
 import type { JobPolicies, SoldPolicy } from "./job-policies.ts";
 import type { NamedPrices } from "./named-prices.ts";
 import type { OfferBook } from "./offer-book.ts";
@@ -45,6 +46,7 @@ export class PriceBook {
   readonly #policies: JobPolicies;
   readonly #named: readonly NamedPrices[];
   readonly #ofRequests: PricesOfRequests;
+  readonly #fresh: FreshOffers | undefined;
   readonly #current: CurrentPrices;
 
   constructor(
@@ -53,9 +55,12 @@ export class PriceBook {
       /** Prices that requests name: the first that finds one counts. */
       readonly named: readonly NamedPrices[];
       readonly ofRequests: PricesOfRequests;
+      /** Absent: no transfer method makes anything for one 402. */
+      readonly fresh?: FreshOffers;
     },
   ) {
-    const { policies, named, ofRequests, ...current } = parts;
+    const { policies, named, ofRequests, fresh, ...current } = parts;
+    this.#fresh = fresh;
     this.#policies = policies;
     this.#named = named;
     this.#ofRequests = ofRequests;
@@ -67,6 +72,11 @@ export class PriceBook {
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`, or why the price that it names does not apply
    */
   async find(request: JobRequest, job: JobKey): Promise<Price> {
+    const price = await this.#find(request, job);
+    return this.#fresh?.in(price) ?? price;
+  }
+
+  async #find(request: JobRequest, job: JobKey): Promise<Price> {
     for (const prices of this.#named) {
       const named = prices.find(request, job);
       if (named !== undefined) return named;
@@ -96,8 +106,9 @@ export class PriceBook {
    * Finds the current price of a job; of a job whose price depends on the request, the lowest one, or that of no request.
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
-  findCurrent(job: JobKey): Promise<Price> {
-    return this.#findCurrent(job, undefined);
+  async findCurrent(job: JobKey): Promise<Price> {
+    const price = await this.#findCurrent(job, undefined);
+    return this.#fresh?.in(price) ?? price;
   }
 
   async #findCurrent(job: JobKey, seals: RequestSeals | undefined): Promise<Price> {
@@ -117,18 +128,19 @@ export class PriceBook {
 
 /** Returns the terms of the offers for a job at a price. `ttlSecs` is 0 for a price that has ended. */
 export function offerTerms(
-  { serviceId, jobIndex, onFailure }: SoldPolicy,
+  policy: SoldPolicy,
   price: JobPrice,
   at: Pick<CurrentPrices, "tokens" | "chargeTerms" | "quoteTtlSecs" | "clock">,
 ): OfferTerms {
   const { tokens, chargeTerms, quoteTtlSecs, clock } = at;
+  const { serviceId, jobIndex, onFailure } = policy;
   const { extra, digest, endSecs, confidentiality } = price;
   const job = { serviceId, jobIndex };
   return {
     job,
     priceWei: price.priceWei,
     currency: price.currency,
-    tokens: tokens.for(price),
+    tokens: tokens.for(price, policy),
     onFailure,
     charge: chargeTerms?.of(job),
     ttlSecs: endSecs === undefined ? quoteTtlSecs : Math.min(quoteTtlSecs, secsUntil(endSecs, clock())),

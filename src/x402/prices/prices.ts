@@ -8,7 +8,9 @@ import { JobUrls } from "../jobs/job-urls.ts";
 import { Listing } from "../jobs/listing.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { Terms } from "../purchase/terms.ts";
+import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import { JobChargeTerms } from "./charge-terms.ts";
+import { FreshOffers } from "./fresh-offers.ts";
 import { JobPolicies } from "./job-policies.ts";
 import type { MakeNamedPrices, SaleTerms } from "./named-prices.ts";
 import { OfferBook } from "./offer-book.ts";
@@ -21,6 +23,7 @@ import { TokenRates } from "./token-rates.ts";
 interface Parts extends Pick<X402GatewayOptions, "prices" | "rates"> {
   readonly store: Store;
   readonly facilitators: Facilitators;
+  readonly evidence: ChainEvidence;
   readonly methods: Methods;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -57,7 +60,7 @@ export class Prices {
       namedPrices,
     }: { readonly terms: readonly Terms[]; readonly namedPrices: readonly MakeNamedPrices[] },
   ): ShopPrices {
-    const { prices, facilitators, methods, clock } = this.#parts;
+    const { prices, facilitators, evidence, methods, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */
     const ofSource = config.priceSource === "map" ? undefined : prices;
@@ -86,6 +89,7 @@ export class Prices {
       prices: source,
       offers: this.#offers,
       named: namedPrices.map((make) => make(sale)),
+      fresh: new FreshOffers({ methods, facilitators, evidence }),
       ofRequests,
       tokens,
       chargeTerms,

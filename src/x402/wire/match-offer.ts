@@ -19,7 +19,9 @@ export async function matchOffer(
   offers: readonly Offer[],
   nowMs: number,
 ): Promise<Offer> {
-  const named = offers.filter((offer) => payment.version.names(payment, offer));
+  const named = offers
+    .map((offer) => withFresh(offer, payment))
+    .filter((offer) => payment.version.names(payment, offer));
   if (named.length === 0) {
     throw mismatch(
       "The payment answers no open offer for this job: scheme, network, asset, amount, payTo or extra differ.",
@@ -40,6 +42,16 @@ export async function matchOffer(
   const minSecs = Math.min(...paid.map(({ charge }) => charge?.runSecs ?? MIN_SECONDS_LEFT));
   checkTimeWindow(payment, { minSecs, maxTimeoutSecs: Math.max(...paid.map(timeoutSecs)) }, nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
+}
+
+/** Returns an offer with what the 402 that the payment answers had of its own. The method compares it with what is signed. */
+function withFresh(offer: Offer, { accepted, method }: SignedPayment): Offer {
+  const { fresh, name } = method;
+  if (fresh === undefined || offer.token.transferMethod !== name) return offer;
+  const sent = Object.entries(accepted?.extra ?? {}).filter(
+    (field): field is [string, string] => fresh.keys.includes(field[0]) && typeof field[1] === "string",
+  );
+  return { ...offer, extra: { ...offer.extra, ...Object.fromEntries(sent) } };
 }
 
 function checkTimeWindow(

@@ -55,6 +55,8 @@ export interface ChargeTerms {
   readonly kinds: readonly ChargeKind[];
   /** Names of the transfer methods that can charge less than the payer signed. */
   readonly methods: ReadonlySet<string>;
+  /** Names of the transfer methods that charge before the job alone. Absent: there is none. */
+  readonly beforeOnly?: ReadonlySet<string>;
   readonly runSecs: number;
   readonly leastCharge?: LeastCharge | undefined;
   /** Absent: nothing is charged in part. */
@@ -135,7 +137,8 @@ export function makeOffers(
     if (charge === undefined) return [exact];
     const before = charge.kinds.includes("before") ? [exact] : [];
     // Nothing but the chain shows what the payer can still pay, and what became of a charge.
-    return token.rpcUrl === undefined ? before : [...lateOffers(exact, charge), ...before];
+    const isLate = token.rpcUrl !== undefined && charge.beforeOnly?.has(token.transferMethod) !== true;
+    return isLate ? [...lateOffers(exact, charge), ...before] : before;
   });
 }
 

@@ -15,7 +15,8 @@ export async function isSignedByPayer(
     const isNamed =
       accepted === undefined ||
       (accepted.network === token.network && oneSpelling(accepted.asset) === oneSpelling(token.asset));
-    if (!isNamed || to !== oneSpelling(token.payTo) || method.name !== token.transferMethod) continue;
+    if (!isNamed || method.name !== token.transferMethod) continue;
+    if (to !== (method.recipientOf?.(token) ?? oneSpelling(token.payTo))) continue;
     const signer = await method.recoverSigner(payment, token).catch(() => undefined);
     if (signer !== undefined && oneSpelling(signer) === from) return true;
   }

@@ -49,7 +49,7 @@ async function approval(nonce: bigint, spender = PERMIT2_CONTRACT) {
     args: [spender as `0x${string}`, CEILING],
   });
   const signedTransaction = await payer.signTransaction({
-    ...{ to: asset, data, nonce: Number(nonce), chainId: 84532, gas: 60_000n },
+    ...{ to: asset as `0x${string}`, data, nonce: Number(nonce), chainId: 84532, gas: 60_000n },
     ...{ maxFeePerGas: 1n, maxPriorityFeePerGas: 1n },
   });
   return { erc20ApprovalGasSponsoring: { info: { from: payer.address, asset, signedTransaction } } };

@@ -66,9 +66,15 @@ describe("A Permit2 payment", () => {
   });
 
   it.each<[string, Parameters<typeof permitted>[0]]>([
-    ["another token", { permitted: { token: EURC.asset, amount: AMOUNT } }],
-    ["a unit short", { permitted: { token: USDC.asset, amount: String(BigInt(AMOUNT) - 1n) } }],
-    ["a unit over", { permitted: { token: USDC.asset, amount: String(BigInt(AMOUNT) + 1n) } }],
+    ["another token", { permitted: { token: EURC.asset as `0x${string}`, amount: AMOUNT } }],
+    [
+      "a unit short",
+      { permitted: { token: USDC.asset as `0x${string}`, amount: String(BigInt(AMOUNT) - 1n) } },
+    ],
+    [
+      "a unit over",
+      { permitted: { token: USDC.asset as `0x${string}`, amount: String(BigInt(AMOUNT) + 1n) } },
+    ],
     ["Permit2 as spender", { spender: PERMIT2_ADDRESS }],
     ["the proxy of another scheme as spender", { spender: x402UptoPermit2ProxyAddress }],
     ["an account as spender", { spender: accounts.payTo.address }],

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { isEvm } from "../../../chain/chain-client.ts";
 import { Refusal, readConfig } from "../../../commands/input.ts";
 import {
   callOperator,
@@ -54,6 +55,10 @@ async function readTransfers(tokens: readonly AcceptedToken[], since: number): P
     const { symbol, network, rpcUrl } = token;
     if (rpcUrl === undefined) {
       console.error(`${symbol} on ${network} has no rpc_url, so its transfers cannot be read.`);
+      continue;
+    }
+    if (!isEvm(network)) {
+      console.error(`Transfers of ${symbol} on ${network} cannot be read.`);
       continue;
     }
     try {
