@@ -50,12 +50,15 @@ export function startShopBeforeAll(): void {
     open = [];
     for (const { close } of watched) await close();
     shop.gateway.facilitatorProxy.clear();
-    // The page's own questions are answered 402 and 422, which browsers log; deliberate failures, too.
+    // The page's own questions are answered 402 and 422, which browsers log; deliberate failures, and what a result's frame
+    // may not do, too.
     const faults = watched
       .flatMap(({ faults }) => faults)
       .filter(
         (text) =>
-          !/the server responded with a status of (402|409|422|502|503)|ERR_(FAILED|CONNECTION)/.test(text),
+          !/the server responded with a status of (402|409|422|502|503)|ERR_(FAILED|CONNECTION)|'about:srcdoc'|"img-src data:"/.test(
+            text,
+          ),
       );
     expect(faults).toEqual([]);
   });

@@ -10,7 +10,15 @@ export interface Job {
   /** Reason why this page cannot buy the job. */
   readonly not_by_page?: string;
   readonly max_run_secs?: number;
-  readonly input?: { readonly content_type: string; readonly schema?: unknown; readonly example?: unknown };
+  readonly input?: {
+    /** Absent for a job that takes no body. */
+    readonly content_type?: string;
+    readonly schema?: unknown;
+    readonly example?: unknown;
+    /** JSON Schemas of the parameters of a route's path and of its query. */
+    readonly path?: unknown;
+    readonly query?: unknown;
+  };
   readonly output?: { readonly content_type: string };
   /** Price in dollars; absent for a price in the chain's own unit. */
   readonly price?: string;

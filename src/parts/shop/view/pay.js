@@ -8,6 +8,7 @@ import { InputForm } from "./input-form.js";
 import { priceText, titleOf } from "./money.js";
 import { Outcome } from "./outcome.js";
 import { Purchase, ROOT } from "./purchase.js";
+import { RequestForm } from "./request-form.js";
 import { copyButton } from "./result.js";
 
 /** @type {Job} */
@@ -67,6 +68,7 @@ startTheme();
 showJob();
 showPrograms();
 const form = new InputForm(job.input, request);
+if (job.route !== undefined) new RequestForm({ ...job, route: job.route });
 const purchase = new Purchase(request === undefined ? "POST" : "GET");
 const outcome = new Outcome({
   onAgain() {

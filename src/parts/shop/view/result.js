@@ -6,6 +6,8 @@ const JSON_TYPE = /^application\/(?:.*\+)?json$/;
 const TEXT_TYPE = /^text\/|^application\/(?:.*\+)?(?:xml|yaml|toml|javascript)$|^image\/svg\+xml$/;
 /** Characters that are shown; the rest is in the file. */
 const MAX_SHOWN = 200_000;
+/** Within the page's own policy: a frame asks for nothing, not even pictures of this origin. */
+const FRAME_POLICY = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:">`;
 const ENDINGS = /** @type {Record<string, string>} */ ({
   "application/json": "json",
   "application/pdf": "pdf",
@@ -20,7 +22,7 @@ const ENDINGS = /** @type {Record<string, string>} */ ({
 });
 
 /**
- * Shows what a job returned, never as a document of this origin: as text, as a picture, or only as a file to save.
+ * Shows what a job returned, never as a document of this origin: as text, as a picture, HTML in a sandbox, or only as a file to save.
  * @param {Blob} result
  * @param {string} contentType
  * @param {number} callId
@@ -41,6 +43,16 @@ export async function resultView(result, contentType, callId) {
   }
   if (!JSON_TYPE.test(type) && !TEXT_TYPE.test(type)) return [h("p", {}, save)];
   const text = await result.text();
+  if (type === "text/html" && text.length <= MAX_SHOWN) {
+    // A sandbox without permissions has an origin of its own: no scripts, forms, windows or navigation of this page.
+    const frame = h("iframe", {
+      class: "frame",
+      sandbox: "",
+      srcdoc: `${FRAME_POLICY}${text}`,
+      title: "Result",
+    });
+    return [frame, h("p", { class: "actions" }, copyButton(text, "Copy"), save)];
+  }
   const readable = JSON_TYPE.test(type) ? prettyJson(text) : text;
   const isLong = readable.length > MAX_SHOWN;
   return [

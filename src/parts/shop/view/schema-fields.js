@@ -118,6 +118,20 @@ export class Field {
     }
   }
 
+  /** The value as it was typed, or the text of the choice; empty when it is left out. */
+  get text() {
+    const { json } = this;
+    return json === undefined ? "" : json.startsWith('"') ? JSON.parse(json) : json;
+  }
+
+  /** Sets the text of the value, as a query has it. @param {string} text */
+  type(text) {
+    if (text === "") return this.fill(undefined);
+    if (!(this.#control instanceof HTMLSelectElement)) return this.fill(text);
+    const { type, choices = [] } = this.#property;
+    this.fill(type === "boolean" ? text === "true" : choices.find((choice) => String(choice) === text));
+  }
+
   /** @param {unknown} value as in JSON; undefined empties the field */
   fill(value) {
     if (value === undefined) this.#control.value = "";
