@@ -71,7 +71,15 @@ const DROPPED_NAMES: ReadonlySet<string> = new Set([
     "settlement-overrides",
     "preference-applied",
   ],
-  ...["x-call-id", "x-access-token", "x-charged", "x-charge", "x-receipt", "x-request-id"],
+  ...[
+    "x-call-id",
+    "x-access-token",
+    "x-charged",
+    "x-charge",
+    "x-receipt",
+    "x-request-id",
+    "x-result-truncated",
+  ],
 ]);
 const DROPPED_PREFIXES = [...PAYMENT_PREFIXES, "x-402", "access-control-"];
 

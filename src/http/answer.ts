@@ -47,11 +47,23 @@ export async function sendStream(
   outgoing.writeHead(status, headerList(headers, more));
   // The client learns that it is connected before there is anything to send.
   outgoing.flushHeaders();
+  // One piece ahead at most, so that a slow client gets the newest state. A stream that fails cuts also a client who takes nothing.
+  const source = stream instanceof Readable ? stream : Readable.from(stream, { highWaterMark: 1 });
+  // The end of the connection is the end of an answer of HTTP/1.0: a reset is none.
+  if (outgoing.req.httpVersion === "1.0") source.once("error", () => reset(outgoing.socket));
   try {
-    // One piece ahead at most, so that a slow client gets the newest state.
-    await pipeline(Readable.from(stream, { highWaterMark: 1 }), outgoing);
+    await pipeline(source, outgoing);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
+  }
+}
+
+function reset(socket: Socket | null): void {
+  try {
+    socket?.resetAndDestroy();
+  } catch {
+    // A Unix socket has no reset.
+    socket?.destroy();
   }
 }
 

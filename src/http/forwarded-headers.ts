@@ -14,7 +14,7 @@ const PREFIX = "X-HTTP-";
 const CONTENT_TYPE = "content-type";
 
 /** Headers that choose the form of an answer: a request that is sent again may have others, and gets the stored answer so. */
-const OF_ANSWER: ReadonlySet<string> = new Set(["if-none-match", "range"]);
+const OF_ANSWER: ReadonlySet<string> = new Set(["if-none-match", "if-range", "range"]);
 
 /** Headers of a request that its runner gets as metadata: `X-HTTP-` and the name in upper case. */
 export class ForwardedHeaders {

@@ -55,7 +55,13 @@ describe("A result's headers", () => {
     ...["Content-Length", "Content-Type", "Date", "Cache-Control", "Set-Cookie", "Alt-Svc"],
     ...["Strict-Transport-Security", "Clear-Site-Data", "WWW-Authenticate", "Access-Control-Allow-Origin"],
     ...["PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "X-402-Anything", "X-402", "X-CALL-ID", "X-ACCESS-TOKEN"],
-    ...["X-Charged", "Settlement-Overrides", "Content-Security-Policy", "X-Content-Type-Options"],
+    ...[
+      "X-Charged",
+      "X-Result-Truncated",
+      "Settlement-Overrides",
+      "Content-Security-Policy",
+      "X-Content-Type-Options",
+    ],
   ])("%s is dropped", (name) => {
     expect(keptHeaders([[name, "x"]])).toEqual([]);
   });

@@ -1,5 +1,7 @@
 import { EventEmitter, once } from "node:events";
-import type { ServerResponse } from "node:http";
+import { get, type IncomingMessage, type ServerResponse } from "node:http";
+import { connect } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { beforeEach, describe, expect, it, vi } from "vitest";
@@ -15,6 +17,8 @@ const MAX_RESULT_BYTES = 100_000;
 const PIECE = Buffer.alloc(65_536, "x");
 /** More than all buffers between the API and a buyer who takes nothing. */
 const MANY_PIECES = 1_600;
+/** More than what is buffered for a buyer, and no more than what is kept. */
+const SOME_PIECES = 120;
 /** Time without another piece after which the API is held back. */
 const QUIET_MS = 300;
 /** Time in which a call would end that ended with its buyer. */
@@ -56,6 +60,9 @@ async function answer(kind: string, response: ServerResponse, call: { pieces: nu
     case "large":
       for (let sent = 0; sent < MANY_PIECES && !response.destroyed; sent++)
         if (!write(PIECE)) await drained(response);
+      return void response.end();
+    case "some":
+      for (let sent = 0; sent < SOME_PIECES; sent++) write(PIECE);
       return void response.end();
     case "silent":
       return;
@@ -111,20 +118,42 @@ store_answers = false
   }),
 );
 
-/** Buys a route. The answer has begun when this resolves. */
-async function buy(path: string) {
+/** Signs a payment for a route. */
+async function pay(path: string) {
   const url = `${gateway.jobgate.x402Url}${path}`;
   const asked = await fetch(url);
   const offer = decodePaymentRequiredHeader(asked.headers.get("payment-required") ?? "");
   const lifetime = offer.accepts[0]?.maxTimeoutSeconds ?? Number.NaN;
   const validBefore = String(Math.max(await parts.chainTimeSecs(), Math.floor(Date.now() / 1000)) + lifetime);
   const { headers } = await signV2Payment({ account: accounts.payer, authorization: { validBefore }, offer });
+  return { url, headers, again: () => fetch(url, { headers }) };
+}
+
+/** Buys a route. The answer has begun when this resolves. */
+async function buy(path: string) {
+  const { url, headers, again } = await pay(path);
   const leaving = new AbortController();
   const answer = await fetch(url, { headers, signal: leaving.signal });
-  const callUrl = `${gateway.jobgate.x402Url}/x402/calls/${answer.headers.get("x-call-id")}`;
-  const authorization = `Bearer ${answer.headers.get("x-access-token")}`;
-  const state = async () => (await fetch(callUrl, { headers: { authorization } })).json();
-  return { answer, path, headers, again: () => fetch(url, { headers }), state, leave: () => leaving.abort() };
+  const id = answer.headers.get("x-call-id");
+  const token = answer.headers.get("x-access-token");
+  return { answer, path, headers, again, state: () => stateOf(id, token), leave: () => leaving.abort() };
+}
+
+/** Buys a route, and takes nothing of its answer after the head. */
+async function buyAndStall(path: string) {
+  const { url, headers, again } = await pay(path);
+  // Those that fetch adds, to which the payment is bound.
+  const same = { accept: "*/*", "accept-language": "*", ...headers };
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    get(url, { headers: same, agent: false }, resolve).once("error", reject);
+  });
+  const { "x-call-id": id, "x-access-token": token } = answer.headers;
+  return { answer, again, state: () => stateOf(id, token) };
+}
+
+async function stateOf(id: unknown, token: unknown) {
+  const url = `${gateway.jobgate.x402Url}/x402/calls/${id}`;
+  return (await fetch(url, { headers: { authorization: `Bearer ${token}` } })).json();
 }
 
 beforeEach(() => {
@@ -225,6 +254,36 @@ describe("A streamed answer of an API", () => {
     await expect(answer.text()).rejects.toThrow("terminated");
     const resent = await again();
     expect([resent.status, await resent.json()]).toMatchObject([504, { code: "api_timeout", charged: true }]);
+  });
+
+  it.each([
+    ["some", null, SOME_PIECES * PIECE.byteLength],
+    ["large", "true", 10_485_760],
+  ])(
+    "ends after max_run_secs also for a buyer who takes nothing, and is kept: %s",
+    async (kind, cut, size) => {
+      const { answer, again, state } = await buyAndStall(`/short/${kind}`);
+      await eventually(async () => expect(await state()).toMatchObject({ state: "succeeded" }));
+      expect(calls).toMatchObject([{ isOver: true }]);
+      await expect(buffer(answer)).rejects.toThrow("aborted");
+      const resent = await again();
+      expect(resent.headers.get("x-result-truncated")).toBe(cut);
+      const kept = (await resent.arrayBuffer()).byteLength;
+      if (cut === null) expect(kept).toBe(size);
+      else expect(kept).toBeLessThanOrEqual(size);
+    },
+  );
+
+  it("that breaks off resets the connection of a buyer of HTTP/1.0, for whom a closed one is its end", async () => {
+    const { url, headers } = await pay("/chat/broken");
+    const { port, pathname } = new URL(url);
+    const buyer = connect(Number(port), "127.0.0.1");
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    buyer.write(`GET ${pathname} HTTP/1.0\r\n${lines.join("")}\r\n`);
+    await once(buyer, "data");
+    goOn.emit("go");
+    const [error] = await once(buyer.resume(), "error");
+    expect(error).toMatchObject({ code: "ECONNRESET" });
   });
 
   it("is given to one of two requests with its payment while it arrives, and to the other at its end", async () => {

@@ -3,7 +3,7 @@ import { ForwardedHeaders } from "../../src/http/forwarded-headers.ts";
 
 test.each([
   [["x-tier"], ["content-type", "x-tier"]],
-  [["if-none-match", "range"], ["content-type"]],
+  [["if-none-match", "if-range", "range"], ["content-type"]],
   [["*"], ["accept", "accept-language", "content-type"]],
   [
     ["*", "x-tier"],

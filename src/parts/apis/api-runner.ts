@@ -111,16 +111,16 @@ export class ApiProtocol implements HttpProtocol {
     if (job === undefined)
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
     const { stream, isIdempotent } = job.runner;
+    const isPaid = !deferred && job.onFailure !== "refund";
+    const counted = (run: RunOutcome) => (isPaid ? run : this.#counted(run, metadata));
     const isSafe = isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     // A part of a stream may have reached its buyer.
     const isRepeatable = isSafe && stream === undefined;
-    if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
-      return decided(this.#counted(done(outcomeUnknown(!deferred)), metadata));
+    if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1)) return decided(counted(done(outcomeUnknown(!deferred))));
     // A call that is charged after it ran must end before its authorization expires.
     const runMs = Math.min((job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000, MAX_TIMER_MS);
     const wholeMs = deferred ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
-    if (wholeMs <= 0)
-      return decided(this.#counted(done(errorResult("api_timeout", NO_TIME, !deferred)), metadata));
+    if (wholeMs <= 0) return decided(counted(done(errorResult("api_timeout", NO_TIME, !deferred))));
     const maxResultBytes = this.#dispatcher.maxResultBytes({ origin: "x402", serviceId, jobId });
     const end = this.#calls.begin(job, { callId, attempt, traceparent: metadata.traceparent });
     const message = requestOf({ callId, attempt, body, metadata }, { headers: api.headers, publicUrl });
@@ -155,7 +155,7 @@ export class ApiProtocol implements HttpProtocol {
         const outcome = passing?.marked(ended) ?? ended;
         const run = readApiOutcome(outcome, sent);
         end(outcome, run);
-        return this.#counted(this.#charged(run, outcome, metadata), metadata);
+        return counted(this.#charged(run, outcome, metadata));
       },
     };
   }

@@ -267,6 +267,10 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
             .report(
               'is true, so its buyers have the answer before it ends; expected charge = "before" beside it',
             );
+        if (stream && answer !== "result" && !place.at("stream").isReported)
+          place
+            .at("stream")
+            .report('is true, so its buyers wait for the answer; expected answer = "result" beside it');
         if (cancel !== undefined && !stream)
           place.at("cancel").report("is set without stream = true; expected both, or neither");
         if (chargesOf({ charge }).includes("before") && (job.onFailure ?? "keep") === "keep")

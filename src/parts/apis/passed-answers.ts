@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { PassThrough } from "node:stream";
+import { PassThrough, type Readable } from "node:stream";
 import type { LiveAnswer, LiveAnswers } from "../../x402/calls/live-answers.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
 import type { AnswerHead, HttpExchange } from "../outbound/http-client.ts";
@@ -8,28 +8,35 @@ import type { AnswerPassing } from "../outbound/http-runner.ts";
 /** Most bytes that wait for a buyer who has not come yet. */
 const MOST_UNTAKEN_BYTES = 1_048_576;
 
+/** Time after the last request of a payment has left, in which the buyer can send it again before the call ends. */
+const RETURN_MS = 1_000;
+/** Time at the end of a call in which the rest of an answer is read for which its buyer was too slow. */
+const REST_MS = 1_000;
+
 type Take = (answer: LiveAnswer) => void;
 
 /** Answers of APIs that their buyers get while they arrive. The buyer of a call and its request to the API come in any order. */
 export class PassedAnswers implements LiveAnswers {
   readonly #answers = new Map<number, PassedAnswer>();
 
-  onBegun(callId: number, closed: AbortSignal, take: Take): () => void {
+  onBegun(callId: number, closed: AbortSignal, take?: Take): () => void {
+    // Whoever has left already waits for nothing.
+    if (closed.aborted) return () => undefined;
     const answer = this.#of(callId);
-    if (!answer.offer(take)) return () => undefined;
+    answer.join(take);
     return () => {
-      answer.withdraw(closed.aborted);
-      if (!answer.isAsked) this.#answers.delete(callId);
+      answer.stopWaiting(take, closed.aborted);
+      if (answer.isIdle) this.#answers.delete(callId);
     };
   }
 
   /**
    * Expects the answer to a request that is about to be sent.
-   * @param onLeft called when the buyer leaves before the end
+   * @param onDeserted called when no request of its payment is left, once the answer has begun
    */
-  expect(callId: number, onLeft: () => void): PassedAnswer {
+  expect(callId: number, onDeserted: () => void): PassedAnswer {
     const answer = this.#of(callId);
-    answer.ask(onLeft, () => this.#answers.delete(callId));
+    answer.ask(onDeserted, () => this.#answers.delete(callId));
     return answer;
   }
 
@@ -44,8 +51,16 @@ export class PassedAnswers implements LiveAnswers {
 export class PassedAnswer {
   readonly #body = new PassThrough();
   #head: LiveAnswer["head"] | undefined;
-  #take: Take | undefined;
-  #onLeft: (() => void) | undefined;
+  /** Requests that wait for the answer to begin. The first gets it. */
+  readonly #takes = new Set<Take>();
+  #taker: Take | undefined;
+  /** Requests of the payment that are there. */
+  #present = 0;
+  /** The last of them has left. */
+  #isDeserted = false;
+  #return: NodeJS.Timeout | undefined;
+  #isHeld = false;
+  #onDeserted: (() => void) | undefined;
   #onEnd: (() => void) | undefined;
 
   constructor() {
@@ -53,45 +68,69 @@ export class PassedAnswer {
     this.#body.on("error", () => undefined);
   }
 
-  /** True once the API is asked. */
-  get isAsked(): boolean {
-    return this.#onEnd !== undefined;
+  /** True while neither the API is asked nor a request waits. */
+  get isIdle(): boolean {
+    return this.#onEnd === undefined && this.#present === 0;
   }
 
-  ask(onLeft: () => void, onEnd: () => void): void {
-    this.#onLeft = onLeft;
+  /** True while the API waits for the buyer to take more. */
+  get isHeld(): boolean {
+    return this.#isHeld;
+  }
+
+  ask(onDeserted: () => void, onEnd: () => void): void {
+    this.#onDeserted = onDeserted;
     this.#onEnd = onEnd;
   }
 
-  /** Gives the answer to a buyer once it begins. @returns false if another buyer has it, or it was not kept for this one */
-  offer(take: Take): boolean {
-    if (this.#take !== undefined || this.#body.destroyed) return false;
-    this.#take = take;
+  /** Adds a request of the payment. @param take absent: the request waits for the whole answer */
+  join(take: Take | undefined): void {
+    this.#present++;
+    this.#isDeserted = false;
+    clearTimeout(this.#return);
+    if (take === undefined || this.#taker !== undefined || this.#body.destroyed) return;
+    this.#takes.add(take);
     if (this.#head !== undefined) this.#give(this.#head);
-    return true;
   }
 
-  /** The buyer no longer waits for the answer to begin. */
-  withdraw(hasLeft: boolean): void {
-    if (this.#head !== undefined) return;
-    this.#take = undefined;
-    if (hasLeft) this.#onLeft?.();
+  /** A request no longer waits for the answer to begin. The one that gets the answer stays for its bytes. */
+  stopWaiting(take: Take | undefined, hasLeft: boolean): void {
+    if (take !== undefined && take === this.#taker) return;
+    if (take !== undefined) this.#takes.delete(take);
+    this.#remove(hasLeft);
+  }
+
+  #remove(hasLeft: boolean): void {
+    this.#present--;
+    if (!hasLeft || this.#present > 0) return;
+    this.#isDeserted = true;
+    this.#awaitReturn();
+  }
+
+  /** Waits for a buyer who left: who leaves before the answer begins has nothing of it yet, and may come back until then. */
+  #awaitReturn(): void {
+    if (this.#head === undefined) return;
+    this.#return = setTimeout(() => this.#onDeserted?.(), RETURN_MS).unref();
   }
 
   begin(head: LiveAnswer["head"]): void {
     this.#head = head;
-    if (this.#take !== undefined) this.#give(head);
+    this.#give(head);
+    if (this.#isDeserted) this.#awaitReturn();
   }
 
   #give(head: LiveAnswer["head"]): void {
-    this.#take?.({ head, bytes: (closed) => this.#bytes(closed) });
+    const [take] = this.#takes;
+    this.#takes.clear();
+    this.#taker = take;
+    take?.({ head, bytes: (closed) => this.#bytes(closed) });
   }
 
-  #bytes(closed: AbortSignal): AsyncIterable<Uint8Array> {
+  #bytes(closed: AbortSignal): Readable {
     const leave = () => {
-      if (this.#body.destroyed) return;
+      // The answer may have ended, or broken off, before.
       this.#body.destroy();
-      this.#onLeft?.();
+      this.#remove(true);
     };
     if (closed.aborted) leave();
     else closed.addEventListener("abort", leave, { once: true });
@@ -102,23 +141,31 @@ export class PassedAnswer {
   async write(bytes: Uint8Array): Promise<void> {
     const body = this.#body;
     if (this.#head === undefined || body.destroyed || body.write(bytes)) return;
-    if (this.#take === undefined) {
+    if (this.#taker === undefined) {
       if (body.readableLength + body.writableLength > MOST_UNTAKEN_BYTES) body.destroy();
       return;
     }
+    this.#isHeld = true;
     const over = new AbortController();
     const events = ["drain", "close"].map((event) => once(body, event, { signal: over.signal }));
-    await Promise.race(events);
+    await Promise.race(events.map((event) => event.catch(() => undefined)));
     over.abort();
     await Promise.allSettled(events);
+    this.#isHeld = false;
+  }
+
+  /** Breaks the answer off for its buyer, whose connection breaks too. What is written from then on is not passed. */
+  breakOff(): void {
+    this.#body.destroy(new Error("the answer broke off"));
   }
 
   /** Ends an answer that is stored, or breaks it off. */
   end(isStored: boolean): void {
     this.#onEnd?.();
-    this.#onLeft = undefined;
-    if (isStored && this.#take !== undefined) this.#body.end();
-    else this.#body.destroy(new Error("the answer broke off"));
+    this.#onDeserted = undefined;
+    clearTimeout(this.#return);
+    if (isStored && this.#taker !== undefined) this.#body.end();
+    else this.breakOff();
   }
 }
 
@@ -136,8 +183,12 @@ export class AnswerToBuyer implements AnswerPassing {
   readonly #answers: PassedAnswers;
   readonly #terms: Terms;
   #answer: PassedAnswer | undefined;
+  #request: Pick<HttpExchange, "cut"> | undefined;
+  #head: AnswerHead | undefined;
   #size = 0;
   #isCut = false;
+  /** Set once the buyer was too slow for the time that the call has. */
+  #overdue: NodeJS.Timeout | undefined;
 
   constructor(answers: PassedAnswers, terms: Terms) {
     this.#answers = answers;
@@ -146,14 +197,19 @@ export class AnswerToBuyer implements AnswerPassing {
 
   start(request: Pick<HttpExchange, "cut">): void {
     const { callId, endsWithBuyer } = this.#terms;
+    this.#request = request;
     this.#answer = this.#answers.expect(callId, () => {
-      if (!endsWithBuyer) return;
-      this.#isCut = true;
-      request.cut("nothing before its buyer left");
+      if (endsWithBuyer) this.#cut();
     });
   }
 
+  #cut(): void {
+    this.#isCut = true;
+    this.#request?.cut("nothing before its buyer left");
+  }
+
   begin(head: AnswerHead): void {
+    this.#head = head;
     const shown = this.#terms.beginningOf(head);
     if (shown !== undefined) this.#answer?.begin(shown);
   }
@@ -166,13 +222,31 @@ export class AnswerToBuyer implements AnswerPassing {
     return kept;
   }
 
-  /** Marks an answer of which only a part is kept. */
+  /** Gives the API a moment for what it has sent already, if its buyer kept it from ending in time. */
+  overdue(): boolean {
+    if (this.#answer?.isHeld !== true) return false;
+    this.#answer.breakOff();
+    this.#overdue = setTimeout(() => this.#cut(), REST_MS);
+    return true;
+  }
+
+  stop(): void {
+    this.#answer?.breakOff();
+  }
+
+  /** Marks an answer of which only a part is kept. A slow buyer's answer that cannot be read on is such a part, and no failure. */
   marked(outcome: HttpOutcome): HttpOutcome {
+    clearTimeout(this.#overdue);
+    if (outcome.kind === "lost" && this.#overdue !== undefined && this.#head !== undefined) {
+      const nothing = { contentEncoding: undefined, retryAfter: undefined, body: Buffer.alloc(0) };
+      return { kind: "answered", answer: { ...this.#head, ...nothing, isCut: true } };
+    }
     if (outcome.kind !== "answered" || !this.#isCut) return outcome;
     return { ...outcome, answer: { ...outcome.answer, isCut: true } };
   }
 
   end(isStored: boolean): void {
+    clearTimeout(this.#overdue);
     this.#answer?.end(isStored);
   }
 }

@@ -58,6 +58,8 @@ export class Outcomes {
     // Progress shows the client that it goes on.
     const maxMs = showsProgress ? this.#longToolMs : of.maxMs;
     void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
+    // A client of MCP that disconnects has not left: it may ask for its task.
+    const stopWaiting = this.#shop.live?.onBegun(callId, new AbortController().signal);
     let told: ToldProgress | undefined;
     try {
       for await (const call of watch.states(callId, over.signal)) {
@@ -87,6 +89,7 @@ export class Outcomes {
       }
     } finally {
       of.request.closed.removeEventListener("abort", end);
+      stopWaiting?.();
       end();
     }
     return undefined;

@@ -1,4 +1,4 @@
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { type Dispatcher, Pool } from "undici";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
@@ -35,6 +35,10 @@ export interface AnswerSink {
   begin?(head: AnswerHead): void;
   /** Takes bytes of the body. The next bytes are read once the promise resolves. It must not reject. */
   write(bytes: Buffer): Promise<void>;
+  /** The time for the whole exchange is over. @returns true if the sink ends the exchange itself, soon */
+  overdue?(): boolean;
+  /** The exchange was ended early. What is being written must not wait any more. */
+  stop?(): void;
 }
 
 /** An answer whose body comes over time. */
@@ -124,7 +128,14 @@ export class HttpClient {
       ...{ method: method as Dispatcher.HttpMethod, path: this.#pathOf(target), body: body ?? null, signal },
       ...{ headers: { ...this.#headers, ...headers }, headersTimeout, bodyTimeout },
     });
-    return { status: answer.statusCode, headers: headerList(answer.headers), body: answer.body };
+    const { statusCode: status, body: bytes } = answer;
+    // Its Content-Length is that of another answer, for which undici looks.
+    if (isBodiless(status)) bytes.on("error", () => undefined).resume();
+    return {
+      status,
+      headers: headerList(answer.headers),
+      body: isBodiless(status) ? Readable.from([]) : bytes,
+    };
   }
 
   #pathOf(target: string | undefined): string {
@@ -184,7 +195,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
       else this.#late(timesSilence ? silent : late(timeoutMs));
     }, timeoutMs);
     this.#wholeTimer =
-      wholeMs === undefined ? undefined : setTimeout(() => this.#late(late(wholeMs)), wholeMs);
+      wholeMs === undefined ? undefined : setTimeout(() => this.#overdue(late(wholeMs)), wholeMs);
   }
 
   abort(): void {
@@ -232,7 +243,9 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     const { code } = error as NodeJS.ErrnoException;
     const reason = code ?? error.name;
-    if (code === "UND_ERR_INVALID_ARG") this.#end({ kind: "invalid", reason: error.message });
+    // RFC 9110 §8.6: the length is that of an answer with a body, which this one never has.
+    if (code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH" && isBodiless(this.#status)) this.#end(this.#read());
+    else if (code === "UND_ERR_INVALID_ARG") this.#end({ kind: "invalid", reason: error.message });
     else if (this.#controller === undefined) this.#end({ kind: "unreached", reason });
     else this.#end({ kind: "lost", reason, hasBegun: this.#status >= 200 });
   }
@@ -268,6 +281,13 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     });
   }
 
+  #overdue(reason: string): void {
+    // It is over already, and the sink has not taken all of it.
+    if (this.#isOver) this.#sink?.stop?.();
+    else if (this.#sink?.overdue?.() === true) clearTimeout(this.#timer);
+    else this.#late(reason);
+  }
+
   #late(reason: string): void {
     this.#cut({ kind: this.#controller === undefined ? "unreached" : "timed_out", reason });
   }
@@ -275,6 +295,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   /** Ends the request before its whole answer has arrived. */
   #cut(outcome: HttpOutcome | undefined): void {
     this.#end(outcome);
+    this.#sink?.stop?.();
     this.#controller?.abort(new Error("the request is over"));
   }
 
@@ -282,9 +303,16 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);
-    clearTimeout(this.#wholeTimer);
-    void this.#taken.then(() => this.#resolve(outcome));
+    void this.#taken.then(() => {
+      clearTimeout(this.#wholeTimer);
+      this.#resolve(outcome);
+    });
   }
+}
+
+/** Returns true for a status whose answers have no body, whatever their headers say. */
+function isBodiless(status: number): boolean {
+  return status === 204 || status === 304;
 }
 
 /** Returns the first of several headers with one name. */

@@ -76,6 +76,10 @@ export interface AnswerPassing {
   begin(head: AnswerHead): void;
   /** Resolves with the bytes that are stored, once more may come. Must not reject. */
   pass(bytes: Buffer): Promise<Buffer>;
+  /** The time for the answer is over. @returns true if the passing ends the request itself, soon */
+  overdue(): boolean;
+  /** The request was ended early. What is being passed must not wait any more. */
+  stop(): void;
   /** @param isStored the whole answer is stored */
   end(isStored: boolean): void;
 }
@@ -166,6 +170,8 @@ export class HttpRunner implements CallSink {
     const { passing } = asked;
     const sink = writer && {
       begin: (head: AnswerHead) => passing?.begin(head),
+      overdue: () => passing?.overdue() === true,
+      stop: () => passing?.stop(),
       write: async (bytes: Buffer) => {
         const kept = passing === undefined ? bytes : await passing.pass(bytes);
         await this.#pour(kept, writer, lease, () => request.abort());

@@ -15,9 +15,11 @@ export interface LiveAnswer {
 /** Answers that begin in this process. */
 export interface LiveAnswers {
   /**
-   * Waits until the answer of a call begins. Each answer has one taker, who must ask for its bytes: for a second one it never begins.
-   * @param closed aborts when the buyer has left
+   * Notes that a request waits for a call, until its answer begins. Each answer has one taker, who must ask for its bytes: for a
+   * second one it never begins.
+   * @param closed aborts when the buyer has left, with whom the call may end
+   * @param take absent: the request waits for the whole answer
    * @returns a function that ends the wait
    */
-  onBegun(callId: number, closed: AbortSignal, take: (answer: LiveAnswer) => void): () => void;
+  onBegun(callId: number, closed: AbortSignal, take?: (answer: LiveAnswer) => void): () => void;
 }

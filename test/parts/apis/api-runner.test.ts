@@ -21,6 +21,7 @@ function ask({
   deferred = true,
   maxRunSecs = 30,
   metadata = {},
+  onFailure,
 }: {
   method: string;
   attempt: number;
@@ -31,11 +32,13 @@ function ask({
   deferred?: boolean;
   maxRunSecs?: number;
   metadata?: Readonly<Record<string, string>>;
+  onFailure?: string;
 }) {
   const job = {
     serviceId: 1n,
     jobIndex: 7,
     maxRunSecs,
+    onFailure,
     runner: {
       kind: "api",
       api: "weather",
@@ -100,6 +103,18 @@ test("A call that is not made again has an unknown outcome, and counts as unchar
   expect(result?.status).toBe(502);
   expect(JSON.parse(Buffer.from(result?.body ?? []).toString())).toMatchObject({ code: "outcome_unknown" });
   expect(() => uncharged.check({ name: "weather", unchargedPerMinute: 1 }, PAYER)).toThrow();
+});
+
+test.each([
+  [{ deferred: true }, true],
+  [{ deferred: false }, false],
+  [{ deferred: false, onFailure: "refund" }, true],
+])("A call that failed and was sold so counts as uncharged: %j %s", (sold, isCounted) => {
+  const { asked, uncharged } = ask({ method: "POST", attempt: 1, ...sold });
+  if (asked.kind === "request") asked.read({ kind: "timed_out", reason: "nothing" }, 0);
+  const check = () => uncharged.check({ name: "weather", unchargedPerMinute: 1 }, PAYER);
+  if (isCounted) expect(check).toThrow("without a charge");
+  else expect(check).not.toThrow();
 });
 
 test("A call that is charged afterwards ends in time, counted from its purchase", () => {

@@ -35,6 +35,12 @@ testMistakes([
     message: /expected charge = "before" beside it/,
   })),
   {
+    promise: "A stream whose buyers do not wait for it is a mistake",
+    toml: `${API}\ncharge = "before"\nanswer = "accepted"\nstream = true #!`,
+    keyPath: "jobs[0].stream",
+    message: /expected answer = "result" beside it/,
+  },
+  {
     promise: "A job of another service with the index of an API's job is a mistake",
     toml: `${API} #!\n[[jobs]]\nservice_id = 99\njob_index = 7\nprice_wei = "1000000000000000"\nmode = "public_paid"`,
     keyPath: "jobs[0].job_index",

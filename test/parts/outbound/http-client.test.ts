@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { retryAfterMs } from "../../../src/parts/outbound/http-answer.ts";
@@ -67,4 +68,18 @@ test("A sink that takes longer than the server may be silent does not end the an
   const write = () => sleep(2.5 * SILENCE_MS);
   const outcome = await client.send(message, () => undefined, { write }).outcome;
   expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: false } });
+});
+
+test.each([204, 304])("The length that a %d names is not that of its own body", async (status) => {
+  const head = `HTTP/1.1 ${status} X\r\nContent-Length: 77\r\n\r\n`;
+  const server = await listenHttp({ handler: ({ socket }) => void socket.write(head) });
+  const client = new HttpClient({ url: server.url, concurrency: 1, timeoutMs: SILENCE_MS });
+  onTestFinished(async () => {
+    await client.close();
+    await server.stop();
+  });
+  const message = { method: "GET", target: "/", headers: {}, body: undefined, bodyLimit: () => 1_000 };
+  expect(await client.send(message).outcome).toMatchObject({ kind: "answered", answer: { status } });
+  const streamed = await client.stream(message, undefined, AbortSignal.timeout(SILENCE_MS));
+  expect([streamed.status, (await buffer(streamed.body)).length]).toEqual([status, 0]);
 });
