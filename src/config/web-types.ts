@@ -229,5 +229,5 @@ export const route = () =>
   kind(
     z.string().refine((value) => parseRoute(value) !== undefined),
     `a route: ${ROUTE_FORM}`,
-    { ...SHOWN, near: (value) => [`GET ${value}`, value.replace(/\/+$/, "")] },
+    { ...SHOWN, near: (value) => [`GET ${value}`, value.replace(/\/+$/, "/")] },
   );

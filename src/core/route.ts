@@ -10,7 +10,10 @@ export function takesBody(method: string): boolean {
   return method !== "GET" && method !== "HEAD" && method !== "DELETE";
 }
 
-/** A segment of a route's path: a text, one segment of any text, or all segments that are left. */
+/**
+ * A segment of a route's path: a text, one segment of any text, or all segments that are left. The text is empty after a slash at
+ * the end of the path, and nowhere else.
+ */
 export type RouteSegment =
   | { readonly kind: "literal"; readonly text: string }
   | { readonly kind: "one"; readonly name: string }
@@ -40,13 +43,18 @@ const PARAMETER = /^\{([A-Za-z_][A-Za-z0-9_]{0,63})(\.\.\.)?\}$/;
 /** Characters that a segment of a URL has unencoded, but the semicolon. */
 const LITERAL = /^[A-Za-z0-9\-._~!$&'()*+,=:@]+$/;
 
+const AFTER_SLASH: RouteSegment = { kind: "literal", text: "" };
+
 /** Parses a route of the configuration. @returns undefined for any other text */
 export function parseRoute(text: string): Route | undefined {
   const [names = "", path = "", ...more] = text.split(" ");
   const methods = names.split("|").flatMap((name) => ROUTE_METHODS.find((method) => method === name) ?? []);
   const areMethods = methods.length === names.split("|").length && new Set(methods).size === methods.length;
   if (!areMethods || more.length > 0 || !path.startsWith("/")) return undefined;
-  const segments = path.slice(1).split("/").map(parseSegment);
+  const texts = path.slice(1).split("/");
+  const segments = texts.map((text, i) =>
+    text === "" && i > 0 && i === texts.length - 1 ? AFTER_SLASH : parseSegment(text),
+  );
   const known = segments.filter((segment) => segment !== undefined);
   const parameters = parameterNames({ segments: known }).map((name) => name.toUpperCase());
   const hasRestAtEnd = known.slice(0, -1).every(({ kind }) => kind !== "rest");

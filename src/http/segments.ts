@@ -7,13 +7,15 @@ const UNENCODED = /%(?:24|26|2B|2C|3A|3D|40)/g;
 
 /**
  * Decodes the segments of a raw path, each once. Returns undefined for a path that can be read in more than one way:
- * empty segments and dot segments, encoded slashes and backslashes, semicolons, control characters, and what is no UTF-8.
+ * empty segments and dot segments, encoded slashes and backslashes, semicolons, control characters, and what is no UTF-8. After a
+ * slash at the end, the last segment is empty.
  */
 export function decodeSegments(path: string): readonly string[] | undefined {
   if (!RAW_PATH.test(path)) return undefined;
   const segments = path.slice(1).split("/");
   for (const [i, segment] of segments.entries()) {
     const text = segment.includes("%") ? decoded(segment) : segment;
+    if (text === "" && i > 0 && i === segments.length - 1) continue;
     if (text === undefined || text === "" || text === "." || text === ".." || AMBIGUOUS.test(text))
       return undefined;
     segments[i] = text;

@@ -47,6 +47,7 @@ const UPLOAD = { status: 200, data: { name: "a.txt", bytes: 7, title: "a title" 
 const NOTE = { status: 201, data: { id: expect.any(Number) } };
 const CHANGED = { status: 204 };
 const REPORT = { status: 200, data: { bytes: expect.any(Number) } };
+const REPORTS = { status: 200, data: ["annual.pdf"] };
 const FAILED = { status: 502, data: { code: "api_broke_off", charged: false } };
 
 test("A client by openapi-typescript type-checks, and buys each route by the official fetch", async () => {
@@ -63,8 +64,8 @@ test("A client by openapi-typescript type-checks, and buys each route by the off
     payer: payers.typescript,
     seller,
   });
-  expect(bought.answers).toEqual([HEALTH, WEATHER, SUMMARY, UPLOAD, NOTE, CHANGED, REPORT, FAILED]);
-  expect(bought.cents).toBe(7n);
+  expect(bought.answers).toEqual([HEALTH, WEATHER, SUMMARY, UPLOAD, NOTE, CHANGED, REPORT, REPORTS, FAILED]);
+  expect(bought.cents).toBe(8n);
 });
 
 test("A client by openapi-generator for Python buys each route by the official httpx", async () => {
@@ -85,7 +86,8 @@ test("A client by openapi-generator for Python buys each route by the official h
     NOTE,
     { ...CHANGED, data: null },
     REPORT,
+    REPORTS,
     FAILED,
   ]);
-  expect(bought.cents).toBe(6n);
+  expect(bought.cents).toBe(7n);
 });

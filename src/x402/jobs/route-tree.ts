@@ -80,7 +80,10 @@ function collect<Entry>(
   }
   const literal = node.literals.get(segment);
   if (literal !== undefined) collect(literal, segments, depth + 1, found);
+  // Only a route that ends in a slash matches one at the end.
+  if (segment === "") return;
   if (node.one !== undefined) collect(node.one, segments, depth + 1, found);
+  if (segments.at(-1) === "") return;
   for (const { route, entry } of node.rest) found.push({ route, entry, params: paramsOf(route, segments) });
 }
 

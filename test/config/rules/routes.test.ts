@@ -18,11 +18,11 @@ describe("A route", () => {
       suggestion: "GET /weather",
     },
     {
-      promise: "Has no slash at its end",
-      toml: routes('route = "GET /weather/" #!'),
+      promise: "Has at most one slash at its end",
+      toml: routes('route = "GET /weather//" #!'),
       ...place(0),
       message: /expected a route/,
-      suggestion: "GET /weather",
+      suggestion: "GET /weather/",
     },
     {
       promise: "Is not a path of jobgate itself",

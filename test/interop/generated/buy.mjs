@@ -31,6 +31,7 @@ print(await seller.POST("/notes", { body: text }));
 print(await seller.PUT("/notes/{number}", { params: { path: { number: 1 } }, body: text }));
 const report = await seller.GET("/reports/annual.pdf", { parseAs: "arrayBuffer" });
 print({ ...report, data: { bytes: report.data?.byteLength } });
+print(await seller.GET("/reports/"));
 const failed = await seller.GET("/faults/death");
 print({ ...failed, data: { code: failed.error?.code, charged: failed.error?.charged } });
 

@@ -39,6 +39,8 @@ async def main() -> None:
             tell(answer.status_code, answer.data)
         report = await api.annual_report_reports_annual_pdf_get_with_http_info()
         tell(report.status_code, {"bytes": len(report.data)})
+        reports = await api.reports_reports_get_with_http_info()
+        tell(reports.status_code, reports.data)
         try:
             await api.death_faults_death_get()
         except ApiException as failed:

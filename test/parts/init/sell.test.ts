@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { processEnded } from "../../../src/node/tethered-process.ts";
 import { runHere, runHereWith } from "../../commands/operator-commands.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
+import { accounts } from "../../helpers/accounts.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { buy, startSelling } from "./selling.ts";
@@ -41,6 +42,7 @@ const api = startBeforeAll(() =>
     handler({ url = "", headers }, response) {
       if (url === "/openapi.json") return response.end(JSON.stringify(DESCRIPTION));
       seen.push(`${url} ${headers["x-api-key"]}`);
+      if (url === "/broken") return response.destroy();
       return response.end(`sunny in ${url}`);
     },
   }),
@@ -77,9 +79,8 @@ test("Sells what a description says at its prices, tells what is not for sale, a
   expect(errors).toContainEqual(
     expect.stringMatching(/^Not for sale: GET \/openapi\.json: .*path is one of jobgate itself/),
   );
-  expect(errors).toContainEqual(
-    expect.stringMatching(/^Not for sale: GET \/reports\/: has an empty segment/),
-  );
+  expect(output).toMatch(/^GET \/reports\/ +\$0\.01/m);
+  expect((await fetch(`${url}/reports`)).status).toBe(404);
   const own = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: Record<string, unknown> };
   expect(own.paths["/weather/{city}"]).toMatchObject({
     get: {
@@ -93,8 +94,9 @@ test("Sells what a description says at its prices, tells what is not for sale, a
     code: 0,
     stdout: "sunny in /weather/Rome",
   });
-  expect(seen).toEqual(["/weather/Rome s3cret"]);
-  expect((await parts.usdc.balanceOf(PAY_TO)) - before).toBe(2n * CENT);
+  expect(await buy(output, "/weather/{city}", "/reports/")).toMatchObject({ stdout: "sunny in /reports/" });
+  expect(seen).toEqual(["/weather/Rome s3cret", "/reports/ s3cret"]);
+  expect((await parts.usdc.balanceOf(PAY_TO)) - before).toBe(3n * CENT);
 });
 
 test("Saves a configuration that check takes without a warning, and that goes on where the command ended", async () => {
@@ -116,6 +118,34 @@ test("Saves a configuration that check takes without a warning, and that goes on
   expect(await readFile(path, "utf8")).toMatch(
     /url = "sqlite:jobgate\.db"[\s\S]*public_url = "https:\/\/api\.example\.com"[\s\S]*\[\[apis]][\s\S]*route = "POST \/notes"[\s\S]*idempotent = false/,
   );
+});
+
+test("A value of --header is in no output, log, error or saved file, whatever the API does", async () => {
+  const secret = "hunter2-in-a-header";
+  const { folder, child, output, errors, url } = await sell(
+    [
+      ...[api.url, "--route", ROUTE, "--route", "GET /broken=$0.01", "--save"],
+      ...["--header", "X-Api-Key=env:WEATHER_KEY", "--log-level", "trace"],
+    ],
+    { WEATHER_KEY: secret },
+  );
+  const told = [output];
+  child.stdout.on("data", (chunk: Buffer) => told.push(chunk.toString()));
+  seen.length = 0;
+  const good = await buy(output, "/weather/{city}", "/weather/Paris");
+  const broken = await buy(output, "/weather/{city}", "/broken");
+  expect(seen).toEqual([`/weather/Paris ${secret}`, `/broken ${secret}`, `/broken ${secret}`]);
+  const answers = [good, broken].map(({ stdout, stderr }) => stdout + stderr);
+  const refused = await fetch(`${url}/weather/Paris`, { headers: { "x-api-key": "another" } });
+  answers.push(JSON.stringify([...refused.headers]) + (await refused.text()));
+  child.kill("SIGTERM");
+  await processEnded(child);
+  const log = errors.join("\n");
+  expect(log).toMatch(/a call of an API failed/);
+  const saved = await readFile(join(folder, "jobgate.toml"), "utf8");
+  expect(saved).toContain("env:WEATHER_KEY");
+  for (const text of [...told, ...answers, log, saved])
+    for (const key of [secret, accounts.payer.privateKey.slice(2)]) expect(text).not.toContain(key);
 });
 
 const ALL = ["--route", ROUTE, "--pay-to", PAY_TO];

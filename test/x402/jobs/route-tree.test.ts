@@ -12,7 +12,20 @@ const found = (tree: RouteTree<string>, path: string) =>
   tree.find(path).map(({ entry, params }) => [entry, Object.fromEntries(params)]);
 
 const WEATHER = treeOf("GET /weather/{city}", "GET /docs/{path...}");
+const SLASHED = treeOf("GET /a/", "GET /a", "GET /a/{b}/", "GET /{all...}");
 const ANYTHING = treeOf("GET /{all...}");
+
+test.each([
+  ["/a/", ["GET /a/"]],
+  ["/a", ["GET /a", "GET /{all...}"]],
+  ["/a/b/", ["GET /a/{b}/"]],
+  ["/b/", []],
+  ["/a//", []],
+  ["/", []],
+])("A slash at the end of %s is matched by a route with one alone", (path, routes) => {
+  expect(SLASHED.find(path).map(({ entry }) => entry)).toEqual(routes);
+  if (routes.length > 0) expect(canonicalPath(path)).toBe(path);
+});
 
 describe("A path", () => {
   test.each([

@@ -18,9 +18,11 @@ export function routeOf(method: string, path: string): NamedRoute {
   const segments = path
     .slice(1)
     .split("/")
-    .map((segment) => {
-      if (segment === "")
-        throw new DescriptionProblem("has an empty segment, or a slash at the end of its path");
+    .map((segment, i, all) => {
+      if (segment === "") {
+        if (i > 0 && i === all.length - 1) return segment;
+        throw new DescriptionProblem("has an empty segment");
+      }
       // Gateways of clouds write the parameter of all segments that are left so.
       const [, name, rest] = /^\{([^{}]+?)(\+?)\}$/.exec(segment) ?? [];
       if (name === undefined) return segment;

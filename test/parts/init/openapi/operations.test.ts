@@ -94,15 +94,18 @@ test("Renames parameters of the path that no route can have", async () => {
 test("Leaves out operations whose path no route can have, or that refer to nothing, with the reason", async () => {
   const broken = { parameters: [{ $ref: "#/components/parameters/None" }] };
   const { routes, leftOut } = await read({
-    "/things/": { get: {} },
+    "/things//a": { get: {} },
+    "/": { get: {} },
     "/things/{id}.json": { get: {} },
     "/things/{id}/{ID}": { get: {} },
     "/broken": { get: broken, post: { parameters: [{ $ref: "others.yaml#/City" }] } },
     "/fine": { get: {}, head: {}, options: {} },
+    "/fine/": { get: {} },
   });
-  expect(routes.map(({ route }) => route)).toEqual(["GET /fine"]);
+  expect(routes.map(({ route }) => route)).toEqual(["GET /fine", "GET /fine/"]);
   expect(leftOut).toEqual([
-    { operation: "GET /things/", reason: "has an empty segment, or a slash at the end of its path" },
+    { operation: "GET /things//a", reason: "has an empty segment" },
+    { operation: "GET /", reason: "has an empty segment" },
     { operation: "GET /things/{id}.json", reason: "has a parameter that is a part of a segment" },
     { operation: "GET /things/{id}/{ID}", reason: "has a path that no route can have" },
     {
