@@ -13,12 +13,12 @@ import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
 
 const CRASHES = [
-  "refund-before-sending",
-  "refund-after-sending",
+  "refunds/before-sending",
+  "refunds/after-sending",
   "settler-before-journal",
   "settler-after-journal",
   "settler-after-broadcast",
-  "refund-before-end",
+  "refunds/before-end",
 ] as const;
 /** Rounds of each crash. */
 const ROUNDS = Number(process.env.JOBGATE_REFUND_CRASH_ROUNDS ?? 1);

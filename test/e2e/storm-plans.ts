@@ -70,7 +70,10 @@ const event = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant("crash" as const),
       // A remote facilitator settles in the storm.
-      at: fc.constantFrom(...FAULT_POINTS.filter((point) => !/^settler-|^before-forgetting$/.test(point))),
+      at: fc.constantFrom(
+        ...FAULT_POINTS.filter((point) => !/^settler-|^before-forgetting$/.test(point)),
+        ...["refunds/before-sending", "refunds/after-sending", "refunds/before-end"],
+      ),
     }),
   },
   {

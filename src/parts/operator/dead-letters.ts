@@ -5,10 +5,10 @@ import type {
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { DeadLetterStatus } from "../../gen/jobgate/v1/operator_pb.ts";
 import { invalid, isCallId, readPageToken } from "../../operator/requests.ts";
-import type { RetryDeadLetterOutcome } from "../../store/contract/dead-letter-box.ts";
 import type { CallFilter } from "../../store/contract/operator-lists.ts";
 import type { Store } from "../../store/store.ts";
 import { readOrigin } from "./requests.ts";
+import { type Outcome, STATUSES } from "./retry-statuses.ts";
 
 /** Most call IDs in one request. */
 const MAX_IDS = 1_000;
@@ -18,15 +18,6 @@ const STEP = 100;
 const MAX_MS = 2_000;
 /** `page_token` of a group's first step. */
 const FIRST_TOKEN = String(Number.MAX_SAFE_INTEGER);
-
-type Outcome = RetryDeadLetterOutcome | "dropped";
-
-const STATUSES: Readonly<Record<Outcome, DeadLetterStatus>> = {
-  retried: DeadLetterStatus.DONE,
-  dropped: DeadLetterStatus.DONE,
-  not_found: DeadLetterStatus.NOT_FOUND,
-  buyer_paid_back: DeadLetterStatus.REFUND_BEGUN,
-};
 
 export interface Changed {
   readonly statuses: DeadLetterStatus[];

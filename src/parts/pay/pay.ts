@@ -17,9 +17,8 @@ import {
   type Offer,
   payableOffers,
   priceOf,
-  tokenText,
 } from "./offers.ts";
-import { type CallMoney, chargeText, howToNameJob, readMoney, refundLines } from "./seller.ts";
+import { type CallMoney, chargeText, failureLines, howToNameJob, moneyJson, readMoney } from "./seller.ts";
 
 const KEY_VARIABLE = "JOBGATE_PAYER_KEY";
 const MAX_TIMEOUT_SECS = 86_400;
@@ -182,7 +181,7 @@ async function deliver(purchase: {
   if (isResult(result) && !options.json) process.stdout.write(result.body);
   if (isResult(result) && result.status < 400) return;
   const reason = isResult(result) ? `The job failed with status ${result.status}` : refusalText(result);
-  const lines = [reason, ...refundLines(money, receiptUrl ?? url)];
+  const lines = [reason, ...failureLines(money, receiptUrl ?? url)];
   throw isResult(result) || isFinal(result) ? new NoResult(lines) : new Refusal(lines);
 }
 
@@ -198,17 +197,15 @@ function purchaseJson(purchase: {
 }) {
   const { receiptUrl, accessToken, transaction, chosen, money } = purchase;
   const { network, asset, amount, payTo } = chosen?.requirements ?? {};
-  const { charge, refund } = money;
   return {
     receipt_url: receiptUrl,
     access_token: accessToken,
-    transaction: transaction ?? charge?.transaction,
+    transaction: transaction ?? money.charge?.transaction,
     payment_id: chosen?.purchaseName,
     payer: chosen?.payer,
     ...{ pay_to: payTo, network, asset, amount },
     amount_text: chosen && priceOf(chosen.requirements),
-    ...(charge && { charge: { ...charge, amount_text: tokenText(charge) } }),
-    ...(refund && { refund: { ...refund, amount_text: tokenText(refund) } }),
+    ...moneyJson(money),
   };
 }
 

@@ -64,8 +64,16 @@ export function chargeText({ charge }: CallMoney): string {
   }
 }
 
+/** Returns the money of a call with its amounts as text, for people who read JSON. */
+export function moneyJson({ charge, refund }: CallMoney) {
+  return {
+    ...(charge && { charge: { ...charge, amount_text: tokenText(charge) } }),
+    ...(refund && { refund: { ...refund, amount_text: tokenText(refund) } }),
+  };
+}
+
 /** Says what becomes of the money for a job that failed; nothing if the seller owes no refund. */
-export function refundLines({ refund }: CallMoney, receiptUrl: string): string[] {
+export function failureLines({ refund }: CallMoney, receiptUrl: string): string[] {
   return refund === undefined ? [] : [printable(refundText(refund, receiptUrl))];
 }
 

@@ -123,7 +123,7 @@ export class NetworkRefunds implements BackgroundService {
       hasFunds: record.state !== "dropped" || (await this.#balance(refund.asset)) >= BigInt(refund.amount),
     });
     if (end === undefined) return false;
-    faultPoint("refund-before-end");
+    faultPoint("refunds/before-end");
     const ended = await ledger.endRefund(refund.callId, record.reference, end);
     if (ended?.state === "refunded") logger.info(this.#fields(ended), "sent a refund");
     if (ended?.state === "refund_failed")
@@ -158,7 +158,7 @@ export class NetworkRefunds implements BackgroundService {
   async #sendOne(refund: Refund): Promise<void> {
     const { settler, ledger } = this.#parts;
     const { callId, attempt, asset } = refund;
-    faultPoint("refund-before-sending");
+    faultPoint("refunds/before-sending");
     const reference = `refund-${callId}-${attempt}`;
     await ledger.sendRefund(callId, attempt, {
       network: settler.queue,
@@ -166,7 +166,7 @@ export class NetworkRefunds implements BackgroundService {
       to: asset,
       data: transferData(refund),
     });
-    faultPoint("refund-after-sending");
+    faultPoint("refunds/after-sending");
   }
 
   /**

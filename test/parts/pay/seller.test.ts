@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { chargeText, readMoney, refundLines } from "../../../src/parts/pay/seller.ts";
+import { chargeText, failureLines, readMoney } from "../../../src/parts/pay/seller.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 
 const TOKEN = {
@@ -18,7 +18,7 @@ async function linesOf(refund: unknown): Promise<string> {
   });
   onTestFinished(() => seller.stop());
   const money = await readMoney(seller.url, { authorization: "Bearer token" });
-  const lines = refundLines(money, seller.url);
+  const lines = failureLines(money, seller.url);
   return lines.join("\n").replaceAll(seller.url, "URL");
 }
 

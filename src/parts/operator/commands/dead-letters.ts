@@ -36,6 +36,7 @@ import {
 } from "../../../commands/output.ts";
 import { defined } from "../../../core/objects.ts";
 import { printable } from "../../../core/printable.ts";
+import { whyNotDone } from "../retry-statuses.ts";
 
 export function addTo(program: Command): void {
   const deadLetters = addCommand(program, {
@@ -199,11 +200,7 @@ async function changeEach(change: Change, callIds: bigint[], options: ChangeOpti
   const missing = callIds.filter((_, index) => statuses[index] !== DeadLetterStatus.DONE);
   for (const callId of callIds) if (!missing.includes(callId)) console.log(`${callId} ${done}`);
   if (missing.length === 0) return;
-  const whyNot = (callId: bigint) =>
-    statuses[callIds.indexOf(callId)] === DeadLetterStatus.REFUND_BEGUN
-      ? `${callId} is not retried: its buyer was not charged, or is or may be paid back (jobgate refunds list)`
-      : `${callId} is not a dead letter`;
-  throw new Refusal(missing.map(whyNot));
+  throw new Refusal(missing.map((callId) => whyNotDone(callId, statuses[callIds.indexOf(callId)])));
 }
 
 /** Time between two looks whether the queue has room for more of a group. */
