@@ -175,8 +175,11 @@ export class Side {
       return { ...normal, calls: sorted(normal.calls), deadLettered: sorted(normal.deadLettered) };
     // Those that were queued in one batch have no order.
     if (name === "listOpenTransactions") return { ...normal, transactions: sorted(normal.transactions) };
-    // Those that ended are forgotten at different times.
-    if (name === "totals") return { ...normal, callbacks: (normal.callbacks as { pending: number }).pending };
+    // Callbacks that ended are forgotten at different times.
+    if (name === "totals") {
+      const { callbacks, ...sums } = normal.sums as { callbacks?: { states: { pending: number } } };
+      return { ...normal, sums: { ...sums, callbacks: callbacks?.states.pending } };
+    }
     return normal;
   }
 
