@@ -118,10 +118,17 @@ interface Claimed {
 export class EntryClaims {
   readonly #keys: readonly EntryKeys[];
   readonly #claims: readonly Claimed[];
+  /** Claims by list and index of their entries. */
+  readonly #byEntry = new Map<string, Claimed[]>();
 
   private constructor(keys: readonly EntryKeys[], claims: readonly Claimed[]) {
     this.#keys = keys;
     this.#claims = claims;
+    for (const claimed of claims) {
+      const { by, place } = claimed;
+      const key = `${by.list} ${place.path.find((part) => typeof part === "number")}`;
+      this.#byEntry.set(key, [...(this.#byEntry.get(key) ?? []), claimed]);
+    }
   }
 
   /** Finds the claims of parts in the checked tables of a file, and fills the claimed keys there. */
@@ -154,7 +161,7 @@ export class EntryClaims {
 
   /** Returns the claims of an entry that several parts can claim. */
   all<List extends EntryList>(list: List, i: number): ClaimByList[List][] {
-    const found = this.#claims.filter(({ by, place }) => by.list === list && place.path.includes(i));
+    const found = this.#byEntry.get(`${list} ${i}`) ?? [];
     return found.map(({ claim }) => claim as ClaimByList[List]);
   }
 

@@ -100,10 +100,13 @@ function inLowerCase(headers: Readonly<Record<string, string>>): Record<string, 
 /** Reports a job of an API whose index another job or a webhook has: runners choose JobCalls by the index alone. */
 function checkIndexes({ tables, mistakes }: TableContext): void {
   const { jobs = [], jobPricing = {}, webhooks } = tables;
+  const byIndex = new Map<number | undefined, number[]>();
+  for (const [i, job] of jobs.entries())
+    byIndex.set(job?.jobIndex, [...(byIndex.get(job?.jobIndex) ?? []), i]);
   for (const [i, job] of (jobs as readonly (ApiJobTable | undefined)[]).entries()) {
     const { api: name, jobIndex, serviceId } = job ?? {};
     if (name === undefined || jobIndex === undefined) continue;
-    const ofJobs = jobs.findIndex((other) => other?.jobIndex === jobIndex && other.serviceId !== serviceId);
+    const ofJobs = byIndex.get(jobIndex)?.find((other) => jobs[other]?.serviceId !== serviceId);
     const ofPrices = Object.entries(jobPricing).find(
       ([service, prices]) =>
         service !== String(serviceId ?? tables.serviceId) && prices?.[String(jobIndex)] !== undefined,
@@ -112,7 +115,7 @@ function checkIndexes({ tables, mistakes }: TableContext): void {
       (endpoint) => endpoint?.jobId === BigInt(jobIndex),
     );
     const same =
-      ofJobs >= 0
+      ofJobs !== undefined
         ? mistakes.at("jobs", ofJobs, "job_index")
         : ofPrices !== undefined
           ? mistakes.at("job_pricing", ofPrices[0], String(jobIndex))

@@ -37,10 +37,24 @@ export const openApiOption = () =>
 export function apiUrl(given: string | undefined, described: { readonly url?: string } | undefined): string {
   const url = given ?? described?.url;
   if (url !== undefined) return url;
+  const why = described === undefined ? "" : ", and the description names no absolute one";
   throw new InvalidArgumentError(
-    "The URL of the API is missing, and no description names a server; expected a URL, such as http://127.0.0.1:8000.",
+    `The URL of the API is missing${why}; expected a URL, such as http://127.0.0.1:8000.`,
   );
 }
+
+/**
+ * The message does not quote the URL.
+ * @throws InvalidArgumentError for a URL with a user and password, which would be shown and saved
+ */
+export function requireNoCredentials(url: string | undefined): void {
+  if (url === undefined || !WITH_CREDENTIALS.test(url)) return;
+  throw new InvalidArgumentError(
+    "The URL of the API has a user or password; expected neither: `jobgate sell --header Authorization=env:NAME` and headers of [[apis]] send what a variable holds.",
+  );
+}
+
+const WITH_CREDENTIALS = /^[a-z]+:\/\/[^/?#\\]*@/i;
 
 /** Returns the money of a network, whose facilitator needs no account unless another is chosen. */
 export function moneyOf(network: string, payTo: string, { facilitator, rpcUrl }: MoneyOptions): Money {
@@ -116,8 +130,9 @@ export function parseUrl(value: string): string {
   return value;
 }
 
-/** Yields the URL of an API as the configuration has it. */
-const parseApiUrl = matching(
+/** Yields the URL of an API as the configuration has it. One with credentials is refused later, because commander would show it. */
+const parseApiUrl = (value: string) => (WITH_CREDENTIALS.test(value) ? value : parsePlainApiUrl(value));
+const parsePlainApiUrl = matching(
   /^(https?:\/\/[^\s"\\?#]+|unix:\/[^\s"\\]+)$/,
   "the URL of your API, such as http://127.0.0.1:8000, or unix:/path",
 );

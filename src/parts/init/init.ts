@@ -15,11 +15,12 @@ import {
   parseOwnAddress,
   parsePayableNetwork,
   parsePrice,
+  requireNoCredentials,
 } from "./choices.ts";
 import { apiName, readDescription } from "./described.ts";
 import type { NewConfig } from "./new-config.ts";
 import type { DescribedApi } from "./openapi/operations.ts";
-import { findingText, pricedRoutes, withoutMistakes } from "./routes-for-sale.ts";
+import { pricedRoutes, showFindings, withoutMistakes } from "./routes-for-sale.ts";
 import { fileExists, writeConfig } from "./write-config.ts";
 
 /** Auth modes whose secret this side makes. In other modes the sender makes it. */
@@ -73,6 +74,7 @@ export function addTo(program: Command): void {
 }
 
 async function init(url: string | undefined, options: InitOptions): Promise<void> {
+  requireNoCredentials(url);
   if (url !== undefined && options.openapi === undefined)
     throw new InvalidArgumentError(
       `${url} is the URL of an API; expected --openapi with its description, too.`,
@@ -87,10 +89,9 @@ async function init(url: string | undefined, options: InitOptions): Promise<void
     asks ? ask : undefined,
     described,
   );
-  const { config, leftOut } = await withoutMistakes(chosen);
+  const { config, leftOut } = await withoutMistakes(chosen, described?.leftOut);
   const written = await writeConfig(out, config, { overwrites });
-  for (const finding of [...(described?.leftOut ?? []), ...leftOut])
-    console.error(`Not for sale: ${findingText(finding)}`);
+  showFindings(config, leftOut);
   console.log(`Wrote ${written.join(" and ")}.\n\n${nextSteps(config, out)}`);
   if (config.money?.payTo === PUBLIC_ACCOUNT)
     console.error("\npay_to is a public test account: put your own address there, or use --pay-to.");

@@ -50,6 +50,8 @@ export interface NewRoute {
   readonly route: string;
   /** `$0.01` */
   readonly price: string;
+  /** Completes "its x-payment-info …": why the price is not the description's own. */
+  readonly ignoredPrice?: string;
   readonly details: RouteDetails;
 }
 

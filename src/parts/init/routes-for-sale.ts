@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { loadFromOptions, Refusal } from "../../commands/input.ts";
+import { defined } from "../../core/objects.ts";
+import { printable } from "../../core/printable.ts";
 import { parseRoute, ROUTE_FORM, routeShape } from "../../core/route.ts";
 import { parsePrice } from "./choices.ts";
 import type { NewConfig, NewRoute } from "./new-config.ts";
@@ -38,31 +40,39 @@ export function pricedRoutes(from: {
     throw new InvalidArgumentError(
       "Neither --route nor --openapi is given; expected --route 'GET /weather/{city}=$0.01', or the description of the API.",
     );
-  const wanted = named.length > 0 ? named : (described?.routes ?? []);
-  const routes = wanted.map((one) => {
-    const known = described?.routes.find((other) => isSame(one.route, other.route));
+  const known = new Map(described?.routes.map((one) => [shapeOf(one.route), one]));
+  const wanted: readonly (readonly [NamedRoute, DescribedRoute | undefined])[] =
+    named.length > 0
+      ? named.map((one) => [one, known.get(shapeOf(one.route))])
+      : (described?.routes ?? []).map((one) => [one, one]);
+  const routes = wanted.map(([one, operation]) => {
     const isPost = /^[^ ]*POST/.test(one.route);
-    return {
+    return defined({
       route: one.route,
-      price: one.price ?? known?.price ?? price,
-      details: known?.details ?? (isPost ? { isIdempotent: false } : {}),
-    };
+      price: one.price ?? operation?.price ?? price,
+      details: operation?.details ?? (isPost ? { isIdempotent: false } : {}),
+      ignoredPrice: one.price === undefined ? operation?.ignoredPrice : undefined,
+    });
   });
   const without = routes.filter((one) => one.price === undefined);
   const [first] = without;
   if (first !== undefined)
     throw new InvalidArgumentError(
       named.length > 0
-        ? `--route: ${first.route} has no price; expected '${first.route}=$0.01', or --price for all.`
-        : `--price: ${without.length} of ${routes.length} operations have no price in the description; expected the price of each, such as 0.01.`,
+        ? `--route: ${first.route} has no price; expected '${first.route.replace(/=[^=/]*$/, "")}=$0.01', or --price for all.`
+        : `--price: ${without.length} of ${routes.length} operations have no price in the description; expected the price of each, such as 0.01.${ignoredText(first)}`,
     );
   return routes.map((one) => ({ ...one, price: one.price ?? "" }));
 }
 
-function isSame(one: string, other: DescribedRoute["route"]): boolean {
-  const [a, b] = [parseRoute(one), parseRoute(other)];
-  if (a === undefined || b === undefined) return false;
-  return `${a.methods}` === `${b.methods}` && routeShape(a) === routeShape(b);
+/** Returns what routes have in common that cannot be told apart. */
+function shapeOf(text: string): string {
+  const route = parseRoute(text);
+  return route === undefined ? text : `${route.methods} ${routeShape(route)}`;
+}
+
+function ignoredText({ route, ignoredPrice }: Pick<NewRoute, "route" | "ignoredPrice">): string {
+  return ignoredPrice === undefined ? "" : printable(` ${route}: its x-payment-info ${ignoredPrice}`);
 }
 
 /**
@@ -71,7 +81,9 @@ function isSame(one: string, other: DescribedRoute["route"]): boolean {
  */
 export async function withoutMistakes(
   config: NewConfig,
+  before: readonly Finding[] = [],
 ): Promise<{ readonly config: NewConfig; readonly leftOut: readonly Finding[] }> {
+  if (config.api?.routes.length === 0) throw nothingLeft(before);
   const folder = await mkdtemp(join(tmpdir(), "jobgate-new-"));
   try {
     const path = join(folder, "jobgate.toml");
@@ -83,20 +95,50 @@ export async function withoutMistakes(
     for (const { keyPath, message } of loaded.ok ? [] : loaded.mistakes) {
       const [, index = "", key = ""] = /^jobs\[([0-9]+)\]\.?(.*)$/.exec(keyPath) ?? [];
       const route = index === "" ? undefined : routes[Number(index)];
-      if (route === undefined) others.push(`${keyPath}: ${message}`);
+      if (route === undefined) others.push(`${optionOf(keyPath)}: ${message}`);
       else reasons.set(route, key === "" || key === "route" ? message : `has a wrong ${key}: ${message}`);
     }
     if (others.length > 0) throw new Refusal(others);
     const left = routes.filter((route) => !reasons.has(route));
-    const leftOut = [...reasons].map(([{ route }, reason]) => ({ operation: route, reason }));
+    const found = [...reasons].map(([{ route }, reason]) => ({ operation: route, reason }));
+    const leftOut = [...before, ...found];
     if (config.api === undefined) return { config, leftOut };
-    if (left.length === 0) throw new Refusal(["No route is left to sell.", ...leftOut.map(findingText)]);
+    if (left.length === 0) throw nothingLeft(leftOut);
     return { config: { ...config, api: { ...config.api, routes: left } }, leftOut };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
+function nothingLeft(leftOut: readonly Finding[]): Refusal {
+  return new Refusal(["No route is left to sell.", ...leftOut.map(findingText)]);
+}
+
+/** Options that set the keys of a new configuration. */
+const OPTIONS: readonly (readonly [key: RegExp, option: string])[] = [
+  [/^x402\.accepted_tokens\[0\]\.pay_to$/, "--pay-to"],
+  [/^x402\.accepted_tokens\[0\]\.rpc_url$/, "--rpc-url"],
+  [/^x402\.facilitator_url$/, "--facilitator"],
+  [/^x402\.public_url$/, "--public-url"],
+  [/^x402\.bind_address$/, "--listen"],
+  [/^operator\.bind_address$/, "--operator"],
+  [/^apis\[0\]\.headers\b/, "--header"],
+  [/^apis\[0\]\.url$/, "URL of the API"],
+];
+
+/** Returns the option that sets a key, by which whoever wrote the command knows it. */
+function optionOf(keyPath: string): string {
+  return OPTIONS.find(([key]) => key.test(keyPath))?.[1] ?? keyPath;
+}
+
+/** Text for a terminal, on which the description's own must not write. */
 export function findingText({ operation, reason }: Finding): string {
-  return `${operation}: ${reason}`;
+  return printable(`${operation}: ${reason}`);
+}
+
+/** Tells what of a description is not sold, and which of its prices are not taken. */
+export function showFindings({ api }: Pick<NewConfig, "api">, leftOut: readonly Finding[]): void {
+  for (const finding of leftOut) console.error(`Not for sale: ${findingText(finding)}`);
+  for (const route of api?.routes ?? [])
+    if (route.ignoredPrice !== undefined) console.error(`Sold at ${route.price}:${ignoredText(route)}`);
 }

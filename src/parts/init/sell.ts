@@ -6,6 +6,7 @@ import { Refusal } from "../../commands/input.ts";
 import { addCommand, logFormatOption, logLevelOption, matching, option } from "../../commands/options.ts";
 import { fields, programName, table } from "../../commands/output.ts";
 import { loadConfig, nextStopSignal, startGatewayOrRefuse } from "../../commands/serve.ts";
+import { printable } from "../../core/printable.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
 import {
   apiUrl,
@@ -18,6 +19,7 @@ import {
   parsePayableNetwork,
   parsePrice,
   parseUrl,
+  requireNoCredentials,
 } from "./choices.ts";
 import { apiName, readDescription } from "./described.ts";
 import { LISTENERS, type NewConfig } from "./new-config.ts";
@@ -27,6 +29,7 @@ import {
   type NamedRoute,
   parseNamedRoute,
   pricedRoutes,
+  showFindings,
   withoutMistakes,
 } from "./routes-for-sale.ts";
 import { writeConfig } from "./write-config.ts";
@@ -109,7 +112,7 @@ async function sell(url: string | undefined, options: SellOptions): Promise<void
     const gateway = await startGatewayOrRefuse(loaded, log.logger, stopping.signal);
     if (gateway === undefined) return;
     try {
-      for (const finding of leftOut) console.error(`Not for sale: ${findingText(finding)}`);
+      showFindings(config, leftOut);
       const addresses = new Map(gateway.listeners.map(({ name, address }) => [name, address]));
       console.log(saleText(config, addresses, options.save ? files : []));
       await stopped;
@@ -128,6 +131,7 @@ interface Sale {
 }
 
 async function chooseSale(given: string | undefined, options: SellOptions): Promise<Sale> {
+  requireNoCredentials(given);
   const { openapi, route: named = [], payTo, listen, operator, publicUrl } = options;
   const network = options.network ?? parsePayableNetwork("base-sepolia");
   if (payTo === undefined)
@@ -145,9 +149,9 @@ async function chooseSale(given: string | undefined, options: SellOptions): Prom
 
 /** @throws Refusal for a route that the command line names and that cannot be sold */
 async function sellable(sale: Sale, { route = [] }: SellOptions): Promise<Sale> {
-  const { config, leftOut } = await withoutMistakes(sale.config);
-  if (route.length > 0 && leftOut.length > 0) throw new Refusal(leftOut.map(findingText));
-  return { config, leftOut: [...sale.leftOut, ...leftOut] };
+  const found = await withoutMistakes(sale.config, sale.leftOut);
+  if (route.length > 0 && found.leftOut.length > 0) throw new Refusal(found.leftOut.map(findingText));
+  return found;
 }
 
 function saleText(
@@ -171,7 +175,7 @@ function saleText(
 
 ${table(
   ["ROUTE", "PRICE", "TITLE"],
-  routes.map(({ route, price, details }) => [route, price, details.title ?? ""]),
+  routes.map(({ route, price, details }) => [route, price, printable(details.title ?? "")]),
 )}
 
 Buy it, with the key of another account:

@@ -32,8 +32,9 @@ export async function writeConfig(
   for (const { path, text } of bodies) files.push({ path: join(folder, path), text });
   const existing = files.find(({ path }) => !overwrites && existsSync(path));
   if (existing !== undefined) throw fileExists(existing.path);
-  for (const { path, text } of files) {
-    if (path !== out) await mkdir(dirname(path), { recursive: true });
+  // The configuration comes last: it names the others, which may be impossible to write.
+  for (const { path, text } of files.toReversed()) {
+    if (path !== out) await makeFolder(dirname(path));
     await writeText(path, text, { flag: overwrites ? "w" : "wx" });
   }
   const written = [...new Set(files.map(({ path }) => (path === out ? out : dirname(path))))];
@@ -42,6 +43,16 @@ export async function writeConfig(
     if (await writeSecret(file)) written.push(file);
   }
   return written;
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true });
+  } catch (error) {
+    throw new Refusal([
+      `${folder} cannot be a folder: ${fileErrorText(error)}. Choose a file in another folder with --out`,
+    ]);
+  }
 }
 
 async function writeText(

@@ -104,6 +104,37 @@ describe("jobgate init", () => {
     expect(existsSync(other)).toBe(false);
   });
 
+  test("Names all that it leaves out, and why, also if nothing is left, and lets no description write on the terminal", async () => {
+    const folder = await testFolder();
+    const file = join(folder, "api.json");
+    const paths = { "/a//b": { get: {} }, "/x402/jobs": { get: {} }, "/b\u001b[2J": { get: {} } };
+    await writeFile(file, JSON.stringify({ openapi: "3.1.0", paths }));
+    const out = join(folder, "new.toml");
+    const nothing = await runHere("init", "--yes", "--out", out, "--openapi", file, "http://127.0.0.1:8000");
+    expect(nothing).toMatchObject({ code: 1 });
+    expect(nothing.stderr).toMatch(
+      /No route is left[\s\S]*GET \/a\/\/b: has an empty[\s\S]*GET \/b\\u\{1b\}[\s\S]*GET \/x402\/jobs: /,
+    );
+    const price = { mode: "fixed", currency: "EUR", amount: "1" };
+    const good = { "/good": { get: { "x-payment-info": { price } } } };
+    await writeFile(file, JSON.stringify({ openapi: "3.1.0", paths: good }));
+    const some = await runHere("init", "--yes", "--out", out, "--openapi", file, "http://127.0.0.1:8000");
+    expect(some.stderr).toContain("Sold at $0.01: GET /good: its x-payment-info has");
+  });
+
+  test("Writes nothing if the folder of the schemas cannot be made", async () => {
+    const folder = await testFolder();
+    const file = join(folder, "api.json");
+    const content = { "application/json": { schema: { type: "object", required: ["a"] } } };
+    const post = { requestBody: { required: true, content } };
+    await writeFile(file, JSON.stringify({ openapi: "3.1.0", paths: { "/a": { post } } }));
+    await writeFile(join(folder, "schemas"), "a file");
+    const out = join(folder, "new.toml");
+    const ended = await runHere("init", "--yes", "--out", out, "--openapi", file, "http://127.0.0.1:8000");
+    expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining("schemas cannot be a folder") });
+    expect(existsSync(out)).toBe(false);
+  });
+
   test.each([
     [["--network", "base"], "--pay-to: expected your address"],
     [["--network", "base", "--pay-to", PUBLIC_ACCOUNT], "--pay-to: anyone can take what 0xf39F"],

@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
 import { parseNamedRoute, pricedRoutes } from "../../../src/parts/init/routes-for-sale.ts";
 
+/** Time that a comparison of each route with each other one would exceed by far. */
+const MOMENT_MS = 5_000;
+
 const described = {
   routes: [
     { route: "GET /weather/{city}", price: "$0.02", details: { name: "weather", title: "Weather" } },
@@ -31,6 +34,27 @@ test("Sells all of a description without a route", () => {
     ["POST /notes", "$0.01", "notes"],
   ]);
   expect(() => priced([])).toThrow("--price: 1 of 2 operations have no price in the description");
+});
+
+test("Sells two operations that cannot be told apart by their own details, which the check of the routes refuses", () => {
+  const routes = [
+    { route: "GET /{x}", details: { name: "x" } },
+    { route: "GET /{y}", details: { name: "y" } },
+  ];
+  const names = pricedRoutes({ named: [], described: { routes, leftOut: [] }, price: "$1" });
+  expect(names.map(({ details }) => details.name)).toEqual(["x", "y"]);
+});
+
+test("Says what is wrong with a price that is none", () => {
+  const [free] = parseNamedRoute("GET /x=free");
+  expect(() => priced([`${free?.route}`])).toThrow("GET /x=free has no price; expected 'GET /x=$0.01'");
+});
+
+test("Finds what a description of thousands of operations says of each in a moment", () => {
+  const routes = Array.from({ length: 20_000 }, (_, i) => ({ route: `GET /things/${i}`, details: {} }));
+  const begun = performance.now();
+  pricedRoutes({ named: [], described: { routes, leftOut: [] }, price: "$1" });
+  expect(performance.now() - begun).toBeLessThan(MOMENT_MS);
 });
 
 test("Takes an equals sign in a path for the path's own unless a price follows it", () => {

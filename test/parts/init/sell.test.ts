@@ -153,6 +153,8 @@ test.each([
   [["http://127.0.0.1:1", "--pay-to", PAY_TO], 2, "Neither --route nor --openapi is given; expected --route"],
   [["http://127.0.0.1:1", "--route", ROUTE], 2, "--pay-to is missing; expected your address"],
   [ALL, 2, "The URL of the API is missing"],
+  [["http://user:s3cret@127.0.0.1:1", ...ALL], 2, "--header Authorization=env:NAME"],
+  [["http://user:s3cret@127.0.0.1:1?x", ...ALL], 2, "--header Authorization=env:NAME"],
   [["127.0.0.1:8000", ...ALL], 2, "Expected the URL of your API, such as http://127.0.0.1:8000"],
   [
     ["http://127.0.0.1:1", "--route", "GET /a", "--pay-to", PAY_TO],

@@ -1,7 +1,9 @@
-import { readFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { splitCredentials } from "../../../chain/basic-auth.ts";
 import { Refusal } from "../../../commands/input.ts";
 import { fileErrorText } from "../../../config/named-files.ts";
 import { isObject } from "../../../core/objects.ts";
+import { printable } from "../../../core/printable.ts";
 
 /** Time in which an API sends its description. */
 const TIMEOUT_MS = 30_000;
@@ -28,8 +30,15 @@ export interface OpenApiDocument {
  * @throws Refusal with the reason
  */
 export async function readDocument(source: string): Promise<OpenApiDocument> {
-  const isUrl = /^https?:\/\//i.test(source);
-  const { bytes, url } = isUrl ? await request(source) : { bytes: await readBytes(source), url: undefined };
+  if (!/^https?:\/\//i.test(source)) return documentOf(source, await readBytes(source));
+  if (!URL.canParse(source)) throw new Refusal([`--openapi has a URL that is none; ${EXPECTED}`]);
+  // What is shown and kept is without the credentials.
+  const { url: shown, headers } = splitCredentials(source);
+  const { bytes, url } = await request(shown, headers);
+  return { ...(await documentOf(shown, bytes)), url };
+}
+
+async function documentOf(source: string, bytes: Uint8Array): Promise<OpenApiDocument> {
   const content = await parse(bytes, source);
   if (!isObject(content)) throw new Refusal([`${source} is no object; ${EXPECTED}`]);
   if (typeof content.swagger === "string")
@@ -40,24 +49,20 @@ export async function readDocument(source: string): Promise<OpenApiDocument> {
     throw new Refusal([
       `${source} has ${JSON.stringify(content.openapi) ?? "no value"} as openapi; ${EXPECTED}`,
     ]);
-  return { content, ...(url === undefined ? {} : { url }) };
+  return { content };
 }
 
 const EXPECTED = "expected an OpenAPI description of version 3.0 or later, in JSON or YAML";
 
-async function request(source: string): Promise<{ bytes: Uint8Array; url: string }> {
+async function request(
+  source: string,
+  credentials: Readonly<Record<string, string>>,
+): Promise<{ bytes: Uint8Array; url: string }> {
   try {
-    const headers = { accept: "application/json, application/yaml;q=0.9, */*;q=0.8" };
+    const headers = { accept: "application/json, application/yaml;q=0.9, */*;q=0.8", ...credentials };
     const answer = await fetch(source, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
     if (!answer.ok) throw new Refusal([`${source} answered ${answer.status}; ${EXPECTED}`]);
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    for await (const chunk of answer.body ?? []) {
-      size += chunk.length;
-      if (size > MAX_BYTES) throw new Refusal([`${source} is larger than ${MAX_BYTES} bytes; ${EXPECTED}`]);
-      chunks.push(chunk);
-    }
-    return { bytes: Buffer.concat(chunks), url: answer.url };
+    return { bytes: await collected(source, answer.body ?? []), url: answer.url };
   } catch (error) {
     if (error instanceof Refusal) throw error;
     const { message, cause } = error as Error;
@@ -66,10 +71,23 @@ async function request(source: string): Promise<{ bytes: Uint8Array; url: string
   }
 }
 
+/** @throws Refusal for more bytes than a description has */
+async function collected(source: string, bytes: AsyncIterable<Uint8Array> | []): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of bytes) {
+    size += chunk.length;
+    if (size > MAX_BYTES) throw new Refusal([`${source} is larger than ${MAX_BYTES} bytes; ${EXPECTED}`]);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
 async function readBytes(path: string): Promise<Uint8Array> {
   try {
-    return await readFile(path);
+    return await collected(path, createReadStream(path));
   } catch (error) {
+    if (error instanceof Refusal) throw error;
     throw new Refusal([`${path} cannot be read: ${fileErrorText(error)}; ${EXPECTED}`]);
   }
 }
@@ -83,8 +101,8 @@ async function parse(bytes: Uint8Array, source: string): Promise<unknown> {
     const yaml = (await import("yaml")).default;
     return yaml.parse(text, { logLevel: "error" });
   } catch (error) {
-    const [reason] = (error as Error).message.split("\n");
-    throw new Refusal([`${source} is neither JSON nor YAML: ${reason}; ${EXPECTED}`]);
+    const [reason = ""] = (error as Error).message.split("\n");
+    throw new Refusal([`${source} is neither JSON nor YAML: ${printable(reason)}; ${EXPECTED}`]);
   }
 }
 

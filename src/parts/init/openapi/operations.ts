@@ -15,6 +15,8 @@ const MAX_NAME = 63;
 const MAX_TITLE = 128;
 const MAX_DESCRIPTION = 4_000;
 const MAX_FORWARDED = 32;
+/** Most characters that are shown of a value that cannot be used. */
+const MAX_SHOWN = 200;
 
 /** An operation that can be sold at a route. */
 export interface DescribedRoute {
@@ -22,6 +24,8 @@ export interface DescribedRoute {
   readonly route: string;
   /** Dollars that the description itself asks for. */
   readonly price?: string;
+  /** Completes "its x-payment-info …": why no price is taken from it. */
+  readonly ignoredPrice?: string;
   readonly details: RouteDetails;
 }
 
@@ -49,22 +53,30 @@ export async function describedApi(document: OpenApiDocument): Promise<Described
   const routes: DescribedRoute[] = [];
   const leftOut: Finding[] = [];
   const names = new Set<string>();
+  if (paths !== undefined && !isObject(paths))
+    leftOut.push({ operation: "paths", reason: "are no object, so that they have no operation" });
   for (const [path, item] of Object.entries(isObject(paths) ? paths : {})) {
     if (!path.startsWith("/")) continue;
     for (const method of METHODS) {
       const operation = `${method.toUpperCase()} ${path}`;
       try {
         const shared = resolved(document, item);
-        const own = shared && resolved(document, shared[method]);
-        if (shared === undefined || own === undefined) continue;
+        if (shared?.[method] === undefined) continue;
+        const own = resolved(document, shared[method]);
+        if (own === undefined) throw new DescriptionProblem("is no object");
         const { route, renamed } = routeOf(method.toUpperCase(), path);
         const name = freeName(nameOf(own, operation), names);
         const details = await readDetails({ document, shared, own, name, route, renamed });
         names.add(name);
-        routes.push(defined({ route, price: priceOf(own), details }));
+        routes.push(defined({ route, ...priceOf(own), details }));
       } catch (error) {
-        if (!(error instanceof DescriptionProblem)) throw error;
-        leftOut.push({ operation, reason: error.message });
+        // The stack ends in schemas that are nested in each other ten thousand times.
+        const isTooDeep = error instanceof RangeError;
+        if (!(error instanceof DescriptionProblem || isTooDeep)) throw error;
+        leftOut.push({
+          operation,
+          reason: isTooDeep ? "has a schema that is nested too deeply" : error.message,
+        });
       }
     }
   }
@@ -166,12 +178,14 @@ function urlOf({ content, url }: OpenApiDocument): string | undefined {
 }
 
 /** Reads the price as discovery libraries have it: `x-payment-info.price` of mode `fixed` in dollars. */
-function priceOf({ "x-payment-info": info }: Fields): string | undefined {
-  const price = isObject(info) && isObject(info.price) ? info.price : {};
-  const { mode, currency, amount } = price;
-  const text = `$${typeof amount === "number" || typeof amount === "string" ? amount : ""}`;
-  const isFixed = mode === "fixed" && currency === "USD" && parseDollars(text) !== undefined;
-  return isFixed ? text : undefined;
+function priceOf({ "x-payment-info": info }: Fields): Pick<DescribedRoute, "price" | "ignoredPrice"> {
+  if (info === undefined) return {};
+  const { mode, currency, amount } = isObject(info) && isObject(info.price) ? info.price : {};
+  const price = `$${typeof amount === "number" || typeof amount === "string" ? amount : ""}`;
+  if (mode === "fixed" && currency === "USD" && parseDollars(price) !== undefined) return { price };
+  const found = JSON.stringify(isObject(info) ? info.price : info)?.slice(0, MAX_SHOWN) ?? "nothing";
+  const expected = 'expected mode "fixed", currency "USD" and an amount of dollars, such as "0.01"';
+  return { ignoredPrice: `has ${found} as price; ${expected}` };
 }
 
 function nameOf({ operationId }: Fields, operation: string): string {

@@ -70,12 +70,24 @@ async function schemaOf(document: OpenApiDocument, parameter: Fields): Promise<o
     const text = JSON.stringify(full);
     // A string of the configuration with one of these beginnings would be read from elsewhere.
     if (/"(?:env|file):|"\$(?:ref|dynamicRef|id)":/.test(text)) return {};
-    await BodySchema.compile(text);
+    await compiled(document, JSON.stringify(schema));
     return full;
   } catch (error) {
     if (!(error instanceof SchemaProblem || error instanceof DescriptionProblem)) throw error;
     return {};
   }
+}
+
+/** Schemas of each description that were compiled, which takes a while: most parameters share a few. */
+const known = new WeakMap<OpenApiDocument, Map<string, Promise<unknown>>>();
+
+/** @throws SchemaProblem */
+async function compiled(document: OpenApiDocument, text: string): Promise<void> {
+  const schemas = known.get(document) ?? new Map<string, Promise<unknown>>();
+  known.set(document, schemas);
+  const compiling = schemas.get(text) ?? BodySchema.compile(text);
+  schemas.set(text, compiling);
+  await compiling;
 }
 
 function exampleOf({ example, examples }: Fields): object {

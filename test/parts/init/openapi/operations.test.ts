@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readDescription } from "../../../../src/parts/init/described.ts";
 import { describedApi } from "../../../../src/parts/init/openapi/operations.ts";
+import { listenHttp } from "../../../helpers/http-listener.ts";
 
 type Operation = Record<string, unknown>;
 
@@ -78,6 +79,57 @@ test("Reads a price in dollars that is fixed, and no other", async () => {
     "0.05",
   ])
     expect(await priced(price)).not.toHaveProperty("price");
+});
+
+test.each([
+  [{ price: { mode: "fixed", currency: "EUR", amount: "0.02" } }, "EUR"],
+  [{ price: { mode: "dynamic" } }, "dynamic"],
+  ["0.02", '"0.02"'],
+  [{}, "nothing"],
+])("Says why no price is taken from %j", async (info, named) => {
+  const { price, ignoredPrice } = await readOne({ "x-payment-info": info });
+  expect([price, ignoredPrice]).toEqual([
+    undefined,
+    expect.stringMatching(`^has .*${named}.*; expected mode`),
+  ]);
+});
+
+test("Says why paths, an operation or a schema cannot be read", async () => {
+  expect((await describedApi({ content: { paths: [] } })).leftOut).toMatchObject([
+    { operation: "paths", reason: expect.stringContaining("are no object") },
+  ]);
+  expect((await read({ "/a": { get: "text" } })).leftOut).toEqual([
+    { operation: "GET /a", reason: "is no object" },
+  ]);
+  let schema: object = {};
+  for (let depth = 0; depth < 20_000; depth++) schema = { items: schema };
+  const parameters = [{ name: "q", in: "query", schema }];
+  expect((await read({ "/a": { get: { parameters } } })).leftOut).toEqual([
+    { operation: "GET /a", reason: "has a schema that is nested too deeply" },
+  ]);
+});
+
+test("Sends the credentials of the URL of a description as Basic, and shows them nowhere", async () => {
+  const seen: (string | undefined)[] = [];
+  const server = await listenHttp({
+    handler: ({ headers }, response) => {
+      seen.push(headers.authorization);
+      response.end(seen.length === 1 ? JSON.stringify({ openapi: "3.1.0", paths: {} }) : "-");
+    },
+  });
+  onTestFinished(() => server.stop());
+  const source = server.url.replace("//", "//user:s3cret@");
+  expect(await readDescription(source)).toMatchObject({ url: server.url });
+  expect(seen).toEqual([`Basic ${Buffer.from("user:s3cret").toString("base64")}`]);
+  for (const wrong of [source, "http://user:s3cret@"]) {
+    const refusal = await readDescription(wrong).catch(String);
+    expect(refusal).toMatch(/^Refusal: .*expected/);
+    expect(refusal).not.toContain("s3cret");
+  }
+});
+
+test("Reads no more of a file than of an answer", async () => {
+  await expect(readDescription("/dev/zero")).rejects.toThrow("/dev/zero is larger than 67108864 bytes");
 });
 
 test("Renames parameters of the path that no route can have", async () => {
