@@ -263,13 +263,16 @@ describe("A payer of an earlier payment", () => {
     expect(paid).toBeGreaterThan(before);
     const fresh = await again("/again/paris?days=3");
     expect([fresh.status, await fresh.text()]).toEqual([200, "answer 2"]);
+    // The payer's own key signs for another network.
+    const elsewhere = await signChallenge(accounts.payer, await ask("/again/paris?days=3"), "eip155:10");
+    expect((await withSignIn("/again/paris?days=3", elsewhere)).status).toBe(200);
     for (const other of ["/again/paris?days=4", "/again/paris", "/again/rome?days=3"])
       expect((await again(other)).status).toBe(402);
     expect((await again("/again/paris?days=3", accounts.payer, { method: "POST", body: "" })).status).toBe(
       402,
     );
     expect((await again("/again/paris?days=3", accounts.stranger)).status).toBe(402);
-    expect(seen).toHaveLength(2);
+    expect(seen).toHaveLength(3);
     expect(await received()).toBe(paid);
   });
 

@@ -6,7 +6,9 @@ import type { JobResult, Progress } from "./work-queue.ts";
 export const NOT_KEPT = "not_kept";
 
 /** A request that a payer may have paid for before. */
-export interface BoughtRequest extends Pick<PaymentKey, "payer" | "network">, JobKey {
+export interface BoughtRequest extends Pick<PaymentKey, "payer">, JobKey {
+  /** CAIP-2. Absent: the payer may have paid on any network. */
+  readonly network?: string | undefined;
   /** SHA-256 of the whole request. */
   readonly bodyHash: string;
 }

@@ -63,12 +63,18 @@ export const CALLS = {
       const columns = "call_id, network, service_id, job_index, bound_headers, body_hash, state, created_at";
       const newest = `SELECT ${columns} FROM ${table} WHERE payer = ${add(request.payer.toLowerCase())}
         ORDER BY call_id DESC LIMIT ${MAX_SEARCHED}`;
+      const { network } = request;
+      const isThere = network === undefined ? "" : `network = ${add(network)} AND `;
       const sql = `SELECT call_id FROM (${newest}) AS payment
-        WHERE network = ${add(request.network)} AND service_id = ${add(String(request.serviceId))}
+        WHERE ${isThere}service_id = ${add(String(request.serviceId))}
           AND job_index = ${add(request.jobIndex)} AND bound_headers IS NOT NULL AND body_hash = ${add(request.bodyHash)}
           AND state = 'settled' AND created_at > ${dialect.now(add(now()))} - ${add(withinMs)}
         ORDER BY call_id DESC LIMIT ${MAX_BOUGHT}`;
-      const rows = (yield { name: "list_bought", sql, values }) as { readonly call_id: number }[];
+      const rows = (yield {
+        name: network === undefined ? "list_bought" : "list_bought_on_network",
+        sql,
+        values,
+      }) as { readonly call_id: number }[];
       return rows.map(({ call_id }) => call_id);
     },
 

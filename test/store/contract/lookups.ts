@@ -64,13 +64,15 @@ export function describeLookups(given: Given): void {
       const newest = await buy(2);
       await buy(3, { ...bound, bodyHash: "another" });
       await buy(4, { ...bound, jobIndex: 8 });
-      await buy(5, { ...bound, key: { ...paymentIntent(5).key, network: "eip155:1" } });
+      const elsewhere = await buy(5, { ...bound, key: { ...paymentIntent(5).key, network: "eip155:1" } });
       await buy(6, { ...bound, key: { ...paymentIntent(6).key, payer: `0x${"9".repeat(40)}` } });
       await buy(7, {});
       await given.store.beginPayment(paymentIntent(8, bound), paidCall());
       await given.store.beginPayment(paymentIntent(9, bound), paidCall());
       await given.store.failPayment(paymentIntent(9).key, "{}", "reverted");
       expect(await given.store.listBought(request, 10_000)).toEqual([newest, old]);
+      const anywhere = { ...request, network: undefined };
+      expect(await given.store.listBought(anywhere, 10_000)).toEqual([elsewhere, newest, old]);
       const spelled = { ...request, payer: payer.toUpperCase().replace("0X", "0x") };
       expect(await given.store.listBought(spelled, 1_000)).toEqual([newest]);
       given.now += 1_000;

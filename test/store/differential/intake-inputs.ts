@@ -50,7 +50,7 @@ export const INTAKE: MakersOf<
   listBought: ({ choices }) => [
     {
       payer: choices.one(PAYERS),
-      network: "eip155:84532",
+      network: choices.maybe(50, () => "eip155:84532"),
       serviceId: choices.one([1n, 2n ** 64n - 1n]),
       jobIndex: 7,
       bodyHash: paymentIntent(1).bodyHash,

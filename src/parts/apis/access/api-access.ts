@@ -113,15 +113,17 @@ export class ApiAccess implements UnpaidAccess {
     if (payerProof === undefined || asking.length === 0 || !payerProof.isIn(request)) return undefined;
     const proven = await payerProof.payerOf(request, this.#purposeOf(request));
     const listed = asking.find(({ signIn = [] }) => signIn.some((one) => one.toLowerCase() === proven.payer));
-    // The contract at the account's address may be another account's on another network.
+    // On another network, the contract at the account's address may be another account's.
     if (listed !== undefined && proven.isByKey) return { by: "sign_in", name: proven.payer, access: listed };
     const ofPayers = asking.flatMap((access) =>
       access.paidWithinSecs === undefined ? [] : [{ access, withinMs: access.paidWithinSecs * 1_000 }],
     );
     if (ofPayers.length === 0) return undefined;
-    const body = await this.#parts.checkout.readBody(request, job);
+    const { checkout } = this.#parts;
+    const body = await checkout.readBody(request, job);
+    const requestHash = checkout.requestHashOf(request, job, body);
     for (const { access, withinMs } of ofPayers)
-      if (await this.#hasPaid(proven, { request, job, body, withinMs }))
+      if (await this.#hasPaid(proven, { job, requestHash, withinMs }))
         return { by: "payment", name: proven.payer, access, body };
     request.unreadBody(body);
     return undefined;
@@ -129,26 +131,15 @@ export class ApiAccess implements UnpaidAccess {
 
   /** Checks that a payer bought this very request, and did not get the money back. */
   async #hasPaid(
-    { payer, network }: ProvenPayer,
-    {
-      request,
-      job: { serviceId, jobIndex },
-      body,
-      withinMs,
-    }: {
-      readonly request: HttpRequest;
-      readonly job: JobKey;
-      readonly body: Uint8Array;
-      readonly withinMs: number;
-    },
+    { payer, network, isByKey }: ProvenPayer,
+    request: { readonly job: JobKey; readonly requestHash: string | undefined; readonly withinMs: number },
   ): Promise<boolean> {
-    const { checkout, calls } = this.#parts;
-    const bodyHash = checkout.requestHashOf(request, { serviceId, jobIndex }, body);
+    const { calls } = this.#parts;
+    const { job, requestHash: bodyHash, withinMs } = request;
     if (bodyHash === undefined) return false;
-    for (const callId of await calls.listBought(
-      { payer, network, serviceId, jobIndex, bodyHash },
-      withinMs,
-    )) {
+    const { serviceId, jobIndex } = job;
+    const bought = { payer, network: isByKey ? undefined : network, serviceId, jobIndex, bodyHash };
+    for (const callId of await calls.listBought(bought, withinMs)) {
       const call = await calls.findCall(callId);
       if (call !== undefined && !call.additions?.some(({ givesBack }) => givesBack)) return true;
     }
