@@ -1,9 +1,12 @@
 import { createHash } from "node:crypto";
+import { EventEmitter } from "node:events";
+import { connect } from "node:net";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { wrapFetchWithSIWx } from "@x402/extensions/sign-in-with-x";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { signV2Payment } from "../helpers/clients.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { signChallenge } from "../helpers/sign-in.ts";
@@ -19,6 +22,10 @@ const sha256 = (text: string) => createHash("sha256").update(text).digest("hex")
 /** Requests that the API got. */
 const seen: { method: string; url: string; headers: Readonly<Record<string, unknown>>; body: string }[] = [];
 let status = 200;
+/** Lets the answers that have begun end. */
+const goOn = new EventEmitter();
+/** More than all buffers between the API and a client that takes nothing. */
+const LARGE = Buffer.alloc(50_000_000, "x");
 
 const api = startBeforeAll(() =>
   listenHttp({
@@ -30,7 +37,13 @@ const api = startBeforeAll(() =>
       });
       request.on("end", () => {
         seen.push({ method, url, headers, body });
-        response.writeHead(status, { "content-type": "text/plain" }).end(`answer ${seen.length}`);
+        if (url === "/staff/broken") return response.destroy();
+        if (url === "/staff/large") return response.end(LARGE);
+        if (url === "/staff/late") {
+          response.write("begun, ");
+          return goOn.once("go", () => response.end("ended"));
+        }
+        return response.writeHead(status, { "content-type": "text/plain" }).end(`answer ${seen.length}`);
       });
     },
   }),
@@ -56,6 +69,8 @@ const gateway = startBeforeAll(async () => {
 [[apis]]
 name = "staff"
 url = "${api.url}"
+concurrency = 2
+timeout_secs = 1
 headers = { X-Secret = "of the API" }
 forward_headers = "*"
 [[apis.access]]
@@ -142,6 +157,8 @@ describe("A key of an API", () => {
         url: "/staff/a?b=%63",
         body: "the body",
         headers: {
+          "content-length": "8",
+          traceparent: expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/),
           "x-secret": "of the API",
           "x-own": "kept",
           "x-forwarded-for": expect.stringMatching(/^2001:db8::/),
@@ -164,6 +181,37 @@ describe("A key of an API", () => {
     expect([refused.status, await codeOf(refused)]).toEqual([502, "api_refused"]);
   });
 
+  it("does not learn whether the API got its request if the connection to it breaks", async () => {
+    const broken = await ask("/staff/broken", { method: "POST", body: "once", headers: bearer(KEY) });
+    expect([broken.status, await broken.json()]).toMatchObject([
+      502,
+      { code: "outcome_unknown", retryable: false },
+    ]);
+    expect(seen).toHaveLength(1);
+  });
+
+  it("gets the whole of an answer over which the configuration is read anew", async () => {
+    const answer = await ask("/staff/late", { headers: bearer(KEY) });
+    const reloads = () =>
+      gateway.jobgate.logs.filter((line) => line.includes("configuration reloaded")).length;
+    const before = reloads();
+    gateway.jobgate.kill("SIGHUP");
+    await eventually(() => expect(reloads()).toBeGreaterThan(before));
+    goOn.emit("go");
+    expect(await answer.text()).toBe("begun, ended");
+  });
+
+  it("is not kept out by a client that takes nothing of its answer", async () => {
+    const { port } = new URL(gateway.jobgate.x402Url);
+    const stalled = connect(Number(port), "127.0.0.1");
+    onTestFinished(() => void stalled.destroy());
+    stalled.write(`GET /staff/large HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\n\r\n`);
+    stalled.pause();
+    await eventually(() => expect(seen).toHaveLength(1));
+    expect((await ask("/staff/a", { headers: bearer(KEY) })).status).toBe(503);
+    await eventually(async () => expect((await ask("/staff/a", { headers: bearer(KEY) })).status).toBe(200));
+  });
+
   it("is limited by its rate", async () => {
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => ask("/staff/fast", { headers: bearer(KEY) })),
@@ -171,7 +219,7 @@ describe("A key of an API", () => {
     const limited = answers.filter((answer) => answer.status === 429);
     expect(limited.length).toBeGreaterThan(0);
     expect(limited[0]?.headers.get("retry-after")).toBe("1");
-    expect(seen.length).toBe(60 - limited.length);
+    expect(seen.length).toBe(answers.filter((answer) => answer.status === 200).length);
   });
 
   it("lets nobody in who has another one, and such a request buys nothing", async () => {

@@ -1,9 +1,8 @@
-import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { CheckedRequest, Contribution, Terms, TermsCheck } from "../../x402/purchase/terms.ts";
-import { CLIENT_METADATA } from "./api-request.ts";
+import { CLIENT_METADATA, traceparentOf } from "./api-request.ts";
 import type { ApiConfig } from "./config.ts";
 import type { UnchargedCalls } from "./uncharged-calls.ts";
 
@@ -80,13 +79,4 @@ export class ApiTerms implements Terms {
   #add(name: string, count: number): void {
     this.#entered.set(name, (this.#entered.get(name) ?? 0) + count);
   }
-}
-
-/** A trace that W3C Trace Context allows. */
-const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
-
-/** Returns the client's trace, or else a new one, which nobody records. While jobgate traces, its own takes their place. */
-function traceparentOf([sent = "", ...more]: readonly string[]): string {
-  if (more.length === 0 && TRACEPARENT.test(sent)) return sent;
-  return `00-${randomBytes(16).toString("hex")}-${randomBytes(8).toString("hex")}-00`;
 }

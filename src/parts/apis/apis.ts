@@ -88,14 +88,12 @@ export class Apis {
 
   async stop(): Promise<void> {
     await this.#runners.stop();
+    for (const { passThrough } of this.#open) void passThrough.close();
     this.#replace([]);
   }
 
   #replace(open: readonly OpenApi[]): void {
-    for (const { health, passThrough } of this.#open) {
-      void health.stop();
-      void passThrough.close();
-    }
+    for (const { health } of this.#open) void health.stop();
     this.#open = open;
     for (const { health } of open) health.start();
   }

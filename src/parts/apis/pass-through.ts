@@ -1,5 +1,4 @@
 import type { ServerResponse } from "node:http";
-import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Logger } from "pino";
 import type { X402Config } from "../../config/config.ts";
@@ -10,14 +9,17 @@ import { createAddressFinder } from "../../http/client-address.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { RouteAnswer } from "../../http/routes.ts";
 import { canonicalPath } from "../../x402/jobs/route-tree.ts";
-import { HttpClient, type StreamedAnswer } from "../outbound/http-client.ts";
+import { HttpClient, type StreamedAnswer, wasSent } from "../outbound/http-client.ts";
 import { REFUSALS } from "./api-answer.ts";
 import { ApiLinks } from "./api-links.ts";
-import { commonHeaders } from "./api-request.ts";
+import { commonHeaders, traceparentOf } from "./api-request.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
 /** Code of the error of an API that was reached, and answered nothing in time. */
 const LATE = "UND_ERR_HEADERS_TIMEOUT";
+
+/** Time by which a client may be silent longer than the API, whose own silence ends sooner. */
+const MORE_MS = 1_000;
 
 /** One request that is passed through. */
 interface Passage {
@@ -69,7 +71,10 @@ export class PassThrough {
     }
   }
 
-  /** Closes the connections. Requests in progress must have ended. */
+  /**
+   * Closes the connections, and breaks off what is in progress. After a reload it is not called: what is in progress goes on, and
+   * idle connections close by themselves.
+   */
   close(): Promise<void> {
     return this.#client.close();
   }
@@ -89,7 +94,7 @@ export class PassThrough {
       const target = targetOf(request);
       const answer = await this.#client.stream(
         { method: request.method, target, headers: this.#headersOf(request) },
-        body.byteLength === 0 ? undefined : Readable.from([body]),
+        body.byteLength === 0 ? undefined : body,
         request.closed,
       );
       if (REFUSALS.has(answer.status)) {
@@ -103,9 +108,14 @@ export class PassThrough {
     } catch (error) {
       this.#inProgress--;
       if (error instanceof GatewayError) throw error;
-      this.#logger.warn({ err: error, api: name }, "an API did not answer an unpaid request");
-      throw (error as NodeJS.ErrnoException).code === LATE
-        ? new GatewayError("api_timeout", "The API does not answer in time: try again.")
+      const { code, message } = error as NodeJS.ErrnoException;
+      this.#logger.warn(
+        { api: name, request: request.id, reason: code ?? message },
+        "an API did not answer an unpaid request",
+      );
+      if (code === LATE) throw new GatewayError("api_timeout", "The API does not answer in time.");
+      throw wasSent(error)
+        ? new GatewayError("outcome_unknown", "The connection to the API broke before an answer.")
         : new GatewayError("api_unreachable", "The API cannot be reached: try again.");
     }
   }
@@ -119,17 +129,22 @@ export class PassThrough {
       ...Object.fromEntries(forwarded),
       ...this.#api.headers,
       ...commonHeaders(this.#publicUrl, this.clientOf(request)),
+      traceparent: traceparentOf(request.headerValues("traceparent")),
     };
   }
 
-  /** Sends the answer as it comes. A break cuts the connection, so that the client does not take a part for the whole. */
+  /**
+   * Sends the answer as it comes. A break cuts the connection, so that the client does not take a part for the whole, and so does a
+   * client that takes nothing for the time in which the API may be silent.
+   */
   async #send(
     { status, headers, body }: StreamedAnswer,
     target: string,
     outgoing: ServerResponse,
   ): Promise<void> {
     try {
-      const type = headers.filter(([name]) => name === "content-type");
+      const type = headers.filter(([name]) => name === "content-type" || name === "content-length");
+      outgoing.setTimeout(this.#api.timeoutMs + MORE_MS, () => outgoing.destroy());
       outgoing.writeHead(status, {
         ...headersByName([...this.#links.toPublic(keptHeaders(headers), target), ...type]),
         "cache-control": "private, no-store",

@@ -115,12 +115,12 @@ export class HttpClient {
   }
 
   /**
-   * Sends a request whose bodies are streamed both ways, with the time to the first byte and for each silence.
-   * @throws Error when there is no answer
+   * Sends a request whose answer is streamed, with the time to the first byte and for each silence.
+   * @throws Error when there is no answer; {@link wasSent} tells whether the server may have got the request
    */
   async stream(
     { method, target, headers }: Omit<HttpMessage, "body" | "bodyLimit">,
-    body: Readable | undefined,
+    body: Uint8Array | undefined,
     signal: AbortSignal,
   ): Promise<StreamedAnswer> {
     const [headersTimeout, bodyTimeout] = [this.#timeoutMs, this.#timeoutMs];
@@ -313,6 +313,15 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
 /** Returns true for a status whose answers have no body, whatever their headers say. */
 function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
+}
+
+/** Codes of errors of a connection that was never there. */
+const NO_CONNECTION = /^(ECONNREFUSED|UND_ERR_CONNECT_TIMEOUT)$|CERT|TLS|SSL|SIGNATURE|SIGNED|UNABLE_TO/;
+
+/** Returns false for an error of {@link HttpClient.stream} after which the server has not seen the request. */
+export function wasSent(error: unknown): boolean {
+  const { code = "", syscall = "" } = error as NodeJS.ErrnoException;
+  return !/^(connect|getaddrinfo)$/.test(syscall) && !NO_CONNECTION.test(code);
 }
 
 /** Returns the first of several headers with one name. */

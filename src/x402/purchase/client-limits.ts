@@ -51,7 +51,11 @@ export class ClientLimits {
    * @throws GatewayError `rate_limited`
    */
   countWrongToken(request: AddressedRequest): void {
-    this.#wrongTokens.count(this.clientOf(request), MAX_WRONG_TOKENS, "Too many wrong access tokens");
+    this.#wrongTokens.count(
+      this.clientOf(request),
+      MAX_WRONG_TOKENS,
+      "Too many wrong keys, access tokens or sign-ins",
+    );
   }
 
   /** Runs a verification if the client and the facilitator have room for one more. @throws GatewayError `rate_limited` */

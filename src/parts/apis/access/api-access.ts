@@ -42,6 +42,8 @@ interface Known {
 /** Passes requests of known clients through to the APIs without a payment: `[[apis.access]]`. */
 export class ApiAccess implements UnpaidAccess {
   readonly #parts: Parts;
+  /** Keys of an API, by its first access that has keys. */
+  readonly #keys = new WeakMap<AccessConfig, ReadonlyMap<string, { sha256: string; known: Known }>>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -90,20 +92,38 @@ export class ApiAccess implements UnpaidAccess {
   #keyOf(request: HttpRequest, { access: accesses }: ApiConfig): Known | undefined {
     const withKeys = accesses.filter(({ apiKeys }) => apiKeys !== undefined);
     if (withKeys.length === 0 || !carriesBearer(request)) return undefined;
-    const sent = sha256(bearerToken(request) ?? "");
-    // Each key is compared, so that the time does not depend on which one it is.
-    const found = withKeys.flatMap((access) =>
-      (access.apiKeys ?? []).flatMap(({ name, sha256 }: ApiKey) =>
-        equalInConstantTime(sha256, sent) ? [{ by: "key" as const, name, access }] : [],
-      ),
-    );
-    if (found[0] !== undefined) return found[0];
+    const token = bearerToken(request);
+    if (token !== undefined) {
+      const sent = sha256(token);
+      // Who guesses keys does not choose their digests, so how far a digest is found says nothing about a key.
+      const found = this.#keysOf(withKeys).get(sent);
+      if (found !== undefined && equalInConstantTime(found.sha256, sent)) return found.known;
+    }
     this.#parts.limits.countWrongToken(request);
     throw new GatewayError(
       "unauthorized",
       "The Bearer of this request is no key of this API. Nothing was charged: to pay, send no Authorization header.",
       { headers: { "www-authenticate": "Bearer" } },
     );
+  }
+
+  /** Returns the keys by their digests, made once for each configuration. */
+  #keysOf(
+    withKeys: readonly AccessConfig[],
+  ): ReadonlyMap<string, { readonly sha256: string; readonly known: Known }> {
+    const [first] = withKeys as [AccessConfig, ...AccessConfig[]];
+    let keys = this.#keys.get(first);
+    if (keys === undefined) {
+      keys = new Map(
+        withKeys.flatMap((access) =>
+          ((access.apiKeys ?? []) as readonly ApiKey[]).map(
+            ({ name, sha256 }) => [sha256, { sha256, known: { by: "key", name, access } }] as const,
+          ),
+        ),
+      );
+      this.#keys.set(first, keys);
+    }
+    return keys;
   }
 
   /** Finds the access of a client who signed in. */
@@ -165,6 +185,7 @@ function carriesBearer(request: HttpRequest): boolean {
   return request.headerValues("authorization").some((value) => /^bearer(?: |$)/i.test(value));
 }
 
-function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+/** @param token a character for each byte that was sent */
+function sha256(token: string): string {
+  return createHash("sha256").update(token, "latin1").digest("hex");
 }

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Checked, Complete } from "../../../config/check-shape.ts";
 import { earlierPlace, fileKey, type Place } from "../../../config/mistakes.ts";
@@ -15,6 +16,9 @@ export interface ApiKey {
 }
 
 const LINE = /^([A-Za-z0-9][A-Za-z0-9._@-]{0,63})[ \t]+([0-9a-fA-F]{64})$/;
+
+/** SHA-256 of no bytes, which a command that failed makes. */
+const EMPTY = createHash("sha256").digest("hex");
 
 /** Parses one line for each key: its name and its SHA-256. Empty lines, and those that begin with #, are skipped. */
 const apiKeys = () =>
@@ -53,7 +57,7 @@ export function checkAccess(
   place: Place,
   jobs: readonly PlacedJob[],
 ): void {
-  const known = new Map<string, Place>();
+  const known = new Map<string, Place>([[`the key of ${EMPTY}`, place]]);
   const restricted = jobs.find(({ isRestricted }) => isRestricted);
   const priced = jobs.find(({ isPricedByRequest }) => isPricedByRequest);
   for (const [i, access] of accesses.entries()) {
@@ -67,7 +71,19 @@ export function checkAccess(
     for (const { name, sha256 } of (access.apiKeys ?? []) as readonly ApiKey[])
       for (const text of [`the name ${name}`, `the key of ${sha256}`])
         if (earlierPlace(known, text, at.at("api_keys")) !== undefined)
-          at.at("api_keys").report(`has a key twice (${name}); expected each name and each key once`);
+          at.at("api_keys").report(
+            sha256 === EMPTY
+              ? `has an empty key (${name}); expected the SHA-256 of a key`
+              : `has a key twice (${name}); expected each name and each key once`,
+          );
+    for (const account of access.signIn ?? [])
+      if (earlierPlace(known, `the account ${account?.toLowerCase()}`, at.at("sign_in")) !== undefined)
+        at.at("sign_in").report(`has ${account} twice; expected each account once`);
+    if (access.paidWithinSecs !== undefined) {
+      const earlier = earlierPlace(known, "paid_within_secs", at.at("paid_within_secs"));
+      if (earlier !== undefined)
+        at.at("paid_within_secs").report(`is set, as in ${earlier.text}; expected it once for an API`);
+    }
     if (restricted !== undefined)
       at.report(
         `lets clients in without the permission that ${restricted.place.text} asks for; expected no access to an API with a restricted job`,
@@ -90,7 +106,7 @@ function parseKeys(text: string): readonly ApiKey[] | undefined {
 
 function keysFault(text: string): string {
   const wrong = linesOf(text).find(([, line]) => !LINE.test(line));
-  return wrong === undefined ? "has no key" : `has a line ${wrong[0]} of another form`;
+  return wrong === undefined ? "has no key" : `has something else in line ${wrong[0]}`;
 }
 
 /** Returns the lines that are for keys, with their numbers. */

@@ -35,7 +35,7 @@ testMistakes([
     promise: "A key that is no digest is a mistake, which does not quote it",
     toml: `${api(`api_keys = "# keys\\nada ${KEY}\\nada-2 my-secret-key" #!`)}${job()}`,
     keyPath: "apis[0].access[0].api_keys",
-    message: /^(?!.*my-secret-key).*has a line 3 of another form; expected lines with a name and the SHA-256/,
+    message: /^(?!.*my-secret-key).*has something else in line 3; expected lines with a name and the SHA-256/,
   },
   {
     promise: "A list without a key is a mistake",
