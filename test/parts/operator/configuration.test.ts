@@ -61,6 +61,7 @@ const VALUES = [
     "base",
     `0x${"ab".repeat(20)}`,
     "10.0.0.0/8",
+    `a ${"ab".repeat(32)}`,
   ],
   ...["127.0.0.1:1", KEYS.settler],
   `https://${SECRET}:${SECRET}@host.example:444/${PATH}?key=${SECRET}#${SECRET}`,

@@ -65,6 +65,11 @@ url = "http://127.0.0.1:8000/v1"
 headers = { X-Api-Key = "env:CALLBACK_SECRET" }
 free = ["GET /docs/{path...}"]
 health = "GET /health"
+[[apis.access]]
+api_keys = "ada ${"ab".repeat(32)}"
+[[apis.access]]
+sign_in = ["0x${"1".repeat(40)}"]
+rate = 3
 [[push]]
 url = "${secretUrl()}"
 job_ids = [3]
