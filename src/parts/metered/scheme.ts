@@ -2,6 +2,8 @@ import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { parseEvmAddress } from "../../core/addresses.ts";
 import type { CeilingScheme } from "../../x402/wire/ceiling-scheme.ts";
 
+type Settler = ConstructorParameters<typeof UptoEvmScheme>;
+
 /** The scheme `upto` of x402. Its payers sign the address of the facilitator, and no other account can settle. */
 export const UPTO: CeilingScheme = {
   name: "upto",
@@ -10,5 +12,5 @@ export const UPTO: CeilingScheme = {
     const address = String(extra?.facilitatorAddress);
     return parseEvmAddress(address).kind === "address" ? address : undefined;
   },
-  settledBy: (signer, config) => new UptoEvmScheme(signer, config),
+  settledBy: (signer, options) => new UptoEvmScheme(...([signer, options] as Settler)),
 };

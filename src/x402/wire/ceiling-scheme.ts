@@ -1,5 +1,4 @@
 import type { SchemeNetworkFacilitator } from "@x402/core/types";
-import type { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 
 /**
  * A scheme of x402 beside `exact`. The amount of its offers is a ceiling, of which a part is charged after the job: what the
@@ -12,8 +11,9 @@ export interface CeilingScheme {
   extraFor(settler: string): Readonly<Record<string, string>>;
   /** Reads the account that settles, in the `extra` of an offer, or of a kind that a facilitator supports. */
   settlerIn(extra: Readonly<Record<string, unknown>> | undefined): string | undefined;
-  /** Returns what verifies and settles payments in this process, with the SDK's signer and options for `exact`. */
-  settledBy(
-    ...of: ConstructorParameters<typeof ExactEvmScheme>
-  ): Pick<SchemeNetworkFacilitator, "verify" | "settle">;
+  /**
+   * Returns what verifies and settles payments in this process.
+   * @param signer the SDK's for `exact`, as are the options: users of the API do not have the package with their types
+   */
+  settledBy(signer: object, options: object): Pick<SchemeNetworkFacilitator, "verify" | "settle">;
 }

@@ -340,6 +340,7 @@ async function startCounted(buyers: CallbackTargets["buyers"]) {
   await calling.sender.start();
   // `eventually` would let the timers go on with each look.
   const pauses = () => until(() => vi.getTimerCount() === 1);
+  if (buyers !== undefined) await until(() => asked > 0);
   await pauses();
   return { calling, asked: () => asked, pauses };
 }
