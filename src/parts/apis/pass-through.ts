@@ -143,7 +143,9 @@ export class PassThrough {
     outgoing: ServerResponse,
   ): Promise<void> {
     try {
-      const type = headers.filter(([name]) => name === "content-type" || name === "content-length");
+      // RFC 9110 §8.6: an answer 204 has no Content-Length.
+      const names = status === 204 ? ["content-type"] : ["content-type", "content-length"];
+      const type = headers.filter(([name]) => names.includes(name));
       outgoing.setTimeout(this.#api.timeoutMs + MORE_MS, () => outgoing.destroy());
       outgoing.writeHead(status, {
         ...headersByName([...this.#links.toPublic(keptHeaders(headers), target), ...type]),
