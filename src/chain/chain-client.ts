@@ -2,7 +2,7 @@ import { asNumber, Rpc, type RpcOptions } from "./rpc.ts";
 
 /** The chain that an RPC is expected to be for. */
 interface ExpectedChain {
-  /** Undefined: the first one that the RPC names is the expected one from then on. */
+  /** Undefined: the first chain that the RPC names is expected from then on. */
   readonly id: number | string | undefined;
   /** Asks the RPC which chain it is for. */
   read(rpc: Rpc): Promise<number | string>;

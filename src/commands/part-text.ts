@@ -1,10 +1,10 @@
 import type { GetCallResponse, GetTotalsResponse } from "./operator-client.ts";
 
-/** What a part says in commands that print what is not its own. */
+/** Text that a part adds to the output of commands of the core and of other parts. */
 export interface PartText {
   /** Money for JobCalls that are dead: `owed 2 (0.02 USDC)`. */
   money?(totals: GetTotalsResponse): readonly string[];
-  /** What an operator has to look at, with the command that shows it. */
+  /** Problems that the operator has to solve, each with the command that shows it. */
   problems?(totals: GetTotalsResponse): readonly string[];
   /** Tables about one JobCall. */
   call?(details: GetCallResponse): readonly string[];
@@ -17,7 +17,7 @@ export function addPartText(text: PartText): void {
   texts.add(text);
 }
 
-/** Returns what the parts say about the totals, in their order. */
+/** Returns the texts of the parts about the totals, in the order in which the parts were added. */
 export function totalsTexts(totals: GetTotalsResponse, of: "money" | "problems"): string[] {
   return [...texts].flatMap((text) => text[of]?.(totals) ?? []);
 }

@@ -84,7 +84,7 @@ function ownMethod(methods: ConfigTables["methods"]): TokenMethod | undefined {
   return methods.find(({ isOfToken }) => isOfToken);
 }
 
-/** Checks that the method and the addresses of a token are those of its network. */
+/** Reports a transfer method or an address that the network of a token does not have. */
 function checkNetwork(token: TokenTable, methods: ConfigTables["methods"], place: Place): void {
   const { network, transferMethod } = token;
   if (network === undefined) return;

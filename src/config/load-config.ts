@@ -65,7 +65,7 @@ export interface PartKeys extends BuildAbilities {
   readonly tables: readonly ConfigTable[];
   readonly entries: readonly EntryKeys[];
   readonly methods: readonly TokenMethod[];
-  /** Charges of jobs beside those of the core. */
+  /** Values of `charge` that parts add. */
   readonly charges: readonly string[];
   readonly paths: readonly OwnPaths[];
 }

@@ -84,7 +84,7 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
-  /** Charges of jobs in this build beside those of the core. */
+  /** Values of `charge` that the parts of this build add. */
   readonly charges: readonly string[];
   /** Paths of the parts of this build. */
   readonly paths: readonly OwnPaths[];

@@ -8,9 +8,9 @@ import type { TokenTable } from "./x402.ts";
 export interface TokenMethod extends TransferMethod {
   /** The method pays any token: a token without EIP-3009, and, as in the SDK, a token whose entry names no method. */
   readonly paysAny?: true;
-  /** The networks that the method pays on, which only it does. Absent: EVM chains. */
+  /** Networks that only this method pays on. Absent: EVM chains. */
   readonly networks?: NetworkKind;
-  /** Tokens that it pays, beside those of EVM chains. */
+  /** Presets for tokens on {@link networks}. */
   readonly presets?: readonly TokenPreset[];
   /** Checks a token that is paid by the method. */
   check?(token: TokenTable, context: TokenContext): void;

@@ -19,7 +19,7 @@ export const FAULT_POINTS = [
   "settler-after-replacement",
 ] as const;
 
-/** A point here, or one of a part: the name of the part, a slash, and the point. */
+/** Fault point of the core, or of a part: the name of the part, a slash, and the name of the point. */
 type FaultPoint = (typeof FAULT_POINTS)[number] | `${string}/${string}`;
 
 const crashAt = process.env.JOBGATE_CRASH_AT;

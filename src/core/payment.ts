@@ -25,7 +25,7 @@ export function oneSpelling(text: string): string {
 
 /** Name that a payer gave a purchase. Of the payments that they sign for it, one is taken. */
 export interface PurchaseName {
-  /** In {@link oneSpelling}. */
+  /** Spelled as {@link oneSpelling} returns it. */
   readonly payer: string;
   /** Compared byte for byte. */
   readonly name: string;

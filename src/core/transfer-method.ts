@@ -6,7 +6,7 @@ export interface TransferMethod {
   readonly title: string;
   /** An authorization can be charged less than the signed value. */
   readonly chargesPart?: true | undefined;
-  /** What payers sign ends too soon for a charge that comes after the job. */
+  /** A signed payment expires too soon for a charge that comes after the job. */
   readonly endsSoon?: true | undefined;
   /** The token itself checks what payers sign, under its EIP-712 domain, which the configuration has to say. */
   readonly isOfToken?: true;

@@ -65,7 +65,7 @@ export class HttpRequest {
     return this.#uploads.readBody(this.#incoming, maxBytes);
   }
 
-  /** Lets the body be read once more. */
+  /** Puts a body back that was read, so that it can be read once more. */
   unreadBody(body: Uint8Array): void {
     this.#unread = body;
   }

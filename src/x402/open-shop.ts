@@ -154,11 +154,11 @@ function requireRestricted({ jobPolicies }: X402Config, terms: readonly Terms[])
   }
 }
 
-/** @throws Error if a part needs payers who prove who they are, and no part of the build lets them */
+/** @throws Error if a part needs a proof of payers, and no part of the build makes one */
 function requirePayerProof(additions: readonly ShopAddition[]): void {
   if (!additions.some(({ needsPayerProof }) => needsPayerProof)) return;
   if (additions.some(({ payerProof }) => payerProof)) return;
   throw new Error(
-    "clients get access by sign_in or paid_within_secs, and no part of this build lets payers sign in",
+    "the configuration lets payers sign in for access, and this build has no part for signing in",
   );
 }

@@ -43,9 +43,9 @@ export interface ShopAddition {
   readonly liveAnswers?: LiveAnswers;
   /** Recognises payers who do not have the access token of their call. */
   readonly payerProof?: PayerProof;
-  /** Lets clients have what is sold without a payment. */
+  /** Lets clients that the seller knows have jobs without a payment. */
   access?(shop: Pick<Shop, "checkout" | "payerProof">, services: Services): UnpaidAccess;
-  /** The access needs the proof of payers that another part makes. */
+  /** True if {@link access} needs a {@link payerProof}, which another part makes. */
   readonly needsPayerProof?: boolean;
   /** Takes payments on the jobs' own routes beside x402, through a door that it puts before x402's. */
   door?(x402: Door): Door;

@@ -97,7 +97,7 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     return sold;
   }
 
-  /** Answers a request that has a way in without a payment, or else as `sell` does. */
+  /** Answers a request that has access without a payment. Sells the job to any other request. */
   function letIn(request: HttpRequest, job: JobKey, sell: () => Promise<RouteAnswer>): Promise<RouteAnswer> {
     if (!listing.has(job)) return sell();
     const pays = x402.carriesPayment(request);

@@ -36,7 +36,7 @@ export interface Shop {
   readonly extensions: AnswerExtensions;
   readonly live: LiveAnswers | undefined;
   readonly payerProof: PayerProof | undefined;
-  /** Ways to have what is sold without a payment. */
+  /** Ways to have jobs without a payment. */
   readonly accesses: readonly UnpaidAccess[];
   readonly pages: Pages | undefined;
   readonly messageDoor: MessageDoor | undefined;

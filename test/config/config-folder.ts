@@ -22,6 +22,16 @@ facilitator_url = "https://facilitator.example.com"
 public_url = "https://operator.example.com"
 `;
 
+/** A build without parts. */
+export const NO_PARTS = {
+  tables: [],
+  entries: [],
+  methods: [],
+  charges: [],
+  paths: [],
+  abilities: new Set<string>(),
+};
+
 /** Configuration keys and abilities of this build's parts, and the ability to restrict jobs, whose keys the core has. */
 const PARTS = { ...partKeys(), abilities: new Set([...partKeys().abilities, "restricted jobs"]) };
 

@@ -5,6 +5,7 @@ import { ConfigTable } from "../../src/config/config-table.ts";
 import { loadConfigWith } from "../../src/config/load-config.ts";
 import { fixed } from "../../src/config/reload.ts";
 import { integer } from "../../src/config/value-types.ts";
+import { NO_PARTS } from "./config-folder.ts";
 
 const bees = ConfigTable.of({
   keys: { bees: z.object({ count: fixed(integer(0, 9)) }).optional() },
@@ -26,10 +27,7 @@ const inX402 = ConfigTable.of({
 });
 
 async function load(toml: string, tables: readonly ConfigTable[] = [bees, bound, inX402]) {
-  const result = await loadConfigWith(
-    { tables, entries: [], methods: [], charges: [], paths: [], abilities: new Set() },
-    { path: "jobgate.toml", toml, env: {} },
-  );
+  const result = await loadConfigWith({ ...NO_PARTS, tables }, { path: "jobgate.toml", toml, env: {} });
   if (result.ok) return result.config;
   throw new Error(result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`).join("\n"));
 }

@@ -3,7 +3,7 @@ import * as z from "zod";
 import type { EntryKeys, LiveRateSource } from "../../src/config/entry-keys.ts";
 import { loadConfigWith } from "../../src/config/load-config.ts";
 import { integer } from "../../src/config/value-types.ts";
-import { TOKEN, X402 } from "./config-folder.ts";
+import { NO_PARTS, TOKEN, X402 } from "./config-folder.ts";
 import { without } from "./mistake-cases.ts";
 
 interface BeeRate extends LiveRateSource {
@@ -46,14 +46,7 @@ const UNRATED = without(TOKEN, "rate_per_native_unit");
 
 async function load(tokens: string, entries: readonly EntryKeys[] = [bees], x402 = "", head = X402) {
   const toml = `service_id = 1\n${head}${x402}${tokens}`;
-  const parts = {
-    tables: [],
-    entries,
-    methods: [],
-    charges: [],
-    paths: [],
-    abilities: new Set(["failover"]),
-  };
+  const parts = { ...NO_PARTS, entries, abilities: new Set(["failover"]) };
   const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
   if (result.ok) return result.config;
   throw new Error(result.mistakes.map(({ keyPath, message }) => `${keyPath} ${message}`).join("\n"));

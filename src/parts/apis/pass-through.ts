@@ -18,7 +18,7 @@ import { type ApiConfig, serverOf } from "./config.ts";
 /** Code of the error of an API that was reached, and answered nothing in time. */
 const LATE = "UND_ERR_HEADERS_TIMEOUT";
 
-/** Time by which a client may be silent longer than the API, whose own silence ends sooner. */
+/** Added to the API's timeout for the silence of a client, so that the silence of the API ends first. */
 const MORE_MS = 1_000;
 
 /** One request that is passed through. */
@@ -30,7 +30,7 @@ interface Passage {
   readonly count: (code: string) => void;
 }
 
-/** Passes requests through to an API unpaid: as streams, without a store write, and in at most half of the API's concurrency. */
+/** Passes unpaid requests through to an API, as streams and without a store write. At most half of the API's concurrency are in progress. */
 export class PassThrough {
   readonly #api: ApiConfig;
   readonly #publicUrl: string;
@@ -72,7 +72,7 @@ export class PassThrough {
   }
 
   /**
-   * Closes the connections, and breaks off what is in progress. After a reload it is not called: what is in progress goes on, and
+   * Closes the connections, and breaks off the requests in progress. A reload does not call it: requests in progress go on, and
    * idle connections close by themselves.
    */
   close(): Promise<void> {
@@ -134,8 +134,8 @@ export class PassThrough {
   }
 
   /**
-   * Sends the answer as it comes. A break cuts the connection, so that the client does not take a part for the whole, and so does a
-   * client that takes nothing for the time in which the API may be silent.
+   * Sends the answer as it arrives. If the answer breaks off, the client's connection is cut, so that the client does not take a
+   * part for the whole. The connection of a client that takes nothing for a while is cut too, because it holds a place.
    */
   async #send(
     { status, headers, body }: StreamedAnswer,

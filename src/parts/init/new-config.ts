@@ -55,7 +55,7 @@ export interface NewRoute {
   readonly details: RouteDetails;
 }
 
-/** What a description says of a route. */
+/** Details of a route from a description. */
 export interface RouteDetails {
   readonly name?: string;
   readonly title?: string;

@@ -124,7 +124,7 @@ async function sell(url: string | undefined, options: SellOptions): Promise<void
   }
 }
 
-/** What is sold, and what of a description is not. */
+/** The routes that are sold, and the operations of a description that are left out. */
 interface Sale {
   readonly config: NewConfig;
   readonly leftOut: readonly Finding[];

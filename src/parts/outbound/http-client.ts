@@ -315,7 +315,7 @@ function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
 }
 
-/** Codes of errors of a connection that was never there. */
+/** Codes of errors that occur before a connection is established. */
 const NO_CONNECTION = /^(ECONNREFUSED|UND_ERR_CONNECT_TIMEOUT)$|CERT|TLS|SSL|SIGNATURE|SIGNED|UNABLE_TO/;
 
 /** Returns false for an error of {@link HttpClient.stream} after which the server has not seen the request. */

@@ -14,9 +14,9 @@ export interface X402Proxy {
   >;
   /** Positions of words in the call data of its functions that settle, by selector. */
   readonly settles: Readonly<Record<string, Positions>>;
-  /** What payers sign is a ceiling, and names the only account that settles. Absent: the exact amount, and none. */
+  /** Set if payers sign a ceiling and the only account that can settle it. Absent: payers sign the exact amount, which any account can settle. */
   readonly ceiling?: {
-    /** Why its payments cannot be adopted. */
+    /** Reason why its payments cannot be adopted. */
     readonly refusal: string;
   };
 }

@@ -20,8 +20,9 @@ export const MAX_BOUGHT = 20;
 export interface CallLookup {
   findCall(callId: number): Promise<CallState | undefined>;
   /**
-   * Finds the JobCalls that a payer bought with one request, newest first, at most {@link MAX_BOUGHT}: their payments are settled, and
-   * were made in the time before now. Only the newest payments of the payer are searched.
+   * Finds the JobCalls that a payer bought with one request and whose payments are settled, newest first, at most
+   * {@link MAX_BOUGHT}. Only the payer's newest payments are searched.
+   * @param withinMs greatest age of the payments
    */
   listBought(request: BoughtRequest, withinMs: number): Promise<readonly number[]>;
 
@@ -75,7 +76,7 @@ interface CallCharge {
   readonly moved?: MovedElsewhere;
 }
 
-/** What a part tells the client of a call. */
+/** Facts that a part adds to the state of a call, for the client of the call. */
 export interface CallAddition {
   /** Fields of the call in answers. */
   readonly fields: Readonly<Record<string, unknown>>;
@@ -83,7 +84,7 @@ export interface CallAddition {
   readonly state: string;
   /** It goes on without a decision of the operator, also after the call has failed. */
   readonly goesOn: boolean;
-  /** The buyer has the money back, or is to get it. */
+  /** The money was sent back to the buyer, or will be. */
   readonly givesBack: boolean;
 }
 
@@ -108,7 +109,7 @@ export interface CallState {
   readonly status?: number | undefined;
   /** Only of a call that is charged after it ran. */
   readonly charge?: CallCharge;
-  /** What parts tell its client about it. */
+  /** Facts that parts add, for the client of the call. */
   readonly additions?: readonly CallAddition[];
   /** Unix milliseconds. */
   readonly enqueuedAt: number;

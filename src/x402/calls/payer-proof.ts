@@ -10,11 +10,11 @@ export interface ProvenPayer {
   readonly payer: string;
   /** CAIP-2. */
   readonly network: string;
-  /** The account's own key signed: the proof holds on every network. */
+  /** True if the account's own key signed, so that the proof holds on every network. */
   readonly isByKey: boolean;
 }
 
-/** What a payer proves who it is for. A proof for one purpose is good for no other. */
+/** Purpose of a proof. A proof for one purpose is invalid for any other. */
 export interface ProofPurpose {
   readonly url: string;
   /** Sentence that the payer signs. */
@@ -31,7 +31,7 @@ export interface PayerProof {
   isIn(request: HttpRequest): boolean;
   /**
    * Uses up the proof.
-   * @param purpose default: to read the payer's own calls
+   * @param purpose default: reading the payer's own calls
    * @throws GatewayError for a proof that does not hold, and `rate_limited`
    */
   payerOf(request: HttpRequest, purpose?: ProofPurpose): Promise<ProvenPayer>;

@@ -109,7 +109,7 @@ export class JobRoute {
     return mayBeCharged ? { ...chargedNothing(code), charged: "unknown" } : chargedNothing(code);
   }
 
-  /** Answers a request, or refuses it as one for the job. */
+  /** Runs a handler, and turns its error into the refusal of a request for the job. */
   async refusing<Given>(
     request: HttpRequest,
     job: JobKey,

@@ -3,15 +3,15 @@ import type { HttpRequest } from "../../http/request.ts";
 import type { RouteAnswer } from "../../http/routes.ts";
 import type { JobDescription } from "../wire/offer.ts";
 
-/** A way to have what is sold without a payment, for clients that the seller knows. */
+/** A way for clients that the seller knows to have jobs without a payment. */
 export interface UnpaidAccess {
   /**
    * Answers a request at the route of a job that is for sale.
-   * @param pays the request carries a payment: it buys, and its other credentials have to be known all the same
+   * @param pays true if the request carries a payment. Such a request buys the job, unless its other credentials are unknown
    * @returns undefined for a request that has to pay
-   * @throws GatewayError for credentials that nobody has: such a request buys nothing
+   * @throws GatewayError for unknown credentials, with which a request buys nothing
    */
   answer(request: HttpRequest, job: JobKey, pays: boolean): Promise<RouteAnswer | undefined>;
-  /** Returns extensions of the 402 of a request, by which its client can get in; undefined if there are none. */
+  /** Returns the extensions of a request's 402 by which its client can get access; undefined if there are none. */
   extensionsFor(request: HttpRequest, job: JobKey): JobDescription["extensions"] | undefined;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { loadConfigWith } from "../../../src/config/load-config.ts";
-import { TOKEN } from "../config-folder.ts";
+import { NO_PARTS, TOKEN } from "../config-folder.ts";
 import { testMistakes } from "../mistake-cases.ts";
 
 const PUBLIC = '[x402]\npublic_url = "https://operator.example.com"\n';
@@ -12,14 +12,7 @@ const at = (key: string) => `x402.facilitators[0]${key}`;
 test("Without failover a second facilitator is refused", async () => {
   const toml = file(`${REMOTE}${REMOTE.replace("//", "//second.")}`);
   const mistakesWith = async (abilities: readonly string[]) => {
-    const parts = {
-      tables: [],
-      entries: [],
-      methods: [],
-      charges: [],
-      paths: [],
-      abilities: new Set(abilities),
-    };
+    const parts = { ...NO_PARTS, abilities: new Set(abilities) };
     const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
     return result.ok ? [] : result.mistakes;
   };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { loadConfigWith } from "../../../src/config/load-config.ts";
-import { configOf, loadFiles, mistakesOf, TOKEN, X402 } from "../config-folder.ts";
+import { configOf, loadFiles, mistakesOf, NO_PARTS, TOKEN, X402 } from "../config-folder.ts";
 import { POLICY, testMistakes } from "../mistake-cases.ts";
 
 const USD_TOKEN = `${TOKEN}currency = "USD"\n`;
@@ -96,15 +96,7 @@ test("A build refuses values that need a part which the build does not have", as
   const engine = GATEWAY.replace("[x402]", '[x402]\nprice_source = "engine"');
   const store = '[store]\nurl = "postgres://jobgate:hunter2@127.0.0.1/jobgate"\n';
   const toml = `${engine}rpc_url = "http://127.0.0.1:1"\n${job('on_failure = "refund"\nprice = "engine"')}${POLICY}${store}`;
-  const parts = {
-    tables: [],
-    entries: [],
-    methods: [],
-    charges: [],
-    paths: [],
-    abilities: new Set<string>(),
-  };
-  const result = await loadConfigWith(parts, { path: "jobgate.toml", toml, env: {} });
+  const result = await loadConfigWith(NO_PARTS, { path: "jobgate.toml", toml, env: {} });
   expect(result.ok ? [] : result.mistakes).toMatchObject([
     {
       keyPath: "x402.price_source",

@@ -45,6 +45,16 @@ function get(path: string, headers: Readonly<Record<string, string>> = {}) {
   return fetch(`${gateway.url}${path}`, { headers });
 }
 
+/** A job as it is listed. */
+const JOB = {
+  serviceId: 1n,
+  jobIndex: 0,
+  mode: "public_paid",
+  offers: [],
+  schemes: ["exact"],
+  url: PUBLIC_URL,
+} as const;
+
 describe("GET /x402/jobs", () => {
   it("Lists every job for sale with its description, schema and price", async () => {
     const response = await get("/x402/jobs");
@@ -169,15 +179,7 @@ describe("GET /openapi.json", () => {
     ["multipart/form-data", { type: "object", additionalProperties: true }],
   ])("Has a schema for bodies and results of %s", (contentType, schema) => {
     const media = contentType === undefined ? {} : { input: { contentType }, output: { contentType } };
-    const job = {
-      serviceId: 1n,
-      jobIndex: 0,
-      mode: "public_paid",
-      offers: [],
-      schemes: ["exact"],
-      url: PUBLIC_URL,
-      ...media,
-    } as const;
+    const job = { ...JOB, ...media };
     const document = [...openApiOf([job], sellerOf({ publicUrl: PUBLIC_URL }))].join("");
     const { post } = JSON.parse(document).paths["/x402/jobs/1/0"];
     const content = { [contentType ?? "*/*"]: { schema } };
@@ -186,15 +188,7 @@ describe("GET /openapi.json", () => {
 
   it("Has the result of a route by any status that says it", () => {
     const route = parseRoute("POST /notes") as Route;
-    const job = {
-      serviceId: 1n,
-      jobIndex: 0,
-      mode: "public_paid",
-      offers: [],
-      schemes: ["exact"],
-      url: PUBLIC_URL,
-    } as const;
-    const jobs = [{ ...job, route, waitSecs: 60 }];
+    const jobs = [{ ...JOB, route, waitSecs: 60 }];
     const document = [...openApiOf(jobs, sellerOf({ publicUrl: PUBLIC_URL }))].join("");
     const { responses } = JSON.parse(document).paths["/notes"].post;
     expect(responses["2XX"]).toEqual({

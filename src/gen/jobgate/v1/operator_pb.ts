@@ -3210,7 +3210,7 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   answerTimes?: Endpoint_Times | undefined;
 
   /**
-   * Requests without a payment of the clients that the API lets in, in the order of the names.
+   * Requests without a payment by client, in the order of the names. Empty for a job without such requests.
    *
    * @generated from field: repeated jobgate.v1.Endpoint.Access access = 16;
    */
@@ -3253,7 +3253,7 @@ export const Endpoint_RefusalsSchema: GenMessage<Endpoint_Refusals> = /*@__PURE_
   messageDesc(file_jobgate_v1_operator, 59, 0);
 
 /**
- * Outcome counts the calls of an API that ended alike.
+ * Outcome is the number of API calls with one outcome.
  *
  * @generated from message jobgate.v1.Endpoint.Outcome
  */
@@ -3309,7 +3309,7 @@ export const Endpoint_TimesSchema: GenMessage<Endpoint_Times> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 59, 2);
 
 /**
- * Access counts the requests of one client that passed through to the API without a payment.
+ * Access is the number of requests that one known client sent to the API without a payment.
  *
  * @generated from message jobgate.v1.Endpoint.Access
  */

@@ -17,11 +17,11 @@ import type { PassThrough } from "../pass-through.ts";
 import type { AccessConfig, ApiKey } from "./config.ts";
 
 interface Parts {
-  /** Finds the API that does a job, and what passes requests through to it. */
+  /** Finds the API that does a job, with its pass-through. */
   readonly find: (job: JobKey) => { readonly api: ApiConfig; readonly passThrough: PassThrough } | undefined;
   readonly publicUrl: string;
   readonly checkout: Pick<Checkout, "readBody" | "requestHashOf">;
-  /** Undefined if no API asks who its clients are. */
+  /** Undefined if no API lets clients sign in. */
   readonly payerProof: PayerProof | undefined;
   readonly calls: Pick<CallLookup, "listBought" | "findCall">;
   readonly limits: Pick<ClientLimits, "countWrongToken">;
@@ -29,10 +29,10 @@ interface Parts {
   readonly telemetry: Pick<Telemetry, "count">;
 }
 
-/** A client that has a way in. */
+/** A client that has access. */
 interface Known {
   readonly by: "key" | "sign_in" | "payment";
-  /** Of the key, or the account in lower case. A payer is not counted by name, because there can be any number of them. */
+  /** Name of the key, or the account in lower case. Payers are not counted by name, because their number has no bound. */
   readonly name: string;
   readonly access: AccessConfig;
   /** Body of the request, if it was read. */
@@ -95,7 +95,7 @@ export class ApiAccess implements UnpaidAccess {
     const token = bearerToken(request);
     if (token !== undefined) {
       const sent = sha256(token);
-      // Who guesses keys does not choose their digests, so how far a digest is found says nothing about a key.
+      // Somebody who guesses keys cannot choose their digests, so the time of the lookup reveals nothing about a key.
       const found = this.#keysOf(withKeys).get(sent);
       if (found !== undefined && equalInConstantTime(found.sha256, sent)) return found.known;
     }
@@ -107,7 +107,7 @@ export class ApiAccess implements UnpaidAccess {
     );
   }
 
-  /** Returns the keys by their digests, made once for each configuration. */
+  /** Returns the keys by their digests. The map is made once for each configuration. */
   #keysOf(
     withKeys: readonly AccessConfig[],
   ): ReadonlyMap<string, { readonly sha256: string; readonly known: Known }> {
@@ -149,7 +149,7 @@ export class ApiAccess implements UnpaidAccess {
     return undefined;
   }
 
-  /** Checks that a payer bought this very request, and did not get the money back. */
+  /** Checks that a payer bought this request, and that no money was sent back. */
   async #hasPaid(
     { payer, network, isByKey }: ProvenPayer,
     request: { readonly job: JobKey; readonly requestHash: string | undefined; readonly withinMs: number },
@@ -176,7 +176,7 @@ export class ApiAccess implements UnpaidAccess {
   }
 }
 
-/** Returns true for a way in by an account. */
+/** Returns true for access by an account. */
 export function asksWho({ signIn, paidWithinSecs }: AccessConfig): boolean {
   return signIn !== undefined || paidWithinSecs !== undefined;
 }

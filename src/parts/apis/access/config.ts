@@ -17,7 +17,7 @@ export interface ApiKey {
 
 const LINE = /^([A-Za-z0-9][A-Za-z0-9._@-]{0,63})[ \t]+([0-9a-fA-F]{64})$/;
 
-/** SHA-256 of no bytes, which a command that failed makes. */
+/** SHA-256 of no bytes. A shell command writes it if the command that makes the key has failed. */
 const EMPTY = createHash("sha256").digest("hex");
 
 /** Parses one line for each key: its name and its SHA-256. Empty lines, and those that begin with #, are skipped. */
@@ -46,7 +46,7 @@ const WAYS = ["apiKeys", "signIn", "paidWithinSecs"] as const;
 /** A job of the API, at its place in the file. */
 interface PlacedJob {
   readonly isRestricted: boolean;
-  /** The price may be another one for another request. */
+  /** True if the price depends on the request. */
   readonly isPricedByRequest: boolean;
   readonly place: Place;
 }

@@ -36,7 +36,7 @@ export interface Finding {
   readonly reason: string;
 }
 
-/** What a description says of an API. */
+/** An API as its description has it. */
 export interface DescribedApi {
   readonly title?: string;
   /** URL that the paths are appended to. */

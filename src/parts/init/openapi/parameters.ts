@@ -10,7 +10,7 @@ const FIELD = /^[\x21-\x7e]{1,128}$/;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What an operation takes besides its body. */
+/** Parameters of an operation, without its body. */
 export interface ReadParameters {
   /** Schemas of path and query; undefined if there are none. */
   readonly query: Pick<Parameters, "properties" | "required"> | undefined;

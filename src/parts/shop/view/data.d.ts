@@ -32,7 +32,7 @@ export interface Job {
 
 /** A token that pays for a job, and how much of it. */
 export interface Option {
-  /** Of x402. This page pays by `exact` alone: with any other, the amount is a ceiling. */
+  /** Scheme of x402. This page pays only offers of `exact`; the amount of any other scheme is a ceiling. */
   readonly scheme: string;
   /** CAIP-2: `eip155:` and the chain's id. */
   readonly network: string;
