@@ -47,9 +47,9 @@ export async function sendStream(
   outgoing.writeHead(status, headerList(headers, more));
   // The client learns that it is connected before there is anything to send.
   outgoing.flushHeaders();
-  // One piece ahead at most, so that a slow client gets the newest state. A stream that fails cuts also a client who takes nothing.
+  // One piece is buffered at most, so that a slow client gets the newest state. A stream that fails also cuts a client that takes nothing.
   const source = stream instanceof Readable ? stream : Readable.from(stream, { highWaterMark: 1 });
-  // The end of the connection is the end of an answer of HTTP/1.0: a reset is none.
+  // HTTP/1.0 ends an answer by closing the connection, so an answer that breaks off needs a reset.
   if (outgoing.req.httpVersion === "1.0") source.once("error", () => reset(outgoing.socket));
   try {
     await pipeline(source, outgoing);
@@ -62,7 +62,7 @@ function reset(socket: Socket | null): void {
   try {
     socket?.resetAndDestroy();
   } catch {
-    // A Unix socket has no reset.
+    // A Unix socket cannot be reset.
     socket?.destroy();
   }
 }

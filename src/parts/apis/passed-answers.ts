@@ -20,7 +20,7 @@ export class PassedAnswers implements LiveAnswers {
   readonly #answers = new Map<number, PassedAnswer>();
 
   onBegun(callId: number, closed: AbortSignal, take?: Take): () => void {
-    // Whoever has left already waits for nothing.
+    // A buyer who has left does not wait.
     if (closed.aborted) return () => undefined;
     const answer = this.#of(callId);
     answer.join(take);
@@ -54,7 +54,7 @@ export class PassedAnswer {
   /** Requests that wait for the answer to begin. The first gets it. */
   readonly #takes = new Set<Take>();
   #taker: Take | undefined;
-  /** Requests of the payment that are there. */
+  /** Number of requests of the payment that are still connected. */
   #present = 0;
   /** The last of them has left. */
   #isDeserted = false;
@@ -107,7 +107,7 @@ export class PassedAnswer {
     this.#awaitReturn();
   }
 
-  /** Waits for a buyer who left: who leaves before the answer begins has nothing of it yet, and may come back until then. */
+  /** Gives a buyer who left time to come back. Before the answer begins, the time has no limit, because the buyer has missed nothing. */
   #awaitReturn(): void {
     if (this.#head === undefined) return;
     this.#return = setTimeout(() => this.#onDeserted?.(), RETURN_MS).unref();
@@ -154,7 +154,7 @@ export class PassedAnswer {
     this.#isHeld = false;
   }
 
-  /** Breaks the answer off for its buyer, whose connection breaks too. What is written from then on is not passed. */
+  /** Breaks the answer and the connection of its buyer off. Bytes that are written later are not passed on. */
   breakOff(): void {
     this.#body.destroy(new Error("the answer broke off"));
   }
@@ -222,7 +222,7 @@ export class AnswerToBuyer implements AnswerPassing {
     return kept;
   }
 
-  /** Gives the API a moment for what it has sent already, if its buyer kept it from ending in time. */
+  /** Reads for a moment what the API has already sent, if its buyer was too slow for the answer to end in time. */
   overdue(): boolean {
     if (this.#answer?.isHeld !== true) return false;
     this.#answer.breakOff();
@@ -234,7 +234,7 @@ export class AnswerToBuyer implements AnswerPassing {
     this.#answer?.breakOff();
   }
 
-  /** Marks an answer of which only a part is kept. A slow buyer's answer that cannot be read on is such a part, and no failure. */
+  /** Marks an answer of which only a part is kept, such as that of a slow buyer which breaks off. It is not a failure. */
   marked(outcome: HttpOutcome): HttpOutcome {
     clearTimeout(this.#overdue);
     if (outcome.kind === "lost" && this.#overdue !== undefined && this.#head !== undefined) {

@@ -60,7 +60,7 @@ export class FacilitatorHealth {
     return this.#kinds.maySupport(kind);
   }
 
-  /** Returns what it says in `extra` of a kind of payment; undefined while it is not known to take that kind. */
+  /** Returns the `extra` of a kind of payment; undefined while the facilitator is not known to accept the kind. */
   extraOf(kind: PaymentKind): KindExtra | undefined {
     return this.#kinds.extraOf(kind);
   }

@@ -50,7 +50,7 @@ export interface NewRoute {
   readonly route: string;
   /** `$0.01` */
   readonly price: string;
-  /** Completes "its x-payment-info …": why the price is not the description's own. */
+  /** Reason why the price of the description is not used. Completes "its x-payment-info …". */
   readonly ignoredPrice?: string;
   readonly details: RouteDetails;
 }

@@ -65,7 +65,7 @@ export function pricedRoutes(from: {
   return routes.map((one) => ({ ...one, price: one.price ?? "" }));
 }
 
-/** Returns what routes have in common that cannot be told apart. */
+/** Returns a key that two routes share if no request can tell them apart. */
 function shapeOf(text: string): string {
   const route = parseRoute(text);
   return route === undefined ? text : `${route.methods} ${routeShape(route)}`;
@@ -126,17 +126,17 @@ const OPTIONS: readonly (readonly [key: RegExp, option: string])[] = [
   [/^apis\[0\]\.url$/, "URL of the API"],
 ];
 
-/** Returns the option that sets a key, by which whoever wrote the command knows it. */
+/** Returns the option that sets a key, so that mistakes name what was written in the command. */
 function optionOf(keyPath: string): string {
   return OPTIONS.find(([key]) => key.test(keyPath))?.[1] ?? keyPath;
 }
 
-/** Text for a terminal, on which the description's own must not write. */
+/** Returns text of a description without control characters, for a terminal. */
 export function findingText({ operation, reason }: Finding): string {
   return printable(`${operation}: ${reason}`);
 }
 
-/** Tells what of a description is not sold, and which of its prices are not taken. */
+/** Prints the operations of a description that are not sold, and the prices that are not used. */
 export function showFindings({ api }: Pick<NewConfig, "api">, leftOut: readonly Finding[]): void {
   for (const finding of leftOut) console.error(`Not for sale: ${findingText(finding)}`);
   for (const route of api?.routes ?? [])

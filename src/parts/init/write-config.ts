@@ -32,7 +32,7 @@ export async function writeConfig(
   for (const { path, text } of bodies) files.push({ path: join(folder, path), text });
   const existing = files.find(({ path }) => !overwrites && existsSync(path));
   if (existing !== undefined) throw fileExists(existing.path);
-  // The configuration comes last: it names the others, which may be impossible to write.
+  // The configuration is written last, because it names the other files, and writing these may fail.
   for (const { path, text } of files.toReversed()) {
     if (path !== out) await makeFolder(dirname(path));
     await writeText(path, text, { flag: overwrites ? "w" : "wx" });

@@ -58,7 +58,7 @@ export class Outcomes {
     // Progress shows the client that it goes on.
     const maxMs = showsProgress ? this.#longToolMs : of.maxMs;
     void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
-    // A client of MCP that disconnects has not left: it may ask for its task.
+    // An MCP client that disconnects has not left, because it can ask for its task later.
     const stopWaiting = this.#shop.live?.onBegun(callId, new AbortController().signal);
     let told: ToldProgress | undefined;
     try {

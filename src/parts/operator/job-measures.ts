@@ -18,7 +18,7 @@ interface Measured {
   readonly access: Map<string, number>;
 }
 
-/** Sums the counts that have jobs as labels, by job. */
+/** Sums the metrics that have labels for jobs, by job. */
 export function jobMeasures(
   histograms: HistogramReader,
   counters: CounterReader,

@@ -129,7 +129,7 @@ export class HttpClient {
       ...{ headers: { ...this.#headers, ...headers }, headersTimeout, bodyTimeout },
     });
     const { statusCode: status, body: bytes } = answer;
-    // Its Content-Length is that of another answer, for which undici looks.
+    // undici waits for as many bytes as Content-Length says, which never come.
     if (isBodiless(status)) bytes.on("error", () => undefined).resume();
     return {
       status,
@@ -243,7 +243,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     const { code } = error as NodeJS.ErrnoException;
     const reason = code ?? error.name;
-    // RFC 9110 §8.6: the length is that of an answer with a body, which this one never has.
+    // RFC 9110 §8.6: Content-Length of such an answer is the length that an answer with a body would have.
     if (code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH" && isBodiless(this.#status)) this.#end(this.#read());
     else if (code === "UND_ERR_INVALID_ARG") this.#end({ kind: "invalid", reason: error.message });
     else if (this.#controller === undefined) this.#end({ kind: "unreached", reason });
@@ -282,7 +282,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   }
 
   #overdue(reason: string): void {
-    // It is over already, and the sink has not taken all of it.
+    // The exchange is over, but the sink has not taken all bytes.
     if (this.#isOver) this.#sink?.stop?.();
     else if (this.#sink?.overdue?.() === true) clearTimeout(this.#timer);
     else this.#late(reason);

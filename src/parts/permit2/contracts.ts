@@ -10,7 +10,7 @@ export const PERMIT2_CONTRACT = PERMIT2_ADDRESS.toLowerCase() as `0x${string}`;
 /** x402's proxies of this build. */
 export const PROXIES: readonly X402Proxy[] = [EXACT_PROXY, UPTO_PROXY];
 
-/** Returns the contract that settles a scheme, or is at an address in any letter case. */
+/** Returns the contract that settles a scheme, or that has an address, whatever its letter case. */
 export function findProxy(
   of: { readonly scheme: string } | { readonly address: string },
 ): X402Proxy | undefined {
@@ -27,7 +27,7 @@ export function bitmapCall(ownerWord: string, nonce: bigint): { readonly to: str
   return { to: PERMIT2_CONTRACT, data: `${NONCE_BITMAP}${ownerWord}${numberWord(nonce >> 8n)}` };
 }
 
-/** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy. */
+/** Returns true if Permit2 and x402's proxy are deployed at their addresses. */
 async function hasContracts(rpc: Rpc, { address }: X402Proxy): Promise<boolean> {
   const [bitmap, proxy] = await Promise.all([
     rpc.callForWord(bitmapCall(numberWord(1n), 0n)),

@@ -51,7 +51,7 @@ export interface PaymentKind {
   readonly network: string;
 }
 
-/** What a facilitator says of its payments of one kind, such as the address that settles them. */
+/** The `extra` that a facilitator lists for a kind of payment, such as the address that settles. */
 export type KindExtra = Readonly<Record<string, unknown>>;
 
 /** Reports whether a facilitator lists a network: by its CAIP-2 name, or by the pattern of all networks of its kind. */

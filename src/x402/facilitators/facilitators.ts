@@ -38,7 +38,7 @@ export interface Facilitators extends BackgroundService {
   noteSettlement(name: string, isSettled: boolean): void;
   /** Returns the x402 extensions that the facilitator lists which verifies on this CAIP-2 network. */
   extensionsOf(network: string): readonly string[];
-  /** Returns what the facilitator says of a kind of payment that verifies it; undefined while none is known to take it. */
+  /** Returns the `extra` of a kind of payment from the facilitator that verifies it; undefined while none is known to accept the kind. */
   extraOf(kind: PaymentKind): KindExtra | undefined;
   /** Returns the account that settles by the scheme of ceilings on this CAIP-2 network; undefined while none is known. */
   settlerOn(network: string): string | undefined;

@@ -80,7 +80,7 @@ function tokensWithoutFacilitator(
   });
 }
 
-/** Finds the jobs charged in part that no buyer is offered, because nobody settles so on the network of a token that can pay so. */
+/** Finds the jobs with a charge in part that cannot be offered, because no facilitator settles it on the network of a token. */
 function jobsWithoutFacilitator(
   { acceptedTokens, jobs = [] }: X402Config,
   methods: Methods,

@@ -56,7 +56,7 @@ export class SupportedKinds {
     return this.#answer === undefined || this.#find(kind) !== undefined;
   }
 
-  /** Returns what the facilitator says in `extra` of a kind of payment; undefined while it is not known to take that kind. */
+  /** Returns the `extra` that the facilitator lists for a kind of payment; undefined while it is not known to accept the kind. */
   extraOf(kind: PaymentKind): KindExtra | undefined {
     const found = this.#find(kind);
     return found && (found.extra ?? {});
@@ -74,11 +74,11 @@ export class SupportedKinds {
     const { scheme } = this.#parts;
     const { network, extra } = requirements;
     const kind = { x402Version: payload.x402Version, scheme: requirements.scheme, network };
-    // The payer has signed a transaction that this account pays for: no other facilitator can sign it.
+    // The payer signed a transaction whose fees this account pays, so only its facilitator can complete it.
     const feePayer = extra?.feePayer === undefined ? undefined : this.extraOf(kind)?.feePayer;
     if (feePayer !== undefined && feePayer !== extra?.feePayer) return false;
     const settler = this.settlerOn(network);
-    // The payer of a ceiling has signed for one account: no other can settle. One that is not known yet may be it.
+    // The payer of a ceiling signed the account that settles. A facilitator whose account is not known yet may have it.
     if (requirements.scheme !== scheme?.name || settler === undefined) return true;
     return settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
   }

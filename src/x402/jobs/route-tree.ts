@@ -80,7 +80,7 @@ function collect<Entry>(
   }
   const literal = node.literals.get(segment);
   if (literal !== undefined) collect(literal, segments, depth + 1, found);
-  // Only a route that ends in a slash matches one at the end.
+  // Only a route that ends in a slash matches a path that does.
   if (segment === "") return;
   if (node.one !== undefined) collect(node.one, segments, depth + 1, found);
   if (segments.at(-1) === "") return;

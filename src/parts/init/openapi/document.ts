@@ -71,7 +71,7 @@ async function request(
   }
 }
 
-/** @throws Refusal for more bytes than a description has */
+/** @throws Refusal above the greatest size of a description */
 async function collected(source: string, bytes: AsyncIterable<Uint8Array> | []): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;

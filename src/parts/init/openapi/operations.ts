@@ -15,7 +15,7 @@ const MAX_NAME = 63;
 const MAX_TITLE = 128;
 const MAX_DESCRIPTION = 4_000;
 const MAX_FORWARDED = 32;
-/** Most characters that are shown of a value that cannot be used. */
+/** Greatest number of characters shown of a value that cannot be used. */
 const MAX_SHOWN = 200;
 
 /** An operation that can be sold at a route. */
@@ -24,7 +24,7 @@ export interface DescribedRoute {
   readonly route: string;
   /** Dollars that the description itself asks for. */
   readonly price?: string;
-  /** Completes "its x-payment-info …": why no price is taken from it. */
+  /** Reason why its price is not used. Completes "its x-payment-info …". */
   readonly ignoredPrice?: string;
   readonly details: RouteDetails;
 }

@@ -70,7 +70,7 @@ function Price({ origin, price, amounts }: Endpoint) {
 
 const isMeasured = ({ apiCalls, answerTimes }: Endpoint) => apiCalls.length > 0 || answerTimes !== undefined;
 
-/** What only jobs have that an API does, or whose buyers wait for the result. */
+/** Columns for jobs of an API, and for jobs whose buyers wait for the result. */
 const MEASURED: readonly Column<Endpoint>[] = [
   { label: "Calls of the API", cell: ({ apiCalls }) => <Counts counts={apiCalls} /> },
   { label: "API, p50 / p95", class: "nowrap", cell: ({ apiTimes }) => timesText(apiTimes) },

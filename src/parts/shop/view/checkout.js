@@ -27,7 +27,7 @@ export class Checkout {
   #onBought;
   /** @type {readonly Option[]} */
   #options;
-  /** The job is also sold so that it takes a program. */
+  /** The job also has offers that only programs can pay. */
   #isForPrograms;
   /** @type {readonly Wallet[]} */
   #wallets = [];

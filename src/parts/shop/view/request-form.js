@@ -34,7 +34,7 @@ export class RequestForm {
       this.#problem,
       h("p", { class: "actions" }, change),
     );
-    // What is paid for is what the fields say.
+    // The buyer pays for the request that the fields show.
     const onSubmit = (/** @type {Event} */ event) => {
       if (this.#address === `${location.pathname}${location.search}`) return;
       event.preventDefault();
@@ -44,7 +44,7 @@ export class RequestForm {
     byId("order", HTMLFormElement).addEventListener("submit", onSubmit, { capture: true });
   }
 
-  /** Path and query with the values of the fields. What is as it was is spelled as it was. */
+  /** Path and query with the values of the fields. Unchanged parts keep their spelling. */
   get #address() {
     const before = pathValues(this.#path, location.pathname);
     const values = new Map([
