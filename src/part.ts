@@ -139,23 +139,24 @@ export interface Running {
   readonly runnerStreams?: RunnerStreams;
   /** Reads the gauges that several parts have. */
   readonly gauges?: () => readonly GaugeSample[];
-  /** Gauges that no other part has. */
+  /** Gauges and counters that no other part has. */
   readonly ownGauges?: readonly OwnGauge[];
   readonly operator?: OperatorAddition;
 }
 
-/** A gauge of one part. */
+/** A gauge of one part, or a counter that it keeps. */
 export interface OwnGauge extends Instrument {
   readonly name: string;
+  readonly isCounter?: true;
   /**
-   * Reads the gauge at a scrape.
+   * Reads the values at a scrape.
    * @param totals those of the store; undefined while it does not answer
    * @param now Unix milliseconds
    */
   read(totals: StoreTotals | undefined, now: number): readonly GaugeValue[];
 }
 
-/** One value of a gauge, and its labels. */
+/** One value, and its labels. */
 export type GaugeValue = readonly [value: number, labels: Readonly<Record<string, string>>];
 
 /** An address that the process listens on. */

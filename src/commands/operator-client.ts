@@ -27,7 +27,6 @@ export {
 export type {
   AdoptPaymentResponse,
   Call,
-  Callback,
   ClosePaymentResponse,
   DeadLetter,
   DeadLetterGroup,

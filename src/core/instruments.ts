@@ -71,10 +71,6 @@ export const COUNTERS = {
   },
   jobgate_jobcalls_dead_lettered_total: { help: "JobCalls that became dead letters.", labels: [] },
   jobgate_jobcalls_dropped_total: { help: "Dead letters that the operator dropped.", labels: [] },
-  jobgate_callbacks_total: {
-    help: "Callbacks that this process sent, that failed and are tried again, or that were given up (dead).",
-    labels: ["event", "outcome"],
-  },
   jobgate_api_free_requests_total: {
     help: "Requests passed through to an API without payment, by its status or the error code of a refusal.",
     labels: ["api", "code"],

@@ -44,6 +44,12 @@ export function isPartial(charge: ChargeKind): boolean {
   return charge !== "before" && charge !== "after";
 }
 
+/**
+ * Values that parts read from headers of a paid request, by the name of the header. The store keeps them with the payment, and
+ * they are part of what it pays for.
+ */
+export type PurchaseNotes = Readonly<Record<string, string | undefined>>;
+
 /** A payment that passed every check and is about to be settled. Stored before the money moves. */
 export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
@@ -92,8 +98,7 @@ export interface PaymentIntent extends JobKey {
   readonly onFailure?: string | undefined;
   /** The JobCall of a payment that is not charged `before` runs before any money moves. */
   readonly charge: ChargeKind;
-  /** URL that the buyer wants to be told at how his call ended, as `URL.href`. Part of what the payment pays for. */
-  readonly callbackUrl?: string | undefined;
+  readonly notes?: PurchaseNotes | undefined;
   /** Least that a running job is charged when the authorization is about to end. Only of a new payment that is charged in part. */
   readonly minCharge?: string | undefined;
 }

@@ -4,6 +4,7 @@ import type {
   PaymentIntent,
   PaymentRecord,
   PaymentState,
+  PurchaseNotes,
 } from "../core/payment.ts";
 
 /** Columns of a row of `payments`. */
@@ -47,7 +48,8 @@ export interface PaymentRow {
   charge: ChargeKind;
   /** Most that can be charged; null for a payment that is charged `before`. */
   ceiling: string | null;
-  callback_url: string | null;
+  /** JSON of {@link PaymentIntent.notes}. */
+  notes: string | null;
   created_at: number;
   updated_at: number;
 }
@@ -88,7 +90,7 @@ export const PAYMENT_COLUMNS = [
   "on_failure",
   "charge",
   "ceiling",
-  "callback_url",
+  "notes",
   "created_at",
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
@@ -118,7 +120,7 @@ export const SOLD_COLUMNS = [
   "charge",
   "ceiling",
   "on_failure",
-  "callback_url",
+  "notes",
   "created_at",
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
@@ -163,7 +165,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     on_failure: intent.onFailure ?? "keep",
     charge: intent.charge,
     ceiling: intent.charge === "before" ? null : intent.amount,
-    callback_url: intent.callbackUrl ?? null,
+    notes: notesText(intent.notes),
     created_at: now,
     updated_at: now,
   };
@@ -202,9 +204,19 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     onFailure: row.on_failure === "keep" ? undefined : row.on_failure,
     charge: row.charge,
     ceiling: row.ceiling ?? undefined,
-    callbackUrl: row.callback_url ?? undefined,
+    notes: notesOf(row.notes),
     ...(row.one_time_nonces === null ? {} : { oneTimeNonces: noncesOf(row) }),
   };
+}
+
+function notesText(notes: PurchaseNotes = {}): string | null {
+  const text = JSON.stringify(notes);
+  return text === "{}" ? null : text;
+}
+
+/** Reads the column `notes`. */
+export function notesOf(text: string | null): PurchaseNotes | undefined {
+  return text === null ? undefined : JSON.parse(text);
 }
 
 /** Returns the one-time nonces that a payment uses up. */

@@ -8,7 +8,6 @@ const allowed = (payments: readonly string[]) => [
   "Authorization",
   ...payments,
   "Prefer",
-  "Callback-URL",
   "Last-Event-ID",
   "If-None-Match",
   "If-Range",

@@ -105,8 +105,8 @@ export async function openShop(
     limits,
   });
   const payerProof = additions.find((addition) => addition.payerProof)?.payerProof;
-  const callbacks = additions.find(({ callbackUrls }) => callbackUrls)?.callbackUrls;
-  const checkout = new Checkout({ routes, prices, inputs, callbacks, purchase, limits });
+  const notes = terms.flatMap((one) => one.notes ?? []);
+  const checkout = new Checkout({ routes, prices, inputs, notes, purchase, limits });
   const shop: Shop = {
     config,
     seller,

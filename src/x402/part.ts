@@ -12,7 +12,6 @@ import type { FreeRoute } from "./jobs/job-routes.ts";
 import type { Feature } from "./jobs/seller.ts";
 import type { MakeNamedPrices } from "./prices/named-prices.ts";
 import type { RequestPrices } from "./prices/request-prices.ts";
-import type { CallbackUrls } from "./purchase/checkout.ts";
 import type { Terms } from "./purchase/terms.ts";
 import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
 import type { Services } from "./services.ts";
@@ -57,8 +56,6 @@ export interface ShopAddition {
   pages?(shop: Pick<Shop, "listing" | "seller">): Pages;
   /** Describes what the part lets clients do. */
   readonly feature?: Feature;
-  /** Lets buyers give a URL where they are called back. */
-  readonly callbackUrls?: CallbackUrls | undefined;
   /** Headers of the part's requests and answers, for web pages. */
   readonly pageHeaders?: PageHeaders;
   /** Conditions on the sale of jobs. */

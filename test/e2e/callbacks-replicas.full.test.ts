@@ -1,7 +1,6 @@
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { EventHub } from "../../src/core/events.ts";
-import { NO_TELEMETRY } from "../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../src/parts/callbacks/callback-sender.ts";
 import { CALLBACKS as CALLBACKS_MODULE } from "../../src/parts/callbacks/store/module.ts";
@@ -20,7 +19,7 @@ async function startReplica(url: string, callbackUrl: string) {
   const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
   await keys.use([]);
   const sender = new CallbackSender({
-    ...{ ledger: store.of(CALLBACKS_MODULE), store, keys, callUrl: undefined, telemetry: NO_TELEMETRY },
+    ...{ ledger: store.of(CALLBACKS_MODULE), store, keys, callUrl: undefined },
     events: new EventHub(),
     logger: pino({ level: "silent" }),
   });

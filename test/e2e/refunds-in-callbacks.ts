@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Callback } from "../../src/parts/callbacks/store/ledger.ts";
+import { CALLBACK_URL, type Callback } from "../../src/parts/callbacks/store/ledger.ts";
 import { REFUNDS } from "../../src/parts/refunds/store/module.ts";
 import { BUYER, callbacksOf, dataOf, OPERATOR } from "../parts/callbacks/store/store-contract.ts";
 import type { Given } from "../store/contract/given.ts";
@@ -11,7 +11,7 @@ export function describeRefundsInCallbacks(given: Given): void {
 
   test("A failed call tells of the dead letter, the refund that is owed, its end, and the refund that was made", async () => {
     await want(["refund.owed", "call.finished", "dead_letter"]);
-    const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });
+    const callId = await buy(1, { notes: { [CALLBACK_URL]: BUYER }, onFailure: "refund" });
     await given.store.fail(await claimOne(given.store), "no ink");
     const failed = ["*call.finished failed", "call.finished failed", "dead_letter", "refund.owed"];
     expect((await told()).toSorted()).toEqual(failed);
@@ -40,7 +40,7 @@ export function describeRefundsInCallbacks(given: Given): void {
 
   test("A refund tells operator and buyer of each attempt that fails and of the transaction that makes it", async () => {
     await want(["refund.sent", "refund.failed"]);
-    const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });
+    const callId = await buy(1, { notes: { [CALLBACK_URL]: BUYER }, onFailure: "refund" });
     await given.store.fail(await claimOne(given.store), "no ink");
     const { reference } = newTransaction(1);
     const both = async (event: string) => {

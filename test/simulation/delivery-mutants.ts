@@ -89,11 +89,17 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
     },
   },
   {
+    name: "the URL that a buyer gave is not called",
+    seed: 5,
+    file: CALLBACKS,
+    ...{ from: "known.notes(boughtCall)?.[CALLBACK_URL]", to: "undefined" },
+  },
+  {
     name: "a dead letter sends no callback",
     seed: 31,
     ...{
       file: CALLBACKS,
-      from: '...called(callEnded(call, "failed", at, buyersUrlOf(call, known)), known),',
+      from: '...called(callEnded(call, "failed", at), known),',
       to: "",
     },
   },

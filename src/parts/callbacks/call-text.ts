@@ -1,8 +1,10 @@
-import { type Callback, timeText } from "../../commands/operator-client.ts";
+import { type GetCallResponse, timeText } from "../../commands/operator-client.ts";
 import { type Columns, shortText, tableOf } from "../../commands/output.ts";
 import { addPartText, type PartText } from "../../commands/part-text.ts";
 import { nameIn } from "../../operator/messages.ts";
 import { CALLBACK_STATES } from "./operator-states.ts";
+
+type Callback = GetCallResponse["callbacks"][number];
 
 export const CALLBACK_COLUMNS: Columns<Callback> = {
   ID: ({ id }) => String(id),

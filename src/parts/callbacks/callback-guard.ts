@@ -1,7 +1,6 @@
 import { BlockList, isIP } from "node:net";
 import { type IpRange, isHostName, isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { normalUrl } from "../../core/urls.ts";
-import type { CallbackUrls } from "../../x402/purchase/checkout.ts";
 import { isPublicAddress } from "./public-addresses.ts";
 
 /** URLs that buyers may give. */
@@ -14,7 +13,7 @@ export interface CallbackRules {
 const MAX_URL_LENGTH = 2_048;
 
 /** Keeps callbacks to buyers out of the operator's networks. */
-export class CallbackGuard implements CallbackUrls {
+export class CallbackGuard {
   readonly #ports: readonly number[];
   readonly #allowed = new BlockList();
 

@@ -6,7 +6,6 @@ import { type Clock, monotonicClock, systemClock } from "../../core/clock.ts";
 import type { EventHub, GatewayEvent } from "../../core/events.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
-import type { Telemetry } from "../../core/telemetry.ts";
 import { within } from "../../core/waiting.ts";
 import type { Store } from "../../store/store.ts";
 import { createResolver, guardedLookup, type NameResolver } from "../outbound/guarded-lookup.ts";
@@ -17,6 +16,7 @@ import { CallbackGuard, type CallbackRules } from "./callback-guard.ts";
 import type { CallbackKeys } from "./callback-keys.ts";
 import { type CallbackMessage, callbackHeaders, testMessage, toMessage } from "./callback-request.ts";
 import type { CallbackConfig } from "./config.ts";
+import { CallbackTries } from "./gauges.ts";
 import { HostPauses } from "./host-pauses.ts";
 import type { Callback, CallbackLedger, CallbackOutcome } from "./store/ledger.ts";
 
@@ -56,7 +56,6 @@ interface Parts {
   readonly callUrl: ((callId: number) => string) | undefined;
   readonly events: EventHub;
   readonly logger: Logger;
-  readonly telemetry: Telemetry;
   /** Wall clock. */
   readonly clock?: Clock;
   readonly resolver?: NameResolver;
@@ -77,6 +76,7 @@ interface Target {
  * after a crash is in the store: a callback is pending until an answer is recorded, so it may be sent twice, and never not.
  */
 export class CallbackSender implements BackgroundService {
+  readonly tries = new CallbackTries();
   readonly #parts: Parts;
   readonly #clock: Clock;
   readonly #resolver: NameResolver;
@@ -287,11 +287,11 @@ export class CallbackSender implements BackgroundService {
   }
 
   async #end({ id, attempts, event, host }: Callback, outcome: CallbackOutcome): Promise<void> {
-    const { ledger, telemetry, logger } = this.#parts;
+    const { ledger, logger } = this.#parts;
     const callback = await ledger.endCallback(id, attempts, outcome);
     if (callback === undefined) return;
     const became = callback.state === "pending" ? "failed" : callback.state;
-    telemetry.count("jobgate_callbacks_total", { event, outcome: became });
+    this.tries.count(event, became);
     const { callId, reason } = callback;
     if (became === "dead")
       logger.warn(

@@ -9,13 +9,14 @@ export const part: Part = {
   table: [callbacksTable, buyersTable],
   paths: { x402: ["/.well-known/jobgate-keys.json"] },
   async load() {
-    const [{ CallbackGuard }, { CallbackKeys }, { CallbackSender }] = await Promise.all([
+    const [{ CallbackGuard }, { callbackHeader }, { CallbackKeys }, { CallbackSender }] = await Promise.all([
       import("./callback-guard.ts"),
+      import("./callback-header.ts"),
       import("./callback-keys.ts"),
       import("./callback-sender.ts"),
     ]);
     return (host) => {
-      const { store, events, logger, telemetry } = host;
+      const { store, events, logger } = host;
       const ledger = store.of(CALLBACKS);
       const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
       const sender = new CallbackSender({
@@ -25,7 +26,6 @@ export const part: Part = {
         callUrl: (callId) => `${host.config.x402?.publicUrl}/x402/calls/${callId}`,
         events,
         logger,
-        telemetry,
       });
       const use = async (config: Config) => {
         const own = callbacksTable.in(config);
@@ -38,10 +38,10 @@ export const part: Part = {
         x402: {
           open(x402) {
             const rules = buyersTable.in(x402);
-            return { callbackUrls: rules && new CallbackGuard(rules), routes: () => [keys.route] };
+            return { ...callbackHeader(rules && new CallbackGuard(rules)), routes: () => [keys.route] };
           },
         },
-        ownGauges: CALLBACK_GAUGES,
+        ownGauges: [...CALLBACK_GAUGES, sender.tries.counter],
         operator: {
           loadApi: async () => (await import("./operator.ts")).callbackOperation({ ledger, sender }),
         },

@@ -22,10 +22,10 @@ export const SCHEMA = {
 /** Payment identifiers as names of purchases. */
 export const IDENTIFIERS: PurchaseNames = {
   read: readIdentifier,
-  taken: () =>
+  taken: (what) =>
     new GatewayError(
       "payment_identifier_conflict",
-      "The payer used this payment identifier for another job, request, body or Callback-URL: take a new one. This request charged nothing.",
+      `The payer used this payment identifier for another ${what}: take a new one. This request charged nothing.`,
     ),
 };
 

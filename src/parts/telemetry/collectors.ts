@@ -1,9 +1,9 @@
-import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Clock } from "../../core/clock.ts";
-import { GAUGES, type GaugeSample } from "../../core/instruments.ts";
+import { GAUGES, type GaugeSample, type Instrument } from "../../core/instruments.ts";
 import { within } from "../../core/waiting.ts";
 import { version } from "../../node/version.ts";
-import type { OwnGauge } from "../../part.ts";
+import type { GaugeValue, OwnGauge } from "../../part.ts";
 import { isBalanced } from "../../store/rules/payments.ts";
 import type { Store, StoreTotals } from "../../store/store.ts";
 
@@ -154,15 +154,36 @@ function collectGauges(registry: Registry, gauges: () => readonly GaugeSample[])
     );
 }
 
-/** Adds gauges that single parts have. */
+/** Adds gauges and counters that single parts have. */
 export function collectOwn(
   registry: Registry,
   gauges: readonly OwnGauge[],
   { totals }: Pick<MeasuredStore, "totals">,
   clock: Clock,
 ): void {
-  for (const { read, ...about } of gauges)
-    addGauge(registry, about, async () => read(await totals(), clock()));
+  for (const { read, isCounter, ...about } of gauges) {
+    const readNow = async () => read(await totals(), clock());
+    if (isCounter) addCounter(registry, about, readNow);
+    else addGauge(registry, about, readNow);
+  }
+}
+
+/** Adds a counter whose samples are read at each scrape. */
+function addCounter(
+  registry: Registry,
+  { labels, ...about }: { readonly name: string } & Instrument,
+  read: () => Promise<readonly GaugeValue[]>,
+): void {
+  new Counter({
+    ...about,
+    labelNames: [...labels],
+    registers: [registry],
+    async collect() {
+      const samples = await read();
+      this.reset();
+      for (const [value, ofLabels] of samples) this.inc(ofLabels, value);
+    },
+  });
 }
 
 /** One value of a gauge, and its labels. Undefined leaves the sample out. */

@@ -1,15 +1,15 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { SoldPayment } from "../payment-row.ts";
 
-/** Event that operators, and the buyer of a payment, may be called back about. */
+/** Event that operators, and the buyer of a payment, may be told. */
 export interface Announcement {
   /** Name of the event. */
   readonly event: string;
   readonly at: number;
-  /** Describes the event, if anyone is called back. */
+  /** Describes the event, if anyone is told. */
   readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };
-  /** URL of the buyer who is called back about the event. */
-  readonly buyersUrl: string | null;
+  /** JobCall of the buyer who may be told too; undefined if nobody bought it, or the event is not the buyer's business. */
+  readonly boughtCall?: number | undefined;
   /** Leaves out of the description what is not the buyer's business. */
   readonly forBuyer?: (data: object) => object;
 }
@@ -27,15 +27,9 @@ export interface EndedCall {
 type NamedCall = Omit<EndedCall, "attempts">;
 
 /** Announces how a JobCall ended. */
-export function callEnded(
-  call: NamedCall,
-  status: string,
-  at: number,
-  buyersUrl: string | null,
-  httpStatus?: number,
-): Announcement {
+export function callEnded(call: NamedCall, status: string, at: number, httpStatus?: number): Announcement {
   const data = () => ({ ...describeCall(call), status, http_status: httpStatus });
-  return { event: "call.finished", at, data, buyersUrl };
+  return { event: "call.finished", at, data, boughtCall: call.origin === "x402" ? call.call_id : undefined };
 }
 
 export function describeCall({ call_id, origin, service_id, job_id }: NamedCall) {

@@ -1,3 +1,4 @@
+import type { PurchaseNotes } from "../../core/payment.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RowKey, Rows, Table, ValuesOf } from "../rows.ts";
 import type { Announcement, EndedCall } from "./announcements.ts";
@@ -21,7 +22,7 @@ export type Change =
   | { readonly kind: "revived"; readonly callId: number }
   /** Money left an account of the seller. */
   | { readonly kind: "moneySent"; readonly sent: SentMoney }
-  /** Something happened that operators, and a buyer, may be called back about. */
+  /** Something happened that operators, and a buyer, may be told. */
   | { readonly kind: "announced"; readonly announcement: Announcement };
 
 /** A JobCall was acked. */
@@ -94,8 +95,8 @@ export function add<Row extends ValuesOf<Row>, Key extends keyof Row>(
 export interface Known {
   /** Finds the payment of a JobCall. */
   payment(callId: number): SoldPayment | undefined;
-  /** Finds the URL at which the buyer of a JobCall wants to be called back. */
-  buyersUrl(callId: number): string | null;
+  /** Finds what parts keep of the request that bought a JobCall. */
+  notes(callId: number): PurchaseNotes | undefined;
   /** Returns true for a JobCall that was acked, and has not failed. */
   hasSucceeded(callId: number): boolean;
   readonly rows: Pick<Rows, "find" | "all">;

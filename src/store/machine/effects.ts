@@ -1,3 +1,4 @@
+import type { PurchaseNotes } from "../../core/payment.ts";
 import { hasFailed } from "../../core/result-answer.ts";
 import type { AckedLease, DeadLetteredCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
@@ -34,7 +35,7 @@ export abstract class Effects implements Known, Commit {
 
   abstract readonly rows: Rows;
   abstract payment(callId: number): SoldPayment | undefined;
-  abstract buyersUrl(callId: number): string | null;
+  abstract notes(callId: number): PurchaseNotes | undefined;
   /** Returns true for a JobCall that succeeded in an earlier commit. */
   protected abstract hadSucceeded(callId: number): boolean;
   abstract isHeld(lock: string, owner: string, now: number): boolean;

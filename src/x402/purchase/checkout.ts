@@ -1,6 +1,6 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import { normalUrl } from "../../core/urls.ts";
+import type { PurchaseNotes } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
@@ -14,6 +14,7 @@ import type { InputChecks } from "./input-checks.ts";
 import { type AcceptedPayment, type Purchase, withOffers } from "./purchase.ts";
 import { bindRequest, requestHashOf } from "./request-binding.ts";
 import type { PaidRequest } from "./steps.ts";
+import type { NotedHeader } from "./terms.ts";
 
 /** Reads payments in one protocol. It only translates: what follows is the same through every door. */
 export interface PaymentReader {
@@ -23,12 +24,6 @@ export interface PaymentReader {
   readPayment(request: JobRequest): SignedPayment | undefined;
   /** Set if the answer to an unpaid request needs the request's body. */
   readonly bindsBody?: true;
-}
-
-/** URLs where buyers can be called back. */
-export interface CallbackUrls {
-  /** Parses a URL that a buyer gave. @returns the URL as it is kept, or what is wrong, which completes "Callback-URL …" */
-  parse(text: string): { readonly url: string } | { readonly problem: string };
 }
 
 /** Outcome of a request that is not refused. */
@@ -57,7 +52,7 @@ export class Checkout {
   readonly #routes: JobRoutes;
   readonly #prices: PriceBook;
   readonly #inputs: InputChecks;
-  readonly #callbacks: CallbackUrls | undefined;
+  readonly #notes: readonly NotedHeader[];
   readonly #purchase: Purchase;
   readonly #limits: ClientLimits;
 
@@ -65,15 +60,15 @@ export class Checkout {
     readonly routes: JobRoutes;
     readonly prices: PriceBook;
     readonly inputs: InputChecks;
-    /** Undefined if buyers cannot give a URL. */
-    readonly callbacks: CallbackUrls | undefined;
+    /** Headers whose values are kept with payments. */
+    readonly notes: readonly NotedHeader[];
     readonly purchase: Purchase;
     readonly limits: ClientLimits;
   }) {
     this.#routes = parts.routes;
     this.#prices = parts.prices;
     this.#inputs = parts.inputs;
-    this.#callbacks = parts.callbacks;
+    this.#notes = parts.notes;
     this.#purchase = parts.purchase;
     this.#limits = parts.limits;
   }
@@ -100,7 +95,7 @@ export class Checkout {
         unpaid: { job: price.policy, body: undefined, requestHash: undefined, offers },
       };
     }
-    // body_too_large, invalid_input, invalid_callback_url, rate_limited
+    // body_too_large, invalid_input, the refusals of noted headers, rate_limited
     const body = await this.readChecked(request, job, door);
     const requestHash = this.requestHashOf(request, job, body);
     try {
@@ -165,7 +160,7 @@ export class Checkout {
 
   /**
    * Reads the body of a request that buys nothing now, and checks it as that of a purchase.
-   * @throws GatewayError `body_too_large`, `invalid_input`, `invalid_callback_url`, `rate_limited`
+   * @throws GatewayError `body_too_large`, `invalid_input`, `rate_limited`, the refusals of noted headers
    */
   async readChecked(request: JobRequest, job: JobKey, door: PaymentReader): Promise<Uint8Array> {
     const body = await this.readBody(request, job);
@@ -188,7 +183,7 @@ export class Checkout {
     const body = await this.#readPaidBody(request, job, payment);
     if (body === undefined) return undefined;
     const { fingerprint, purchaseName, from: payer } = payment;
-    const { url: callbackUrl } = readCallbackUrl(request, this.#callbacks);
+    const { notes } = this.#readNotes(request);
     const { serviceId, jobIndex } = job;
     const boundHeaders = this.#routes.boundHeadersOf(request, job);
     const binding = bindRequest(request, body, boundHeaders);
@@ -196,7 +191,7 @@ export class Checkout {
       serviceId,
       jobIndex,
       ...binding,
-      callbackUrl,
+      notes,
       fingerprint,
       purchaseName,
       key: { payer },
@@ -260,12 +255,27 @@ export class Checkout {
     this.#purchase.requireOpen(job);
   }
 
-  /** Checks path, query, body and the callback's URL. @throws GatewayError `invalid_input`, `invalid_callback_url`, `rate_limited` */
+  /** Checks path, query, body and noted headers. @throws GatewayError `invalid_input`, `rate_limited`, the refusals of noted headers */
   async #checkInput(request: JobRequest, job: JobKey, body: Uint8Array | undefined): Promise<void> {
     const refusal =
       (await this.#inputs.refusalOf(request, job, { body, params: this.#routes.paramsOf(request) })) ??
-      readCallbackUrl(request, this.#callbacks).refusal;
+      this.#readNotes(request).refusal;
     if (refusal !== undefined) this.#limits.refuseUnpaid(request, refusal);
+  }
+
+  /** Reads the noted headers, with the first refusal. Each has a note, which is undefined if the request does not have the header. */
+  #readNotes(request: JobRequest): {
+    readonly notes: PurchaseNotes;
+    readonly refusal?: GatewayError | undefined;
+  } {
+    const read = this.#notes.map(({ name, read }) => {
+      const values = request.headerValues(name.toLowerCase());
+      return { name, ...(values.length > 0 && read(values)) };
+    });
+    return {
+      notes: Object.fromEntries(read.map(({ name, note }) => [name, note])),
+      refusal: read.find(({ refusal }) => refusal)?.refusal,
+    };
   }
 }
 
@@ -283,23 +293,6 @@ export function withBodyOnce(request: JobRequest): JobRequest {
     remoteAddress: request.remoteAddress,
     headerValues: (name) => request.headerValues(name),
     readBody: (maxBytes) => (body ??= request.readBody(maxBytes)),
-  };
-}
-
-/** Reads where the buyer wants to be told how his call ended. The URL that is refused now may have been accepted. */
-function readCallbackUrl(
-  request: JobRequest,
-  urls: CallbackUrls | undefined,
-): { readonly url?: string; readonly refusal?: GatewayError } {
-  const values = request.headerValues("callback-url");
-  const text = values.join(", ");
-  if (values.length === 0) return {};
-  const parsed = urls?.parse(text) ?? { problem: "is not possible here: nobody is called back" };
-  if ("url" in parsed) return parsed;
-  const problem = values.length > 1 ? "was sent more than once" : parsed.problem;
-  return {
-    url: normalUrl(text) ?? text,
-    refusal: new GatewayError("invalid_callback_url", `Callback-URL ${problem}. Nothing was charged.`),
   };
 }
 

@@ -87,7 +87,9 @@ export class Purchase {
 
   /** Returns the refusal of a name that is taken as those who read names say it. */
   #named(error: unknown): unknown {
-    return error instanceof PurchaseNameTaken ? (this.#parts.purchaseNames?.taken() ?? error) : error;
+    return error instanceof PurchaseNameTaken
+      ? (this.#parts.purchaseNames?.taken(error.what) ?? error)
+      : error;
   }
 
   /** Allows one payment at a time under a name. */

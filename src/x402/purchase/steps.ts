@@ -43,7 +43,7 @@ export interface PaidRequest {
   readonly body: Uint8Array;
   /** Hash of the whole request, at a job's own route. */
   readonly requestHash: string | undefined;
-  /** Distinguishes this purchase from all others: the same payment may not buy another job, body or callback. */
+  /** Distinguishes this purchase from all others: the same payment may not buy another job, request or body, nor with other notes. */
   readonly identity: PurchaseIdentity;
   /** Returns the identity over the headers that a known payment is bound to: the configuration may have changed since. */
   readonly identityLike: (known: PurchaseIdentity) => PurchaseIdentity;
@@ -104,7 +104,7 @@ const STEPS: readonly (PurchaseStep & { readonly name: StepName })[] = [
     ],
     run: findPrice,
   },
-  { name: "input", refusals: ["invalid_input", "invalid_callback_url", "rate_limited"], run: checkInput },
+  { name: "input", refusals: ["invalid_input", "rate_limited"], run: checkInput },
   {
     name: "offer",
     refusals: [

@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../../core/errors.ts";
+import type { ErrorCode, GatewayError } from "../../core/errors.ts";
 import type { JobCall, JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
@@ -23,6 +23,19 @@ export interface Terms {
   accessTo?(job: JobKey): JobAccess | undefined;
   /** Checks between the steps of a purchase. */
   readonly checks?: readonly TermsCheck[];
+  /** Headers whose values are kept with the payment. */
+  readonly notes?: readonly NotedHeader[];
+}
+
+/** A header of a part whose value is kept with the payment, as part of what it pays for. */
+export interface NotedHeader {
+  /** Name as messages spell it, and the name of the note in {@link PurchaseNotes}. */
+  readonly name: string;
+  /**
+   * Reads a header that a request has.
+   * @returns the note, and the refusal of a value that nobody can buy with now: a payment that was made before may have it
+   */
+  read(values: readonly string[]): { readonly note: string; readonly refusal?: GatewayError };
 }
 
 /** Access to a restricted job, as lists of jobs show it. */

@@ -38,18 +38,22 @@ export type PaymentOutcome = (
 export interface PurchaseIdentity
   extends Pick<
     PaymentIntent,
-    "fingerprint" | "purchaseName" | "serviceId" | "jobIndex" | "bodyHash" | "boundHeaders" | "callbackUrl"
+    "fingerprint" | "purchaseName" | "serviceId" | "jobIndex" | "bodyHash" | "boundHeaders" | "notes"
   > {
   readonly key: Pick<PaymentKey, "payer">;
 }
 
 /** The payer gave another purchase this name. */
 export class PurchaseNameTaken extends GatewayError {
-  constructor() {
+  /** All in which the other purchase may differ. */
+  readonly what: string;
+
+  constructor(what: string) {
     super(
       "payment_replay",
-      "The payer used this name for another job, request, body or Callback-URL: take a new one. This request charged nothing.",
+      `The payer used this name for another ${what}: take a new one. This request charged nothing.`,
     );
+    this.what = what;
   }
 }
 
@@ -72,7 +76,7 @@ export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): 
 }
 
 /**
- * Checks whether two purchases are of one job with one body, or of one request at a route, and have one callback. A reload may
+ * Checks whether two purchases are of one job with one body, or of one request at a route, and have the same notes. A reload may
  * have put another job at the route meanwhile.
  */
 export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boolean {
@@ -81,12 +85,16 @@ export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boo
     (isAtRoute || equalJobs(one, other)) &&
     one.bodyHash === other.bodyHash &&
     one.boundHeaders === other.boundHeaders &&
-    one.callbackUrl === other.callbackUrl
+    haveSameNotes(one, other)
   );
 }
 
+function haveSameNotes({ notes: one = {} }: PurchaseIdentity, { notes: other = {} }: PurchaseIdentity) {
+  return Object.keys({ ...one, ...other }).every((name) => one[name] === other[name]);
+}
+
 /**
- * Accepts the same payment, or the same payer's other payment under one name, for the same job, body and callback.
+ * Accepts the same payment, or the same payer's other payment under one name, for the same job, body and notes.
  * @throws GatewayError `payment_replay`, {@link PurchaseNameTaken}
  */
 function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
@@ -96,13 +104,16 @@ function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): 
     known.purchaseName === asked.purchaseName &&
     known.key.payer === asked.key.payer;
   if (buysTheSame(known, asked) && (isSamePayment || hasSameName)) return;
-  if (isSamePayment || !hasSameName) {
-    throw new GatewayError(
-      "payment_replay",
-      "This payment was used for another job, request, body or Callback-URL: sign a new one.",
-    );
-  }
-  throw new PurchaseNameTaken();
+  const what = whatMayDiffer(asked);
+  if (isSamePayment || !hasSameName)
+    throw new GatewayError("payment_replay", `This payment was used for another ${what}: sign a new one.`);
+  throw new PurchaseNameTaken(what);
+}
+
+/** Lists what makes a purchase another one, for people: also headers that this request does not have. */
+function whatMayDiffer({ notes = {} }: PurchaseIdentity): string {
+  const all = ["job", "request", "body", ...Object.keys(notes)];
+  return `${all.slice(0, -1).join(", ")} or ${all.at(-1)}`;
 }
 
 /** An intent that is in the journal. */

@@ -42,8 +42,8 @@ export class PaymentsInProgress {
   }
 
   /**
-   * Buys, or waits for the same purchase if that is in progress. With the payment in progress for another job, body or
-   * callback, it buys too: only the journal knows which of them the payment was taken for.
+   * Buys, or waits for the same purchase if that is in progress. With the payment in progress for another job or
+   * body, or with other notes, it buys too: only the journal knows which of them the payment was taken for.
    * @throws GatewayError errors of `buy`
    */
   async join(purchase: PurchaseIdentity, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {

@@ -8,6 +8,9 @@ import type { Payload } from "./version.ts";
 export interface PurchaseNames {
   /** Reads the name in a payload. @returns undefined when there is none @throws GatewayError `invalid_payment` */
   read(payload: Payload): string | undefined;
-  /** Returns the refusal of another purchase under a name that the payer has used. */
-  taken(): GatewayError;
+  /**
+   * Returns the refusal of another purchase under a name that the payer has used.
+   * @param what all in which that purchase may differ, such as "job, request or body"
+   */
+  taken(what: string): GatewayError;
 }

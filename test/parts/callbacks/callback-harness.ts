@@ -3,16 +3,18 @@ import { buffer } from "node:stream/consumers";
 import pino from "pino";
 import { onTestFinished } from "vitest";
 import { EventHub } from "../../../src/core/events.ts";
-import type { Telemetry } from "../../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender, type CallbackTargets } from "../../../src/parts/callbacks/callback-sender.ts";
 import { CALLBACK_EVENTS } from "../../../src/parts/callbacks/store/events.ts";
-import type { Callback, CallbackLedger } from "../../../src/parts/callbacks/store/ledger.ts";
+import {
+  CALLBACK_URL,
+  type Callback,
+  type CallbackLedger,
+} from "../../../src/parts/callbacks/store/ledger.ts";
 import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import type { NameResolver } from "../../../src/parts/outbound/guarded-lookup.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
-import { countingTelemetry } from "../../helpers/counting-telemetry.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
@@ -62,7 +64,6 @@ export interface Calling {
   readonly store: Store;
   readonly sender: CallbackSender;
   readonly keys: CallbackKeys;
-  readonly telemetry: Telemetry;
   /** Makes a dead letter of a webhook. @returns its call ID */
   deadLetter(): Promise<number>;
   /** Sells a job with a `Callback-URL`, and finishes it. @returns its call ID */
@@ -93,9 +94,8 @@ export async function startCalling(
   const { store, stop } = await openTestStore({ onCommitted: emitEvents(events) });
   const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
   await keys.use([]);
-  const telemetry = countingTelemetry();
   const sender = new CallbackSender({
-    ...{ keys, events, telemetry, logger: pino({ level: "silent" }) },
+    ...{ keys, events, logger: pino({ level: "silent" }) },
     ledger: options.withLedger?.(store.of(CALLBACKS)) ?? store.of(CALLBACKS),
     store,
     callUrl: (callId) => `https://shop.example/x402/calls/${callId}`,
@@ -114,7 +114,7 @@ export async function startCalling(
   });
   let sold = 0;
   return {
-    ...{ store, sender, keys, telemetry },
+    ...{ store, sender, keys },
     async deadLetter() {
       const callId = await acceptId(store);
       for (const call of await claimCalls(store)) await store.fail(call, "no ink");
@@ -122,7 +122,10 @@ export async function startCalling(
     },
     async sell(callbackUrl) {
       sold += 1;
-      const intent = paymentIntent(sold, { callbackUrl, validBefore: 4_000_000_000 });
+      const intent = paymentIntent(sold, {
+        notes: { [CALLBACK_URL]: callbackUrl },
+        validBefore: 4_000_000_000,
+      });
       const begun = await store.beginPayment(intent, paidCall());
       if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
       await store.settlePayment(intent.key, "{}");

@@ -2,9 +2,9 @@
 import { Resolver } from "node:dns/promises";
 import pino from "pino";
 import { EventHub } from "../../../src/core/events.ts";
-import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
+import { CALLBACK_URL } from "../../../src/parts/callbacks/store/ledger.ts";
 import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { until } from "../../helpers/until.ts";
@@ -18,7 +18,7 @@ const { store, stop } = await openTestStore();
 const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
 await keys.use([]);
 const sender = new CallbackSender({
-  ...{ ledger: store.of(CALLBACKS), store, keys, resolver, telemetry: NO_TELEMETRY, callUrl: undefined },
+  ...{ ledger: store.of(CALLBACKS), store, keys, resolver, callUrl: undefined },
   events: new EventHub(),
   logger: pino({ level: "silent" }),
 });
@@ -26,7 +26,7 @@ const loopback = { address: "127.0.0.1", prefixBits: 32, family: "ipv4" } as con
 await sender.use({ endpoints: [], buyers: { ports: [Number(port)], allowedAddresses: [loopback] } });
 for (const [i, host] of hosts.entries()) {
   const callbackUrl = `https://${host}:${port}/hook`;
-  const intent = paymentIntent(i, { callbackUrl, validBefore: 4_000_000_000 });
+  const intent = paymentIntent(i, { notes: { [CALLBACK_URL]: callbackUrl }, validBefore: 4_000_000_000 });
   await store.beginPayment(intent, paidCall());
   await store.settlePayment(intent.key, "{}");
 }

@@ -62,5 +62,5 @@ describe("A payment identifier", () => {
 
 it("docs/errors.md prints the refusal of an identifier that is taken with those of a resend", () => {
   const resend = documentedOrder().find(({ name }) => name === "resend");
-  expect(resend?.refusals).toContain(IDENTIFIERS.taken().code);
+  expect(resend?.refusals).toContain(IDENTIFIERS.taken("job").code);
 });

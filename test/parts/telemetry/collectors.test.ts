@@ -1,6 +1,6 @@
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { cachedTotals, collectStore } from "../../../src/parts/telemetry/collectors.ts";
+import { cachedTotals, collectOwn, collectStore } from "../../../src/parts/telemetry/collectors.ts";
 import type { StoreStatus, StoreTotals } from "../../../src/store/store.ts";
 
 const NOW = 1_900_000_000_000;
@@ -88,4 +88,17 @@ describe("The store's metrics", () => {
       jobgate_store_full: "0",
     });
   });
+});
+
+it("A counter that a part keeps is shown as a counter, with the values of each scrape", async () => {
+  const registry = new Registry();
+  let value = 1;
+  const counter = { name: "jobgate_tries_total", help: "Tries.", labels: ["by"], isCounter: true } as const;
+  const totals = cachedTotals(async () => TOTALS);
+  collectOwn(registry, [{ ...counter, read: () => [[value, { by: "a" }]] }], { totals }, () => NOW);
+  expect(await registry.metrics()).toContain(
+    `# TYPE jobgate_tries_total counter\njobgate_tries_total{by="a"} 1\n`,
+  );
+  value = 5;
+  expect(await registry.metrics()).toContain(`\njobgate_tries_total{by="a"} 5\n`);
 });

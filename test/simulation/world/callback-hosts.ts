@@ -229,10 +229,10 @@ function wantedCallbacks(database: Database): Wanted[] {
          SELECT 'payment.settled', call_id, 0 FROM payments WHERE state = 'settled'
          UNION ALL SELECT 'dead_letter', call_id, 0 FROM job_calls WHERE state = 'dead'
          UNION ALL SELECT 'call.finished', call_id, 0 FROM ended
-         UNION ALL SELECT 'call.finished', call_id, 1 FROM ended JOIN payments USING (call_id) WHERE callback_url IS NOT NULL
+         UNION ALL SELECT 'call.finished', call_id, 1 FROM ended JOIN payments USING (call_id) WHERE notes ->> '$."Callback-URL"' IS NOT NULL
          UNION ALL SELECT 'refund.sent', call_id, 0 FROM refunds WHERE state = 'refunded'
          UNION ALL SELECT 'refund.sent', call_id, 1 FROM refunds JOIN payments USING (call_id)
-           WHERE refunds.state = 'refunded' AND callback_url IS NOT NULL)
+           WHERE refunds.state = 'refunded' AND notes ->> '$."Callback-URL"' IS NOT NULL)
        SELECT event, call_id, (SELECT ${count} FROM callbacks WHERE callbacks.call_id = wanted.call_id
          AND callbacks.event = wanted.event AND callbacks.is_buyers = wanted.is_buyers) AS n FROM wanted`,
     )

@@ -1,7 +1,6 @@
 import type { Logger } from "pino";
 import type { RunnerConfig } from "../../../src/config/config.ts";
 import type { EventHub } from "../../../src/core/events.ts";
-import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import type { Dispatcher } from "../../../src/delivery/dispatcher.ts";
 import { RunnerServer } from "../../../src/delivery/runner-server.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
@@ -65,7 +64,6 @@ export async function startDelivery(
       keys,
       events,
       logger,
-      telemetry: NO_TELEMETRY,
       resolver: resolverOf(simulation),
     },
     callUrl: (callId) => `https://shop.example/x402/calls/${callId}`,

@@ -11,6 +11,7 @@ import type { HttpServer } from "../../../src/http/server.ts";
 import type { Host } from "../../../src/part.ts";
 import { Apis } from "../../../src/parts/apis/apis.ts";
 import { CallbackGuard } from "../../../src/parts/callbacks/callback-guard.ts";
+import { callbackHeader } from "../../../src/parts/callbacks/callback-header.ts";
 import { buyersTable } from "../../../src/parts/callbacks/config.ts";
 import { RestrictedJobs } from "../../../src/parts/callers/restricted-jobs.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
@@ -266,7 +267,7 @@ export class Replica {
 const CALLBACKS: X402Part = {
   open(x402) {
     const rules = buyersTable.in(x402);
-    return { callbackUrls: rules && new CallbackGuard(rules) };
+    return callbackHeader(rules && new CallbackGuard(rules));
   },
 };
 

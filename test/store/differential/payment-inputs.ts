@@ -7,7 +7,11 @@ import { quoteNonce } from "./part-inputs.ts";
 import type { World } from "./world.ts";
 
 const ASSETS = ["0x036cbd53842c5426634e7929541ec2318f3dcf7e", "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"];
-const CALLBACK_URLS = ["https://buyer.example.com/hook", "http://other.example.com:8080/hook?a=1"];
+const NOTES = ["https://buyer.example.com/hook", "http://other.example.com:8080/hook?a=1"].flatMap((url) => [
+  { "Callback-URL": url },
+  { "Callback-URL": url, "X-Other": "\u20ac" },
+  { "Callback-URL": undefined, "X-Other": url },
+]);
 const AMOUNTS = ["1000", "3264000", "18446744073709551615"];
 
 /** Inputs of operations on payments. */
@@ -156,7 +160,7 @@ function newIntent(world: World): PaymentIntent & { readonly number: number } {
     charge,
     minCharge: charge === "used" ? choices.maybe(50, () => choices.one(["0", "10", "999999999"])) : undefined,
     boundHeaders: choices.maybe(20, () => choices.one(["content-type", "accept,content-type"])),
-    callbackUrl: choices.maybe(35, () => choices.one(CALLBACK_URLS)),
+    notes: choices.maybe(50, () => choices.one(NOTES)),
   };
 }
 

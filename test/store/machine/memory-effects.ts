@@ -1,7 +1,8 @@
+import type { PurchaseNotes } from "../../../src/core/payment.ts";
 import type { EndedCall } from "../../../src/store/machine/announcements.ts";
 import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts";
 import type { PaymentEffect } from "../../../src/store/machine/payments.ts";
-import type { PaymentRow, SoldPayment } from "../../../src/store/payment-row.ts";
+import { notesOf, type PaymentRow, type SoldPayment } from "../../../src/store/payment-row.ts";
 import type { RowKey, Rows } from "../../../src/store/rows.ts";
 import { holdsName } from "../../../src/store/rules/payments.ts";
 
@@ -119,8 +120,8 @@ export class MemoryEffects extends Effects {
     return this.paymentRows.rows.get(callId);
   }
 
-  buyersUrl(callId: number): string | null {
-    return this.payment(callId)?.callback_url ?? null;
+  notes(callId: number): PurchaseNotes | undefined {
+    return notesOf(this.payment(callId)?.notes ?? null);
   }
 
   protected hadSucceeded(callId: number): boolean {

@@ -7,7 +7,11 @@ import { MemoryEffects } from "./memory-effects.ts";
 
 const NOW = START_MS + 1_000;
 const CALL: EndedCall = { call_id: 1, origin: "x402", job_id: "7", service_id: "9", attempts: 1 };
-const REFUNDED = { amount: "1001", onFailure: "refund", callbackUrl: "https://buyer.test/x" } as const;
+const REFUNDED = {
+  amount: "1001",
+  onFailure: "refund",
+  notes: { "Callback-URL": "https://buyer.test/x" },
+} as const;
 
 /** Effects beside one payment of call 1. */
 function beside(state: PaymentState, charge: ChargeKind = "used"): MemoryEffects {

@@ -96,7 +96,7 @@ class Parts {
       checkout: new Checkout({
         routes: new JobRoutes({}, ["x402"]),
         prices,
-        callbacks: undefined,
+        notes: [],
         inputs,
         purchase,
         limits: new ClientLimits({ limits }),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { PaymentRecord } from "../../../src/core/payment.ts";
+import type { PaymentRecord, PurchaseNotes } from "../../../src/core/payment.ts";
 import { outcomeOfKnown, PurchaseNameTaken } from "../../../src/x402/settlement/payment-outcome.ts";
 import { paymentIntent } from "../../store/store-fixtures.ts";
 
@@ -18,8 +18,26 @@ test("Another payment under the name of a purchase has its outcome, for the same
 test("A payment that bought another body is a replay, whatever its name is", () => {
   for (const purchaseName of [undefined, "order 1", "order 2"]) {
     const refused = () => outcomeOfKnown(known, { ...known, ...ANOTHER_BODY, purchaseName });
-    expect(refused).toThrow("This payment was used for another job, request, body or Callback-URL");
+    expect(refused).toThrow("This payment was used for another job, request or body: sign a new one.");
   }
+});
+
+test("A payment with other notes of parts bought something else, and the refusal names the headers", () => {
+  const noted = (notes: PurchaseNotes | undefined): PaymentRecord => ({ ...known, notes });
+  const none = noted({ "X-A": undefined, "X-B": undefined });
+  const [one, other] = [noted({ "X-A": undefined, "X-B": "1" }), noted({ "X-A": undefined, "X-B": "2" })];
+  for (const [kept, asked] of [
+    [noted({ "X-B": "1" }), none],
+    [noted(undefined), one],
+    [one, other],
+  ] as const) {
+    const refused = () => outcomeOfKnown(kept, asked);
+    expect(refused).toThrow(
+      "This payment was used for another job, request, body, X-A or X-B: sign a new one.",
+    );
+  }
+  expect(outcomeOfKnown(noted({ "X-B": "1" }), one).kind).toBe("accepted");
+  expect(outcomeOfKnown(noted(undefined), none).kind).toBe("accepted");
 });
 
 test("A name says nothing about the purchase of another payer", () => {

@@ -45,6 +45,9 @@ export interface CallbackLedger {
   }): Promise<Callback[]>;
 }
 
+/** Header in which a buyer gives the URL, and the name of the note that the payment keeps it in. */
+export const CALLBACK_URL = "Callback-URL";
+
 /** `dead`: given up. */
 export type CallbackState = "pending" | "sent" | "dead";
 

@@ -1,13 +1,7 @@
 import { stringify } from "lossless-json";
 import { hasFailed } from "../../../core/result-answer.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
-import {
-  type Announcement,
-  callEnded,
-  callOf,
-  describeCall,
-  type EndedCall,
-} from "../../../store/machine/announcements.ts";
+import { type Announcement, callEnded, callOf, describeCall } from "../../../store/machine/announcements.ts";
 import { add, type Effect, type Known, paymentOf, type Reactions } from "../../../store/machine/changes.ts";
 import type { AnyModule, StoreModule } from "../../../store/module.ts";
 import { type SoldPayment, transactionOf } from "../../../store/payment-row.ts";
@@ -15,6 +9,7 @@ import { endedRows, keyIn, type Table } from "../../../store/rows.ts";
 import {
   CALLBACK_KEPT_MS,
   CALLBACK_TRIED_MS,
+  CALLBACK_URL,
   type Callback,
   type CallbackCounts,
   type CallbackLedger,
@@ -42,32 +37,31 @@ const REACTIONS: Reactions = {
   paymentDecided({ payment }, known) {
     const { state, updated_at: at, settlement, reason } = payment;
     const event = (event: string, more: object) =>
-      called({ event, at, data: () => ({ ...soldAs(payment), ...more }), buyersUrl: null }, known);
+      called({ event, at, data: () => ({ ...soldAs(payment), ...more }) }, known);
     return [
       ...(state === "settled" ? event("payment.settled", { transaction: transactionOf(settlement) }) : []),
       ...(state === "unresolved" ? event("payment.unresolved", { reason }) : []),
       // A call that is charged after it ran ends for its client once it ran and its charge is certain.
       ...(payment.ceiling !== null && isCertain(payment) && known.hasSucceeded(payment.call_id)
-        ? called(callEnded(callOf(payment), statusOf(payment), at, payment.callback_url), known)
+        ? called(callEnded(callOf(payment), statusOf(payment), at), known)
         : []),
     ];
   },
 
   finished({ call, charge, status: httpStatus, at }, known) {
-    const buyersUrl = buyersUrlOf(call, known);
     // Nothing is charged, so nothing is waited for.
-    if (hasFailed(httpStatus)) return called(callEnded(call, "failed", at, buyersUrl, httpStatus), known);
+    if (hasFailed(httpStatus)) return called(callEnded(call, "failed", at, httpStatus), known);
     const payment = charge === null ? undefined : paymentOf(call, known);
     if (payment !== undefined && !isCertain(payment)) return [];
     const status = payment === undefined ? "succeeded" : statusOf(payment);
-    return called(callEnded(call, status, at, buyersUrl), known);
+    return called(callEnded(call, status, at), known);
   },
 
   deadLettered({ call, reason, at }, known) {
     const data = () => ({ ...describeCall(call), attempts: call.attempts, reason });
     return [
-      ...called({ event: "dead_letter", at, data, buyersUrl: null }, known),
-      ...called(callEnded(call, "failed", at, buyersUrlOf(call, known)), known),
+      ...called({ event: "dead_letter", at, data }, known),
+      ...called(callEnded(call, "failed", at), known),
     ];
   },
 
@@ -203,9 +197,10 @@ function selectDue(
 }
 
 /** Makes a callback for each URL that wants an event. */
-function called({ event, at, data, buyersUrl, forBuyer }: Announcement, known: Known): Effect[] {
+function called({ event, at, data, boughtCall, forBuyer }: Announcement, known: Known): Effect[] {
+  const buyersUrl = boughtCall === undefined ? undefined : known.notes(boughtCall)?.[CALLBACK_URL];
   const endpoints = known.rows.all(ENDPOINTS).filter(({ events }) => events.includes(` ${event} `));
-  if (endpoints.length === 0 && buyersUrl === null) return [];
+  if (endpoints.length === 0 && buyersUrl === undefined) return [];
   const described = data();
   const callback = (url: string, host: string, is_buyers: 0 | 1, shown: object): Effect => {
     const of = { event, call_id: described.call_id, at, data: stringify(shown) ?? "" };
@@ -214,13 +209,9 @@ function called({ event, at, data, buyersUrl, forBuyer }: Announcement, known: K
     return add(TABLE, { ...of, url, host, is_buyers, ...fresh, ...due });
   };
   const callbacks = endpoints.map(({ url, host }) => callback(url, host, 0, described));
-  if (buyersUrl === null) return callbacks;
+  if (buyersUrl === undefined) return callbacks;
   const shown = forBuyer === undefined ? described : forBuyer(described);
   return [...callbacks, callback(buyersUrl, new URL(buyersUrl).host, 1, shown)];
-}
-
-function buyersUrlOf({ call_id, origin }: EndedCall, known: Known): string | null {
-  return origin === "x402" ? known.buyersUrl(call_id) : null;
 }
 
 function soldAs({ call_id, service_id, job_index, network, asset, symbol, amount, payer }: SoldPayment) {

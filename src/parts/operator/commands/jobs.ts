@@ -57,7 +57,7 @@ export function addTo(program: Command): void {
 
   addOperatorCommand(jobs, {
     name: "show",
-    description: "Show one JobCall: its payment, its deliveries, how it ended, and its callbacks.",
+    description: "Show one JobCall: its payment, its deliveries, how it ended, and what followed.",
     example: "jobs show 12",
     takes: [callIdArgument(), jsonOption()],
   }).action(show);

@@ -1,7 +1,7 @@
-import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
+import type { PaymentIntent, PaymentKey, PurchaseNotes } from "../../../core/payment.ts";
 import { Effects } from "../../../store/machine/effects.ts";
 import { keysOfCall } from "../../../store/modules/modules.ts";
-import { SOLD_COLUMNS, type SoldPayment } from "../../../store/payment-row.ts";
+import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../../store/payment-row.ts";
 import { numberArray, type Sql, statement, toJson } from "../sql.ts";
 import { PostgresLocks } from "./locks.ts";
 import { PostgresRows } from "./module-rows.ts";
@@ -85,8 +85,8 @@ export class PostgresEffects extends Effects {
     return this.paymentRows.get(callId);
   }
 
-  buyersUrl(callId: number): string | null {
-    return this.payment(callId)?.callback_url ?? null;
+  notes(callId: number): PurchaseNotes | undefined {
+    return notesOf(this.payment(callId)?.notes ?? null);
   }
 
   protected hadSucceeded(callId: number): boolean {

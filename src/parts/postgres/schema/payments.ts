@@ -43,8 +43,8 @@ CREATE TABLE jobgate.payments (
   one_time_nonces         text,
   -- Promise to the buyer of a job that fails, as it was when the buyer paid.
   on_failure              text NOT NULL DEFAULT 'keep',
-  -- URL that is called back when the call ended.
-  callback_url            text,
+  -- JSON of what parts keep of the request.
+  notes                   text,
   settlement              text,
   block_number            text,
   reason                  text,

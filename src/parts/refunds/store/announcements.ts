@@ -20,23 +20,22 @@ export function announcementsOf(
   const money = moneyOf(refund);
   if (state === "owed" && (before === undefined || before.state === "cancelled")) {
     const data = () => ({ call_id, ...money, waits_for_approval: refund.is_approved === 0 });
-    return [{ event: "refund.owed", at, data, buyersUrl: null }];
+    return [{ event: "refund.owed", at, data }];
   }
   if (state !== "refunded" && state !== "refund_failed") return [];
   const payment = known.payment(call_id);
   if (payment === undefined) return [];
-  const buyersUrl = payment.callback_url;
   const transaction = refund.hash ?? undefined;
   const reason = refund.reason ?? undefined;
   const data = () => ({ call_id, origin: "x402", ...money, transaction, reason });
   if (state === "refunded")
     return [
-      callEnded(callOf(payment), "refunded", at, buyersUrl),
-      { event: "refund.sent", at, data, buyersUrl },
+      callEnded(callOf(payment), "refunded", at),
+      { event: "refund.sent", at, data, boughtCall: call_id },
     ];
   // A buyer does not see why a refund failed: only the operator can do something about it.
   const forBuyer = (all: object) => ({ ...all, reason: undefined });
-  return [{ event: "refund.failed", at, data, buyersUrl, forBuyer }];
+  return [{ event: "refund.failed", at, data, boughtCall: call_id, forBuyer }];
 }
 
 function moneyOf({ network, asset, symbol, amount, payer }: RefundRow) {

@@ -1,6 +1,7 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
+import type { PurchaseNotes } from "../../../core/payment.ts";
 import { Effects } from "../../machine/effects.ts";
-import { SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
+import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { SqliteRows } from "./module-rows.ts";
@@ -22,13 +23,13 @@ export class SqliteEffects extends Effects {
   protected readonly paymentRows: SqlitePaymentRows;
   readonly #locks: Locks;
   readonly #selectPayments: (parameters: readonly [json: string]) => SoldPayment[];
-  readonly #selectBuyersUrls: Statement<{ call_id: number; callback_url: string }>;
+  readonly #selectNotes: Statement<{ call_id: number; notes: string }>;
   readonly #selectSucceeded: Statement<unknown>;
   readonly #addRevenue: Statement<unknown>;
   /** Deferred payments of the JobCalls that end now. */
   readonly #payments = new Map<number, SoldPayment>();
-  /** URLs of the buyers of JobCalls that end now. Undefined: not read together. */
-  #buyersUrls: ReadonlyMap<number, string> | undefined;
+  /** Notes of the JobCalls that end now. Undefined: not read together. */
+  #notes: ReadonlyMap<number, string> | undefined;
 
   constructor(
     database: Database,
@@ -47,9 +48,9 @@ export class SqliteEffects extends Effects {
       SOLD_COLUMNS,
       "FROM payments WHERE call_id IN (SELECT value FROM json_each(?))",
     );
-    this.#selectBuyersUrls = database.prepare(
-      `SELECT call_id, callback_url FROM payments
-        WHERE call_id IN (SELECT value FROM json_each(?)) AND callback_url IS NOT NULL`,
+    this.#selectNotes = database.prepare(
+      `SELECT call_id, notes FROM payments
+        WHERE call_id IN (SELECT value FROM json_each(?)) AND notes IS NOT NULL`,
     );
     this.#selectSucceeded = database.prepare(
       "SELECT 1 FROM finished_calls WHERE call_id = ? AND state = 'succeeded'",
@@ -61,10 +62,10 @@ export class SqliteEffects extends Effects {
     );
   }
 
-  /** Reads together what reactions to the acks of JobCalls need: deferred payments, and of other payments the buyer's URL. */
+  /** Reads together what reactions to the acks of JobCalls need: deferred payments, and of all payments the notes. */
   readPayments(calls: readonly PaidColumns[]): void {
     const paid = calls.filter(({ origin }) => origin === "x402");
-    this.#buyersUrls = this.#readBuyersUrls(paid);
+    this.#notes = this.#readNotes(paid);
     const deferred = paid.flatMap(({ call_id, ceiling }) => (ceiling === null ? [] : call_id));
     if (deferred.length === 0) return;
     for (const row of this.#selectPayments([JSON.stringify(deferred)])) this.#payments.set(row.call_id, row);
@@ -73,21 +74,21 @@ export class SqliteEffects extends Effects {
   /** Forgets what {@link readPayments} read. */
   forgetPayments(): void {
     this.#payments.clear();
-    this.#buyersUrls = undefined;
+    this.#notes = undefined;
   }
 
   payment(callId: number): SoldPayment | undefined {
     return this.#payments.get(callId) ?? this.#selectPayments([JSON.stringify([callId])])[0];
   }
 
-  buyersUrl(callId: number): string | null {
-    return (this.#buyersUrls ?? this.#readBuyersUrls([{ call_id: callId }])).get(callId) ?? null;
+  notes(callId: number): PurchaseNotes | undefined {
+    return notesOf((this.#notes ?? this.#readNotes([{ call_id: callId }])).get(callId) ?? null);
   }
 
-  #readBuyersUrls(calls: readonly Pick<PaidColumns, "call_id">[]): ReadonlyMap<number, string> {
+  #readNotes(calls: readonly Pick<PaidColumns, "call_id">[]): ReadonlyMap<number, string> {
     if (calls.length === 0) return new Map();
-    const rows = this.#selectBuyersUrls.all([JSON.stringify(calls.map(({ call_id }) => call_id))]);
-    return new Map(rows.map(({ call_id, callback_url }) => [call_id, callback_url]));
+    const rows = this.#selectNotes.all([JSON.stringify(calls.map(({ call_id }) => call_id))]);
+    return new Map(rows.map(({ call_id, notes }) => [call_id, notes]));
   }
 
   protected hadSucceeded(callId: number): boolean {

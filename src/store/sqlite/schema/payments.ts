@@ -43,8 +43,8 @@ CREATE TABLE payments (
   one_time_nonces         TEXT,
   -- Promise to the buyer of a job that fails, as it was when the buyer paid.
   on_failure              TEXT NOT NULL DEFAULT 'keep',
-  -- URL that is called back when the call ended.
-  callback_url            TEXT,
+  -- JSON of what parts keep of the request.
+  notes                   TEXT,
   settlement              TEXT,
   block_number            TEXT,
   reason                  TEXT,

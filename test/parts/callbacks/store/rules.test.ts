@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { ChargeKind, PaymentState } from "../../../../src/core/payment.ts";
+import { CALLBACK_URL } from "../../../../src/parts/callbacks/store/ledger.ts";
 import type { SoldPayment } from "../../../../src/store/payment-row.ts";
 import { toPaymentRow } from "../../../../src/store/payment-row.ts";
 import { MemoryEffects } from "../../../store/machine/memory-effects.ts";
@@ -7,7 +8,7 @@ import { paymentIntent, START_MS } from "../../../store/store-fixtures.ts";
 
 const NOW = START_MS + 1_000;
 const CALL = { call_id: 1, origin: "x402", job_id: "7", service_id: "9", attempts: 1 } as const;
-const BUYERS = { amount: "1001", callbackUrl: "https://buyer.test/x" } as const;
+const BUYERS = { amount: "1001", notes: { [CALLBACK_URL]: "https://buyer.test/x" } } as const;
 
 /** Effects beside one payment of call 1. */
 function beside(state: PaymentState, charge: ChargeKind): MemoryEffects {

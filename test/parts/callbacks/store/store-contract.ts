@@ -4,6 +4,7 @@ import { CALLBACK_EVENTS } from "../../../../src/parts/callbacks/store/events.ts
 import {
   CALLBACK_KEPT_MS,
   CALLBACK_TRIED_MS,
+  CALLBACK_URL,
   type Callback,
   type CallbackLedger,
 } from "../../../../src/parts/callbacks/store/ledger.ts";
@@ -58,7 +59,7 @@ export function describeCallbacks(given: Given): void {
   describe("callbacks", () => {
     test("A paid call tells the operator of its payment and both of its end, in the writes that make them", async () => {
       await want(CALLBACK_EVENTS);
-      const callId = await buy(1, { callbackUrl: BUYER });
+      const callId = await buy(1, { notes: { [CALLBACK_URL]: BUYER } });
       expect(await all()).toMatchObject([
         {
           event: "payment.settled",
@@ -154,7 +155,7 @@ export function describeCallbacks(given: Given): void {
 
     test("A call that failed with an HTTP status tells of its end with that status, once, however it is paid", async () => {
       await want(["call.finished", "dead_letter"]);
-      await buy(1, { callbackUrl: BUYER });
+      await buy(1, { notes: { [CALLBACK_URL]: BUYER } });
       await begin(2, { charge: "used" });
       const [prepaid, deferred] = await claimCalls(given.store);
       if (prepaid === undefined || deferred === undefined) throw new Error("no JobCalls");
@@ -192,7 +193,7 @@ export function describeCallbacks(given: Given): void {
     test("A call that is charged after it ran ends once its charge is certain", async () => {
       await want(["call.finished"]);
       const deferred = (number: number) =>
-        begin(number, { charge: "used", amount: "1000", callbackUrl: BUYER });
+        begin(number, { charge: "used", amount: "1000", notes: { [CALLBACK_URL]: BUYER } });
       const both = (status: string) => [`*call.finished ${status}`, `call.finished ${status}`];
       const last = async () => (await told()).slice(-2).toSorted();
 
@@ -219,7 +220,12 @@ export function describeCallbacks(given: Given): void {
       expect(await last()).toEqual(both("failed"));
 
       // The authorization ends while the job runs: it is charged before it has finished.
-      const early = await begin(5, { charge: "used", amount: "1000", minCharge: "7", callbackUrl: BUYER });
+      const early = await begin(5, {
+        charge: "used",
+        amount: "1000",
+        minCharge: "7",
+        notes: { [CALLBACK_URL]: BUYER },
+      });
       const lease = await claimOne(given.store);
       await given.store.endAuthorization(early.callId);
       await given.store.settlePayment(early.key, "{}");
@@ -231,7 +237,8 @@ export function describeCallbacks(given: Given): void {
 
     test("Callbacks that are due come by host and time, and a host with many does not hide the others", async () => {
       await want(["call.finished"]);
-      for (const number of [1, 2, 3]) await buy(number, number === 2 ? { callbackUrl: BUYER } : {});
+      for (const number of [1, 2, 3])
+        await buy(number, number === 2 ? { notes: { [CALLBACK_URL]: BUYER } } : {});
       for (const call of await claimCalls(given.store)) {
         await given.store.ack(call, RESULT);
         given.now += 1;
