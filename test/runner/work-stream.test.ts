@@ -166,9 +166,20 @@ test("A lease that jobgate does not extend in time is lost, and does not keep a 
 
 test("Outcomes that jobgate could not store are sent again, and one that it refuses is logged with the reason", async () => {
   const { address, streams, deliver, answer, requests } = await startScriptedGateway();
-  const { lines } = startRun(() => "done", { address });
+  const ready = latch();
+  let begun = 0;
+  const { lines } = startRun(
+    async () => {
+      begun++;
+      await ready.opened;
+    },
+    { address },
+  );
   await until(() => streams.length === 1);
   deliver(1, 2);
+  // Outcomes that are ready together share a message.
+  await until(() => begun === 2);
+  ready.open();
   await until(() => requests().length === 1);
   const sequenceOf = (index: number): bigint => requests()[index]?.sequence ?? 0n;
   answer({ sequence: sequenceOf(0), errorCode: status.UNAVAILABLE, errorMessage: "The disk is full." });
