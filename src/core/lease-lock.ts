@@ -41,10 +41,18 @@ export class LeaseLock {
     return Math.max(0, this.#heldAt + this.#options.heldMs - this.#clock());
   }
 
-  /** Takes or renews the lock. @returns whether this process holds it */
+  /** Takes the lock, or renews it when it is time to. @returns whether this process holds it */
   async hold(): Promise<boolean> {
-    const { locks, name, owner, heldMs, renewMs } = this.#options;
-    if (this.leftMs > heldMs - renewMs) return true;
+    const { heldMs, renewMs } = this.#options;
+    return this.leftMs > heldMs - renewMs || this.renew();
+  }
+
+  /**
+   * Takes or renews the lock by a write. A fail-over that loses what was read before the write loses the write, too.
+   * @returns whether this process holds the lock
+   */
+  async renew(): Promise<boolean> {
+    const { locks, name, owner, heldMs } = this.#options;
     const now = this.#clock();
     this.#heldAt = (await locks.holdLock(name, owner, heldMs)) ? now : undefined;
     return this.#heldAt !== undefined;

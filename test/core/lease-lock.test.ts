@@ -74,3 +74,11 @@ it("A holder has no lock after a renewal that failed, once its time is over", as
   expect(lock.leftMs).toBe(0);
   await lock.giveUp(SILENT);
 });
+
+it("A lock is written whenever its holder renews it, before its time to", async () => {
+  const { time, first, second, askedSoFar } = await harness();
+  await first.hold();
+  time.now = 10;
+  expect([await first.renew(), first.leftMs, askedSoFar()]).toEqual([true, 10_000, 2]);
+  expect(await second.renew()).toBe(false);
+});

@@ -4,6 +4,7 @@ import { pathToFileURL } from "node:url";
 import { build, type Plugin } from "esbuild";
 import { MODULES } from "../../bundle.ts";
 import { bundleFolder, ROOT } from "../helpers/bundle.ts";
+import type { PartName } from "./world/world.ts";
 
 /** A change that removes one guard. */
 export interface Mutant {
@@ -17,6 +18,8 @@ export interface Mutant {
 /** A mutant that breaks a law in some simulated worlds. */
 export interface WorldMutant extends Mutant {
   readonly name: string;
+  /** Parts of its worlds, in place of those that their seeds draw: the fewer, the sooner a world ends. */
+  readonly parts?: readonly PartName[];
   /** Seed of such a world that ends early, which small worlds do not have. */
   readonly seed?: number;
   /** Probability that a sync of the disk fails in its worlds. */

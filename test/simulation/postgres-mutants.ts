@@ -57,4 +57,10 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
       to: "SELECT is_abandoned FROM jobgate.batches WHERE id = $1",
     },
   },
+  {
+    name: "a callback is sent that a fail-over can lose",
+    seed: 3_000_064,
+    file: "parts/callbacks/callback-sender.ts",
+    ...{ from: "!this.#parts.store.isShared || (await this.#lock.renew())", to: "true" },
+  },
 ];

@@ -9,7 +9,7 @@ const MOST_SEEDS = 100;
 export function testWorldMutants(mutants: readonly WorldMutant[]): void {
   describe("Without one of its guards the gateway breaks a law in some world:", () => {
     it.each(mutants)("$name", async (mutant) => {
-      const seeds = await openSeeds(mutant);
+      const seeds = await openSeeds(mutant, { parts: mutant.parts });
       const named = mutant.seed === undefined ? [] : [mutant.seed];
       const broken = await firstBroken(seeds, [...named, ...seeds.smallestFirst(MOST_SEEDS)]);
       seeds.close();

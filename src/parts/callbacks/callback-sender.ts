@@ -194,6 +194,11 @@ export class CallbackSender implements BackgroundService {
     return !this.#loop.isStopped && this.#lock.leftMs > this.#timeoutMs;
   }
 
+  /** Checks that no fail-over can lose the callbacks that were just read: nobody would know what a URL was told. */
+  async #areDurable(): Promise<boolean> {
+    return !this.#parts.store.isShared || (await this.#lock.renew());
+  }
+
   /** Begins with each host that has something due. */
   async #round(): Promise<void> {
     let after = "";
@@ -202,9 +207,10 @@ export class CallbackSender implements BackgroundService {
       // What a run records meanwhile may still be listed.
       const busy = new Set(this.#running.keys());
       const due = byHost(await this.#parts.ledger.listDueCallbacks(page));
-      for (const [host, callbacks] of due) {
+      const free = [...due].filter(([host]) => !busy.has(host) && this.#pauses.isOver(host));
+      if (free.length > 0 && !(await this.#areDurable())) return;
+      for (const [host, callbacks] of free) {
         if (this.#running.size >= MAX_HOSTS) return;
-        if (busy.has(host) || !this.#pauses.isOver(host)) continue;
         const run = this.#callHost(host, callbacks).finally(() => {
           this.#running.delete(host);
           this.#loop.wake();

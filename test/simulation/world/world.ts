@@ -72,6 +72,8 @@ export interface RunOptions {
   readonly hasPostgres?: boolean;
   /** Probability that a sync of the disk fails. Default: what happens to disks, good and bad. */
   readonly syncFailure?: number | undefined;
+  /** Parts of the world, in place of those that its seed draws. */
+  readonly parts?: readonly PartName[] | undefined;
   /** Faults that are left out. */
   readonly without?: ReadonlySet<string>;
 }
@@ -80,7 +82,7 @@ export interface RunOptions {
 export async function runSeed(
   seed: number,
   folder: string,
-  { hasDisk = false, hasPostgres = false, syncFailure, without }: RunOptions = {},
+  { hasDisk = false, hasPostgres = false, syncFailure, parts, without }: RunOptions = {},
 ): Promise<Outcome> {
   const simulation = new Simulation(seed, without);
   use(simulation);
@@ -94,7 +96,7 @@ export async function runSeed(
     ? new Disk({ simulation, files, syncFailure, onDeath: () => world.died() })
     : undefined;
   useDisk(disk);
-  const world = new World(simulation, { path, disk, folder, hasPostgres });
+  const world = new World(simulation, { path, disk, folder, hasPostgres, parts });
   let broken: string | undefined;
   try {
     await world.run();
@@ -143,7 +145,14 @@ class World {
       disk,
       folder,
       hasPostgres,
-    }: { path: string; disk: Disk | undefined; folder: string; hasPostgres: boolean },
+      parts: chosen,
+    }: {
+      path: string;
+      disk: Disk | undefined;
+      folder: string;
+      hasPostgres: boolean;
+      parts: readonly PartName[] | undefined;
+    },
   ) {
     this.#simulation = simulation;
     this.#disk = disk;
@@ -170,7 +179,7 @@ class World {
         0.01,
       );
     }
-    const parts = disk === undefined ? drawParts(simulation) : [];
+    const parts = partsOf(simulation, disk === undefined ? chosen : []);
     for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
       network.add(host, server, lossRate);
     const settling = settlingOf(simulation, chain.accounts, { network: NETWORK, rpcUrl: "http://node" });
@@ -304,24 +313,30 @@ export function smallestFirst(count: number): number[] {
   return seeds.sort((left, right) => (clients.get(left) ?? 0) - (clients.get(right) ?? 0));
 }
 
-/** Draws what only some worlds have. */
-function drawParts(simulation: Simulation): readonly Part[] {
-  const has = (what: string, rate = 0.4) => simulation.random(`the world has ${what}`) < rate;
-  return [
-    ...(has("wrong clocks", 0.2) ? [new WrongClocks()] : []),
-    ...(has("long work") ? [new LongWork(simulation)] : []),
-    ...(has("webhooks") ? [new Senders(simulation)] : []),
-    ...(has("restricted jobs") ? [new Callers(simulation)] : []),
-    ...(has("payment identifiers") ? [new IdentifiedClients(simulation)] : []),
-    ...(has("a pricing engine") ? [new QuotedJob(simulation)] : []),
-    ...(has("a token without a chain") ? [new TrustingClients(simulation)] : []),
-    ...(has("push targets", 0.3) ? [PUSH] : []),
-    ...(has("callbacks", 0.3) ? [CALLBACKS] : []),
-    ...(has("jobs that are charged after", 0.3) ? [new PaidAfter(simulation)] : []),
-    ...(has("more doors") ? [MORE_DOORS] : []),
-    ...(has("an API that is sold", 0.25) ? [new SoldApi(simulation)] : []),
-    ...(has("prices by what is asked", 0.35) ? [new PricedRequests(simulation)] : []),
-  ];
+/** What only some worlds have, with the rate of those that have it. */
+const PARTS = {
+  "wrong clocks": [0.2, () => new WrongClocks()],
+  "long work": [0.4, (simulation) => new LongWork(simulation)],
+  webhooks: [0.4, (simulation) => new Senders(simulation)],
+  "restricted jobs": [0.4, (simulation) => new Callers(simulation)],
+  "payment identifiers": [0.4, (simulation) => new IdentifiedClients(simulation)],
+  "a pricing engine": [0.4, (simulation) => new QuotedJob(simulation)],
+  "a token without a chain": [0.4, (simulation) => new TrustingClients(simulation)],
+  "push targets": [0.3, () => PUSH],
+  callbacks: [0.3, () => CALLBACKS],
+  "jobs that are charged after": [0.3, (simulation) => new PaidAfter(simulation)],
+  "more doors": [0.4, () => MORE_DOORS],
+  "an API that is sold": [0.25, (simulation) => new SoldApi(simulation)],
+  "prices by what is asked": [0.35, (simulation) => new PricedRequests(simulation)],
+} satisfies Readonly<Record<string, readonly [rate: number, (simulation: Simulation) => Part]>>;
+export type PartName = keyof typeof PARTS;
+
+/** Makes the parts of a world. @param chosen names of parts, in place of those that the seed draws */
+function partsOf(simulation: Simulation, chosen: readonly PartName[] | undefined): readonly Part[] {
+  return Object.entries(PARTS).flatMap(([name, [rate, make]]) => {
+    const isDrawn = () => simulation.random(`the world has ${name}`) < rate;
+    return (chosen?.includes(name as PartName) ?? isDrawn()) ? [make(simulation)] : [];
+  });
 }
 
 /** Some address. */
