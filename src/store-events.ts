@@ -98,20 +98,15 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
       return outcome ? [{ callId: input[0], what: { kind: "dropped" } }] : [];
 
     // Nothing that anyone watches.
-    case "adoptPayment":
     case "appendResult":
     case "confirmPayment":
     case "contradictPayment":
     case "endWatches":
     case "forgetResult":
     case "holdLock":
-    case "keepSecret":
     case "probe":
     case "prune":
-    case "saveOffers":
-    case "saveRefusedPayments":
     case "shrink":
-    case "useNonce":
       return [];
   }
 }

@@ -4,6 +4,7 @@ import type { JobCall, JobCallEncoder } from "../core/job-call.ts";
 import type { PaymentKey } from "../core/payment.ts";
 import type { Tracing } from "../core/tracing.ts";
 import type { AnyModule } from "./module.ts";
+import { CORE_MODULES } from "./modules/modules.ts";
 import { type NewCall, toNewCall } from "./new-call.ts";
 import {
   type Committed,
@@ -107,7 +108,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     });
   }
 
-  /** Makes the methods of a part's module. */
+  /** Makes the methods of a module. */
   function methodsOf({ steps = {}, lookups = {} }: AnyModule): object {
     const reads = Object.keys(lookups).map((name) => [
       name,
@@ -124,14 +125,10 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     return Object.fromEntries([...reads, ...writes]);
   }
 
-  const methods = Object.fromEntries(
-    Object.entries(OPERATIONS).map(([name, { channel }]) => [
-      name,
-      channel === "write"
-        ? (...input: never) => write(name as WriteName, input)
-        : (...input: never) => dialect.read(name as ReadName, input),
-    ]),
-  ) as unknown as StoreMethods;
+  const own = Object.fromEntries(
+    Object.keys(OPERATIONS).map((name) => [name, (...input: never) => write(name as WriteName, input)]),
+  );
+  const methods = Object.assign(own, ...CORE_MODULES.map(methodsOf)) as StoreMethods;
 
   /** Returns true for a payment that gets an outcome: it bought its job before, at another replica too, or its money has moved. */
   async function hasBegun(key: PaymentKey): Promise<boolean> {
@@ -174,7 +171,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
 
 /** Puts a span around the commit of an operation that has one. */
 function traced<T>(name: WriteName, tracing: Tracing, commit: () => Promise<T>): Promise<T> {
-  const { span: operation } = kindOf(name);
+  const operation = kindOf(name)?.span;
   if (operation === undefined) return commit();
   const attributes = { "jobgate.operation": operation };
   return tracing.runChild({ name: "store.commit", kind: "internal", attributes }, async (span) => {

@@ -1,7 +1,7 @@
 import type { GatewayEvent } from "../core/events.ts";
 import type { JobCall } from "../core/job-call.ts";
+import { type LookupName, MODULE_OPERATIONS, type StepName } from "./modules/modules.ts";
 import type { NewCall } from "./new-call.ts";
-import { PART_OPERATIONS } from "./part-modules.ts";
 import type { Store } from "./store.ts";
 
 /** Methods of the Store that reach the database through a channel, in the same way for every dialect. */
@@ -13,6 +13,7 @@ export type StoreMethods = Omit<
 /** Operations by name. `probe` is the smallest write: it shows whether the store can write again. */
 type Methods = StoreMethods & { probe(): Promise<void> };
 export type OperationName = keyof Methods;
+type OwnName = Exclude<OperationName, StepName | LookupName>;
 
 /** Arguments of an operation as a channel takes them: those of the Store's method, with JobCalls encoded. */
 export type Input<Name extends OperationName> = Encoded<Parameters<Methods[Name]>>;
@@ -27,87 +28,54 @@ export type Operation<Name extends OperationName = OperationName> = {
 }[Name];
 
 interface OperationKind<Name extends OperationName> {
-  readonly channel: "read" | "write";
-  /** A lookup for the operator, which may be slow: no lookup that a client waits for queues behind it. */
-  readonly isForOperator?: true;
   /** Runners may have new work as soon as this is committed. */
   readonly makesWork?: true | ((...input: Input<Name>) => boolean);
   /** The operation's name in traces; absent where it gets no span. */
   readonly span?: string;
 }
 
-/** The operations of every store. Writes share commits, in the order in which they are called. */
+/**
+ * The operations of every store beside those of its modules. All write, and writes share commits, in the order in which they are
+ * called.
+ */
 export const OPERATIONS = {
-  accept: { channel: "write", makesWork: true, span: "accept" },
-  acceptOnce: { channel: "write", makesWork: true, span: "accept" },
+  accept: { makesWork: true, span: "accept" },
+  acceptOnce: { makesWork: true, span: "accept" },
 
-  beginPayment: { channel: "write", makesWork: ({ charge }) => charge !== "before", span: "begin" },
-  settlePayment: { channel: "write", makesWork: true, span: "settle" },
-  failPayment: { channel: "write", span: "fail" },
-  leavePaymentUnresolved: { channel: "write" },
-  confirmPayment: { channel: "write" },
-  closePayment: { channel: "write", makesWork: (_key, { as }) => as === "paid" },
-  contradictPayment: { channel: "write" },
-  endWatches: { channel: "write" },
-  endAuthorization: { channel: "write" },
-  findPayment: { channel: "read" },
-  findPaymentByFingerprint: { channel: "read" },
-  findPaymentByPurchaseName: { channel: "read" },
-  isNonceUsed: { channel: "read" },
-  hasLoss: { channel: "read" },
-  listBought: { channel: "read" },
-  adoptPayment: { channel: "write" },
-  findAdoptedPayments: { channel: "read" },
-  listUndecided: { channel: "read" },
-  listEndingAuthorizations: { channel: "read" },
+  beginPayment: { makesWork: ({ charge }) => charge !== "before", span: "begin" },
+  settlePayment: { makesWork: true, span: "settle" },
+  failPayment: { span: "fail" },
+  leavePaymentUnresolved: {},
+  confirmPayment: {},
+  closePayment: { makesWork: (_key, { as }) => as === "paid" },
+  contradictPayment: {},
+  endWatches: {},
+  endAuthorization: {},
 
-  saveRefusedPayments: { channel: "write" },
-  listRefusedPayments: { channel: "read", isForOperator: true },
+  holdLock: {},
 
-  holdLock: { channel: "write" },
+  claim: {},
+  expireLeases: {},
+  ack: {},
+  appendResult: {},
+  retry: { makesWork: (_lease, { delayMs }) => delayMs === 0 },
+  fail: {},
+  extend: {},
+  release: { makesWork: (_lease, { excused }) => excused },
 
-  claim: { channel: "write" },
-  expireLeases: { channel: "write" },
-  ack: { channel: "write" },
-  appendResult: { channel: "write" },
-  retry: { channel: "write", makesWork: (_lease, { delayMs }) => delayMs === 0 },
-  fail: { channel: "write" },
-  extend: { channel: "write" },
-  release: { channel: "write", makesWork: (_lease, { excused }) => excused },
-  nextDueMs: { channel: "read" },
-  ceilings: { channel: "read" },
-  jobsOf: { channel: "read" },
+  retryDeadLetter: { makesWork: true },
+  dropDeadLetter: {},
 
-  listCalls: { channel: "read", isForOperator: true },
-  findCallDetails: { channel: "read", isForOperator: true },
-  listPayments: { channel: "read", isForOperator: true },
-  listDeadLetterGroups: { channel: "read", isForOperator: true },
-  findDeadLetter: { channel: "read", isForOperator: true },
-  retryDeadLetter: { channel: "write", makesWork: true },
-  dropDeadLetter: { channel: "write" },
+  prune: {},
+  forgetResult: {},
+  shrink: {},
 
-  findCall: { channel: "read" },
-  findResult: { channel: "read" },
-  readResult: { channel: "read" },
-  resultBytes: { channel: "read", isForOperator: true },
-
-  saveOffers: { channel: "write" },
-  findOffers: { channel: "read" },
-  keepSecret: { channel: "write" },
-  useNonce: { channel: "write" },
-
-  prune: { channel: "write" },
-  forgetResult: { channel: "write" },
-  shrink: { channel: "write" },
-
-  totals: { channel: "read", isForOperator: true },
-  revenue: { channel: "read", isForOperator: true },
-  probe: { channel: "write" },
-} as const satisfies { readonly [Name in OperationName]: OperationKind<Name> };
+  probe: {},
+} as const satisfies { readonly [Name in OwnName]: OperationKind<Name> };
 
 /** Checks whether runners may have new work once the operation is committed. */
 export function makesWork<Name extends OperationName>(name: Name, input: Input<Name>): boolean {
-  const { makesWork } = kindOf(name);
+  const makesWork = kindOf(name)?.makesWork;
   return typeof makesWork === "function" ? makesWork(...(input as unknown as never)) : makesWork === true;
 }
 
@@ -116,32 +84,29 @@ export function runsLast({ name }: Operation): boolean {
   return name === "claim" || name === "expireLeases";
 }
 
-/** Returns how the store runs an operation. */
-export function kindOf(name: OperationName): OperationKind<never> {
-  return OPERATIONS[name] ?? PART_OPERATIONS.get(name);
+/** Returns how the store runs an operation of its own; undefined for one of a module. */
+export function kindOf(name: OperationName): OperationKind<never> | undefined {
+  return name in OPERATIONS ? OPERATIONS[name as OwnName] : undefined;
 }
 
 /** Names of all operations, in one order in all threads. */
-export const OPERATION_NAMES = [...Object.keys(OPERATIONS), ...PART_OPERATIONS.keys()] as OperationName[];
+export const OPERATION_NAMES = [...Object.keys(OPERATIONS), ...MODULE_OPERATIONS] as OperationName[];
 
-type NameIn<Channel extends "read" | "write"> = {
-  [Name in OperationName]: (typeof OPERATIONS)[Name]["channel"] extends Channel ? Name : never;
-}[OperationName];
-export type ReadName = NameIn<"read">;
-export type WriteName = NameIn<"write">;
+export type ReadName = LookupName;
+export type WriteName = OwnName | StepName;
 
 /** A change that is durable: the method that made it, its arguments and its outcome. */
 export type Committed =
   | {
-      [Name in WriteName]: {
+      [Name in OwnName]: {
         readonly operation: Name;
         readonly input: Parameters<Methods[Name]>;
         readonly outcome: Outcome<Name>;
       };
-    }[WriteName]
+    }[OwnName]
   | CommittedStep;
 
-/** A change that an operation of a part made. */
+/** A change that an operation of a module made. */
 interface CommittedStep {
   readonly operation: "step";
   readonly name: string;

@@ -19,6 +19,7 @@ import { mergePage, type PagePart } from "./rules/pages.ts";
 
 /** Lists for operators. */
 export const OPERATOR_LISTS = {
+  forOperator: ["listCalls", "listPayments", "findCallDetails", "listDeadLetterGroups"],
   lookups: {
     listCalls: (asked, filter) => listCalls(new ListQueries(asked), filter),
     listPayments: (asked, filter) => listPayments(new ListQueries(asked), filter),

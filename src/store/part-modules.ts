@@ -4,19 +4,6 @@ import type { AnyModule, SchemaDialect } from "./module.ts";
 /** The store modules of the parts of this build. */
 export const PART_MODULES: readonly AnyModule[] = Object.values(storedParts);
 
-/** Names of the operations that these modules bring, and how the store runs each. */
-export const PART_OPERATIONS: ReadonlyMap<string, { channel: "read" | "write"; isForOperator: boolean }> =
-  new Map(
-    PART_MODULES.flatMap(({ steps = {}, lookups = {}, forOperator = [] }) => [
-      ...Object.keys(steps).map((name) => kind(name, "write", false)),
-      ...Object.keys(lookups).map((name) => kind(name, "read", forOperator.includes(name))),
-    ]),
-  );
-
-function kind(name: string, channel: "read" | "write", isForOperator: boolean) {
-  return [name, { channel, isForOperator }] as const;
-}
-
 /** SQL condition: no module keeps a row of a table. Begins with AND; empty if no module keeps any. */
 export function nobodyKeeps(table: string, schema: string, row = table): string {
   return PART_MODULES.flatMap(({ keeps = [] }) => keeps)

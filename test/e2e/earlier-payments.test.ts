@@ -1,6 +1,6 @@
 import { generatePaymentId } from "@x402/extensions/payment-identifier";
 import { beforeEach, describe, expect, it } from "vitest";
-import { OPERATIONS } from "../../src/store/operations.ts";
+import { OPERATION_NAMES } from "../../src/store/operations.ts";
 import { accounts } from "../helpers/accounts.ts";
 import {
   base64Json,
@@ -261,7 +261,7 @@ it("The store is not read for requests without a payment, and not written for pa
   await gateway.post({});
   const calls: string[] = [];
   const store = gateway.store as unknown as Record<string, (...input: unknown[]) => Promise<unknown>>;
-  for (const name of Object.keys(OPERATIONS).filter((name) => !IN_BACKGROUND.includes(name))) {
+  for (const name of OPERATION_NAMES.filter((name) => !IN_BACKGROUND.includes(name))) {
     const operation = store[name];
     if (operation === undefined) continue;
     store[name] = (...input) => {

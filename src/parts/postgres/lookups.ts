@@ -2,8 +2,8 @@ import { GatewayError } from "../../core/errors.ts";
 import { within } from "../../core/waiting.ts";
 import type { SharedLeases } from "../../store/contract/work-queue.ts";
 import type { ListDialect, Lookup } from "../../store/list-dialect.ts";
-import { type LookupName, MODULE_LOOKUPS } from "../../store/modules/modules.ts";
-import { type Input, kindOf, type Outcome, type ReadName } from "../../store/operations.ts";
+import { isForOperator, type LookupName, MODULE_LOOKUPS } from "../../store/modules/modules.ts";
+import type { Input, Outcome, ReadName } from "../../store/operations.ts";
 import { type LeaseColumns, leaseStanding } from "../../store/rules/leases.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
@@ -80,10 +80,7 @@ export function createLookups(options: {
     MODULE_LOOKUPS.map(([name, lookup]) => [
       name,
       (...input: readonly unknown[]) =>
-        lookUp(
-          lookup({ dialect, now }, ...input),
-          kindOf(name).isForOperator === true ? operatorReaders : readers,
-        ),
+        lookUp(lookup({ dialect, now }, ...input), isForOperator(name) ? operatorReaders : readers),
     ]),
   ) as unknown as Pick<Lookups, LookupName>;
 

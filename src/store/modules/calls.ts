@@ -27,6 +27,7 @@ const MAX_SEARCHED = 10_000;
 
 /** JobCalls, for runners, clients and operators. */
 export const CALLS = {
+  forOperator: ["resultBytes", "findDeadLetter"],
   lookups: {
     *ceilings({ dialect }, callIds): Lookup<(string | null | undefined)[]> {
       if (callIds.length === 0) return [];

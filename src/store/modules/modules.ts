@@ -15,27 +15,28 @@ import { REFUSED_PAYMENTS } from "./refused-payments.ts";
 import { REPORTS } from "./reports.ts";
 import { SECRETS } from "./secrets.ts";
 
-const STEPS = {
-  ...OFFERS.steps,
-  ...SECRETS.steps,
-  ...ONE_TIME_NONCES.steps,
-  ...ADOPTED_PAYMENTS.steps,
-  ...REFUSED_PAYMENTS.steps,
-};
+/** Modules whose operations are methods of the store itself. */
+const OF_CORE = [
+  ADOPTED_PAYMENTS,
+  CALLS,
+  OFFERS,
+  ONE_TIME_NONCES,
+  OPERATOR_LISTS,
+  PAYMENTS,
+  REFUSED_PAYMENTS,
+  REPORTS,
+  SECRETS,
+] as const;
+export const CORE_MODULES = OF_CORE as readonly object[] as readonly AnyModule[];
+const MODULES: readonly AnyModule[] = [...CORE_MODULES, { on: DEFERRED }, { on: REVENUE }, ...PART_MODULES];
 
-const LOOKUPS = {
-  ...CALLS.lookups,
-  ...PAYMENTS.lookups,
-  ...OPERATOR_LISTS.lookups,
-  ...OFFERS.lookups,
-  ...ONE_TIME_NONCES.lookups,
-  ...ADOPTED_PAYMENTS.lookups,
-  ...REFUSED_PAYMENTS.lookups,
-  ...REPORTS.lookups,
-};
-
-export type StepName = keyof typeof STEPS;
-export type LookupName = keyof typeof LOOKUPS;
+type NamesIn<Of extends "steps" | "lookups", Module = (typeof OF_CORE)[number]> = Module extends {
+  readonly [Key in Of]: infer Operations;
+}
+  ? keyof Operations
+  : never;
+export type StepName = NamesIn<"steps">;
+export type LookupName = NamesIn<"lookups">;
 
 /** A step as a dialect runs it. Its input has the types that the operation's name says. */
 export interface AnyStep {
@@ -47,21 +48,27 @@ export interface AnyStep {
 type AnyLookup = (asked: Asked, ...input: readonly unknown[]) => Lookup<unknown>;
 
 /** Operations of modules that write. */
-export const MODULE_STEPS = operationsOf<StepName, AnyStep>("steps", STEPS);
+export const MODULE_STEPS = operationsOf<StepName, AnyStep>("steps");
 /** Operations of modules that read. */
-export const MODULE_LOOKUPS = operationsOf<LookupName, AnyLookup>("lookups", LOOKUPS);
+export const MODULE_LOOKUPS = operationsOf<LookupName, AnyLookup>("lookups");
 
 /** @throws Error when two modules have an operation of one name */
-function operationsOf<Name, Operation>(
-  of: "steps" | "lookups",
-  ofCore: object,
-): readonly [Name, Operation][] {
-  const ofParts = PART_MODULES.flatMap((module) => Object.entries(module[of] ?? {}));
-  const all = [...distinct("operation of the store", [...Object.entries(ofCore), ...ofParts])];
-  return all as unknown as readonly [Name, Operation][];
+function operationsOf<Name, Operation>(of: "steps" | "lookups"): readonly [Name, Operation][] {
+  const all = MODULES.flatMap((module) => Object.entries(module[of] ?? {}));
+  return [...distinct("operation of the store", all)] as unknown as readonly [Name, Operation][];
 }
 
-const MODULES: readonly AnyModule[] = [{ on: DEFERRED }, { on: REVENUE }, ...PART_MODULES];
+/** Names of the operations of modules. */
+export const MODULE_OPERATIONS: readonly string[] = [...MODULE_STEPS, ...MODULE_LOOKUPS].map(
+  ([name]) => name,
+);
+
+const FOR_OPERATOR = new Set<unknown>(MODULES.flatMap(({ forOperator = [] }) => forOperator));
+
+/** Checks whether only operators ask for a lookup. It may be slow: no lookup that a client waits for queues behind it. */
+export function isForOperator(name: LookupName): boolean {
+  return FOR_OPERATOR.has(name);
+}
 
 /** Tables that every commit may read as a whole. */
 export const SMALL_TABLES: readonly RowKey["table"][] = MODULES.flatMap(

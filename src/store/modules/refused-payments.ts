@@ -44,6 +44,7 @@ const OLD: OldRows = {
 
 /** Refusals of payments. */
 export const REFUSED_PAYMENTS = {
+  forOperator: ["listRefusedPayments"],
   steps: {
     saveRefusedPayments: {
       run({ rows }, now, refused) {

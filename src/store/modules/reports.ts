@@ -6,6 +6,7 @@ import type { Revenue, Store, StoreTotals } from "../store.ts";
 
 /** Sums for operators. The totals count rows, so that they show it when the journal does not balance. */
 export const REPORTS = {
+  forOperator: ["totals", "revenue"],
   lookups: {
     *totals({ dialect, now }): Lookup<StoreTotals> {
       const { values, add } = parameters(dialect);

@@ -2,14 +2,8 @@ import { type Clock, ClockSteps, monotonicClock, systemClock } from "../../core/
 import { GatewayError } from "../../core/errors.ts";
 import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
 import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
-import {
-  type Input,
-  kindOf,
-  type OperationName,
-  type Outcome,
-  payloadBytes,
-  runsLast,
-} from "../operations.ts";
+import { isForOperator } from "../modules/modules.ts";
+import { type Input, type OperationName, type Outcome, payloadBytes, runsLast } from "../operations.ts";
 import type { BatchListener, Store } from "../store.ts";
 import { StoreHealth } from "../store-health.ts";
 import type { ConnectionRole } from "./connection.ts";
@@ -117,7 +111,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
               new GatewayError("store_unavailable", "The store cannot be read; nothing was changed."),
             )
           : writer.run(name, input),
-      read: (name, input) => (kindOf(name).isForOperator ? operatorReader : reader).run(name, input),
+      read: (name, input) => (isForOperator(name) ? operatorReader : reader).run(name, input),
       work: new Listeners(),
       // One file belongs to one process.
       isShared: false,

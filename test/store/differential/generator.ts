@@ -1,5 +1,5 @@
+import { MODULE_OPERATIONS } from "../../../src/store/modules/modules.ts";
 import type { OperationName } from "../../../src/store/operations.ts";
-import { PART_OPERATIONS } from "../../../src/store/part-modules.ts";
 import { newTransaction } from "../store-fixtures.ts";
 import { INTAKE } from "./intake-inputs.ts";
 import { LEDGERS } from "./ledger-inputs.ts";
@@ -12,7 +12,10 @@ import { World } from "./world.ts";
 
 const OF_CORE: MakersOf<OperationName> = { ...INTAKE, ...WORK, ...PAYMENTS, ...LEDGERS };
 /** Every operation of a store has a maker. */
-const MAKERS: MakersOf<string> = { ...OF_CORE, ...makersOf([...PART_OPERATIONS.keys()]) };
+const MAKERS: MakersOf<string> = {
+  ...OF_CORE,
+  ...makersOf(MODULE_OPERATIONS.filter((name) => !(name in OF_CORE))),
+};
 
 function makersOf(names: readonly string[]): MakersOf<string> {
   return Object.fromEntries(
