@@ -62,7 +62,7 @@ export function kindOfStore(url: string): StoreKind {
 export async function loadMethods(): Promise<Methods> {
   const [{ Methods }, { Versions }, methods, versions, [purchaseNames], [ceilingScheme]] = await Promise.all([
     import("./x402/methods/methods.ts"),
-    import("./x402/wire/versions.ts"),
+    import("./x402/wire/version.ts"),
     Promise.all(PARTS.flatMap((part) => part.method?.() ?? [])),
     Promise.all(PARTS.flatMap((part) => part.version?.() ?? [])),
     Promise.all(PARTS.flatMap((part) => part.purchaseNames?.() ?? [])),

@@ -23,7 +23,7 @@ import type { Methods } from "./x402/methods/methods.ts";
 import type { X402Part } from "./x402/part.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Services } from "./x402/services.ts";
-import type { CeilingScheme } from "./x402/wire/ceiling-scheme.ts";
+import type { CeilingScheme } from "./x402/wire/offer.ts";
 import type { PurchaseNames } from "./x402/wire/purchase-names.ts";
 import type { WireVersion } from "./x402/wire/version.ts";
 

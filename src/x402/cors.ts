@@ -1,6 +1,6 @@
 import type { X402Config } from "../config/config.ts";
 import type { PageAccess } from "../http/cors.ts";
-import type { Versions } from "./wire/versions.ts";
+import type { Versions } from "./wire/version.ts";
 
 /** Returns the request headers that a page may send beside those of jobs. @param payments headers with payments */
 const allowed = (payments: readonly string[]) => [

@@ -12,7 +12,6 @@ import { X402Producer } from "./producer.ts";
 import { AdoptedPayments } from "./purchase/adopted-payments.ts";
 import { Checkout } from "./purchase/checkout.ts";
 import { EarlierPayments } from "./purchase/earlier-payments.ts";
-import { ExtensionEchoes } from "./purchase/extension-echoes.ts";
 import { InputChecks } from "./purchase/input-checks.ts";
 import { Purchase } from "./purchase/purchase.ts";
 import { Refusals } from "./purchase/refusals.ts";
@@ -21,7 +20,7 @@ import { Verification } from "./purchase/verification.ts";
 import { type ShopRoutes, shopRoutes } from "./routes.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
-import { AnswerExtensions } from "./wire/extensions.ts";
+import { AnswerExtensions, ExtensionEchoes } from "./wire/extensions.ts";
 
 /** A shop with the way to it. */
 export interface OpenShop extends Shop {

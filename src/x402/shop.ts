@@ -10,11 +10,10 @@ import type { Listing } from "./jobs/listing.ts";
 import type { Seller } from "./jobs/seller.ts";
 import type { PriceBook } from "./prices/price-book.ts";
 import type { Checkout } from "./purchase/checkout.ts";
-import type { ExtensionEchoes } from "./purchase/extension-echoes.ts";
 import type { Refusals } from "./purchase/refusals.ts";
 import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
 import type { Verification } from "./purchase/verification.ts";
-import type { AnswerExtensions } from "./wire/extensions.ts";
+import type { AnswerExtensions, ExtensionEchoes } from "./wire/extensions.ts";
 
 /** All that sells jobs at one configuration. A reload opens another shop, and the gateway swaps them. */
 export interface Shop {

@@ -6,7 +6,7 @@ import { PERMIT2 } from "../../src/parts/permit2/method.ts";
 import { VERSION_1 } from "../../src/parts/version-1/version-1.ts";
 import { Methods } from "../../src/x402/methods/methods.ts";
 import type { Offer } from "../../src/x402/wire/offer.ts";
-import { Versions } from "../../src/x402/wire/versions.ts";
+import { Versions } from "../../src/x402/wire/version.ts";
 import { PERMIT2_USDC, permitFor } from "../parts/permit2/payments.ts";
 import { asV1, outcome } from "../parts/version-1/payments.ts";
 import { offersOf, signedPayload, USDC } from "../x402/payments.ts";

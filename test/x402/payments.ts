@@ -6,8 +6,8 @@ import { EIP3009_METHOD } from "../../src/x402/methods/eip3009.ts";
 import type { Method, SignedPayment } from "../../src/x402/methods/method.ts";
 import { Methods } from "../../src/x402/methods/methods.ts";
 import { TokenRates } from "../../src/x402/prices/token-rates.ts";
-import type { CeilingScheme } from "../../src/x402/wire/ceiling-scheme.ts";
 import {
+  type CeilingScheme,
   makeOffers,
   type Offer,
   type OfferTerms,
@@ -15,8 +15,7 @@ import {
   toRequirements,
 } from "../../src/x402/wire/offer.ts";
 import { readPayment } from "../../src/x402/wire/payment-header.ts";
-import type { WireVersion } from "../../src/x402/wire/version.ts";
-import { Versions } from "../../src/x402/wire/versions.ts";
+import { Versions, type WireVersion } from "../../src/x402/wire/version.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, signV2Payment } from "../helpers/clients.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";

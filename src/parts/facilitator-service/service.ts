@@ -16,7 +16,7 @@ import type {
   SettlementAnswer,
   Verification,
 } from "../../x402/facilitators/facilitator.ts";
-import type { Versions } from "../../x402/wire/versions.ts";
+import type { Versions } from "../../x402/wire/version.ts";
 import type { FacilitatorServiceConfig } from "./config.ts";
 
 /** Requirements can hold a job's schema, beside a payment of at most 32 KiB. */

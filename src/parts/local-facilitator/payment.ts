@@ -4,7 +4,7 @@ import * as z from "zod";
 import type { FacilitatorRequest } from "../../x402/facilitators/facilitator.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import { loose } from "../../x402/methods/payload-values.ts";
-import type { CeilingScheme } from "../../x402/wire/ceiling-scheme.ts";
+import type { CeilingScheme } from "../../x402/wire/offer.ts";
 
 /** A payment for the SDK's schemes, which see both protocol versions as version 2. */
 export interface SettlerPayment {

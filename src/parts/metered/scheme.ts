@@ -1,6 +1,6 @@
 import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { parseEvmAddress } from "../../core/addresses.ts";
-import type { CeilingScheme } from "../../x402/wire/ceiling-scheme.ts";
+import type { CeilingScheme } from "../../x402/wire/offer.ts";
 
 type Settler = ConstructorParameters<typeof UptoEvmScheme>;
 

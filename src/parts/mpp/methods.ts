@@ -5,9 +5,8 @@ import { concat, keccak256, stringToBytes } from "viem";
 import * as z from "zod";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
-import { extraOf } from "../../x402/methods/offered-token.ts";
-import { type Offer, schemeOf } from "../../x402/wire/offer.ts";
-import type { Versions } from "../../x402/wire/versions.ts";
+import { extraOf, type Offer, schemeOf } from "../../x402/wire/offer.ts";
+import type { Versions } from "../../x402/wire/version.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
 

@@ -1,10 +1,10 @@
 import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
-import { JobUrls } from "../../x402/jobs/job-urls.ts";
 import type { Feature } from "../../x402/jobs/seller.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
+import { JobUrls } from "../../x402/wire/paths.ts";
 import { Challenges } from "./challenges.ts";
 import { mppTable } from "./config.ts";
 import { MessageDoor } from "./message-door.ts";

@@ -4,9 +4,9 @@ import type { X402Config } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import { JobUrls } from "../../x402/jobs/job-urls.ts";
 import type { ExtendsAnswers } from "../../x402/wire/extensions.ts";
 import type { Offer } from "../../x402/wire/offer.ts";
+import { JobUrls } from "../../x402/wire/paths.ts";
 import type { ReceiptsConfig } from "./config.ts";
 import { didRoute } from "./did-document.ts";
 import {

@@ -5,7 +5,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { parseJson } from "../../core/objects.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type Answer, JsonEndpoint, type NewHeaders } from "../../node/json-endpoint.ts";
-import { Versions } from "../wire/versions.ts";
+import { Versions } from "../wire/version.ts";
 import { type ExtensionResponses, readExtensionResponses } from "./extension-responses.ts";
 import {
   type Facilitator,

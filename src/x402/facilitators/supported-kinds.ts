@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import { Backoff } from "../../core/backoff.ts";
-import type { CeilingScheme } from "../wire/ceiling-scheme.ts";
+import type { CeilingScheme } from "../wire/offer.ts";
 import {
   type Facilitator,
   type FacilitatorRequest,

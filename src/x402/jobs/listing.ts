@@ -12,7 +12,7 @@ import type { JobPrice, PriceSource } from "../prices/price-source.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 import { accessTo, type JobAccess, type Terms } from "../purchase/terms.ts";
 import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";
-import { JobUrls } from "./job-urls.ts";
+import { JobUrls } from "../wire/paths.ts";
 
 /** A job that is for sale. */
 export interface ListedJob extends Omit<Job, "policy" | "price"> {

@@ -3,9 +3,8 @@ import type { Job, X402Config } from "../../config/config.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { isPartial } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
-import { offeredMethod } from "../methods/offered-token.ts";
-import type { Offer } from "../wire/offer.ts";
-import { JobUrls } from "./job-urls.ts";
+import { type Offer, offeredMethod } from "../wire/offer.ts";
+import { JobUrls } from "../wire/paths.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";
 
 /** Longest service name that x402 clients take. */

@@ -2,9 +2,9 @@ import { type ChargeKind, isPartial } from "../../core/payment.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import { EvmEvidence } from "../settlement/evm-evidence.ts";
 import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
-import type { CeilingScheme } from "../wire/ceiling-scheme.ts";
+import type { CeilingScheme } from "../wire/offer.ts";
 import type { PurchaseNames } from "../wire/purchase-names.ts";
-import { Versions } from "../wire/versions.ts";
+import { Versions } from "../wire/version.ts";
 import { EIP3009_METHOD } from "./eip3009.ts";
 import type { Method } from "./method.ts";
 

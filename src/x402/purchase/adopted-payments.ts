@@ -3,8 +3,8 @@ import { oneSpelling } from "../../core/payment.ts";
 import type { AdoptedPayment, AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { Price } from "../prices/price.ts";
+import { isSignedByPayer } from "../wire/match-offer.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
-import { isSignedByPayer } from "../wire/payer-signature.ts";
 import type { Verification, VerifiedPayment } from "./verification.ts";
 
 /** An adopted payment that answers an offer: the chain shows that it is paid. */

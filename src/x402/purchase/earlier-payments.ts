@@ -3,8 +3,8 @@ import { GatewayError } from "../../core/errors.ts";
 import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { SignedPayment, SignedToken } from "../methods/method.ts";
+import { isSignedByPayer } from "../wire/match-offer.ts";
 import type { Offer } from "../wire/offer.ts";
-import { isSignedByPayer } from "../wire/payer-signature.ts";
 
 type Journal = Pick<
   PaymentJournal,

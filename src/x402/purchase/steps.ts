@@ -14,11 +14,11 @@ import {
   queueFull,
 } from "../settlement/payment-outcome.ts";
 import type { Settlement } from "../settlement/settlement.ts";
+import type { ExtensionEchoes } from "../wire/extensions.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { AdoptedPayments } from "./adopted-payments.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
-import type { ExtensionEchoes } from "./extension-echoes.ts";
 import { toIntent } from "./payment-intent.ts";
 import type { Contribution, StepName, TermsCheck } from "./terms.ts";
 import { paymentKey, type Verification, type VerifiedPayment } from "./verification.ts";

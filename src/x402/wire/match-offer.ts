@@ -1,7 +1,7 @@
 import { GatewayError } from "../../core/errors.ts";
-import type { SignedPayment } from "../methods/method.ts";
+import { oneSpelling } from "../../core/payment.ts";
+import type { SignedPayment, SignedToken } from "../methods/method.ts";
 import { type Offer, timeoutSecs } from "./offer.ts";
-import { isSignedByPayer } from "./payer-signature.ts";
 
 /** Remaining lifetime that a payment needs in order to be verified, settled and mined. */
 const MIN_SECONDS_LEFT = 6;
@@ -88,4 +88,26 @@ async function pickBySignature(payment: SignedPayment, offers: readonly Offer[])
 
 function mismatch(message: string): GatewayError {
   return new GatewayError("payment_mismatch", message);
+}
+
+/**
+ * Checks, without asking anyone, that the payer signed the payment, in one of these tokens and to its recipient: a payment
+ * that was signed for another seller could have been sent by that seller. Price and time do not matter. A smart account's
+ * signature recovers to no payer.
+ */
+export async function isSignedByPayer(
+  payment: SignedPayment,
+  tokens: readonly SignedToken[],
+): Promise<boolean> {
+  const { method, accepted, to, from } = payment;
+  for (const token of tokens) {
+    const isNamed =
+      accepted === undefined ||
+      (accepted.network === token.network && oneSpelling(accepted.asset) === oneSpelling(token.asset));
+    if (!isNamed || method.name !== token.transferMethod) continue;
+    if (to !== (method.recipientOf?.(token) ?? oneSpelling(token.payTo))) continue;
+    const signer = await method.recoverSigner(payment, token).catch(() => undefined);
+    if (signer !== undefined && oneSpelling(signer) === from) return true;
+  }
+  return false;
 }

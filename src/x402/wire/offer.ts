@@ -1,11 +1,33 @@
-import type { PaymentRequired, PaymentRequirements, ResourceInfo } from "@x402/core/types";
+import type {
+  PaymentRequired,
+  PaymentRequirements,
+  ResourceInfo,
+  SchemeNetworkFacilitator,
+} from "@x402/core/types";
 import type { AcceptedToken, LeastCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { type ChargeKind, isPartial, type PaymentIntent } from "../../core/payment.ts";
-import { extraOf, type OfferedToken, toOfferedToken } from "../methods/offered-token.ts";
+import { EIP3009 } from "../../core/transfer-method.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
-import type { CeilingScheme } from "./ceiling-scheme.ts";
+
+/**
+ * A scheme of x402 beside `exact`. The amount of its offers is a ceiling, of which a part is charged after the job: what the
+ * runner says. One account alone can settle a payment, which the payer signs for.
+ */
+export interface CeilingScheme {
+  /** Name in offers. */
+  readonly name: string;
+  /** Returns what the `extra` of an offer says of the account that settles its payments. */
+  extraFor(settler: string): Readonly<Record<string, string>>;
+  /** Reads the account that settles, in the `extra` of an offer, or of a kind that a facilitator supports. */
+  settlerIn(extra: Readonly<Record<string, unknown>> | undefined): string | undefined;
+  /**
+   * Returns what verifies and settles payments in this process.
+   * @param signer the SDK's for `exact`, as are the options: users of the API do not have the package with their types
+   */
+  settledBy(signer: object, options: object): Pick<SchemeNetworkFacilitator, "verify" | "settle">;
+}
 
 /** A way to pay for one run of a job: a token and the exact amount of it. */
 export interface Offer {
@@ -210,4 +232,30 @@ export function toRequirements(offer: Offer): PaymentRequirements {
     maxTimeoutSeconds: timeoutSecs(offer),
     extra: { ...extraOf(token), ...charge?.extra, ...offer.extra },
   };
+}
+
+/** A token as offers hold it: without its RPC address, which may hold a key, because offers are stored. */
+type OfferedToken = Pick<
+  AcceptedToken,
+  "network" | "asset" | "symbol" | "decimals" | "payTo" | "transferMethod" | "eip3009"
+>;
+
+/** Returns what an offer holds of a token. */
+function toOfferedToken(token: OfferedToken): OfferedToken {
+  const { network, asset, symbol, decimals, payTo, transferMethod, eip3009 } = token;
+  return { network, asset, symbol, decimals, payTo, transferMethod, ...(eip3009 && { eip3009 }) };
+}
+
+/** Returns the name of a token's transfer method where clients read it; undefined for EIP-3009, which goes without saying. */
+export function offeredMethod({ transferMethod }: Pick<OfferedToken, "transferMethod">): string | undefined {
+  return transferMethod === EIP3009.name ? undefined : transferMethod;
+}
+
+/** Returns what the `extra` of an offer of x402 says of a token: its EIP-712 domain, and its transfer method. */
+export function extraOf(token: {
+  readonly eip3009?: OfferedToken["eip3009"] | undefined;
+  readonly transferMethod: string;
+}): Record<string, string> {
+  const assetTransferMethod = offeredMethod(token);
+  return { ...token.eip3009, ...(assetTransferMethod !== undefined && { assetTransferMethod }) };
 }

@@ -1,5 +1,6 @@
+import type { X402Config } from "../../config/config.ts";
 import { MAX_U64 } from "../../core/amounts.ts";
-import type { JobKey } from "../../core/job-call.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 
 const JOB_PATH = /^\/([a-z0-9-]+)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/[a-z0-9-]+)?$/;
 const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
@@ -43,4 +44,29 @@ export function parseCallPath(path: string): CallPath | undefined {
 export function callPath(publicUrl: string, callId: number): string {
   const { pathname } = new URL(publicUrl);
   return `${pathname === "/" ? "" : pathname}/x402/calls/${callId}`;
+}
+
+/** Absolute URLs at which jobs are bought. The host is the configured one, never one that a request names. */
+export class JobUrls {
+  readonly #publicUrl: string;
+  /** Paths of the jobs that have a route. */
+  readonly #paths: ReadonlyMap<string, string>;
+
+  constructor({ publicUrl, jobs = [] }: Pick<X402Config, "publicUrl" | "jobs">) {
+    this.#publicUrl = publicUrl;
+    this.#paths = new Map(
+      jobs.flatMap(({ serviceId, jobIndex, route }) =>
+        route === undefined ? [] : [[jobKeyText(serviceId, jobIndex), route.path]],
+      ),
+    );
+  }
+
+  /**
+   * Returns the URL of a job, or the template of its route, at which every protocol buys it.
+   * @param protocol first segment of the path of a job without a route
+   */
+  of({ serviceId, jobIndex }: JobKey, protocol = "x402"): string {
+    const key = jobKeyText(serviceId, jobIndex);
+    return `${this.#publicUrl}${this.#paths.get(key) ?? `/${protocol}/jobs/${key}`}`;
+  }
 }

@@ -6,8 +6,7 @@ import { printable } from "../../core/printable.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { Methods } from "../methods/methods.ts";
-import type { Payload, WireVersion } from "./version.ts";
-import type { Versions } from "./versions.ts";
+import type { Payload, Versions, WireVersion } from "./version.ts";
 
 /** Bound on nesting; a payment needs 4. JSON nested thousands deep can be parsed, but not serialized again. */
 const MAX_NESTING = 32;

@@ -4,7 +4,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { PaymentOutcome } from "../settlement/payment-outcome.ts";
 import { type JobDescription, type Offer, toRequirements } from "./offer.ts";
-import type { Versions } from "./versions.ts";
+import type { Versions } from "./version.ts";
 
 /** A refusal with status 402, and the offers that the client can pay instead. */
 export class PaymentRefusal extends GatewayError {

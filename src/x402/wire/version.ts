@@ -1,5 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
+import { PaymentRequirementsV2Schema } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
-import type { JobDescription, Offer } from "./offer.ts";
+import { oneSpelling } from "../../core/payment.ts";
+import { type JobDescription, type Offer, toRequirements } from "./offer.ts";
 
 /** Payload of a payment, in any version. */
 export interface Payload {
@@ -62,4 +65,68 @@ export interface WireVersion {
   toCurrent(
     asked: Required,
   ): { readonly payload: PaymentPayload; readonly requirements: PaymentRequirements } | undefined;
+}
+
+/** The current version: payments name the whole offer. */
+export const VERSION_2: WireVersion = {
+  number: 2,
+  headers: { payment: "payment-signature", settlement: "payment-response" },
+  hasExtensions: true,
+  nameOf: (network) => network,
+  networkOf: (name) => name,
+
+  read(payload) {
+    const { accepted } = payload as PaymentPayload;
+    return { scheme: accepted.scheme, network: accepted.network, accepted };
+  },
+
+  names: ({ accepted }, offer) =>
+    accepted !== undefined && isDeepStrictEqual(comparable(accepted), comparable(toRequirements(offer))),
+
+  requirementsOf: toRequirements,
+  isRequirements: (value) => PaymentRequirementsV2Schema.safeParse(value).success,
+  toCurrent: ({ payload, requirements }) => ({
+    payload: payload as PaymentPayload,
+    requirements: requirements as PaymentRequirements,
+  }),
+};
+
+/** Returns requirements with addresses in one letter case, without the time-out, which is only a hint. */
+function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentRequirements) {
+  return {
+    scheme,
+    network,
+    asset: oneSpelling(asset),
+    amount,
+    payTo: oneSpelling(payTo),
+    extra: { ...(extra ?? {}) },
+  };
+}
+
+/** The versions of x402 that a build takes payments in: the current one first, then what its parts add. */
+export class Versions implements Iterable<WireVersion> {
+  readonly current = VERSION_2;
+  readonly added: readonly WireVersion[];
+
+  constructor(added: readonly WireVersion[] = []) {
+    this.added = added;
+  }
+
+  [Symbol.iterator](): Iterator<WireVersion> {
+    return [this.current, ...this.added].values();
+  }
+
+  /** Returns the version with a number; undefined if this build does not have it. */
+  find(number: unknown): WireVersion | undefined {
+    return [...this].find((version) => version.number === number);
+  }
+
+  /** Returns the CAIP-2 network that any version names so: facilitators may answer in another one than they were asked in. */
+  networkOf(name: string): string {
+    for (const version of this.added) {
+      const network = version.networkOf(name);
+      if (network !== undefined) return network;
+    }
+    return name;
+  }
 }

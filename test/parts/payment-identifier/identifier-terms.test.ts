@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { MistakeList } from "../../../src/config/mistakes.ts";
 import { identifierKeys } from "../../../src/parts/payment-identifier/config.ts";
 import { IdentifierTerms } from "../../../src/parts/payment-identifier/identifier-terms.ts";
-import { VERSION_2 } from "../../../src/x402/wire/version-2.ts";
+import { VERSION_2 } from "../../../src/x402/wire/version.ts";
 import { expectDocumented } from "../../helpers/documented-order.ts";
 import { JOB, OTHER_VERSION } from "../../x402/payments.ts";
 import { codeOf } from "./code-of.ts";

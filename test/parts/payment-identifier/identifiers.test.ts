@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { IDENTIFIERS } from "../../../src/parts/payment-identifier/identifiers.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
-import { Versions } from "../../../src/x402/wire/versions.ts";
+import { Versions } from "../../../src/x402/wire/version.ts";
 import { anyCharacter } from "../../helpers/any-character.ts";
 import { documentedOrder } from "../../helpers/documented-order.ts";
 import { inOther, OTHER_VERSION, read as readWith, signedPayload } from "../../x402/payments.ts";

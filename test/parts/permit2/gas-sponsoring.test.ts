@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { GAS_SPONSORING } from "../../../src/parts/permit2/gas-sponsoring.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
-import { ExtensionEchoes } from "../../../src/x402/purchase/extension-echoes.ts";
+import { ExtensionEchoes } from "../../../src/x402/wire/extensions.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { JOB, offersOf, USDC } from "../../x402/payments.ts";
 import { METHODS, PERMIT2_USDC } from "./payments.ts";

@@ -1,9 +1,8 @@
 import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddress } from "@x402/evm";
 import { describe, expect, it } from "vitest";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
-import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
+import { isSignedByPayer, matchOffer } from "../../../src/x402/wire/match-offer.ts";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
-import { isSignedByPayer } from "../../../src/x402/wire/payer-signature.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { type Permit2Authorization, signPermit2Payment } from "../../helpers/clients.ts";
 import { AMOUNT, EURC, offersOf, signedPayload, USDC } from "../../x402/payments.ts";

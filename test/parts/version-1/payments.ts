@@ -3,7 +3,7 @@ import { VERSION_1 } from "../../../src/parts/version-1/version-1.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
-import { Versions } from "../../../src/x402/wire/versions.ts";
+import { Versions } from "../../../src/x402/wire/version.ts";
 import { OTHER_METHOD, offersOf, read } from "../../x402/payments.ts";
 
 export const HEADER = "x-payment";

@@ -32,7 +32,7 @@ import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import type { X402Part } from "../../../src/x402/part.ts";
-import { Versions } from "../../../src/x402/wire/versions.ts";
+import { Versions } from "../../../src/x402/wire/version.ts";
 import { callbackKeys, RUNNER_CONFIG, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
 import type { Shop } from "./part.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it, test } from "vitest";
-import { JobUrls } from "../../../src/x402/jobs/job-urls.ts";
 import { optionText } from "../../../src/x402/jobs/seller.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import { settlementOption } from "../../../src/x402/prices/price-route.ts";
+import { JobUrls } from "../../../src/x402/wire/paths.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
 import { OTHER_METHOD, OTHER_USDC, USDC } from "../payments.ts";

@@ -1,6 +1,6 @@
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
-import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
+import { matchOffer, isSignedByPayer } from "../../../src/x402/wire/match-offer.ts";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { AMOUNT, EURC, inOther, OTHER_USDC, offersOf, read, signedPayload, USDC } from "../payments.ts";
@@ -147,5 +147,29 @@ describe("Two tokens of one network at one amount", () => {
     const [usdc, eurc] = offers as [Offer, Offer];
     const forged = { ...(await pay(eurc)), accepted: toRequirements(usdc) };
     expect(await outcome(forged, { offers })).toBe("USDC");
+  });
+});
+
+describe("The signature of a payer", () => {
+  it("Is recognised for its token and method", async () => {
+    const payment = read(await signedPayload());
+    expect(await isSignedByPayer(payment, [EURC, OTHER_USDC, USDC])).toBe(true);
+    expect(await isSignedByPayer(payment, [OTHER_USDC])).toBe(false);
+  });
+
+  it("Is not the payer's for another token or recipient, or once a signed field is changed", async () => {
+    const payload = await signedPayload();
+    expect(await isSignedByPayer(read(payload), [EURC])).toBe(false);
+    expect(await isSignedByPayer(read(payload), [{ ...USDC, payTo: accounts.stranger.address }])).toBe(false);
+    for (const change of [
+      { nonce: `0x${"07".repeat(32)}` },
+      { validBefore: "9" },
+      { from: accounts.otherPayer.address },
+      { value: "1" },
+    ]) {
+      const authorization = { ...(payload.payload.authorization as object), ...change };
+      const forged = read({ ...payload, payload: { ...payload.payload, authorization } });
+      expect([change, await isSignedByPayer(forged, [USDC])]).toEqual([change, false]);
+    }
   });
 });

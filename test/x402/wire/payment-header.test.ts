@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { EIP3009_METHOD } from "../../../src/x402/methods/eip3009.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import { readPayment, toSignedPayment } from "../../../src/x402/wire/payment-header.ts";
-import { VERSION_2 } from "../../../src/x402/wire/version-2.ts";
+import { VERSION_2 } from "../../../src/x402/wire/version.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { base64Json } from "../../helpers/clients.ts";
 import { AMOUNT, inOther, METHODS, OTHER_VERSION, read, requestWith, signedPayload } from "../payments.ts";
