@@ -10,7 +10,7 @@ import { type OpenShop, openShop, type PreparedShop, prepareShop } from "./open-
 import type { LoadX402Parts, X402Part } from "./part.ts";
 import type { X402Periods } from "./periods.ts";
 import type { RateReport } from "./prices/token-rates.ts";
-import { chargedNothing } from "./purchase/payment-answer.ts";
+import { chargedNothing } from "./purchase/job-route.ts";
 import { Services } from "./services.ts";
 import type { Charges } from "./settlement/charges.ts";
 

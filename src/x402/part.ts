@@ -10,7 +10,7 @@ import type { Pages } from "./doors/pages.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
 import type { FreeRoute } from "./jobs/job-routes.ts";
 import type { Feature } from "./jobs/seller.ts";
-import type { MakeNamedPrices } from "./prices/named-prices.ts";
+import type { MakeNamedPrices } from "./prices/price.ts";
 import type { RequestPrices } from "./prices/request-prices.ts";
 import type { Terms } from "./purchase/terms.ts";
 import type { UnpaidAccess } from "./purchase/unpaid-access.ts";

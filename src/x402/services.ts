@@ -14,8 +14,8 @@ import { Methods } from "./methods/methods.ts";
 import { Payments } from "./payments.ts";
 import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
 import { Prices } from "./prices/prices.ts";
-import { BodyChecks } from "./purchase/body-checks.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
+import { BodyChecks } from "./purchase/input-checks.ts";
 import { RefusedPayments } from "./purchase/refused-payments.ts";
 import { X402Stats } from "./stats.ts";
 

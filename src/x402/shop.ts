@@ -10,7 +10,7 @@ import type { Listing } from "./jobs/listing.ts";
 import type { Seller } from "./jobs/seller.ts";
 import type { PriceBook } from "./prices/price-book.ts";
 import type { Checkout } from "./purchase/checkout.ts";
-import type { Refusals } from "./purchase/refusals.ts";
+import type { Refusals } from "./purchase/refused-payments.ts";
 import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
 import type { Verification } from "./purchase/verification.ts";
 import type { AnswerExtensions, ExtensionEchoes } from "./wire/extensions.ts";

@@ -1,10 +1,9 @@
 import type { WorldMutant } from "./bundle-gateway.ts";
 
 const PRICES = "x402/prices";
-const SEALED = `${PRICES}/sealed-offers.ts`;
+const SEALED = `${PRICES}/offer-book.ts`;
 const REQUESTS = `${PRICES}/request-prices.ts`;
 const BOOK = `${PRICES}/price-book.ts`;
-const KEPT = `${PRICES}/kept-prices.ts`;
 
 /** Removed guards of prices by what is asked. */
 export const PRICE_MUTANTS: readonly WorldMutant[] = [
@@ -67,12 +66,12 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a pricer is asked again while its price holds",
     seed: 13,
-    ...{ file: KEPT, from: " || this.#clock() < kept.endsAt)", to: ")" },
+    ...{ file: REQUESTS, from: " || this.#clock() < kept.endsAt)", to: ")" },
   },
   {
     name: "a body has the price of another",
     seed: 1,
-    ...{ file: KEPT, from: ".hash}`;", to: "}`.slice(0, id.length);" },
+    ...{ file: REQUESTS, from: ".hash}`;", to: "}`.slice(0, id.length);" },
   },
   {
     name: "a pricer asks more than the operator allows",

@@ -8,7 +8,7 @@ import { headersByName, keptHeaders } from "../../core/result-answer.ts";
 import { createAddressFinder } from "../../http/client-address.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { RouteAnswer } from "../../http/routes.ts";
-import { canonicalPath } from "../../x402/jobs/route-tree.ts";
+import { canonicalPath } from "../../x402/jobs/job-routes.ts";
 import { HttpClient, type StreamedAnswer, wasSent } from "../outbound/http-client.ts";
 import { REFUSALS } from "./api-answer.ts";
 import { ApiLinks } from "./api-links.ts";

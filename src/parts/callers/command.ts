@@ -11,7 +11,7 @@ import {
 } from "../../commands/options.ts";
 import { systemClock } from "../../core/clock.ts";
 import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
-import { bindRequest } from "../../x402/purchase/request-binding.ts";
+import { bindRequest } from "../../x402/purchase/earlier-payments.ts";
 import { signCaller } from "./sign-caller.ts";
 import { parseTarget } from "./target.ts";
 

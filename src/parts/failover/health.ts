@@ -9,7 +9,7 @@ import {
   RateLimited,
   type Supported,
 } from "../../x402/facilitators/facilitator.ts";
-import { SupportedKinds } from "../../x402/facilitators/supported-kinds.ts";
+import { SupportedKinds } from "../../x402/facilitators/one-facilitator.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 
 const RETRIES = { firstMs: 1_000, longestMs: 60_000 };

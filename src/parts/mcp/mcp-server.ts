@@ -9,7 +9,7 @@ import { isFinished } from "../../x402/calls/watch.ts";
 import type { MessageError, Meta } from "../../x402/doors/message-door.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
-import { chargedNothing, purchaseRefusalOf } from "../../x402/purchase/payment-answer.ts";
+import { chargedNothing, purchaseRefusalOf } from "../../x402/purchase/job-route.ts";
 import type { AcceptedPayment } from "../../x402/purchase/purchase.ts";
 import type { Services } from "../../x402/services.ts";
 import type { Shop } from "../../x402/shop.ts";

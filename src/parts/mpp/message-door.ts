@@ -3,7 +3,7 @@ import { isNestedDeeper, isObject } from "../../core/objects.ts";
 import type { Asked, MessageDoor as Door, MessageError, Meta } from "../../x402/doors/message-door.ts";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { ToldSettlement } from "../../x402/purchase/checkout.ts";
-import { chargedNothing } from "../../x402/purchase/payment-answer.ts";
+import { chargedNothing } from "../../x402/purchase/job-route.ts";
 import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { parseCredential } from "./credential.ts";

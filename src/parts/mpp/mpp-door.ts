@@ -11,7 +11,7 @@ import type { Asked } from "../../x402/doors/message-door.ts";
 import type { AskedPurchase, SignedPayment } from "../../x402/methods/method.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
-import { chargedNothing } from "../../x402/purchase/payment-answer.ts";
+import { chargedNothing } from "../../x402/purchase/job-route.ts";
 import { toSignedPayment } from "../../x402/wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/wire/payment-required.ts";
 import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";

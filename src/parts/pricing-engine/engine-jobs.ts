@@ -3,7 +3,7 @@ import type { X402Config } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
-import { KeptPrices } from "../../x402/prices/kept-prices.ts";
+import { KeptPrices } from "../../x402/prices/request-prices.ts";
 import type { EngineQuotes } from "./engine-quotes.ts";
 import { PricesByInputs } from "./prices-by-inputs.ts";
 

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
-import type { SaleTerms } from "../../x402/prices/named-prices.ts";
+import type { SaleTerms } from "../../x402/prices/price.ts";
 import type { EngineJobs } from "./engine-jobs.ts";
 import { QuoteBook } from "./quote-book.ts";
 import { QuotedPrices } from "./quoted-prices.ts";

@@ -9,7 +9,7 @@ import { jobKeyText } from "../../core/job-call.ts";
 import { priceText, type RequestPricing } from "../../core/price.ts";
 import { parameterNames, routeText } from "../../core/route.ts";
 import { JobRoutes } from "../../x402/jobs/job-routes.ts";
-import { PayableTokens } from "../../x402/prices/payable-tokens.ts";
+import { PayableTokens } from "../../x402/prices/price-checks.ts";
 import type { JobPrice } from "../../x402/prices/price-source.ts";
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import { TokenRates } from "../../x402/prices/token-rates.ts";

@@ -1,8 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import type { KeptPrices } from "../../x402/prices/kept-prices.ts";
 import { type JobPrice, priceUnavailable } from "../../x402/prices/price-source.ts";
-import type { AskedRequest, RequestPrices } from "../../x402/prices/request-prices.ts";
+import type { AskedRequest, KeptPrices, RequestPrices } from "../../x402/prices/request-prices.ts";
 import type { PricerPricing } from "./config.ts";
 import type { Pricer } from "./pricer.ts";
 import { readPricerAnswer } from "./pricer-answer.ts";

@@ -7,7 +7,7 @@ import type { HttpResponse } from "../../http/response.ts";
 import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
-import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
+import { chargedNothing, refusalResponse } from "../purchase/job-route.ts";
 import type { UnpaidAccess } from "../purchase/unpaid-access.ts";
 import { AnswerExtensions } from "../wire/extensions.ts";
 import type { Offer } from "../wire/offer.ts";

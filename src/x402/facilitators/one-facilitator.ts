@@ -1,10 +1,16 @@
+import type { Logger } from "pino";
 import type { FacilitatorConfig } from "../../config/config.ts";
-import type {
-  Facilitator,
-  FacilitatorRequest,
-  KindExtra,
-  PaymentKind,
-  SettlementAnswer,
+import { Backoff } from "../../core/backoff.ts";
+import type { CeilingScheme } from "../wire/offer.ts";
+import {
+  type Facilitator,
+  type FacilitatorRequest,
+  type KindExtra,
+  type PaymentKind,
+  RateLimited,
+  type SettlementAnswer,
+  type Supported,
+  takesNetwork,
 } from "./facilitator.ts";
 import {
   type Facilitators,
@@ -15,7 +21,6 @@ import {
   openFacilitator,
   reloadFacilitator,
 } from "./facilitators.ts";
-import { SupportedKinds } from "./supported-kinds.ts";
 
 /** Failures in a row after which the log says that the facilitator fails. */
 const MAX_FAILURES = 3;
@@ -105,5 +110,110 @@ export class OneFacilitator implements Facilitators {
     const facilitator = this.#facilitator.name;
     if (wasFailing) logger.info({ facilitator }, "the facilitator works again");
     else logger.warn({ facilitator }, "the facilitator fails");
+  }
+}
+
+/** Time for which the answer of `/supported` is used. */
+const FRESH_MS = 300_000;
+const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
+
+interface Parts {
+  readonly facilitator: Facilitator;
+  /** Scheme whose payments one account settles; undefined if this build has none. */
+  readonly scheme: CeilingScheme | undefined;
+  readonly logger: Logger;
+  /** Called after each question, unless the facilitator was asked too often. */
+  readonly onRead: (isAnswered: boolean) => void;
+}
+
+/** Kinds of payment that one facilitator supports: the answer of its `/supported`, read from time to time. */
+export class SupportedKinds {
+  readonly #parts: Parts;
+  readonly #retries = new Backoff(RETRIES);
+  #answer: Supported | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Asks now and from time to time. Does not wait for the answer. */
+  startPolling(): void {
+    void this.#poll();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** The last answer; undefined until there is one. */
+  get answer(): Supported | undefined {
+    return this.#answer;
+  }
+
+  /** Reports whether the facilitator takes payments of this kind, as far as is known. */
+  maySupport(kind: PaymentKind): boolean {
+    return this.#answer === undefined || this.#find(kind) !== undefined;
+  }
+
+  /** Returns the `extra` that the facilitator lists for a kind of payment; undefined while it is not known to accept the kind. */
+  extraOf(kind: PaymentKind): KindExtra | undefined {
+    const found = this.#find(kind);
+    return found && (found.extra ?? {});
+  }
+
+  /** Returns the account that settles by the scheme of ceilings on a network; undefined if there is none, or it is not known yet. */
+  settlerOn(network: string): string | undefined {
+    const { scheme } = this.#parts;
+    if (scheme === undefined) return undefined;
+    return scheme.settlerIn(this.extraOf({ x402Version: 2, scheme: scheme.name, network }));
+  }
+
+  /** Reports whether the facilitator may settle what the payer has signed, as far as is known. */
+  maySettle({ requirements, payload }: FacilitatorRequest): boolean {
+    const { scheme } = this.#parts;
+    const { network, extra } = requirements;
+    const kind = { x402Version: payload.x402Version, scheme: requirements.scheme, network };
+    // The payer signed a transaction whose fees this account pays, so only its facilitator can complete it.
+    const feePayer = extra?.feePayer === undefined ? undefined : this.extraOf(kind)?.feePayer;
+    if (feePayer !== undefined && feePayer !== extra?.feePayer) return false;
+    const settler = this.settlerOn(network);
+    // The payer of a ceiling signed the account that settles. A facilitator whose account is not known yet may have it.
+    if (requirements.scheme !== scheme?.name || settler === undefined) return true;
+    return settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
+  }
+
+  #find({ x402Version, scheme, network }: PaymentKind) {
+    return this.#answer?.kinds.find(
+      (kind) =>
+        kind.x402Version === x402Version && kind.scheme === scheme && takesNetwork([kind.network], network),
+    );
+  }
+
+  async #poll(): Promise<void> {
+    const delayMs = await this.#read();
+    if (this.#isStopped) return;
+    this.#timer = setTimeout(() => void this.#poll(), delayMs);
+    this.#timer.unref();
+  }
+
+  /** @returns the time until the next question */
+  async #read(): Promise<number> {
+    const { facilitator, logger, onRead } = this.#parts;
+    try {
+      this.#answer = await facilitator.supported();
+    } catch (error) {
+      logger.debug({ err: error, facilitator: facilitator.name }, "could not read /supported");
+      const waitMs = this.#retries.next();
+      // One that is asked too often works: the last answer stays in use.
+      if (error instanceof RateLimited) return Math.max(error.retryAfterMs, waitMs);
+      onRead(false);
+      return waitMs;
+    }
+    this.#retries.reset();
+    onRead(true);
+    return FRESH_MS;
   }
 }

@@ -6,12 +6,13 @@ import { parseJson } from "../../core/objects.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type Answer, JsonEndpoint, type NewHeaders } from "../../node/json-endpoint.ts";
 import { Versions } from "../wire/version.ts";
-import { type ExtensionResponses, readExtensionResponses } from "./extension-responses.ts";
 import {
+  type ExtensionResponses,
   type Facilitator,
   type FacilitatorRequest,
   measureRequest,
   RateLimited,
+  readExtensionResponses,
   type SettlementAnswer,
   type Supported,
   type Verification,

@@ -1,13 +1,42 @@
 import type { Logger } from "pino";
-import type { AcceptedToken } from "../../config/config.ts";
+import { isEvm } from "../../chain/chain-client.ts";
+import type { AcceptedToken, JobPolicy } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
-import type { PayableTokens } from "./payable-tokens.ts";
 import { type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
 import type { TokenRates } from "./token-rates.ts";
+
+/** The accepted tokens by the prices that they can be offered for. */
+export class PayableTokens {
+  /** Tokens with a rate. */
+  readonly forWei: readonly AcceptedToken[];
+  readonly #forUsd: readonly AcceptedToken[];
+  /** The tokens whose payers can be callers. */
+  readonly #ofCallers: PayableTokens;
+
+  constructor(tokens: readonly AcceptedToken[]) {
+    this.forWei = tokens.filter(({ rate }) => rate !== undefined);
+    this.#forUsd = tokens
+      .filter(({ currency }) => currency === "USD")
+      .map((token) => ({ ...token, rate: { kind: "fixed", ratePerNativeUnit: "1" } }));
+    // A chain that permits callers knows accounts of EVM chains alone.
+    const ofCallers = tokens.filter(({ network }) => isEvm(network));
+    this.#ofCallers = ofCallers.length === tokens.length ? this : new PayableTokens(ofCallers);
+  }
+
+  /**
+   * Returns the tokens for a price, always in the same array. For a price in dollars their rate is one token for one
+   * dollar: the price is in 10^-18 dollars, so amounts are made as for wei.
+   * @param policy of the job; a restricted one is sold in the tokens of callers
+   */
+  for(price: Pick<JobPrice, "currency">, policy?: Pick<JobPolicy, "restriction">): readonly AcceptedToken[] {
+    if (policy?.restriction !== undefined && this.#ofCallers !== this) return this.#ofCallers.for(price);
+    return price.currency === "USD" ? this.#forUsd : this.forWei;
+  }
+}
 
 /** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
 const UNPAYABLE_SECS = 7;

@@ -9,14 +9,11 @@ import type { Methods } from "../methods/methods.ts";
 import type { Terms } from "../purchase/terms.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import { JobUrls } from "../wire/paths.ts";
-import { JobChargeTerms } from "./charge-terms.ts";
-import { FreshOffers } from "./fresh-offers.ts";
-import { JobPolicies } from "./job-policies.ts";
-import type { MakeNamedPrices, SaleTerms } from "./named-prices.ts";
+import { JobChargeTerms, JobPolicies } from "./job-policies.ts";
 import { OfferBook } from "./offer-book.ts";
-import { PayableTokens } from "./payable-tokens.ts";
-import { offerTerms, PriceBook, type PricesOfRequests } from "./price-book.ts";
-import { PriceChecks } from "./price-checks.ts";
+import type { MakeNamedPrices, SaleTerms } from "./price.ts";
+import { FreshOffers, offerTerms, PriceBook, type PricesOfRequests } from "./price-book.ts";
+import { PayableTokens, PriceChecks } from "./price-checks.ts";
 import { createJobPrices, createPriceMap } from "./price-source.ts";
 import { TokenRates } from "./token-rates.ts";
 

@@ -1,19 +1,21 @@
 import { createHash } from "node:crypto";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
+import { WorkLimit } from "../../http/work-limit.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
-import { bindRequest } from "../purchase/request-binding.ts";
+import { bindRequest } from "../purchase/earlier-payments.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer } from "../wire/offer.ts";
 import type { SoldPolicy } from "./job-policies.ts";
+import type { HashedParts, SealedOffers } from "./offer-book.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
 import { endsTooSoon, lastsLongEnough } from "./price-checks.ts";
 import { type JobPrice, priceUnavailable } from "./price-source.ts";
-import type { HashedParts, SealedOffers } from "./sealed-offers.ts";
 
 /** A request whose price is asked for. */
 export interface AskedRequest extends Pick<JobRequest, "method" | "path" | "query" | "headerValues"> {
@@ -197,4 +199,61 @@ function digestOf(offer: Offer, terms: Pick<SaleTerms, "digestOf">): string {
 
 function mismatch(sentence: string): GatewayError {
   return new GatewayError("payment_mismatch", `${sentence} Nothing was charged: sign one of these offers.`);
+}
+
+/** Maximum number of kept prices. The price of an evicted request is asked for again. */
+const MAX_PRICES = 10_000;
+
+/** Bounds of the questions in progress. */
+export const QUESTIONS = {
+  perClient: 8,
+  total: 64,
+  reason: "Too many prices are being asked for at once. Nothing was charged",
+};
+
+/** An answer to the question for a price. */
+interface Answer {
+  readonly price: JobPrice;
+  /** Unix milliseconds from which the question is asked anew. */
+  readonly endsAt: number;
+}
+
+/** A question, and its answer once that is there. */
+interface KeptPrice {
+  readonly price: Promise<JobPrice>;
+  endsAt: number | undefined;
+}
+
+/** Prices of requests that another program gave. Each is kept until its end. */
+export class KeptPrices {
+  readonly #clock: Clock;
+  readonly #limit = new WorkLimit();
+  readonly #kept = boundedCache<string, KeptPrice>(MAX_PRICES);
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Returns the price of a request. Equal requests share one question.
+   * @param id distinguishes those who are asked
+   * @throws GatewayError `rate_limited`, or what `ask` rejects with
+   */
+  find(id: string, asked: AskedRequest, ask: () => Promise<Answer>): Promise<JobPrice> {
+    const key = `${id}\n${asked.hash}`;
+    const kept = this.#kept.get(key);
+    if (kept !== undefined && (kept.endsAt === undefined || this.#clock() < kept.endsAt)) return kept.price;
+    const answer = this.#limit.run(asked.client, QUESTIONS, ask);
+    const asking: KeptPrice = { price: answer.then(({ price }) => price), endsAt: undefined };
+    this.#kept.set(key, asking);
+    answer.then(
+      ({ endsAt }) => {
+        asking.endsAt = endsAt;
+      },
+      () => {
+        if (this.#kept.peek(key) === asking) this.#kept.delete(key);
+      },
+    );
+    return asking.price;
+  }
 }

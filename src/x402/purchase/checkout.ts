@@ -10,9 +10,9 @@ import type { PriceBook } from "../prices/price-book.ts";
 import type { PaymentOutcome, PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { ClientLimits } from "./client-limits.ts";
+import { bindRequest, requestHashOf } from "./earlier-payments.ts";
 import type { InputChecks } from "./input-checks.ts";
 import { type AcceptedPayment, type Purchase, withOffers } from "./purchase.ts";
-import { bindRequest, requestHashOf } from "./request-binding.ts";
 import type { PaidRequest } from "./steps.ts";
 import type { NotedHeader } from "./terms.ts";
 

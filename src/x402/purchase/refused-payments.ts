@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { GatewayError } from "../../core/errors.ts";
+import type { ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { JobRequest } from "../../http/request.ts";
@@ -10,6 +10,8 @@ import {
   type RefusedPayment,
   type RefusedPaymentLog,
 } from "../../store/contract/refused-payments.ts";
+import type { Listing } from "../jobs/listing.ts";
+import type { X402Stats } from "../stats.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { PaymentReader } from "./checkout.ts";
 
@@ -31,7 +33,7 @@ interface Parts {
 }
 
 /** A request for a job that is refused, as it came through a door. */
-export interface RefusedRequest {
+interface RefusedRequest {
   readonly request: JobRequest;
   readonly job: JobKey;
   readonly door: PaymentReader;
@@ -146,4 +148,36 @@ function causesOf({ cause }: Error): string[] {
 /** Leaves the origin of each URL: the rest of it may hold a key. */
 function withoutPaths(text: string): string {
   return text.replace(/(\w+:\/\/)(?:[^/\s@]*@)?([^/\s?#]*)\S*/g, "$1$2");
+}
+
+/** Receives the refusals of all doors. */
+export class Refusals {
+  readonly #listing: Pick<Listing, "has">;
+  readonly #stats: X402Stats;
+  readonly #telemetry: Telemetry;
+  readonly #refused: RefusedPayments;
+
+  constructor(parts: {
+    readonly listing: Pick<Listing, "has">;
+    readonly stats: X402Stats;
+    readonly telemetry: Telemetry;
+    readonly refused: RefusedPayments;
+  }) {
+    this.#listing = parts.listing;
+    this.#stats = parts.stats;
+    this.#telemetry = parts.telemetry;
+    this.#refused = parts.refused;
+  }
+
+  count(code: ErrorCode, job: JobKey): void {
+    this.#stats.countRefusal(code);
+    const labels = { service_id: String(job.serviceId), job_id: String(job.jobIndex), error: code };
+    if (this.#listing.has(job)) this.#telemetry.count("jobgate_job_refusals_total", labels);
+  }
+
+  /** Counts the refusal, and keeps it for the operator if the request carried a payment. */
+  add(refusal: GatewayError, refused: RefusedRequest): void {
+    this.count(refusal.code, refused.job);
+    this.#refused.note(refusal, refused);
+  }
 }

@@ -19,9 +19,8 @@ import type { Offer } from "../wire/offer.ts";
 import type { AdoptedPayments } from "./adopted-payments.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
-import { toIntent } from "./payment-intent.ts";
 import type { Contribution, StepName, TermsCheck } from "./terms.ts";
-import { paymentKey, type Verification, type VerifiedPayment } from "./verification.ts";
+import { paymentKey, toIntent, type Verification, type VerifiedPayment } from "./verification.ts";
 
 export interface StepParts {
   readonly store: Pick<Store, "status">;

@@ -1,12 +1,16 @@
 import { GatewayError } from "../../core/errors.ts";
-import { oneSpelling, type PaymentKey } from "../../core/payment.ts";
+import { oneSpelling, type PaymentIntent, type PaymentKey } from "../../core/payment.ts";
+import { priceText } from "../../core/price.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { SignedPayment } from "../methods/method.ts";
+import type { ConfirmedPrice } from "../prices/price.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { PayerFunds } from "../settlement/payer-funds.ts";
+import type { PurchaseIdentity } from "../settlement/payment-outcome.ts";
+import type { PurchaseNonce } from "../settlement/settlement.ts";
 import { type Offer, toRequirements } from "../wire/offer.ts";
 import type { ClientLimits } from "./client-limits.ts";
 
@@ -147,6 +151,44 @@ export function paymentKey({ from, nonce }: SignedPayment, { token }: Offer): Pa
 }
 
 /** Bounds a signed value, which may be up to 2^256 - 1, to what the store can hold: 285 million years. */
-export function storableSeconds(seconds: bigint): number {
+function storableSeconds(seconds: bigint): number {
   return Math.min(Number(seconds), Number.MAX_SAFE_INTEGER);
+}
+
+interface Bought {
+  readonly payment: SignedPayment;
+  readonly identity: PurchaseIdentity;
+  readonly confirmed: ConfirmedPrice;
+  readonly nonces: readonly PurchaseNonce[];
+}
+
+/** Returns the intent that is journalled before a payment is settled. */
+export function toIntent(
+  { payment, identity, confirmed, nonces }: Bought,
+  { offer, requirements, fromBlock, facilitator, paidIn }: VerifiedPayment,
+): PaymentIntent {
+  const { token, amount, rate, priceWei, currency, charge } = offer;
+  return {
+    ...identity,
+    key: paymentKey(payment, offer),
+    x402Version: payment.version.number,
+    payload: JSON.stringify(payment.payload),
+    requirements: JSON.stringify(requirements),
+    facilitator,
+    transferMethod: token.transferMethod,
+    payTo: oneSpelling(token.payTo),
+    amount,
+    symbol: token.symbol,
+    price: currency === "USD" ? priceText({ unit: "usd", amount: priceWei }) : priceWei.toString(),
+    rate,
+    decimals: token.decimals,
+    validBefore: storableSeconds(payment.validBefore),
+    receipt: confirmed.digest,
+    fromBlock: fromBlock?.toString(),
+    oneTimeNonces: nonces.length === 0 ? undefined : nonces.map(({ nonce }) => nonce),
+    onFailure: offer.onFailure,
+    // An adopted payment has moved its money.
+    charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",
+    minCharge: charge?.minCharge,
+  };
 }

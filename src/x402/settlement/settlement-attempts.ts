@@ -1,11 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { faultPoint } from "../../core/fault-points.ts";
-import { isPartial } from "../../core/payment.ts";
-import type { ExtensionResponses } from "../facilitators/extension-responses.ts";
-import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
+import { isPartial, type PaymentIntent, type PaymentRecord } from "../../core/payment.ts";
+import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import type {
+  ExtensionResponses,
+  FacilitatorRequest,
+  SettlementAnswer,
+} from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
 import type { Evidence, PaidEvidence } from "./payment-decision.ts";
@@ -33,7 +38,7 @@ const CONFIRMATION_POLL_MS = 200;
 const PENDING_LOOK_FACTOR = 1.5;
 
 /** Findings about a payment from a facilitator's answer and the chain. */
-export interface SettlementResult {
+interface SettlementResult {
   readonly found: Evidence;
   /** The facilitator that was called last has refused. */
   readonly isRefused?: boolean | undefined;
@@ -193,4 +198,47 @@ export class SettlementAttempts {
 /** Reports whether the chain shows that the authorization can still pay. */
 export function isUnused(evidence: Evidence): boolean {
   return evidence.kind === "open" && evidence.isUnused === true;
+}
+
+interface Parts {
+  readonly journal: Pick<PaymentJournal, "isShared">;
+  /** Wall clock, which authorizations end by. */
+  readonly clock: Clock;
+  /** Measures durations. */
+  readonly elapsed: Clock;
+}
+
+/** Shortest time between two requests to settle one payment. */
+const ASK_AGAIN_MS = 5_000;
+/** Time that an authorization needs to be settled and mined. */
+const MIN_LEFT_MS = 6_000;
+/** Payments whose last request is remembered, more than begin in 5 s; the facilitator may be queried early for a forgotten payment. */
+const MAX_ASKED = 4_000;
+
+/** Times at which this process last had payments settled. */
+export class AskTimes {
+  readonly #parts: Parts;
+  /** Keyed by fingerprint. */
+  readonly #askedAt = boundedCache<string, number>(MAX_ASKED);
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  note({ fingerprint }: Pick<PaymentIntent, "fingerprint">): void {
+    this.#askedAt.set(fingerprint, this.#parts.elapsed());
+  }
+
+  /**
+   * Reports whether a payment may be settled again now, as far as time is concerned. A replica that begins a payment settles
+   * it at once, so the other replicas, and itself after a restart, take that time for the last request.
+   */
+  mayAskAgain({ fingerprint, validBefore, createdAt }: PaymentRecord): boolean {
+    const { journal, elapsed, clock } = this.#parts;
+    const now = clock();
+    if (validBefore * 1_000 - now < MIN_LEFT_MS) return false;
+    const askedAt = this.#askedAt.get(fingerprint);
+    if (askedAt !== undefined) return elapsed() - askedAt >= ASK_AGAIN_MS;
+    return !journal.isShared || now - createdAt >= ASK_AGAIN_MS;
+  }
 }

@@ -12,13 +12,12 @@ import {
   type PaymentRecord,
 } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
-import { ExtensionRejections } from "../facilitators/extension-responses.ts";
-import { AskTimes } from "./ask-times.ts";
+import { ExtensionRejections } from "../facilitators/facilitator.ts";
 import { type MOVED, movedBy } from "./moved-elsewhere.ts";
 import { OutcomeRecorder, type RecorderParts } from "./outcome-recorder.ts";
 import type { Evidence, PaidEvidence } from "./payment-decision.ts";
 import { logFields, outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
-import { type AttemptParts, isUnused, SettlementAttempts } from "./settlement-attempts.ts";
+import { AskTimes, type AttemptParts, isUnused, SettlementAttempts } from "./settlement-attempts.ts";
 
 interface Parts extends AttemptParts, RecorderParts {
   /** Wall clock, which authorizations end by. */

@@ -5,7 +5,7 @@ import { parseDollars } from "../../../src/core/price.ts";
 import { parseRoute } from "../../../src/core/route.ts";
 import type { RulePricing } from "../../../src/parts/request-prices/config.ts";
 import { boundsOf, parseMeasure, type Rule } from "../../../src/parts/request-prices/rule.ts";
-import { SealedOffers } from "../../../src/x402/prices/sealed-offers.ts";
+import { SealedOffers } from "../../../src/x402/prices/offer-book.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { AcceptedToken, Job } from "../../../src/config/config.ts";
 import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
-import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
+import { PayableTokens } from "../../../src/x402/prices/price-checks.ts";
 import type { PriceSource } from "../../../src/x402/prices/price-source.ts";
 import { createJobPrices } from "../../../src/x402/prices/price-source.ts";
 import { requestOffer } from "../../helpers/clients.ts";

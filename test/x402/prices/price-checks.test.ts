@@ -1,7 +1,6 @@
 import pino from "pino";
 import { beforeEach, expect, it } from "vitest";
-import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
-import { PriceChecks } from "../../../src/x402/prices/price-checks.ts";
+import { PayableTokens, PriceChecks } from "../../../src/x402/prices/price-checks.ts";
 import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const logged: { msg: string }[] = [];

@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
-import { BodyChecks } from "../../../src/x402/purchase/body-checks.ts";
-import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
+import { BodyChecks, InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { until } from "../../helpers/until.ts";
 import { JOB } from "../payments.ts";
 

@@ -1,9 +1,9 @@
 import { decodePaymentResponseHeader } from "@x402/core/http";
-import { expect, test, describe, it } from "vitest";
+import type { PaymentPayload } from "@x402/core/types";
+import { describe, expect, it, test } from "vitest";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
 import { AnswerExtensions, type ExtendsAnswers, ExtensionEchoes } from "../../../src/x402/wire/extensions.ts";
-import { JOB, offersOf, METHODS } from "../payments.ts";
-import type { PaymentPayload } from "@x402/core/types";
+import { JOB, METHODS, offersOf } from "../payments.ts";
 
 const CALL: CallState = {
   callId: 7,

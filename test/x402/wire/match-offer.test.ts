@@ -1,6 +1,6 @@
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
-import { matchOffer, isSignedByPayer } from "../../../src/x402/wire/match-offer.ts";
+import { isSignedByPayer, matchOffer } from "../../../src/x402/wire/match-offer.ts";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { AMOUNT, EURC, inOther, OTHER_USDC, offersOf, read, signedPayload, USDC } from "../payments.ts";

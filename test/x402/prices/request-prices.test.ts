@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { KeptPrices, QUESTIONS } from "../../../src/x402/prices/kept-prices.ts";
-import type { AskedRequest } from "../../../src/x402/prices/request-prices.ts";
+import { type AskedRequest, KeptPrices, QUESTIONS } from "../../../src/x402/prices/request-prices.ts";
 
 const asked = (hash: string, client = "a") => ({ hash, client }) as AskedRequest;
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it, test } from "vitest";
-import { bindRequest, requestHashOf } from "../../../src/x402/purchase/request-binding.ts";
+import { bindRequest, requestHashOf } from "../../../src/x402/purchase/earlier-payments.ts";
 
 const BODY = Buffer.from("work");
 

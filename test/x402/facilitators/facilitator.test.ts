@@ -1,8 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  ExtensionRejections,
-  readExtensionResponses,
-} from "../../../src/x402/facilitators/extension-responses.ts";
+import { ExtensionRejections, readExtensionResponses } from "../../../src/x402/facilitators/facilitator.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { base64Json } from "../../helpers/clients.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from "vitest";
 import { parseRoute, type Route } from "../../../src/core/route.ts";
-import { canonicalPath, RouteTree } from "../../../src/x402/jobs/route-tree.ts";
+import { canonicalPath, RouteTree } from "../../../src/x402/jobs/job-routes.ts";
 
 function treeOf(...routes: readonly string[]): RouteTree<string> {
   const tree = new RouteTree<string>();
