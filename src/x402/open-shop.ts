@@ -82,9 +82,9 @@ export async function openShop(
     seller,
     methods,
     declares: additions.flatMap(({ declares }) => declares ?? []),
-    extensionsOf: (network) => facilitators.extensionsOf(network),
+    facilitators,
   });
-  const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, methods, clock });
+  const echoes = new ExtensionEchoes({ descriptions, methods, clock });
   if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
   const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
   const purchase = new Purchase({

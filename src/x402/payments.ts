@@ -13,6 +13,7 @@ import { PayerFunds } from "./settlement/payer-funds.ts";
 import { PaymentsInProgress } from "./settlement/payments-in-progress.ts";
 import { Reconciler } from "./settlement/reconciler.ts";
 import { Settlement } from "./settlement/settlement.ts";
+import type { X402Stats } from "./stats.ts";
 
 interface Parts
   extends Pick<
@@ -24,8 +25,7 @@ interface Parts
   /** Measures durations. */
   readonly elapsed: Clock;
   readonly telemetry: Telemetry;
-  /** Called once for each payment that becomes settled or authorized here. */
-  readonly onAccepted: () => void;
+  readonly stats: X402Stats;
 }
 
 type Periods = Omit<X402Periods, "confirmationTimeoutMs"> &
@@ -44,7 +44,7 @@ export class Payments implements BackgroundService {
 
   constructor(parts: Parts, periods: Periods) {
     const { config, store: journal, events, localFacilitator, clock, elapsed, logger, telemetry } = parts;
-    const { methods, onAccepted } = parts;
+    const { methods, stats } = parts;
     const { facilitatorTimeoutMs: settleTimeoutMs, acceptedTokens: tokens, settleMarginSecs } = config;
     const { rpcTimeoutMs, secondLookAfterMs, pendingLookMs, verifyPatienceMs } = periods;
     const { roundMs, firstDelayMs, slowRoundMs, confirmationTimeoutMs = settleTimeoutMs } = periods;
@@ -73,7 +73,7 @@ export class Payments implements BackgroundService {
       elapsed,
       logger,
       telemetry,
-      onAccepted,
+      stats,
     });
     const rounds = { roundMs, firstDelayMs };
     this.#reconciler = new Reconciler({

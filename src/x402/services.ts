@@ -49,7 +49,6 @@ export class Services implements BackgroundService {
     const { callPollMs } = allPeriods;
     // A test that sets the clock controls durations too.
     const elapsed = options.clock ?? monotonicClock;
-    const onAccepted = () => this.stats.count("accepted");
     this.store = store;
     this.logger = logger;
     this.telemetry = telemetry;
@@ -57,7 +56,7 @@ export class Services implements BackgroundService {
     this.elapsed = elapsed;
     this.periods = allPeriods;
     this.methods = methods;
-    this.payments = new Payments({ ...options, methods, clock, elapsed, telemetry, onAccepted }, allPeriods);
+    this.payments = new Payments({ ...options, methods, clock, elapsed, telemetry, stats: this.stats }, allPeriods);
     const { facilitators, evidence } = this.payments;
     this.prices = new Prices({ ...options, methods, facilitators, evidence, clock });
     this.tokens = new AccessTokens(store);

@@ -1,38 +1,11 @@
 import type { Logger } from "pino";
 import { GatewayError } from "../../core/errors.ts";
 import type { WhatHappened } from "../../core/events.ts";
-import type { HttpRequest } from "../../http/request.ts";
 import type { CallLookup, CallState, NOT_KEPT, StoredResult } from "../../store/contract/call-lookup.ts";
 import { hasResult } from "./call-answer.ts";
 import type { LiveAnswer, LiveAnswers } from "./live-answers.ts";
 import type { WaitPlaces } from "./wait-places.ts";
 import type { CallWatch } from "./watch.ts";
-
-/** Longest time that a request is held; a client that asks for more waits this long. */
-const MAX_WAIT_SECS = 60;
-
-// `Prefer` by the grammar of RFC 7240 §2, with the tokens and quoted strings of RFC 9110 §5.6.
-const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const QUOTED = String.raw`"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"`;
-const VALUE = String.raw`[ \t]*=[ \t]*(?:${TOKEN}|${QUOTED})`;
-const PARAMETERS = String.raw`(?:[ \t]*;(?:[ \t]*${TOKEN}(?:${VALUE})?)?)*`;
-const PREFERENCE = `${TOKEN}(?:${VALUE})?${PARAMETERS}`;
-const COMMA = String.raw`[ \t]*,[ \t,]*`;
-/** Matches a whole `Prefer` header whose first `wait` preference is a number. Later ones of that name do not count. */
-const WAIT = new RegExp(
-  String.raw`^[ \t,]*(?:(?!wait(?:[ \t=;,]|$))${PREFERENCE}${COMMA})*wait[ \t]*=[ \t]*("?)(?<secs>\d+)\1${PARAMETERS}(?:${COMMA}${PREFERENCE})*[ \t,]*$`,
-  "i",
-);
-
-/**
- * Returns how long the client prefers to wait for its job's result, by `Prefer: wait=N` (RFC 7240 §4.3): 1 to 60
- * seconds. Returns undefined if the header has no such preference or breaks the grammar: a preference never makes a
- * request fail.
- */
-export function preferredWaitSecs(request: HttpRequest): number | undefined {
-  const seconds = Number(WAIT.exec(request.headerValues("prefer").join(","))?.groups?.secs);
-  return seconds >= 1 ? Math.min(seconds, MAX_WAIT_SECS) : undefined;
-}
 
 type WaitOutcome =
   /** `result` is undefined when the runner gave none. */

@@ -1,6 +1,7 @@
 import type { Job } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { JobDescription, Offer } from "../wire/offer.ts";
 import { asSentence, jobTitle, type Seller } from "./seller.ts";
@@ -22,8 +23,7 @@ interface Parts {
   readonly methods: Methods;
   /** The extensions that each job's 402 declares, in the order in which the 402 shows them. */
   readonly declares: readonly DeclareExtensions[];
-  /** Extensions that the facilitator of a CAIP-2 network lists. */
-  readonly extensionsOf: (network: string) => readonly string[];
+  readonly facilitators: Pick<Facilitators, "extensionsOf">;
 }
 
 /** Jobs as their 402s describe them, at one configuration. */
@@ -64,11 +64,11 @@ export class JobDescriptions {
 
   /** Returns the extensions of the offers' methods that a facilitator lists for one of their networks. */
   #listed(offers: readonly Offer[]): JobDescription["extensions"] {
-    const { methods, extensionsOf } = this.#parts;
+    const { methods, facilitators } = this.#parts;
     return Object.fromEntries(
       [...methods].flatMap(({ name, extensions }) => {
         const own = offers.filter(({ token }) => token.transferMethod === name);
-        const listed = new Set(own.flatMap(({ token }) => extensionsOf(token.network)));
+        const listed = new Set(own.flatMap(({ token }) => facilitators.extensionsOf(token.network)));
         return Object.entries(extensions).filter(([extension]) => listed.has(extension));
       }),
     );

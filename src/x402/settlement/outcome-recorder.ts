@@ -4,6 +4,7 @@ import { faultPoint } from "../../core/fault-points.ts";
 import type { MovedElsewhere, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import type { X402Stats } from "../stats.ts";
 import type { Evidence } from "./payment-decision.ts";
 import {
   failureResponse,
@@ -18,8 +19,8 @@ export interface RecorderParts {
   readonly journal: PaymentJournal;
   readonly logger: Logger;
   readonly telemetry?: Telemetry;
-  /** Called once for each payment that becomes settled or authorized here. */
-  readonly onAccepted?: () => void;
+  /** Counts each payment once that becomes settled or authorized here. */
+  readonly stats?: Pick<X402Stats, "count">;
 }
 
 /** A settlement as it is recorded. */
@@ -86,7 +87,7 @@ export class OutcomeRecorder {
         const fields = { ...logFields(intent), symbol, amount: amount ?? charge, transaction };
         // Unchanged: another replica settled and logged it.
         if (settled.changed) {
-          if (intent.charge === "before") this.#parts.onAccepted?.();
+          if (intent.charge === "before") this.#parts.stats?.count("accepted");
           if (amount !== undefined) this.#noteOtherAmount({ ...fields, charge }, intent);
           const { reason } = settled.record;
           if (reason === undefined) logger.info(fields, "payment settled");

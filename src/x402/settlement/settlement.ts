@@ -126,14 +126,14 @@ export class Settlement {
         const { callId } = begun;
         if (intent.charge !== "before") {
           const { key, receipt, amount } = intent;
-          const { clock, elapsed, onAccepted } = this.#parts;
+          const { clock, elapsed, stats } = this.#parts;
           const takenAt = clock();
           const times = { createdAt: takenAt, updatedAt: takenAt };
           this.#running.set(callId, {
             record: { ...intent, callId, state: "authorized", ceiling: amount, ...times },
             fundsSeenAt: (options.limits?.fundsAgeMs ?? Infinity) > MAX_FUNDS_AGE_MS ? undefined : elapsed(),
           });
-          onAccepted?.();
+          stats?.count("accepted");
           return { kind: "accepted", callId, payment: key, receipt, takenAt };
         }
         const { requestId, paidIn } = options;

@@ -61,7 +61,7 @@ function merged(all: readonly Extensions[]): Extensions {
 
 interface Parts {
   /** Extensions that the 402 of a job declares at this configuration. */
-  readonly declared: (job: JobKey) => JobDescription["extensions"];
+  readonly descriptions: { of(job: JobKey): Pick<JobDescription, "extensions"> };
   readonly methods: Methods;
   readonly clock: Clock;
 }
@@ -103,7 +103,7 @@ export class ExtensionEchoes {
     const ofMethods = [...this.#parts.methods].map(({ extensions }) => extensions);
     const declared = Object.assign(
       {},
-      this.#parts.declared(job),
+      this.#parts.descriptions.of(job).extensions,
       ...ofMethods,
     ) as JobDescription["extensions"];
     const changed = Object.entries(declared).find(([name, extension]) =>

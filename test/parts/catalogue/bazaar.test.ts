@@ -42,7 +42,7 @@ function describeJob(job: Partial<Job> & { schema?: unknown; example?: unknown }
     seller,
     methods: METHODS,
     declares: [bazaarExtension],
-    extensionsOf: () => [],
+    facilitators: { extensionsOf: () => [] },
   }).of(KEY);
   return { ...description, bazaar: description.extensions.bazaar as Bazaar };
 }

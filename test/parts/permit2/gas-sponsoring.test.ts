@@ -27,8 +27,10 @@ describe("Gas sponsoring", () => {
       seller: sellerOf({ publicUrl: "http://a" }),
       methods: METHODS,
       declares: [],
-      extensionsOf: (network) =>
-        network === "eip155:84532" ? ["bazaar", "eip2612GasSponsoring"] : ["erc20ApprovalGasSponsoring"],
+      facilitators: {
+        extensionsOf: (network) =>
+          network === "eip155:84532" ? ["bazaar", "eip2612GasSponsoring"] : ["erc20ApprovalGasSponsoring"],
+      },
     });
     const declared = (...tokens: (typeof USDC)[]) =>
       Object.keys(descriptions.withOffers(JOB, offersOf({ tokens })).extensions);
@@ -39,7 +41,7 @@ describe("Gas sponsoring", () => {
   });
 
   it("May be filled in by a payment, which may not change its declaration", () => {
-    const echoes = new ExtensionEchoes({ declared: () => ({}), methods: METHODS, clock: () => 0 });
+    const echoes = new ExtensionEchoes({ descriptions: { of: () => ({ extensions: {} }) }, methods: METHODS, clock: () => 0 });
     const check = (extensions: object) => () =>
       echoes.check({ x402Version: 2, extensions } as unknown as PaymentPayload, JOB);
     const info = { ...GAS_SPONSORING.eip2612GasSponsoring?.info, from: accounts.payer.address, amount: "1" };

@@ -12,7 +12,7 @@ it("A job is described with the extensions that are declared for it, in their or
     seller: sellerOf({ publicUrl: PUBLIC_URL }),
     methods: METHODS,
     declares: [({ title }) => ({ one: { info: { title } } }), () => ({ two: {} })],
-    extensionsOf: () => [],
+    facilitators: { extensionsOf: () => [] },
   });
   const { extensions } = descriptions.of(KEY);
   expect(JSON.stringify(extensions)).toBe('{"one":{"info":{"title":"Speech to text"}},"two":{}}');
@@ -24,7 +24,7 @@ it("A job is described without any extension", () => {
     seller: sellerOf({ publicUrl: PUBLIC_URL }),
     methods: METHODS,
     declares: [],
-    extensionsOf: () => [],
+    facilitators: { extensionsOf: () => [] },
   });
   expect(descriptions.withOffers(KEY, offersOf())).toMatchObject({
     resource: { url: `${PUBLIC_URL}/x402/jobs/1/3`, description: "Job 3 of service 1" },
@@ -41,7 +41,7 @@ it("The promise of an offer is a sentence of its own after the description, with
       seller: sellerOf({ publicUrl: PUBLIC_URL, promises }),
       methods: METHODS,
       declares: [],
-      extensionsOf: () => [],
+      facilitators: { extensionsOf: () => [] },
     });
     return descriptions.withOffers(KEY, offers).resource.description;
   };

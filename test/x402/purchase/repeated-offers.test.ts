@@ -127,7 +127,7 @@ const describedAt = (publicUrl: string) =>
     seller: sellerOf({ publicUrl }),
     methods: METHODS,
     declares: [() => ({ extensions: { described: { info: {} } } })],
-    extensionsOf: () => [],
+    facilitators: { extensionsOf: () => [] },
   });
 
 /** Changes the world; `isReload` if a gateway learns of it by a reload. */

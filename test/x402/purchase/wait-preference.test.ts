@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { preferredWaitSecs } from "../../../src/x402/calls/wait-for-result.ts";
+import { preferredWaitSecs } from "../../../src/x402/purchase/job-route.ts";
 import { requestWith } from "../payments.ts";
 
 const secondsOf = (...headers: string[]) =>
