@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import type { Price, RequestPricing } from "../core/price.ts";
+import type { Price, RequestPricing } from "../core/amounts.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { changeAt, omit, tablesAt } from "./tables-at.ts";

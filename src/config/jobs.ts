@@ -1,9 +1,9 @@
 import * as z from "zod";
+import type { Price, RequestPricing, WeiPrice } from "../core/amounts.ts";
 import { type JobKey, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import { defined, isObject } from "../core/objects.ts";
 import type { Parameters } from "../core/parameters.ts";
 import type { ChargeKind } from "../core/payment.ts";
-import type { Price, RequestPricing, WeiPrice } from "../core/price.ts";
 import { parseRoute, type Route } from "../core/route.ts";
 import type { PromiseOfAbility } from "./abilities.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";

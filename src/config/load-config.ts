@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import type * as z from "zod";
-import type { NetworkKind } from "../core/network-kind.ts";
+import type { NetworkKind } from "../core/addresses.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { OwnPaths } from "../core/route.ts";
 import { EIP3009 } from "../core/transfer-method.ts";

@@ -1,5 +1,5 @@
+import { parseDollars, priceText, type UsdPrice } from "../core/amounts.ts";
 import { closestWord } from "../core/closest-word.ts";
-import { parseDollars, priceText, type UsdPrice } from "../core/price.ts";
 import { dollarsLike, oneOf, parsedText } from "./value-types.ts";
 import { needs, SHOWN } from "./wrong-value.ts";
 

@@ -1,4 +1,4 @@
-import type { NetworkKind } from "../core/network-kind.ts";
+import type { NetworkKind } from "../core/addresses.ts";
 import type { TransferMethod } from "../core/transfer-method.ts";
 import type { Place } from "./mistakes.ts";
 import type { TokenPreset } from "./token-presets.ts";

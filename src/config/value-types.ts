@@ -1,8 +1,7 @@
 import * as z from "zod";
-import { parseEvmAddress } from "../core/addresses.ts";
+import { type NetworkKind, parseEvmAddress } from "../core/addresses.ts";
 import { decimalText, MAX_U64 } from "../core/amounts.ts";
 import { closestWord } from "../core/closest-word.ts";
-import type { NetworkKind } from "../core/network-kind.ts";
 import { accountOf, type PrivateKey, parsePrivateKey } from "../core/private-keys.ts";
 import type { FileReading, NamedFile } from "./named-files.ts";
 import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";

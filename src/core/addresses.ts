@@ -17,3 +17,16 @@ export function parseEvmAddress(text: string): ParsedEvmAddress {
   const oneCase = digits === digits.toLowerCase() || digits === digits.toUpperCase();
   return oneCase || text === address ? { kind: "address", address } : { kind: "wrong_checksum" };
 }
+
+/** Networks that are not EVM chains, as the configuration sees them. */
+export interface NetworkKind {
+  /** Name for people. */
+  readonly title: string;
+  /** CAIP-2 networks by the name that x402 has for them. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Reports whether a CAIP-2 network is of this kind. */
+  has(network: string): boolean;
+  /** Description of an address, which completes "expected …". */
+  readonly address: string;
+  isAddress(text: string): boolean;
+}

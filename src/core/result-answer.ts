@@ -3,8 +3,7 @@
  * the result's bytes.
  */
 
-import { isMediaType, MAX_RESULT_BYTES } from "./job-call.ts";
-import { PAYMENT_PREFIXES } from "./request-headers.ts";
+import { isMediaType, MAX_RESULT_BYTES, PAYMENT_PREFIXES } from "./job-call.ts";
 
 /** Name in lower case, and value. */
 export type ResultHeader = readonly [name: string, value: string];

@@ -1,6 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import type { Counter, Histogram, Telemetry } from "../core/telemetry.ts";
-import type { Tracing } from "../core/tracing.ts";
+import type { Counter, Histogram, Telemetry, Tracing } from "../core/telemetry.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 
 /** Decodes the stored bytes of a JobCall. */

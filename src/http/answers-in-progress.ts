@@ -1,7 +1,20 @@
 import type { IncomingMessage, Server } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { GatewayError } from "../core/errors.ts";
-import { hangUpWith, isGone, type RefusalParts, refuseBrokenRequest } from "./answer.ts";
+import { errorResponse, type HeaderPairs, NO_SNIFF } from "./response.ts";
+import type { MethodHandlers, TableOwner } from "./routes.ts";
+
+/** Time that a refused client has to read its answer: cutting it off at once would often lose the answer too. */
+const LINGER_MS = 2_000;
+
+/** Parts of a refusal that depend on the request's path and origin. */
+export interface RefusalParts {
+  /** Handlers of the path when the request's headers arrived, or the listener's owner. */
+  readonly refusals?: MethodHandlers | TableOwner | undefined;
+  /** Headers of every answer there. */
+  readonly headers?: HeaderPairs | undefined;
+}
 
 /** An answer that is not sent yet, or whose route has more to do. */
 interface AnswerInProgress {
@@ -91,4 +104,56 @@ export class AnswersInProgress {
     );
     await Promise.all(whole.map(({ ended }) => ended));
   }
+}
+
+/** Connections whose malformed request is answered already: further bytes on them are dropped. */
+const refused = new WeakSet<Duplex>();
+
+/**
+ * Answers a request that the HTTP parser rejected with the JSON of every other refusal, and hangs up.
+ * @returns the refusal; undefined when the client is gone or was answered before
+ */
+function refuseBrokenRequest(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  parts?: RefusalParts,
+): GatewayError | undefined {
+  if (refused.has(socket)) return undefined;
+  if (isGone(error, socket)) {
+    socket.destroy();
+    return undefined;
+  }
+  const refusal = parserRefusal(error);
+  hangUpWith(refusal, socket, parts);
+  return refusal;
+}
+
+/** Returns true when there is nobody left to read an answer. */
+function isGone({ code }: NodeJS.ErrnoException, socket: Duplex): boolean {
+  return !(socket as Socket).writable || code === "ECONNRESET";
+}
+
+/** Writes a refusal to a connection that has no answer in progress, and hangs up. */
+function hangUpWith(refusal: GatewayError, socket: Duplex, parts: RefusalParts = {}): void {
+  refused.add(socket);
+  // Node no longer listens to a connection that sent CONNECT.
+  socket.on("error", () => socket.destroy());
+  const { body, headers = {} } = errorResponse(refusal, parts.refusals?.refusalDetails?.(refusal.code));
+  const pairs = [NO_SNIFF, ...(parts.headers ?? []), ...Object.entries(headers)];
+  const lines = pairs.map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(
+    `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\n${lines.join("")}` +
+      `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+  // A client that never closes its side would hold the connection for ever.
+  const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once("close", () => clearTimeout(cut));
+}
+
+function parserRefusal({ code }: NodeJS.ErrnoException): GatewayError {
+  if (code === "HPE_HEADER_OVERFLOW")
+    return new GatewayError("headers_too_large", "The request's headers are larger than is allowed here.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return new GatewayError("request_timeout", "The request took too long to arrive.");
+  return new GatewayError("bad_request", "This is not a well-formed HTTP/1.1 request.");
 }

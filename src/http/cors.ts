@@ -1,11 +1,8 @@
 import type { HttpRequest } from "./request.ts";
-import type { HttpResponse } from "./response.ts";
+import type { HeaderPairs, HttpResponse } from "./response.ts";
 
 /** Time that a browser may keep the answer to a preflight: the longest that Chromium takes. */
 const PREFLIGHT_SECS = "7200";
-
-/** Names and values. */
-export type HeaderPairs = readonly (readonly [name: string, value: string])[];
 
 /** Rights of web pages. */
 export interface PageAccess {

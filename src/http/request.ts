@@ -1,6 +1,11 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import type { Incoming } from "./incoming.ts";
-import type { Uploads } from "./uploads.ts";
+import { BlockList, isIP } from "node:net";
+import { boundedCache } from "../core/bounded-cache.ts";
+import { GatewayError } from "../core/errors.ts";
+import { ALL_HEADERS, BOUND_HEADERS, type JobCall, namesIn } from "../core/job-call.ts";
+import type { IpRange } from "../core/network-address.ts";
+import type { Incoming, Uploads } from "./uploads.ts";
 
 /** One HTTP request as routes see it. Nothing in it is decoded or normalised. */
 export class HttpRequest {
@@ -143,4 +148,146 @@ function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): Abor
     abort();
   });
   return controller.signal;
+}
+
+/** The parts of a request that name the client's address. */
+export type AddressedRequest = Pick<HttpRequest, "remoteAddress" | "headerValues">;
+
+/** Returns the client's address, or undefined when a trusted proxy forwarded something that is not an address. */
+export type AddressFinder = (request: AddressedRequest) => string | undefined;
+
+/**
+ * Makes a finder of clients' addresses. Behind proxies that is the rightmost address in `X-Forwarded-For` that is not a
+ * trusted proxy's own: everything to its left is only that peer's claim. Without trusted proxies the header is ignored.
+ */
+export function createAddressFinder(trustedProxies: readonly IpRange[]): AddressFinder {
+  const isProxy = matcher(trustedProxies);
+  return (request) => {
+    let source = toAddress(request.remoteAddress);
+    if (source === undefined || !isProxy(source)) return source;
+    const forwarded = request.headerValues("x-forwarded-for").join(",");
+    for (const hop of forwarded === "" ? [] : forwarded.split(",").reverse()) {
+      source = toAddress(hop.trim());
+      if (source === undefined || !isProxy(source)) return source;
+    }
+    return source;
+  };
+}
+
+/** Makes a check that a request comes from one of the allowed addresses. */
+export function createSourceCheck(options: {
+  readonly allowCidrs: readonly IpRange[];
+  readonly trustedProxies: readonly IpRange[];
+}): (request: AddressedRequest) => boolean {
+  const isAllowed = matcher(options.allowCidrs);
+  const addressOf = createAddressFinder(options.trustedProxies);
+  return (request) => {
+    const source = addressOf(request);
+    return source !== undefined && isAllowed(source);
+  };
+}
+
+/** Parses an address as proxies write it, and drops its port and zone. */
+function toAddress(text: string): string | undefined {
+  if (isIP(text) !== 0 && !text.includes("%")) return text;
+  const [, bracketed, ipv4] = /^(?:\[([^\]]+)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/.exec(text) ?? [];
+  const address = (bracketed ?? ipv4 ?? text).replace(/%.*$/, "");
+  return isIP(address) === 0 ? undefined : address;
+}
+
+/** Bound on the addresses whose match is remembered. */
+const MAX_REMEMBERED = 1_000;
+
+/**
+ * BlockList also matches IPv4 addresses that came through an IPv6 socket. It takes 4 µs for an address, so the last
+ * answers are kept.
+ */
+function matcher(ranges: readonly IpRange[]): (address: string) => boolean {
+  if (ranges.length === 0) return () => false;
+  const list = new BlockList();
+  for (const { address, prefixBits, family } of ranges) list.addSubnet(address, prefixBits, family);
+  const known = boundedCache<string, boolean>(MAX_REMEMBERED);
+  return (address) => {
+    const before = known.get(address);
+    if (before !== undefined) return before;
+    const isMatch = list.check(address, isIP(address) === 4 ? "ipv4" : "ipv6");
+    known.set(address, isMatch);
+    return isMatch;
+  };
+}
+
+type Metadata = NonNullable<JobCall["requestMetadata"]>;
+
+/** Longest value that is forwarded. A runner that gets it as an HTTP header or an environment variable has limits too. */
+const MAX_VALUE_BYTES = 4 * 1024;
+/** Prefix of the metadata that a request makes. No other metadata of jobgate has it, so no header can pass for that. */
+const PREFIX = "X-HTTP-";
+/** Forwarded with every JobCall: without it, a body cannot be read. */
+const CONTENT_TYPE = "content-type";
+
+/** Headers that choose the form of an answer: a request that is sent again may have others, and gets the stored answer so. */
+const OF_ANSWER: ReadonlySet<string> = new Set(["if-none-match", "if-range", "range"]);
+
+/** Headers of a request that its runner gets as metadata: `X-HTTP-` and the name in upper case. */
+export class ForwardedHeaders {
+  /** Names that a payment is bound to: sorted, with `content-type`, lower case. */
+  readonly names: readonly string[];
+  readonly #list: readonly string[];
+  readonly #areBytes: boolean;
+
+  /**
+   * @param names besides `Content-Type`, lower case; `*` stands for all
+   * @param options `priced`: further names, on whose values the price depends; `areBytes`: a value has one character for each byte that was sent, and not the text that the bytes are
+   */
+  constructor(
+    names: Iterable<string> = [],
+    {
+      priced = [],
+      areBytes = false,
+    }: { readonly priced?: readonly string[]; readonly areBytes?: boolean } = {},
+  ) {
+    this.#areBytes = areBytes;
+    const listed = [CONTENT_TYPE, ...names];
+    this.#list = [...new Set([...listed, ...priced])];
+    const bound = listed.flatMap((name) => (name === ALL_HEADERS ? BOUND_HEADERS : name));
+    this.names = [...new Set([...bound.filter((name) => !OF_ANSWER.has(name)), ...priced])].sort();
+  }
+
+  /** Reads those that were sent. @throws GatewayError `headers_too_large` */
+  read(request: Pick<JobRequest, "headerValues" | "headers">): Metadata {
+    const metadata: [name: string, value: string][] = [];
+    for (const name of namesIn(this.#list, request.headers)) {
+      const lines = request.headerValues(name);
+      if (lines.length === 0) continue;
+      const value = joined(name, lines);
+      metadata.push([`${PREFIX}${name.toUpperCase()}`, this.#areBytes ? value : decode(value)]);
+    }
+    return metadata;
+  }
+}
+
+/** Joins the lines of a header as HTTP does (RFC 9110 §5.3). */
+function joined(name: string, lines: readonly string[]): string {
+  const value = lines.join(", ");
+  requireForwardable(`The header ${name}`, value);
+  return value;
+}
+
+/** @throws GatewayError `headers_too_large` for a part of a request that is too long for its runner */
+export function requireForwardable(what: string, value: string, maxBytes = MAX_VALUE_BYTES): void {
+  if (value.length <= maxBytes) return;
+  throw new GatewayError(
+    "headers_too_large",
+    `${what} goes to the job's runner, so it can have at most ${maxBytes} bytes.`,
+  );
+}
+
+/** Any character that a header can hold and ASCII lacks. Node reads each byte as one Latin-1 character. */
+const NOT_ASCII = /[\x80-\xff]/;
+
+/** Decodes a value as UTF-8 if it is, else as Latin-1, which every value is: senders use both. */
+function decode(value: string): string {
+  if (!NOT_ASCII.test(value)) return value;
+  const bytes = Buffer.from(value, "latin1");
+  return isUtf8(bytes) ? bytes.toString() : value;
 }

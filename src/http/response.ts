@@ -1,6 +1,12 @@
-import type { OutgoingHttpHeaders } from "node:http";
+import type { IncomingMessage, OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { stringify } from "lossless-json";
 import type { ErrorCode, GatewayError } from "../core/errors.ts";
+
+/** Names and values. */
+export type HeaderPairs = readonly (readonly [name: string, value: string])[];
 
 /** A route's answer. */
 export interface HttpResponse {
@@ -15,7 +21,7 @@ export interface HttpResponse {
 }
 
 /** Called once the client has taken the whole answer, as far as HTTP shows. Its next request waits for it. */
-export type OnSent = (() => void | Promise<void>) | undefined;
+type OnSent = (() => void | Promise<void>) | undefined;
 
 /** An answer whose body arrives over time; each piece is sent at once. */
 export interface StreamingResponse {
@@ -71,4 +77,196 @@ export async function readBoundedBody(response: Response, maxBytes: number): Pro
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+/** Stops browsers from guessing another type than the answer's `content-type`. */
+export const NO_SNIFF = ["x-content-type-options", "nosniff"] as const;
+
+/**
+ * Sends an answer in one write: Node joins the headers and a body of text, and headers in a list need no copy of the
+ * object that a route may share between its answers.
+ * @param more headers of every answer of the listener
+ */
+export function sendWhole(
+  outgoing: ServerResponse,
+  { status, headers = {}, body }: HttpResponse,
+  more: HeaderPairs = [],
+): void {
+  const list = headerList(headers, more);
+  // RFC 9110 §8.6: a 204 has no Content-Length, and a 304 must not have that of its own empty body.
+  if (status !== 204 && status !== 304) list.push("content-length", Buffer.byteLength(body));
+  outgoing.writeHead(status, list);
+  outgoing.end(body);
+}
+
+/** Rejects when the stream fails; the connection is then cut, so that the answer does not pass for complete. */
+export async function sendStream(
+  outgoing: ServerResponse,
+  { status, headers = {}, stream }: StreamingResponse,
+  more: HeaderPairs,
+): Promise<void> {
+  outgoing.writeHead(status, headerList(headers, more));
+  // The client learns that it is connected before there is anything to send.
+  outgoing.flushHeaders();
+  // One piece is buffered at most, so that a slow client gets the newest state. A stream that fails also cuts a client that takes nothing.
+  const source = stream instanceof Readable ? stream : Readable.from(stream, { highWaterMark: 1 });
+  // HTTP/1.0 ends an answer by closing the connection, so an answer that breaks off needs a reset.
+  if (outgoing.req.httpVersion === "1.0") source.once("error", () => reset(outgoing.socket));
+  try {
+    await pipeline(source, outgoing);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
+  }
+}
+
+function reset(socket: Socket | null): void {
+  try {
+    socket?.resetAndDestroy();
+  } catch {
+    // A Unix socket cannot be reset.
+    socket?.destroy();
+  }
+}
+
+function headerList(headers: OutgoingHttpHeaders, more: HeaderPairs): OutgoingHttpHeader[] {
+  const list: OutgoingHttpHeader[] = [...NO_SNIFF];
+  for (const [name, value] of more) list.push(name, value);
+  for (const name in headers) list.push(name, headers[name] as OutgoingHttpHeader);
+  return list;
+}
+
+/**
+ * Ends an answer that is already arriving over time when its reader closes his side: one that is gone looks the same.
+ */
+export function endWithReader({ socket }: IncomingMessage, outgoing: ServerResponse): void {
+  const hangUp = () => {
+    if (outgoing.headersSent && !outgoing.writableEnded) socket.destroy();
+  };
+  socket.once("end", hangUp);
+  outgoing.once("close", () => socket.off("end", hangUp));
+}
+
+const queued = new WeakMap<Socket, Set<ServerResponse>>();
+
+/**
+ * Emits "close" on a pipelined answer when its connection ends. Node does that only for the first answer in the queue;
+ * the others would never close, and their exchanges would never end.
+ */
+export function closeWithConnection({ socket }: IncomingMessage, outgoing: ServerResponse): void {
+  // Only the first answer in the queue has the socket already.
+  if (outgoing.socket !== null) return;
+  const answers = queued.get(socket) ?? new Set();
+  if (!queued.has(socket)) {
+    queued.set(socket, answers);
+    socket.once("close", () => {
+      for (const answer of answers) answer.emit("close");
+    });
+  }
+  answers.add(outgoing);
+  outgoing.once("close", () => answers.delete(outgoing));
+}
+
+/** Time in which a client that closed its side in the middle of an answer resets the connection: a round trip, and more. */
+const LEAVING_MS = 1_000;
+
+/**
+ * Answers that jobgate has written whole, but that the client may not have read: the kernel buffers hundreds of kilobytes, and
+ * drops them when the connection breaks.
+ */
+export class UntakenAnswers {
+  readonly #quietMs: number;
+  readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
+
+  /** @param quietMs milliseconds after which the client of an answer has taken it, if its connection stays silent */
+  constructor(quietMs: number) {
+    this.#quietMs = quietMs;
+  }
+
+  /**
+   * Calls the listener once the client has taken the answer: the client sends another request, closes its side, or stays silent
+   * for a time. Does not call it if the connection is reset, or jobgate closes it first.
+   */
+  watch(outgoing: ServerResponse, onTaken: NonNullable<OnSent>): void {
+    // Before Node ends the connection of a last answer.
+    outgoing.prependOnceListener("finish", () => {
+      const { socket } = outgoing.req;
+      if (!socket.destroyed) this.#watch(socket, onTaken);
+    });
+  }
+
+  /** Notes that a client begins its next request. @returns what to wait for, so that the request finds the answers taken */
+  next(socket: Socket): Promise<unknown> | undefined {
+    const answers = this.#bySocket.get(socket);
+    return answers && Promise.all(Array.from(answers, async (taken) => taken()));
+  }
+
+  #watch(socket: Socket, onTaken: NonNullable<OnSent>): void {
+    const answers = this.#bySocket.get(socket) ?? new Set();
+    this.#bySocket.set(socket, answers);
+    const stop = () => {
+      clearTimeout(timer);
+      socket.off("end", onEnd).off("close", stop);
+      answers.delete(taken);
+      if (answers.size > 0) return;
+      this.#bySocket.delete(socket);
+      letEnd(socket);
+    };
+    const taken = () => {
+      stop();
+      return onTaken();
+    };
+    const decide = () => void (isConnected(socket) ? taken() : stop());
+    const onEnd = () => {
+      clearTimeout(timer);
+      // Where both sides are closed, nothing shows a reset.
+      if (socket.writableEnded) void taken();
+      else timer = setTimeout(decide, LEAVING_MS).unref();
+    };
+    let timer = setTimeout(decide, this.#quietMs).unref();
+    answers.add(taken);
+    keepOpen(socket);
+    socket.once("end", onEnd).once("close", stop);
+  }
+}
+
+/** Connections that are kept open, and whether Node wanted to end them. */
+const kept = new WeakMap<Socket, { isEnding: boolean }>();
+
+/** Keeps a connection open whose client has closed its side: a reset shows only there. */
+function keepOpen(socket: Socket): void {
+  if (kept.has(socket)) return;
+  const state = { isEnding: false };
+  kept.set(socket, state);
+  const end = (...last: unknown[]) => {
+    if (socket.readableEnded && last.length === 0) state.isEnding = true;
+    else Reflect.apply(Socket.prototype.end, socket, last);
+    return socket;
+  };
+  const destroySoon = () => {
+    state.isEnding = true;
+    if (!socket.readableEnded) Reflect.apply(Socket.prototype.end, socket, []);
+  };
+  Object.assign(socket, { end, destroySoon });
+}
+
+function letEnd(socket: Socket): void {
+  const { isEnding } = kept.get(socket) ?? { isEnding: false };
+  kept.delete(socket);
+  for (const name of ["end", "destroySoon"]) Reflect.deleteProperty(socket, name);
+  if (isEnding) socket.destroySoon();
+}
+
+/** Node's handle of a TCP connection, which asks the system. */
+interface Handle {
+  getpeername?(into: object): number;
+}
+
+/**
+ * Returns true if a half-closed connection still stands. Node stops reading after the client's FIN, so it does not notice a reset;
+ * `getpeername` asks the kernel. A reset of a Unix socket closes it in Node.
+ */
+function isConnected(socket: Socket): boolean {
+  if (socket.destroyed) return false;
+  const { _handle: handle } = socket as Socket & { readonly _handle?: Handle | null };
+  return (handle?.getpeername?.({}) ?? 0) === 0;
 }

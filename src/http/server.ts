@@ -7,21 +7,20 @@ import { type GatewayError, refusalOf } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
 import { NO_TELEMETRY, type Telemetry } from "../core/telemetry.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
+import { AnswersInProgress, type RefusalParts } from "./answers-in-progress.ts";
+import { Exchange, ExchangeObserver } from "./exchange.ts";
+import { DEFAULT_TIMEOUTS, type HttpTimeouts, MAX_HEADER_BYTES, TCP_KEEP_ALIVE_MS } from "./limits.ts";
+import { hasKnownFraming, hasOneHost, pathOf } from "./request.ts";
 import {
   closeWithConnection,
   endWithReader,
+  errorResponse,
+  type HttpResponse,
   NO_SNIFF,
-  type RefusalParts,
   sendStream,
   sendWhole,
-} from "./answer.ts";
-import { AnswersInProgress } from "./answers-in-progress.ts";
-import { Exchange } from "./exchange.ts";
-import { ExchangeObserver } from "./exchange-observer.ts";
-import { Incoming } from "./incoming.ts";
-import { DEFAULT_TIMEOUTS, type HttpTimeouts, MAX_HEADER_BYTES, TCP_KEEP_ALIVE_MS } from "./limits.ts";
-import { hasKnownFraming, hasOneHost, pathOf } from "./request.ts";
-import { errorResponse, type HttpResponse } from "./response.ts";
+  UntakenAnswers,
+} from "./response.ts";
 import {
   findRoute,
   handlerOf,
@@ -32,8 +31,7 @@ import {
   refusalAt,
   type TableOwner,
 } from "./routes.ts";
-import { UntakenAnswers } from "./untaken-answers.ts";
-import { ClientGone, Uploads } from "./uploads.ts";
+import { ClientGone, Incoming, Uploads } from "./uploads.ts";
 
 /** Owner of tables that were mounted without a name. */
 const UNNAMED: TableOwner = { listener: "http" };

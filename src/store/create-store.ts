@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { JobCall, JobCallEncoder } from "../core/job-call.ts";
 import type { PaymentKey } from "../core/payment.ts";
-import type { Tracing } from "../core/tracing.ts";
+import type { Tracing } from "../core/telemetry.ts";
 import type { AnyModule } from "./module.ts";
 import { CORE_MODULES } from "./modules/modules.ts";
 import { type NewCall, toNewCall } from "./new-call.ts";

@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { WebhooksConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { RateLimit } from "../http/rate-limit.ts";
+import { RateLimit } from "../http/limits.ts";
 import { textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";

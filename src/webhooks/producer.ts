@@ -1,7 +1,6 @@
 import type { WebhookEndpoint } from "../config/config.ts";
 import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
-import { ForwardedHeaders } from "../http/forwarded-headers.ts";
-import type { JobRequest } from "../http/request.ts";
+import { ForwardedHeaders, type JobRequest } from "../http/request.ts";
 import { schemeOf } from "./auth/schemes.ts";
 
 /** Makes the JobCalls of an endpoint's authentic requests. */

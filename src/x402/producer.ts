@@ -1,9 +1,8 @@
 import type { X402Config } from "../config/config.ts";
+import { priceText } from "../core/amounts.ts";
 import { type JobCall, type JobKey, jobKeyText, SERVICE_ID_METADATA } from "../core/job-call.ts";
 import { oneSpelling } from "../core/payment.ts";
-import { priceText } from "../core/price.ts";
-import { ForwardedHeaders } from "../http/forwarded-headers.ts";
-import type { JobRequest } from "../http/request.ts";
+import { ForwardedHeaders, type JobRequest } from "../http/request.ts";
 import type { SignedPayment } from "./methods/method.ts";
 import { type Offer, schemeOf } from "./wire/offer.ts";
 

@@ -56,7 +56,10 @@ export class Services implements BackgroundService {
     this.elapsed = elapsed;
     this.periods = allPeriods;
     this.methods = methods;
-    this.payments = new Payments({ ...options, methods, clock, elapsed, telemetry, stats: this.stats }, allPeriods);
+    this.payments = new Payments(
+      { ...options, methods, clock, elapsed, telemetry, stats: this.stats },
+      allPeriods,
+    );
     const { facilitators, evidence } = this.payments;
     this.prices = new Prices({ ...options, methods, facilitators, evidence, clock });
     this.tokens = new AccessTokens(store);

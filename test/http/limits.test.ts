@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import fc from "fast-check";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { Incoming } from "../../src/http/incoming.ts";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, test, vi } from "vitest";
+import { RateLimit, WorkLimit } from "../../src/http/limits.ts";
 import { HttpRequest } from "../../src/http/request.ts";
 import { textResponse } from "../../src/http/response.ts";
-import { Uploads } from "../../src/http/uploads.ts";
+import { Incoming, Uploads } from "../../src/http/uploads.ts";
 import { openSocket, rawRequest, sendRaw } from "../helpers/raw-request.ts";
 import { closed, MAX_BODY, startServer } from "./server-harness.ts";
 
@@ -127,4 +127,71 @@ describe("limits", () => {
     await Promise.race([once(socket, "error"), closed(socket)]);
     expect(performance.now() - sentAt).toBeGreaterThan(1_500);
   });
+});
+
+describe("A rate limit", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  test("Allows as many uses in a window as the limit says, and the next window starts from zero", () => {
+    const limit = new RateLimit(10);
+    for (let use = 0; use < 3; use++) expect(limit.exceeded("a", 3)).toBeUndefined();
+    vi.advanceTimersByTime(4_000);
+    expect(limit.exceeded("a", 3)).toBe(6_000);
+    vi.advanceTimersByTime(6_000);
+    expect(limit.exceeded("a", 3)).toBeUndefined();
+  });
+
+  test("Each key has its own count and may have its own limit", () => {
+    const limit = new RateLimit();
+    const exceeded = [
+      limit.exceeded("a", 1),
+      limit.exceeded("b", 2),
+      limit.exceeded("a", 1),
+      limit.exceeded("b", 2),
+      limit.exceeded("b", 2),
+    ];
+    expect(exceeded).toEqual([undefined, undefined, 1_000, undefined, 1_000]);
+  });
+
+  test("A refusal says in whole seconds when to try again", () => {
+    const limit = new RateLimit(10);
+    limit.count("a", 1, "Too much");
+    vi.advanceTimersByTime(8_500);
+    const refusal = expect.objectContaining({
+      code: "rate_limited",
+      message: "Too much: try again in 2 s.",
+      headers: { "retry-after": "2" },
+    });
+    expect(() => limit.count("a", 1, "Too much")).toThrow(refusal);
+  });
+});
+
+const BOUNDS = { perClient: 2, total: 3, reason: "Too much at once" };
+const REFUSED = { code: "rate_limited", message: "Too much at once: try again in 1 s." };
+
+test("Work is bounded for each client and in all, until it ends, well or not", async () => {
+  const limit = new WorkLimit();
+  const ends: ((error?: Error) => void)[] = [];
+  const work = (client: string) =>
+    limit.run(
+      client,
+      BOUNDS,
+      () =>
+        new Promise<void>((resolve, reject) => {
+          ends.push((error) => (error ? reject(error) : resolve()));
+        }),
+    );
+  const [first, second] = [work("a"), work("a")];
+  await expect(work("a")).rejects.toMatchObject(REFUSED);
+  const third = work("b");
+  await expect(work("c")).rejects.toMatchObject(REFUSED);
+  ends[0]?.();
+  ends[1]?.(new Error("broken"));
+  await first;
+  await expect(second).rejects.toThrow("broken");
+  const again = [work("a"), work("c")];
+  await expect(work("d")).rejects.toMatchObject(REFUSED);
+  for (const end of ends) end();
+  await Promise.all([third, ...again]);
 });

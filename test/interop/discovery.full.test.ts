@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import type { Job } from "../../src/config/config.ts";
-import { parseDollars, type UsdPrice } from "../../src/core/price.ts";
+import { parseDollars, type UsdPrice } from "../../src/core/amounts.ts";
 import { soldByMpp } from "../helpers/door-tables.ts";
 import { startAnotherGateway } from "../x402/gateway-harness.ts";
 import { PRICE_WEI, USDC } from "../x402/payments.ts";

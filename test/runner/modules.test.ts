@@ -10,7 +10,6 @@ test("`jobgate/runner` loads nothing of the server", () => {
   expect(loaded.filter((path) => path.startsWith("src/")).sort()).toEqual([
     "src/api/runner.ts",
     "src/core/job-call.ts",
-    "src/core/request-headers.ts",
     "src/core/result-answer.ts",
     "src/gen/jobgate/v1/runner_pb.ts",
     "src/grpc/service-definition.ts",

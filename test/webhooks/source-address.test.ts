@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type AddressedRequest, createSourceCheck } from "../../src/http/client-address.ts";
+import { type AddressedRequest, createSourceCheck } from "../../src/http/request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { endpoint, named, ranges, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./harness.ts";
 

@@ -1,4 +1,4 @@
-import { NEVER_FORWARDED } from "../../core/request-headers.ts";
+import { NEVER_FORWARDED } from "../../core/job-call.ts";
 import type { Place } from "../mistakes.ts";
 
 /** Most headers of one list. */

@@ -1,12 +1,13 @@
 import {
   largestPriceWei,
   MAX_U64,
+  type Price,
+  priceText,
   smallestPriceWei,
   type TokenTerms,
   tokenAmount,
 } from "../../core/amounts.ts";
 import { jobKeyText } from "../../core/job-call.ts";
-import { type Price, priceText } from "../../core/price.ts";
 import { serviceIdOf } from "../config.ts";
 import type { EntryClaims } from "../entry-keys.ts";
 import type { MistakeList, Place } from "../mistakes.ts";

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { isEndToEnd } from "../../core/request-headers.ts";
+import { isEndToEnd } from "../../core/job-call.ts";
 import { takesBody } from "../../core/route.ts";
 import type { HttpMessage } from "../outbound/http-client.ts";
 

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
+import { PRICE_DECIMALS, parseDollars } from "../../core/amounts.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { jobKeyText } from "../../core/job-call.ts";
-import { PRICE_DECIMALS, parseDollars } from "../../core/price.ts";
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import { MAX_TIMER_MS } from "../../core/waiting.ts";

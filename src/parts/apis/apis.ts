@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { Config, X402Config } from "../../config/config.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
-import { RateLimit } from "../../http/rate-limit.ts";
+import { RateLimit } from "../../http/limits.ts";
 import type { Host } from "../../part.ts";
 import type { ShopAddition } from "../../x402/part.ts";
 import { HttpRunners } from "../outbound/http-runners.ts";

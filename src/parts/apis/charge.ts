@@ -1,5 +1,5 @@
 import { parse } from "lossless-json";
-import { parseDollarAmount, type UsdPrice } from "../../core/price.ts";
+import { parseDollarAmount, type UsdPrice } from "../../core/amounts.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 import type { Charge } from "../../store/contract/work-queue.ts";
 import { chargedUnits } from "../../store/rules/charges.ts";

@@ -19,9 +19,9 @@ import {
   trueOrFalse,
 } from "../../config/value-types.ts";
 import { baseUrlOrSocket, headerName, headerNames, route, shownUrl } from "../../config/web-types.ts";
+import { ALL_HEADERS, BOUND_HEADERS, OF_CONNECTION, PLAIN_NAME } from "../../core/job-call.ts";
 import { type BindAddress, isLoopbackHost } from "../../core/network-address.ts";
 import { isObject } from "../../core/objects.ts";
-import { ALL_HEADERS, BOUND_HEADERS, OF_CONNECTION, PLAIN_NAME } from "../../core/request-headers.ts";
 import { parseRoute } from "../../core/route.ts";
 import { type HttpServer, placeOf } from "../outbound/http-server.ts";
 import { accessSchema, checkAccess } from "./access/config.ts";

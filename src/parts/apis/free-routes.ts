@@ -1,7 +1,7 @@
 import type { X402Config } from "../../config/config.ts";
 import { parseRoute } from "../../core/route.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
-import type { RateLimit } from "../../http/rate-limit.ts";
+import type { RateLimit } from "../../http/limits.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { RouteAnswer } from "../../http/routes.ts";
 import type { FreeRoute } from "../../x402/jobs/job-routes.ts";

@@ -1,4 +1,4 @@
-import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
+import { RateLimit, rateLimited } from "../../http/limits.ts";
 import type { ApiConfig } from "./config.ts";
 
 const WINDOW_SECS = 60;

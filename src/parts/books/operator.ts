@@ -1,6 +1,5 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { decimalText } from "../../core/amounts.ts";
-import { parseDollars } from "../../core/price.ts";
+import { decimalText, parseDollars } from "../../core/amounts.ts";
 import { type ListMovementsRequest, MovementKind } from "../../gen/jobgate/v1/operator_pb.ts";
 import { numbersOf } from "../../operator/messages.ts";
 import { invalid, pageSizeOf } from "../../operator/requests.ts";

@@ -5,7 +5,7 @@ import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper, parseJson } from "../../core/objects.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
-import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
+import { RateLimit, rateLimited } from "../../http/limits.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../../http/routes.ts";

@@ -4,7 +4,7 @@ import { isPublicAccount } from "../../config/public-accounts.ts";
 import { isTestNetwork, networkName, TOKEN_PRESETS } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { parseEvmAddress } from "../../core/addresses.ts";
-import { parseDollars } from "../../core/price.ts";
+import { parseDollars } from "../../core/amounts.ts";
 import type { Money } from "./new-config.ts";
 
 /** Options about money of the commands that make a configuration. */

@@ -2,7 +2,7 @@ import type { EntryKeys, LeastCharge } from "../../config/entry-keys.ts";
 import { chargesOf, type JobTable } from "../../config/jobs.ts";
 import { dollarsLike, parsedText } from "../../config/value-types.ts";
 import { SHOWN } from "../../config/wrong-value.ts";
-import { parseDollars, priceText, type UsdPrice } from "../../core/price.ts";
+import { parseDollars, priceText, type UsdPrice } from "../../core/amounts.ts";
 
 /** Value of `charge` for a metered job. */
 export const USED = "used";

@@ -1,10 +1,9 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Config, WebhookEndpoint } from "../../config/config.ts";
-import { amountText } from "../../core/amounts.ts";
+import { amountText, priceText } from "../../core/amounts.ts";
 import type { CounterReader } from "../../core/instruments.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { isPartial } from "../../core/payment.ts";
-import { priceText } from "../../core/price.ts";
 import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import type { JobMeasures } from "./job-measures.ts";

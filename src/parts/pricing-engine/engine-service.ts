@@ -7,7 +7,7 @@ import {
   status,
 } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { RateLimit } from "../../http/rate-limit.ts";
+import { RateLimit } from "../../http/limits.ts";
 import type { EngineMethod } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
 

@@ -13,11 +13,10 @@ import type { Logger } from "pino";
 import { GatewayError } from "../../core/errors.ts";
 import { addressText, type TcpAddress } from "../../core/network-address.ts";
 import { answerGrpcWeb } from "../../grpc/grpc-web.ts";
-import { closeWithConnection, sendWhole } from "../../http/answer.ts";
 import { AnswersInProgress } from "../../http/answers-in-progress.ts";
 import { Cors } from "../../http/cors.ts";
 import { hasKnownFraming } from "../../http/request.ts";
-import { errorResponse } from "../../http/response.ts";
+import { closeWithConnection, errorResponse, sendWhole } from "../../http/response.ts";
 
 /** Start of an HTTP/2 connection. No HTTP/1.1 method starts like this. */
 const HTTP2_PREFACE = "PRI ";

@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { within } from "../../core/waiting.ts";
 import { type GetJobPriceResponse, GetJobPriceResponseSchema } from "../../gen/pricing_engine/pricing_pb.ts";
-import { RateLimit } from "../../http/rate-limit.ts";
+import { RateLimit } from "../../http/limits.ts";
 import type { QuoteSigning } from "./config.ts";
 import { readJobQuote, readUncheckedTerms } from "./job-quote.ts";
 import type { FindQuotePayment, ReceivedQuote } from "./quotes.ts";

@@ -15,8 +15,8 @@ import {
   priceText,
   type RequestPricing,
   type UsdPrice,
-} from "../../core/price.ts";
-import { isEndToEnd, NEVER_FORWARDED } from "../../core/request-headers.ts";
+} from "../../core/amounts.ts";
+import { isEndToEnd, NEVER_FORWARDED } from "../../core/job-call.ts";
 import { parameterNames, parseRoute, takesBody } from "../../core/route.ts";
 import {
   boundsOf,

@@ -1,7 +1,7 @@
 import { parse } from "lossless-json";
 import * as z from "zod";
+import { parseDollars } from "../../core/amounts.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { parseDollars } from "../../core/price.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
 
 /** Most bytes that are read of an answer. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import type { JobKey } from "../../core/job-call.ts";
-import { RateLimit } from "../../http/rate-limit.ts";
+import { RateLimit } from "../../http/limits.ts";
 import { type AskedRequest, QUESTIONS } from "../../x402/prices/request-prices.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
 import { HttpClient } from "../outbound/http-client.ts";

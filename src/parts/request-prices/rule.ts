@@ -1,4 +1,4 @@
-import { priceText } from "../../core/price.ts";
+import { priceText } from "../../core/amounts.ts";
 
 /** Place in a request of a value that a price depends on. */
 export type Source =

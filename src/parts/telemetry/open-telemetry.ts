@@ -23,7 +23,7 @@ import {
   type SpanExporter,
 } from "@opentelemetry/sdk-trace-node";
 import type { Logger } from "pino";
-import type { Span, SpanStart, Tracing } from "../../core/tracing.ts";
+import type { Span, SpanStart, Tracing } from "../../core/telemetry.ts";
 import { version } from "../../node/version.ts";
 
 /** Exporters that OTEL_TRACES_EXPORTER may name. */

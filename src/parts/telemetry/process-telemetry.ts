@@ -9,8 +9,7 @@ import {
   type HistogramName,
   type HistogramReader,
 } from "../../core/instruments.ts";
-import type { Counter, Histogram, Telemetry } from "../../core/telemetry.ts";
-import type { Tracing } from "../../core/tracing.ts";
+import type { Counter, Histogram, Telemetry, Tracing } from "../../core/telemetry.ts";
 import { counterFamily, histogramFamily } from "./metrics.ts";
 
 /** Interval of the timer whose lateness is jobgate_event_loop_delay_seconds. */

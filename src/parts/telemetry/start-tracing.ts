@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Tracing } from "../../core/tracing.ts";
+import type { Tracing } from "../../core/telemetry.ts";
 import type { TraceExporterName } from "./open-telemetry.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -2,10 +2,8 @@ import type { Job, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobCall, type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { type Route, routeText } from "../../core/route.ts";
-import { requireForwardable } from "../../http/forwarded-headers.ts";
-import type { JobRequest } from "../../http/request.ts";
-import type { RouteHandler } from "../../http/routes.ts";
-import { decodeSegments, encodeSegments } from "../../http/segments.ts";
+import { type JobRequest, requireForwardable } from "../../http/request.ts";
+import { decodeSegments, encodeSegments, type RouteHandler } from "../../http/routes.ts";
 import { forwardedHeadersOf } from "../producer.ts";
 import { parseJobPath } from "../wire/paths.ts";
 

@@ -1,8 +1,8 @@
 import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
+import { priceText } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { isPartial } from "../../core/payment.ts";
-import { priceText } from "../../core/price.ts";
 import { type Offer, offeredMethod } from "../wire/offer.ts";
 import { JobUrls } from "../wire/paths.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";

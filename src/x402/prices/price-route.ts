@@ -1,6 +1,6 @@
 import type { AcceptedToken } from "../../config/config.ts";
+import { priceText } from "../../core/amounts.ts";
 import type { Clock } from "../../core/clock.ts";
-import { priceText } from "../../core/price.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import { type Offer, offeredMethod, schemeOf } from "../wire/offer.ts";
 import type { JobPath, JobUrls } from "../wire/paths.ts";

@@ -1,8 +1,8 @@
 import { concat, keccak256, numberToHex } from "viem";
 import type { Job } from "../../config/config.ts";
+import type { RequestPricing } from "../../core/amounts.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import type { RequestPricing } from "../../core/price.ts";
 
 /** Price of one run of a job. */
 export interface JobPrice {

@@ -1,5 +1,5 @@
+import type { RequestPricing } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { RequestPricing } from "../../core/price.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../methods/method.ts";
 import type { PurchaseNonce } from "../settlement/settlement.ts";

@@ -1,8 +1,7 @@
 import type { X402Config } from "../../config/config.ts";
 import type { GatewayError } from "../../core/errors.ts";
-import { type AddressedRequest, type AddressFinder, createAddressFinder } from "../../http/client-address.ts";
-import { RateLimit } from "../../http/rate-limit.ts";
-import { WorkLimit } from "../../http/work-limit.ts";
+import { RateLimit, WorkLimit } from "../../http/limits.ts";
+import { type AddressedRequest, type AddressFinder, createAddressFinder } from "../../http/request.ts";
 
 /** Wrong access tokens that one client may send in a window. */
 const MAX_WRONG_TOKENS = 20;

@@ -1,6 +1,6 @@
+import { priceText } from "../../core/amounts.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { oneSpelling, type PaymentIntent, type PaymentKey } from "../../core/payment.ts";
-import { priceText } from "../../core/price.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";

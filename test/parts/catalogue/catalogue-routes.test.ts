@@ -1,7 +1,7 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
+import { parseDollars, type UsdPrice } from "../../../src/core/amounts.ts";
 import { parseRoute, type Route } from "../../../src/core/route.ts";
 import { CatalogueRoutes } from "../../../src/parts/catalogue/catalogue-routes.ts";
 import { llmsText } from "../../../src/parts/catalogue/llms-text.ts";

@@ -41,7 +41,11 @@ describe("Gas sponsoring", () => {
   });
 
   it("May be filled in by a payment, which may not change its declaration", () => {
-    const echoes = new ExtensionEchoes({ descriptions: { of: () => ({ extensions: {} }) }, methods: METHODS, clock: () => 0 });
+    const echoes = new ExtensionEchoes({
+      descriptions: { of: () => ({ extensions: {} }) },
+      methods: METHODS,
+      clock: () => 0,
+    });
     const check = (extensions: object) => () =>
       echoes.check({ x402Version: 2, extensions } as unknown as PaymentPayload, JOB);
     const info = { ...GAS_SPONSORING.eip2612GasSponsoring?.info, from: accounts.payer.address, amount: "1" };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { priceText, type RequestPricing } from "../../../src/core/price.ts";
+import { priceText, type RequestPricing } from "../../../src/core/amounts.ts";
 import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { parseDollars } from "../../../src/core/amounts.ts";
 import type { GatewayError } from "../../../src/core/errors.ts";
-import { parseDollars } from "../../../src/core/price.ts";
 import { priceOf } from "../../../src/parts/request-prices/price-of.ts";
 import { parseMeasure, parseSource, type Rule } from "../../../src/parts/request-prices/rule.ts";
 import type { AskedRequest } from "../../../src/x402/prices/request-prices.ts";

@@ -1,7 +1,7 @@
 import type { PaymentPayload } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
-import { parseDollars } from "../../../src/core/price.ts";
+import { parseDollars } from "../../../src/core/amounts.ts";
 import { parseRoute } from "../../../src/core/route.ts";
 import type { RulePricing } from "../../../src/parts/request-prices/config.ts";
 import { boundsOf, parseMeasure, type Rule } from "../../../src/parts/request-prices/rule.ts";

@@ -1,6 +1,6 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { describe, expect, it } from "vitest";
-import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
+import { parseDollars, type UsdPrice } from "../../../src/core/amounts.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { PUBLIC_URL, startTestGateway } from "../../x402/gateway-harness.ts";
 import { USDC } from "../../x402/payments.ts";

@@ -1,7 +1,7 @@
 import pino from "pino";
 import { describe, expect, it } from "vitest";
 import type { AcceptedToken, Job } from "../../../src/config/config.ts";
-import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
+import { parseDollars, type UsdPrice } from "../../../src/core/amounts.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PayableTokens } from "../../../src/x402/prices/price-checks.ts";
 import type { PriceSource } from "../../../src/x402/prices/price-source.ts";

@@ -54,7 +54,11 @@ describe("The extensions of a payment", () => {
     bazaar: { info: { input: { method: "POST", body }, output: "text" }, schema: {} },
   });
   const echoesOf = (body: string) =>
-    new ExtensionEchoes({ descriptions: { of: () => ({ extensions: declaring(body) }) }, methods: METHODS, clock: () => nowMs });
+    new ExtensionEchoes({
+      descriptions: { of: () => ({ extensions: declaring(body) }) },
+      methods: METHODS,
+      clock: () => nowMs,
+    });
   const check = (echoes: ExtensionEchoes, extensions: object | undefined) => () =>
     echoes.check({ x402Version: 2, extensions } as unknown as PaymentPayload, KEY);
   const CHANGED = expect.objectContaining({

@@ -3,7 +3,7 @@ import { equalInConstantTime } from "../../../core/constant-time.ts";
 import { GatewayError } from "../../../core/errors.ts";
 import type { JobKey } from "../../../core/job-call.ts";
 import type { Telemetry } from "../../../core/telemetry.ts";
-import type { RateLimit } from "../../../http/rate-limit.ts";
+import type { RateLimit } from "../../../http/limits.ts";
 import { bearerToken, type HttpRequest } from "../../../http/request.ts";
 import type { RouteAnswer } from "../../../http/routes.ts";
 import type { CallLookup } from "../../../store/contract/call-lookup.ts";

@@ -1,7 +1,7 @@
+import { parseDollars } from "../../../core/amounts.ts";
 import { BodySchema, isJsonType, SchemaProblem } from "../../../core/body-schema.ts";
+import { BOUND_HEADERS, isEndToEnd, NEVER_FORWARDED } from "../../../core/job-call.ts";
 import { defined, isObject } from "../../../core/objects.ts";
-import { parseDollars } from "../../../core/price.ts";
-import { BOUND_HEADERS, isEndToEnd, NEVER_FORWARDED } from "../../../core/request-headers.ts";
 import type { RouteDetails } from "../new-config.ts";
 import { DescriptionProblem, type OpenApiDocument, resolved } from "./document.ts";
 import { readParameters } from "./parameters.ts";

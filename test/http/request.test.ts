@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { createAddressFinder } from "../../src/http/client-address.ts";
+import { describe, expect, it, test } from "vitest";
+import { createAddressFinder, ForwardedHeaders } from "../../src/http/request.ts";
 
 const PROXIES = [{ address: "10.0.0.0", prefixBits: 8, family: "ipv4" }] as const;
 
@@ -32,4 +32,33 @@ describe("A client's address", () => {
       expect(find(from("10.0.0.1", "10.0.0.2"))).toBe("10.0.0.2");
     }
   });
+});
+
+test.each([
+  [["x-tier"], ["content-type", "x-tier"]],
+  [["if-none-match", "if-range", "range"], ["content-type"]],
+  [["*"], ["accept", "accept-language", "content-type"]],
+  [
+    ["*", "x-tier"],
+    ["accept", "accept-language", "content-type", "x-tier"],
+  ],
+])(
+  "A payment is bound to the headers that %j names, with all headers to the default ones too",
+  (names, bound) => {
+    expect(new ForwardedHeaders(names).names).toEqual(bound);
+  },
+);
+
+test("A payment is bound to the headers that a price reads, whatever they are", () => {
+  const { names } = new ForwardedHeaders(["*", "range"], { priced: ["if-none-match", "x-tier"] });
+  expect(names).toEqual(["accept", "accept-language", "content-type", "if-none-match", "x-tier"]);
+});
+
+test("With all headers, a header is read once although its name is listed too", () => {
+  const headers = { "x-tier": "pro", "x-other": "1" } as Readonly<Record<string, string>>;
+  const headerValues = (name: string) => (headers[name] === undefined ? [] : [headers[name]]);
+  expect(new ForwardedHeaders(["*", "x-tier"]).read({ headers, headerValues })).toEqual([
+    ["X-HTTP-X-TIER", "pro"],
+    ["X-HTTP-X-OTHER", "1"],
+  ]);
 });
