@@ -22,28 +22,7 @@ const ACCESS: Readonly<Record<JobRestriction["authMode"], Omit<JobAccess, "mode"
 
 /** Sells restricted jobs to permitted callers alone. */
 export class CallerTerms implements Terms {
-  readonly checks: readonly TermsCheck[] = [
-    {
-      name: "caller",
-      before: "room",
-      refusals: [
-        "missing_caller",
-        "invalid_caller",
-        "missing_signature",
-        "invalid_signature",
-        "missing_signature_nonce",
-        "invalid_signature_nonce",
-        "missing_signature_expiry",
-        "invalid_signature_expiry",
-        "signature_mismatch",
-        "signature_expired",
-        "signature_replay",
-        "caller_not_permitted",
-        "permission_check_failed",
-      ],
-      run: (request) => this.#authorize(request),
-    },
-  ];
+  readonly checks: readonly TermsCheck[];
   readonly #auth: CallerAuth;
   readonly #restrictions: ReadonlyMap<string, JobRestriction>;
 
@@ -54,6 +33,29 @@ export class CallerTerms implements Terms {
         restriction === undefined ? [] : [[jobKeyText(serviceId, jobIndex), restriction]],
       ),
     );
+    this.checks = [
+      {
+        name: "caller",
+        jobs: this.#restrictions,
+        before: "room",
+        refusals: [
+          "missing_caller",
+          "invalid_caller",
+          "missing_signature",
+          "invalid_signature",
+          "missing_signature_nonce",
+          "invalid_signature_nonce",
+          "missing_signature_expiry",
+          "invalid_signature_expiry",
+          "signature_mismatch",
+          "signature_expired",
+          "signature_replay",
+          "caller_not_permitted",
+          "permission_check_failed",
+        ],
+        run: (request) => this.#authorize(request),
+      },
+    ];
   }
 
   accessTo(job: JobKey): JobAccess | undefined {

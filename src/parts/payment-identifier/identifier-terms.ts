@@ -18,20 +18,22 @@ export const IDENTIFIED_SALES: X402Part = {
 
 /** Jobs that are sold only to clients that send a payment identifier. */
 export class IdentifierTerms implements Terms {
-  readonly checks: readonly TermsCheck[] = [
-    {
-      name: "identifier",
-      before: "offer",
-      refusals: ["missing_payment_identifier"],
-      run: ({ payment, job }) => this.check(payment, job),
-    },
-  ];
+  readonly checks: readonly TermsCheck[];
   readonly #jobs: ReadonlySet<string>;
 
   constructor(jobs: readonly Job[]) {
     this.#jobs = new Set(
       jobs.filter(requiresIdentifier).map(({ serviceId, jobIndex }) => jobKeyText(serviceId, jobIndex)),
     );
+    this.checks = [
+      {
+        name: "identifier",
+        jobs: this.#jobs,
+        before: "offer",
+        refusals: ["missing_payment_identifier"],
+        run: ({ payment }) => requireIdentifier(payment),
+      },
+    ];
   }
 
   /** Returns the extension as a 402 for the job declares it. */
@@ -39,19 +41,22 @@ export class IdentifierTerms implements Terms {
     return { [EXTENSION]: { info: { required: this.#isRequired(job) }, schema: SCHEMA } };
   }
 
-  /** @throws GatewayError `missing_payment_identifier` */
-  check({ version, purchaseName }: Pick<SignedPayment, "version" | "purchaseName">, job: JobKey): undefined {
-    if (purchaseName !== undefined || !this.#isRequired(job)) return;
-    const cure = version.hasExtensions
-      ? `send extensions["${EXTENSION}"].info.id, and the same one when you try again`
-      : `x402 version ${version.number} has no field for it, so pay with version 2`;
-    throw new GatewayError(
-      "missing_payment_identifier",
-      `This job is sold only with a payment identifier: ${cure}. Nothing was charged.`,
-    );
-  }
-
   #isRequired({ serviceId, jobIndex }: JobKey): boolean {
-    return this.#jobs.size > 0 && this.#jobs.has(jobKeyText(serviceId, jobIndex));
+    return this.#jobs.has(jobKeyText(serviceId, jobIndex));
   }
+}
+
+/** @throws GatewayError `missing_payment_identifier` */
+export function requireIdentifier({
+  version,
+  purchaseName,
+}: Pick<SignedPayment, "version" | "purchaseName">): undefined {
+  if (purchaseName !== undefined) return;
+  const cure = version.hasExtensions
+    ? `send extensions["${EXTENSION}"].info.id, and the same one when you try again`
+    : `x402 version ${version.number} has no field for it, so pay with version 2`;
+  throw new GatewayError(
+    "missing_payment_identifier",
+    `This job is sold only with a payment identifier: ${cure}. Nothing was charged.`,
+  );
 }

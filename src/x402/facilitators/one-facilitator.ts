@@ -179,10 +179,10 @@ export class SupportedKinds {
     // The payer signed a transaction whose fees this account pays, so only its facilitator can complete it.
     const feePayer = extra?.feePayer === undefined ? undefined : this.extraOf(kind)?.feePayer;
     if (feePayer !== undefined && feePayer !== extra?.feePayer) return false;
+    if (requirements.scheme !== scheme?.name) return true;
     const settler = this.settlerOn(network);
     // The payer of a ceiling signed the account that settles. A facilitator whose account is not known yet may have it.
-    if (requirements.scheme !== scheme?.name || settler === undefined) return true;
-    return settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
+    return settler === undefined || settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
   }
 
   #find({ x402Version, scheme, network }: PaymentKind) {

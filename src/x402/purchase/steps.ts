@@ -1,4 +1,5 @@
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
+import { jobKeyText } from "../../core/job-call.ts";
 import type { PaymentRecord } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
@@ -162,6 +163,7 @@ function stepOf(check: TermsCheck): PurchaseStep {
     refusals: check.refusals,
     async run(state, parts) {
       const { request, payment, body, requestHash, identity: job } = state.paid;
+      if (check.jobs?.has(jobKeyText(job.serviceId, job.jobIndex)) === false) return undefined;
       const client = parts.limits.clientOf(request);
       try {
         const contribution = await check.run({ job, request, payment, body, requestHash, client });

@@ -51,11 +51,13 @@ export interface JobAccess {
 /** A check of a part at a named place in the order of a purchase. */
 export interface TermsCheck {
   readonly name: string;
+  /** Jobs that the check is about, by `jobKeyText`. Absent: all. */
+  readonly jobs?: Pick<ReadonlySet<string>, "has">;
   /** The step that the check comes before. */
   readonly before: StepName;
   /** Codes of the check's refusals, in their order. */
   readonly refusals: readonly ErrorCode[];
-  /** @returns undefined for a job that the terms are not about @throws GatewayError */
+  /** @returns undefined if the terms add nothing @throws GatewayError */
   run(request: CheckedRequest): Contribution | undefined | Promise<Contribution | undefined>;
 }
 

@@ -123,6 +123,8 @@ export class Versions implements Iterable<WireVersion> {
 
   /** Returns the CAIP-2 network that any version names so: facilitators may answer in another one than they were asked in. */
   networkOf(name: string): string {
+    // No version has a name of its own with a colon, as CAIP-2 has.
+    if (name.includes(":")) return name;
     for (const version of this.added) {
       const network = version.networkOf(name);
       if (network !== undefined) return network;

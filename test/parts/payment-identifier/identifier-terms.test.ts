@@ -5,7 +5,10 @@ import {
 import { describe, expect, it } from "vitest";
 import { MistakeList } from "../../../src/config/mistakes.ts";
 import { identifierKeys } from "../../../src/parts/payment-identifier/config.ts";
-import { IdentifierTerms } from "../../../src/parts/payment-identifier/identifier-terms.ts";
+import {
+  IdentifierTerms,
+  requireIdentifier,
+} from "../../../src/parts/payment-identifier/identifier-terms.ts";
 import { VERSION_2 } from "../../../src/x402/wire/version.ts";
 import { expectDocumented } from "../../helpers/documented-order.ts";
 import { JOB, OTHER_VERSION } from "../../x402/payments.ts";
@@ -33,10 +36,11 @@ describe("The rule of a job", () => {
   });
 
   it("Refuses payments without an identifier, and says which version has none", () => {
-    expect(codeOf(() => rule.check({ version: VERSION_2, purchaseName: ID }, job))).toBeUndefined();
-    expect(codeOf(() => rule.check({ version: OTHER_VERSION }, other))).toBeUndefined();
-    expect(codeOf(() => rule.check({ version: VERSION_2 }, job))).toBe("missing_payment_identifier");
-    expect(() => rule.check({ version: OTHER_VERSION }, job)).toThrow(
+    const [check] = rule.checks;
+    expect(["1/0", "1/1"].map((key) => check?.jobs?.has(key))).toEqual([true, false]);
+    expect(codeOf(() => requireIdentifier({ version: VERSION_2, purchaseName: ID }))).toBeUndefined();
+    expect(codeOf(() => requireIdentifier({ version: VERSION_2 }))).toBe("missing_payment_identifier");
+    expect(() => requireIdentifier({ version: OTHER_VERSION })).toThrow(
       "x402 version 1 has no field for it, so pay with version 2",
     );
   });

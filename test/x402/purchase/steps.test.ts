@@ -35,6 +35,19 @@ test("A check of a part comes directly before its step, behind the earlier check
   ]);
 });
 
+test("A check runs for the jobs that it is about alone", async () => {
+  const asked: number[] = [];
+  const run = ({ job }: CheckedRequest) => void asked.push(job.jobIndex);
+  const about = { ...check("about", "room"), jobs: new Set(["1/0"]), run };
+  const step = purchaseSteps([about]).find(({ name }) => name === "about");
+  const parts = { limits: { clientOf: () => "::1" } } as never;
+  for (const jobIndex of [0, 1]) {
+    const paid = { request: {}, payment: {}, identity: { serviceId: 1n, jobIndex } };
+    await step?.run(new PurchaseState(paid as never), parts);
+  }
+  expect(asked).toEqual([0]);
+});
+
 test("What a check adds is kept until the purchase has ended, and a refusal adds nothing", async () => {
   const refusal = new Error("full") as GatewayError;
   const added = { requestMetadata: [["x-a", "1"]] as const };
