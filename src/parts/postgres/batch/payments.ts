@@ -7,6 +7,7 @@ import {
   type PaymentStep,
   paymentSteps,
 } from "../../../store/machine/payment-steps.ts";
+import { gateOf } from "../../../store/modules/modules.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
 import { LostRace } from "../connection/database-errors.ts";
@@ -78,7 +79,9 @@ export class PaymentsPart implements BatchPart {
     const intents = this.#begins.map(({ input: [intent] }) => intent);
     const keys = [...this.#decisions.map(({ input: [key] }) => key), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
-    if (this.#decisions.length > 0) effects.willChange();
+    const gateKeys = intents.flatMap((intent) => gateOf(intent)?.keys(intent) ?? []);
+    for (const key of gateKeys) effects.rows.willNeed(key);
+    if (this.#decisions.length > 0 || gateKeys.length > 0) effects.willChange();
     await Promise.all([
       this.#lockPayments(sql, effects, keys, intents),
       effects.paymentRows.nonces.load(
@@ -124,7 +127,7 @@ export class PaymentsPart implements BatchPart {
       decide(steps[name]?.(now, ...input.map(storableInput)));
     // Before new payments, which may have the name of a payment that failed.
     const decisions = paymentRows.write(context);
-    const begin = beginStep(this.#beginRows(context), context.capacity);
+    const begin = beginStep(this.#beginRows(context), context.capacity, effects);
     for (const { input, decide } of this.#begins) decide(begin(now, ...input));
     await Promise.all([
       decisions,

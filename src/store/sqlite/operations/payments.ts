@@ -65,6 +65,7 @@ export function paymentOperations(
         useNonce: (nonce, callId, now) => useNonce(effects.rows, nonce, { callId, now }),
       },
       capacity,
+      effects,
     ),
 
     endWatches(now) {
