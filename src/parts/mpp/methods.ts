@@ -3,6 +3,7 @@ import { parsePaymentPayload } from "@x402/core/schemas";
 import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { concat, keccak256, stringToBytes } from "viem";
 import * as z from "zod";
+import { isEvm } from "../../chain/chain-client.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { EIP3009 } from "../../core/transfer-method.ts";
 import { extraOf, type Offer, schemeOf } from "../../x402/wire/offer.ts";
@@ -130,7 +131,7 @@ export const BLUEPRINT: MppMethod = {
   // A text, so that no client loses digits of a large service id.
   jobText: ({ serviceId, jobIndex }) => `Tangle blueprint job service_id=${serviceId} job_index=${jobIndex}`,
 
-  takes: isExact,
+  takes: (offer) => isExact(offer) && isEvm(offer.token.network),
 
   ask({ job, token, amount }, { decimals }) {
     const { network, asset, payTo, transferMethod, eip3009 } = token;

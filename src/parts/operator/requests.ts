@@ -68,9 +68,13 @@ function readWho({ payer, since, until }: ListCallsRequest | ListPaymentsRequest
   };
 }
 
-/** Reads an address in lower case; undefined means all. @throws ConnectError INVALID_ARGUMENT */
+/** An account of a network that is no EVM chain, in base58. */
+const OTHER_ACCOUNT = /^[1-9A-HJ-NP-Za-km-z]{32,64}$/;
+
+/** Reads an address in one spelling; undefined means all. @throws ConnectError INVALID_ARGUMENT */
 export function readPayer({ payer }: { readonly payer: string }): string | undefined {
-  if (!/^(0x[0-9a-f]{40})?$/i.test(payer)) throw invalid("payer: expected an address: 0x and 40 hex digits.");
+  if (!/^(0x[0-9a-f]{40})?$/i.test(payer) && !OTHER_ACCOUNT.test(payer))
+    throw invalid("payer: expected an address: 0x and 40 hex digits.");
   return payer === "" ? undefined : oneSpelling(payer);
 }
 

@@ -177,12 +177,20 @@ export class SupportedKinds {
     const { network, extra } = requirements;
     const kind = { x402Version: payload.x402Version, scheme: requirements.scheme, network };
     // The payer signed a transaction whose fees this account pays, so only its facilitator can complete it.
-    const feePayer = extra?.feePayer === undefined ? undefined : this.extraOf(kind)?.feePayer;
-    if (feePayer !== undefined && feePayer !== extra?.feePayer) return false;
+    const own = extra?.feePayer === undefined ? undefined : this.extraOf(kind)?.feePayer;
+    if (own !== undefined && own !== extra?.feePayer && !this.#signs(network, extra?.feePayer)) return false;
     if (requirements.scheme !== scheme?.name) return true;
     const settler = this.settlerOn(network);
     // The payer of a ceiling signed the account that settles. A facilitator whose account is not known yet may have it.
     return settler === undefined || settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
+  }
+
+  /** Reports whether the facilitator lists an account among those that sign on a network. */
+  #signs(network: string, account: unknown): boolean {
+    const { signers = {} } = this.#answer ?? {};
+    return Object.entries(signers).some(
+      ([listed, accounts]) => takesNetwork([listed], network) && accounts.some((one) => one === account),
+    );
   }
 
   #find({ x402Version, scheme, network }: PaymentKind) {

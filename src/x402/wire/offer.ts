@@ -4,6 +4,7 @@ import type {
   ResourceInfo,
   SchemeNetworkFacilitator,
 } from "@x402/core/types";
+import { isEvm } from "../../chain/chain-client.ts";
 import type { AcceptedToken, LeastCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
@@ -251,11 +252,14 @@ export function offeredMethod({ transferMethod }: Pick<OfferedToken, "transferMe
   return transferMethod === EIP3009.name ? undefined : transferMethod;
 }
 
-/** Returns what the `extra` of an offer of x402 says of a token: its EIP-712 domain, and its transfer method. */
+/** Returns what the `extra` of an offer of x402 says of a token on an EVM chain: its EIP-712 domain, and its transfer method. */
 export function extraOf(token: {
+  /** Absent: an EVM chain. */
+  readonly network?: string;
   readonly eip3009?: OfferedToken["eip3009"] | undefined;
   readonly transferMethod: string;
 }): Record<string, string> {
+  if (token.network !== undefined && !isEvm(token.network)) return {};
   const assetTransferMethod = offeredMethod(token);
   return { ...token.eip3009, ...(assetTransferMethod !== undefined && { assetTransferMethod }) };
 }

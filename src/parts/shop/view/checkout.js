@@ -29,6 +29,7 @@ export class Checkout {
   #options;
   /** The job also has offers that only programs can pay. */
   #isForPrograms;
+  #isMetered;
   /** @type {readonly Wallet[]} */
   #wallets = [];
   #button = byId("pay", HTMLButtonElement);
@@ -47,8 +48,10 @@ export class Checkout {
     this.#purchase = purchase;
     this.#form = form;
     this.#onBought = onBought;
-    this.#options = job.settlement_options.filter(({ scheme }) => scheme === "exact");
+    const exact = job.settlement_options.filter(({ scheme }) => scheme === "exact");
+    this.#options = exact.filter(({ network }) => network.startsWith("eip155:"));
     this.#isForPrograms = this.#options.length < job.settlement_options.length;
+    this.#isMetered = exact.length < job.settlement_options.length;
     this.#notByPage = job.not_by_page;
     this.#showOptions();
     if (job.price_range !== undefined) followPrice(form, purchase, (accepts) => this.#showOffers(accepts));
@@ -223,8 +226,10 @@ export class Checkout {
       /** @type {HTMLInputElement | null} */ (document.querySelector("#offers :checked"))?.value ?? 0,
     );
     const option = this.#options[index];
-    if (option === undefined && this.#isForPrograms)
+    if (option === undefined && this.#isMetered)
       throw new Stopped("This job is metered, which this page cannot do. Buy it from a program.");
+    if (option === undefined && this.#isForPrograms)
+      throw new Stopped("This page pays on EVM chains alone. Buy this job from a program.");
     if (option === undefined) throw new Stopped("This job has no price now. Load the page again later.");
     return option;
   }
