@@ -26,6 +26,7 @@ export { part as requestPrices } from "./parts/request-prices/part.ts";
 export { part as retention } from "./parts/retention/part.ts";
 export { part as shop } from "./parts/shop/part.ts";
 export { part as signIn } from "./parts/sign-in/part.ts";
+export { part as solana } from "./parts/solana/part.ts";
 export { part as telemetry } from "./parts/telemetry/part.ts";
 export { part as version1 } from "./parts/version-1/part.ts";
 export { part as workStream } from "./parts/work-stream/part.ts";

@@ -286,7 +286,7 @@ export const network = () =>
 /** Network of any kind. Yields it as CAIP-2. */
 export const anyNetwork = (kinds: readonly NetworkKind[] = []) =>
   parsedText(
-    [EVM_NETWORK, ...kinds.map(({ names }) => `"${[...names.keys()][0]}"`)].join(", or "),
+    [...kinds.map(({ names }) => `"${[...names.keys()][0]}"`), EVM_NETWORK].join(", or "),
     (value): `${string}:${string}` | undefined => {
       const parsed = parseNetwork(value);
       if (parsed !== undefined) return parsed;

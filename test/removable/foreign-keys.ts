@@ -29,8 +29,10 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
     }),
     ...methods.map((method) => ({
       toml: `[[x402.accepted_tokens]]\ntransfer_method = "${method.name}"\n`,
+      // Other parts of the build may have methods of their own.
       refusals: [
-        `transfer_method: is "${method.name}"; expected "eip3009" (the transfer methods of this build)`,
+        `transfer_method: is "${method.name}"; expected "eip3009"`,
+        "(the transfer methods of this build)",
       ],
     })),
     ...charges.map((charge) => ({

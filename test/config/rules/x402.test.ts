@@ -51,8 +51,8 @@ testMistakes([
     message: /private key is public: anyone could take what it is paid on base; expected your own address$/,
   },
   {
-    promise: "A network other than eip155 is a mistake",
-    ...token("network", '"solana:mainnet"'),
+    promise: "A network of a kind that no part of the build has is a mistake",
+    ...token("network", '"cosmos:cosmoshub-4"'),
     message: /CAIP-2 EVM network/,
   },
   {

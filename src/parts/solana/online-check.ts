@@ -1,0 +1,67 @@
+import { Rpc } from "../../chain/rpc.ts";
+import type { AcceptedToken, PeerFindings, PeerProblem, X402Config } from "../../config/config.ts";
+import { unreachableText } from "../../node/unreachable.ts";
+import { PROGRAMS, tokenAccountOf } from "./addresses.ts";
+import { asObject, readReference } from "./chain.ts";
+import { solanaTokens } from "./config.ts";
+
+/** Longest time to wait for one answer. */
+const TIMEOUT_MS = 10_000;
+/** Places in the data of a mint and of a token account. */
+const MINT_DECIMALS = 44;
+const ACCOUNT_STATE = 108;
+
+/** Checks that the tokens on Solana are mints of the SPL Token program whose seller has an account for them. */
+export async function checkTokens({ acceptedTokens }: X402Config): Promise<PeerFindings> {
+  const found = await Promise.all(
+    acceptedTokens.map(async (token, i) => {
+      const problem = token.transferMethod === solanaTokens.name ? await findProblem(token) : undefined;
+      return problem === undefined
+        ? []
+        : [{ ...problem, path: ["x402", "accepted_tokens", i, ...problem.path] }];
+    }),
+  );
+  return { notes: [], problems: found.flat() };
+}
+
+async function findProblem(token: AcceptedToken): Promise<PeerProblem | undefined> {
+  const { network, asset, decimals, payTo, rpcUrl = "" } = token;
+  try {
+    const rpc = new Rpc({ rpcUrl, timeoutMs: TIMEOUT_MS });
+    const actual = `solana:${await readReference(rpc)}`;
+    if (actual !== network) return { path: ["rpc_url"], message: `is of ${actual}; expected ${network}` };
+    const mint = await readAccount(rpc, asset);
+    if (mint?.owner !== PROGRAMS.token) {
+      const found = mint === undefined ? "does not exist" : `belongs to the program ${mint.owner}`;
+      const message = `${found} on ${network}; expected a mint of the SPL Token program. Tokens of Token-2022 can take a fee or run a hook, and are not sold in`;
+      return { path: ["asset"], message };
+    }
+    const actualDecimals = mint.data[MINT_DECIMALS];
+    if (actualDecimals !== decimals)
+      return { path: ["decimals"], message: `is ${decimals}; expected ${actualDecimals}, as the mint says` };
+    const account = tokenAccountOf(payTo, asset);
+    const held = await readAccount(rpc, account);
+    if (held?.owner !== PROGRAMS.token || held.data[ACCOUNT_STATE] !== 1) {
+      const state =
+        held === undefined ? "has no account for the token" : "has a frozen account for the token";
+      return { path: ["pay_to"], message: `${state} (${account}), so that nobody can pay; expected one` };
+    }
+    return undefined;
+  } catch (error) {
+    return {
+      path: ["rpc_url"],
+      message: `does not answer as an RPC of Solana (${unreachableText(rpcUrl, error)})`,
+    };
+  }
+}
+
+async function readAccount(
+  rpc: Rpc,
+  address: string,
+): Promise<{ readonly owner: string; readonly data: Buffer } | undefined> {
+  const options = { encoding: "base64", commitment: "confirmed" };
+  const { value } = asObject(await rpc.call("getAccountInfo", [address, options]));
+  if (value === null) return undefined;
+  const { owner, data } = asObject(value);
+  return { owner: String(owner), data: Buffer.from((data as readonly string[])[0] ?? "", "base64") };
+}

@@ -1,0 +1,13 @@
+import type { Part } from "../../part.ts";
+import { solanaTokens } from "./config.ts";
+
+/** Payments on Solana: tokens of the SPL Token program. */
+export const part: Part = {
+  tokenMethod: solanaTokens,
+  method: async () => (await import("./method.ts")).SOLANA,
+  async checkPeers({ x402 }) {
+    if (!x402?.acceptedTokens.some(({ transferMethod }) => transferMethod === solanaTokens.name))
+      return { notes: [], problems: [] };
+    return (await import("./online-check.ts")).checkTokens(x402);
+  },
+};
