@@ -70,6 +70,15 @@ export interface PartKeys extends BuildAbilities {
   readonly paths: readonly OwnPaths[];
 }
 
+const schemas = new WeakMap<PartKeys, ConfigSchema>();
+
+/** Returns the schema of a build, which is made once: a schema clones every table on the way to a key that is added. */
+function schemaOf(parts: PartKeys): ConfigSchema {
+  const schema = schemas.get(parts) ?? schemaWith(parts);
+  schemas.set(parts, schema);
+  return schema;
+}
+
 /** Adds the keys of parts, and the names of their transfer methods, charges and promises, to the schema of the core. */
 export function schemaWith({ tables, entries, methods, charges }: PartKeys): ConfigSchema {
   const names = [EIP3009, ...methods].map(({ name }) => name) as [string, ...string[]];
@@ -102,7 +111,7 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   const { serviceId } = options;
   const mistakes = new MistakeList();
   const raw = await readConfigFiles(options, mistakes);
-  const schema = schemaWith(parts);
+  const schema = schemaOf(parts);
   const checked = await checkShape(schema, raw, mistakes, dirname(options.path));
   const claims = EntryClaims.in(checked ?? {}, parts.entries, mistakes);
   const shaped = checked && {

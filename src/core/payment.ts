@@ -23,6 +23,11 @@ export function oneSpelling(text: string): string {
   return /^0x/i.test(text) ? text.toLowerCase() : text;
 }
 
+/** Returns a key whose parts are in {@link oneSpelling}, as stores write and compare keys. */
+export function normalKey({ network, asset, payer, nonce }: PaymentKey): PaymentKey {
+  return { network, asset: oneSpelling(asset), payer: oneSpelling(payer), nonce: oneSpelling(nonce) };
+}
+
 /** Name that a payer gave a purchase. Of the payments that they sign for it, one is taken. */
 export interface PurchaseName {
   /** Spelled as {@link oneSpelling} returns it. */

@@ -1,10 +1,11 @@
-import type {
-  ChargeKind,
-  OneTimeNonce,
-  PaymentIntent,
-  PaymentRecord,
-  PaymentState,
-  PurchaseNotes,
+import {
+  type ChargeKind,
+  normalKey,
+  type OneTimeNonce,
+  type PaymentIntent,
+  type PaymentRecord,
+  type PaymentState,
+  type PurchaseNotes,
 } from "../core/payment.ts";
 
 /** Columns of a row of `payments`. */
@@ -129,12 +130,8 @@ export type SoldPayment = Readonly<Pick<PaymentRow, (typeof SOLD_COLUMNS)[number
 
 /** Makes the row of a new intent. */
 export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
-  const { network, asset, payer, nonce } = intent.key;
   return {
-    network,
-    asset,
-    payer,
-    nonce,
+    ...normalKey(intent.key),
     state: intent.charge === "before" ? "intent" : "authorized",
     call_id: callId,
     service_id: String(intent.serviceId),

@@ -12,7 +12,7 @@ import {
   type KeyPairSigner,
   lamports,
 } from "@solana/kit";
-import { FailedTransactionMetadata, LiteSVM } from "litesvm";
+import type { FailedTransactionMetadata } from "litesvm";
 import { listenHttp } from "./http-listener.ts";
 
 /** The devnet's first block: the cluster answers as the devnet. */
@@ -91,7 +91,21 @@ export async function tokenAccountOf(
   return account;
 }
 
+/** Loads LiteSVM, which runs the network's programs in native code. @throws Error where it has no build */
+async function loadLiteSvm(): Promise<typeof import("litesvm")> {
+  try {
+    return await import("litesvm");
+  } catch (cause) {
+    const platform = `${process.platform}-${process.arch}`;
+    throw new Error(
+      `tests of Solana need LiteSVM, which has no build for ${platform}; run them on macOS, or on Linux with x64 or arm64`,
+      { cause },
+    );
+  }
+}
+
 export async function startSolanaCluster(): Promise<SolanaCluster> {
+  const { FailedTransactionMetadata: Failed, LiteSVM } = await loadLiteSvm();
   const svm = new LiteSVM();
   const calls: string[] = [];
   const landed: Landed[] = [];
@@ -142,7 +156,7 @@ export async function startSolanaCluster(): Promise<SolanaCluster> {
     const accounts = message.staticAccounts;
     const before = accounts.map(unitsOf);
     const result = svm.sendTransaction(transaction as never);
-    const err = result instanceof FailedTransactionMetadata ? errorOf(result) : null;
+    const err = result instanceof Failed ? errorOf(result) : null;
     const memoData = message.instructions.find(
       ({ programAddressIndex }) => accounts[programAddressIndex] === MEMO_PROGRAM,
     )?.data;
@@ -195,7 +209,7 @@ export async function startSolanaCluster(): Promise<SolanaCluster> {
       svm.withSigverify(false);
       const result = svm.simulateTransaction({ messageBytes, signatures: filled } as never);
       svm.withSigverify(true);
-      const err = result instanceof FailedTransactionMetadata ? errorOf(result) : null;
+      const err = result instanceof Failed ? errorOf(result) : null;
       return { context: context("confirmed"), value: { err, logs: [], unitsConsumed: 0 } };
     },
     sendTransaction: (base64: string) => send(base64),

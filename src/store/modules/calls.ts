@@ -1,4 +1,5 @@
 import { RESULT_CHUNK_BYTES } from "../../core/job-call.ts";
+import { oneSpelling } from "../../core/payment.ts";
 import {
   type DeadLetterRow,
   PAYMENT_OF_CALL,
@@ -62,7 +63,7 @@ export const CALLS = {
       const { values, add } = parameters(dialect);
       const table = `${dialect.schema}payments${dialect.indexedBy("payments_by_payer")}`;
       const columns = "call_id, network, service_id, job_index, bound_headers, body_hash, state, created_at";
-      const newest = `SELECT ${columns} FROM ${table} WHERE payer = ${add(request.payer.toLowerCase())}
+      const newest = `SELECT ${columns} FROM ${table} WHERE payer = ${add(oneSpelling(request.payer))}
         ORDER BY call_id DESC LIMIT ${MAX_SEARCHED}`;
       const { network } = request;
       const isThere = network === undefined ? "" : `network = ${add(network)} AND `;

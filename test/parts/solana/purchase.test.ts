@@ -110,7 +110,7 @@ it("A payment whose facilitator's answer was lost is sold once the chain shows i
   await expectSold(1);
 });
 
-it("A payment that the facilitator calls failed after its restart is sold, as the chain shows it", async () => {
+it("A payment whose transaction landed before it came is refused as used, and may be charged", async () => {
   const payment = await shop.sign();
   // Another seller's copy of the payment, or a lost connection: the transaction lands without jobgate.
   await fetch(`${shop.facilitator.url}/settle`, {

@@ -72,6 +72,31 @@ export function describePayments(given: Given): void {
       expect((await given.store.beginPayment(otherKey, paidCall())).kind).toBe("payment_known");
     });
 
+    test("Two accounts in base58 that differ in letter case alone are two payers", async () => {
+      const [one, other] = [
+        "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+        "7np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+      ];
+      const intentOf = (number: number, payer = "") => {
+        const { key } = paymentIntent(1);
+        const keyOfPayer = { ...key, network: "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", payer };
+        return paymentIntent(number, { key: keyOfPayer, purchaseName: "the same", boundHeaders: "" });
+      };
+      const begun = await Promise.all(
+        [intentOf(1, one), intentOf(2, other)].map((intent) => given.store.beginPayment(intent, paidCall())),
+      );
+      const callIds = begun.map((outcome) => outcome.kind === "begun" && outcome.callId);
+      expect(new Set(callIds).size).toBe(2);
+      for (const [i, payer] of [one, other].entries()) {
+        const { key, serviceId, jobIndex, bodyHash } = intentOf(i + 1, payer);
+        expect(await given.store.findPayment(key)).toMatchObject({ callId: callIds[i], key });
+        expect(idsOf((await given.store.listPayments({ payer, limit: 9 })).items)).toEqual([callIds[i]]);
+        await given.store.settlePayment(key, "{}");
+        const request = { ...key, serviceId, jobIndex, bodyHash };
+        expect(await given.store.listBought(request, 10_000)).toEqual([callIds[i]]);
+      }
+    });
+
     test("A held call is not claimed before its payment is settled", async () => {
       await given.store.beginPayment(paymentIntent(1), paidCall());
       expect(await claimCalls(given.store)).toEqual([]);

@@ -1,9 +1,9 @@
-import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
+import { normalKey, type PaymentIntent, type PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../../store/payment-row.ts";
 import { HOLDS_NAME, holdsName } from "../../../store/rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
-import { keyColumns, nameColumns, normalKey, PAYMENT_COLUMN_LIST } from "./payment-keys.ts";
+import { keyColumns, nameColumns, PAYMENT_COLUMN_LIST } from "./payment-keys.ts";
 
 /** Payment that the batch has locked, with what is known beside it. */
 type LockedRow = PaymentRow & {

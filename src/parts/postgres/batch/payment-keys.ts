@@ -1,18 +1,8 @@
-import { oneSpelling, type PaymentKey, type PurchaseName } from "../../../core/payment.ts";
+import { normalKey, oneSpelling, type PaymentKey, type PurchaseName } from "../../../core/payment.ts";
 import { PAYMENT_COLUMNS } from "../../../store/payment-row.ts";
 
 /** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
 export const PAYMENT_COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
-
-/** The same payment in another letter case is the same payment: keys are written and compared in one spelling. */
-export function normalKey({ network, asset, payer, nonce }: PaymentKey): PaymentKey {
-  return {
-    network,
-    asset: oneSpelling(asset),
-    payer: oneSpelling(payer),
-    nonce: oneSpelling(nonce),
-  };
-}
 
 /** Parameters of a query by names. */
 export function nameColumns(names: readonly PurchaseName[]): string[][] {

@@ -1,4 +1,4 @@
-import { oneSpelling, type PaymentIntent, type PaymentKey } from "../../../core/payment.ts";
+import { normalKey, oneSpelling, type PaymentIntent, type PaymentKey } from "../../../core/payment.ts";
 import { MAX_WATCHED, WATCHED_MS } from "../../../store/contract/payment-journal.ts";
 import {
   type BeginRows,
@@ -15,7 +15,6 @@ import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import type { PostgresEffects } from "./effects.ts";
 import { insertCalls } from "./new-rows.ts";
-import { normalKey } from "./payment-keys.ts";
 import { Undecided } from "./undecided.ts";
 
 const SET_CEILINGS = statement(
@@ -148,7 +147,7 @@ export class PaymentsPart implements BatchPart {
       openUnits: (key) => this.#undecided.openUnits(normalKey(key)),
       add: (intent, call, now) => {
         const callId = takeCallId();
-        const row = toRow(intent, callId, now);
+        const row = toPaymentRow(intent, callId, now);
         known.add(row);
         this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
         if (intent.charge !== "before") {
@@ -193,8 +192,4 @@ function storableInput(value: unknown): unknown {
 async function endWatches(sql: Sql, now: number, { decide }: Entry<"endWatches">): Promise<void> {
   const [row] = await sql.run(END_OLD_WATCHES, [now - WATCHED_MS]);
   decide(row?.ended === ENDED_AT_ONCE);
-}
-
-function toRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
-  return { ...toPaymentRow(intent, callId, now), ...normalKey(intent.key) };
 }

@@ -1,4 +1,4 @@
-import type { PaymentKey } from "../../../core/payment.ts";
+import { normalKey, oneSpelling, type PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../payment-row.ts";
 import { HOLDS_NAME } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
@@ -20,7 +20,8 @@ export class PaymentFinder {
     );
   }
 
-  find({ network, asset, payer, nonce }: PaymentKey): PaymentRow | undefined {
+  find(key: PaymentKey): PaymentRow | undefined {
+    const { network, asset, payer, nonce } = normalKey(key);
     return this.#byKey.get([network, asset, payer, nonce]);
   }
 
@@ -30,6 +31,6 @@ export class PaymentFinder {
 
   /** Finds the payment that holds a purchase's name. */
   findByName({ payer, purchase_name }: Pick<PaymentRow, "payer" | "purchase_name">): PaymentRow | undefined {
-    return purchase_name === null ? undefined : this.#byName.get([payer, purchase_name]);
+    return purchase_name === null ? undefined : this.#byName.get([oneSpelling(payer), purchase_name]);
   }
 }

@@ -1,4 +1,4 @@
-import type { PaymentKey } from "../../../core/payment.ts";
+import { normalKey, oneSpelling, type PaymentKey } from "../../../core/payment.ts";
 import type { Capacity } from "../../new-call.ts";
 import { countOfPayer, countOld, countUnresolved, selectOpen } from "../../undecided-queries.ts";
 import type { Database, Statement } from "../driver.ts";
@@ -35,14 +35,15 @@ export class Undecided {
 
   /** Counts a payer's undecided payments that are no longer young, and their open deferred payments, up to `limit`. */
   ofPayer(payer: string, now: number, limit: number): number {
-    return this.#countOfPayer.get([payer, now, limit])?.n ?? 0;
+    return this.#countOfPayer.get([oneSpelling(payer), now, limit])?.n ?? 0;
   }
 
   /**
    * Sums the amounts of a payer's open deferred payments in one token, whose number {@link ofPayer} bounds, and of payments
    * that were settled since a time.
    */
-  openUnits({ network, asset, payer }: PaymentKey, settledSince: number): bigint {
+  openUnits(key: PaymentKey, settledSince: number): bigint {
+    const { network, asset, payer } = normalKey(key);
     return this.#selectOpen
       .all([network, asset, payer, settledSince])
       .reduce((sum, { amount }) => sum + BigInt(amount), 0n);

@@ -1,11 +1,11 @@
 /** The journal of payments, and the sums of settled ones. */
 export const PAYMENTS = `
--- Payments. NOCASE where hex is compared: the same payment in another letter case is the same payment.
+-- Payments. Addresses and nonces are in one spelling.
 CREATE TABLE payments (
-  network                 TEXT NOT NULL COLLATE NOCASE,
-  asset                   TEXT NOT NULL COLLATE NOCASE,
-  payer                   TEXT NOT NULL COLLATE NOCASE,
-  nonce                   TEXT NOT NULL COLLATE NOCASE,
+  network                 TEXT NOT NULL,
+  asset                   TEXT NOT NULL,
+  payer                   TEXT NOT NULL,
+  nonce                   TEXT NOT NULL,
   state                   TEXT NOT NULL
                           CHECK (state IN ('intent', 'settled', 'failed', 'unresolved', 'authorized', 'settling', 'released')),
   call_id                 INTEGER NOT NULL UNIQUE,
@@ -80,8 +80,8 @@ CREATE INDEX watched_payments_by_kind ON watched_payments (is_deferred, since);
 -- high * 10^9 + low, because it may have 20 digits.
 CREATE TABLE revenue_hours (
   hour     INTEGER NOT NULL,
-  network  TEXT NOT NULL COLLATE NOCASE,
-  asset    TEXT NOT NULL COLLATE NOCASE,
+  network  TEXT NOT NULL,
+  asset    TEXT NOT NULL,
   symbol   TEXT NOT NULL,
   high     INTEGER NOT NULL,
   low      INTEGER NOT NULL,
