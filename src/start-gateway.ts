@@ -8,7 +8,7 @@ import { loadMethods, loadParts, loadX402Parts, offerTelemetry } from "./load-pa
 import { openStore as openConfiguredStore } from "./open-store.ts";
 import { emitEvents } from "./store-events.ts";
 import { measureBatches } from "./store-telemetry.ts";
-import type { X402Periods } from "./x402/periods.ts";
+import type { X402Periods } from "./x402/gateway-options.ts";
 
 /** Starts everything that the configuration asks for. If a part fails to start, the others are stopped again. */
 export async function startGateway(options: {

@@ -3,7 +3,7 @@ import type * as z from "zod";
 import type { NetworkKind } from "../core/addresses.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { OwnPaths } from "../core/route.ts";
-import { EIP3009 } from "../core/transfer-method.ts";
+import { EIP3009 } from "../core/payment.ts";
 import { Abilities, type BuildAbilities, checkAbilities, promisesOf } from "./abilities.ts";
 import { checkShape } from "./check-shape.ts";
 import { CheckedFile } from "./checked-file.ts";

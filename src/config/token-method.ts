@@ -1,5 +1,5 @@
 import type { NetworkKind } from "../core/addresses.ts";
-import type { TransferMethod } from "../core/transfer-method.ts";
+import type { TransferMethod } from "../core/payment.ts";
 import type { Place } from "./mistakes.ts";
 import type { TokenPreset } from "./token-presets.ts";
 import type { TokenTable } from "./x402.ts";

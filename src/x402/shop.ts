@@ -1,9 +1,8 @@
 import type { X402Config } from "../config/config.ts";
 import type { LiveAnswers } from "./calls/live-answers.ts";
-import type { PayerProof } from "./calls/payer-proof.ts";
+import type { PayerProof } from "./calls/access-tokens.ts";
 import type { SentResults } from "./calls/sent-results.ts";
-import type { MessageDoor } from "./doors/message-door.ts";
-import type { Pages } from "./doors/pages.ts";
+import type { MessageDoor, Pages } from "./doors/door.ts";
 import type { JobDescriptions } from "./jobs/job-descriptions.ts";
 import type { JobRoutes } from "./jobs/job-routes.ts";
 import type { Listing } from "./jobs/listing.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { X402Periods } from "../../src/x402/periods.ts";
+import type { X402Periods } from "../../src/x402/gateway-options.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";

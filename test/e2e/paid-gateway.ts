@@ -5,7 +5,7 @@ import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { PaymentPayload, PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { expect } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import type { X402Periods } from "../../src/x402/periods.ts";
+import type { X402Periods } from "../../src/x402/gateway-options.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";

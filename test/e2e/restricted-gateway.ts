@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { PaymentRequired } from "@x402/core/types";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
-import type { X402Periods } from "../../src/x402/periods.ts";
+import type { X402Periods } from "../../src/x402/gateway-options.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";

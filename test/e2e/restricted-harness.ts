@@ -1,5 +1,5 @@
 import { afterEach } from "vitest";
-import type { X402Periods } from "../../src/x402/periods.ts";
+import type { X402Periods } from "../../src/x402/gateway-options.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders, type SignedClaim, signClaim } from "../helpers/caller-claim.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";

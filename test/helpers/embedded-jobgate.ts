@@ -10,7 +10,7 @@ import { openStore } from "../../src/open-store.ts";
 import { startGateway } from "../../src/start-gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { X402Periods } from "../../src/x402/periods.ts";
+import type { X402Periods } from "../../src/x402/gateway-options.ts";
 import { type Exit, type Jobgate, urlsOf } from "./jobgate-process.ts";
 import { writeEmptyDatabase } from "./test-store.ts";
 

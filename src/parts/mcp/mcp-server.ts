@@ -6,7 +6,7 @@ import { version } from "../../node/version.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 import { tooManyWaits } from "../../x402/calls/wait-places.ts";
 import { isFinished } from "../../x402/calls/watch.ts";
-import type { MessageError, Meta } from "../../x402/doors/message-door.ts";
+import type { MessageError, Meta } from "../../x402/doors/door.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { chargedNothing, purchaseRefusalOf } from "../../x402/purchase/job-route.ts";

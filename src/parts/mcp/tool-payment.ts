@@ -4,7 +4,7 @@ import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import type { HttpRequest, JobRequest } from "../../http/request.ts";
-import type { MessageDoor, Meta } from "../../x402/doors/message-door.ts";
+import type { MessageDoor, Meta } from "../../x402/doors/door.ts";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { PaymentReader } from "../../x402/purchase/checkout.ts";

@@ -1,6 +1,6 @@
 import type { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper, isObject } from "../../core/objects.ts";
-import type { Asked, MessageDoor as Door, MessageError, Meta } from "../../x402/doors/message-door.ts";
+import type { Asked, MessageDoor as Door, MessageError, Meta } from "../../x402/doors/door.ts";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { ToldSettlement } from "../../x402/purchase/checkout.ts";
 import { chargedNothing } from "../../x402/purchase/job-route.ts";

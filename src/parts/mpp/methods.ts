@@ -5,7 +5,7 @@ import { concat, keccak256, stringToBytes } from "viem";
 import * as z from "zod";
 import { isEvm } from "../../chain/chain-client.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { EIP3009 } from "../../core/transfer-method.ts";
+import { EIP3009 } from "../../core/payment.ts";
 import { extraOf, type Offer, schemeOf } from "../../x402/wire/offer.ts";
 import type { Versions } from "../../x402/wire/version.ts";
 import { type Challenge, canonical } from "./challenges.ts";

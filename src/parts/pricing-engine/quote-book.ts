@@ -2,7 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { SaleTerms } from "../../x402/prices/price.ts";
-import { lastsLongEnough } from "../../x402/prices/price-checks.ts";
+import { lastsLongEnough } from "../../x402/prices/price-source.ts";
 import type { PurchaseNonce } from "../../x402/settlement/settlement.ts";
 import { atTime, formatOffer, type Offer, parseOffer, schemeOf } from "../../x402/wire/offer.ts";
 import { toPrice } from "./job-quote.ts";

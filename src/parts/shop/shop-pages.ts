@@ -3,7 +3,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import { pageFiles, pageHeaders, readPage } from "../../http/page-files.ts";
 import type { HttpResponse } from "../../http/response.ts";
 import type { MethodHandlers } from "../../http/routes.ts";
-import type { Pages } from "../../x402/doors/pages.ts";
+import type { Pages } from "../../x402/doors/door.ts";
 import { jobEntry } from "../../x402/jobs/job-entry.ts";
 import type { Listing } from "../../x402/jobs/listing.ts";
 import { jobTitle, type Seller } from "../../x402/jobs/seller.ts";

@@ -2,8 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
-import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
-import type { ProofPurpose } from "../../x402/calls/payer-proof.ts";
+import type { AccessTokens, ProofPurpose } from "../../x402/calls/access-tokens.ts";
 import type { SignInChallenge } from "./sign-in-message.ts";
 
 /** Time for which a challenge can be signed. */

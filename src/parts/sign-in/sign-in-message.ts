@@ -3,7 +3,7 @@ import * as z from "zod";
 import { parseSignatureHex } from "../../chain/account-signature.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import type { ProofPurpose } from "../../x402/calls/payer-proof.ts";
+import type { ProofPurpose } from "../../x402/calls/access-tokens.ts";
 
 /** x402's extension for payers who prove who they are (CAIP-122), and in upper case its header. */
 export const SIGN_IN = "sign-in-with-x";

@@ -6,7 +6,7 @@ import type {
   PaymentRequirements,
   PaymentRequirementsV1,
 } from "@x402/core/types";
-import { EIP3009 } from "../../core/transfer-method.ts";
+import { EIP3009 } from "../../core/payment.ts";
 import { type JobDescription, type Offer, schemeOf, toRequirements } from "../../x402/wire/offer.ts";
 import type { Required, WireVersion } from "../../x402/wire/version.ts";
 import { caip2Network, v1NetworkName } from "./networks.ts";

@@ -6,10 +6,9 @@ import { type CallLookup, type CallState, NOT_KEPT } from "../../store/contract/
 import type { ClientLimits } from "../purchase/client-limits.ts";
 import type { AnswerExtensions } from "../wire/extensions.ts";
 import type { CallPath } from "../wire/paths.ts";
-import type { AccessTokens } from "./access-tokens.ts";
+import type { AccessTokens, PayerProof } from "./access-tokens.ts";
 import { describeCall, hasResult, lateSettlement, settlementHeaders } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
-import type { PayerProof } from "./payer-proof.ts";
 import { resultResponse } from "./result-response.ts";
 import type { SentResults } from "./sent-results.ts";
 import { callFailed, resultNotKept, withheldBecause } from "./withheld.ts";

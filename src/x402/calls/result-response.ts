@@ -1,9 +1,83 @@
+import { RESULT_CHUNK_BYTES } from "../../core/job-call.ts";
+import type { CallLookup, StoredResult, CallState } from "../../store/contract/call-lookup.ts";
 import { headersByName } from "../../core/result-answer.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
-import type { CallLookup, CallState, StoredResult } from "../../store/contract/call-lookup.ts";
-import { readResultBytes } from "./result-bytes.ts";
-import { selectPart } from "./result-part.ts";
+
+type Results = Pick<CallLookup, "readResult">;
+
+/** Reads the bytes of a result from `first` to `last`, one chunk at a time, when the reader has taken the one before. */
+async function* readResultBytes(
+  calls: Results,
+  callId: number,
+  { first, last }: { readonly first: number; readonly last: number },
+): AsyncGenerator<Uint8Array> {
+  for (let at = first; at <= last; ) {
+    const bytes = await calls.readResult(callId, at, Math.min(RESULT_CHUNK_BYTES, last + 1 - at));
+    if (bytes === undefined || bytes.byteLength === 0)
+      throw new Error(`the result of JobCall ${callId} ends at byte ${at}`);
+    yield bytes;
+    at += bytes.byteLength;
+  }
+}
+
+/** Reads a whole result, which must be small enough for that. */
+export async function wholeResult(
+  calls: Results,
+  callId: number,
+  { body, size }: Pick<StoredResult, "body" | "size">,
+): Promise<Uint8Array> {
+  if (body !== undefined) return body;
+  const pieces: Uint8Array[] = [];
+  for await (const bytes of readResultBytes(calls, callId, { first: 0, last: size - 1 })) pieces.push(bytes);
+  return Buffer.concat(pieces);
+}
+
+/** Part of a result that a request selects. Both ends of a range are included. */
+type ResultPart =
+  | { readonly kind: "whole" }
+  | { readonly kind: "not_modified" }
+  | { readonly kind: "range"; readonly first: number; readonly last: number }
+  | { readonly kind: "unsatisfiable" };
+
+const WHOLE: ResultPart = { kind: "whole" };
+const UNSATISFIABLE: ResultPart = { kind: "unsatisfiable" };
+/** One range. A request for several is answered with the whole, which RFC 9110 §14.2 allows. */
+const RANGE = /^bytes=[ \t]*(?:(?<first>\d{1,15})-(?<last>\d{1,15})?|-(?<suffix>\d{1,15}))[ \t]*$/i;
+const ENTITY_TAG = /(?:W\/)?("[^"]*")/g;
+
+/** Headers of a request by which it selects a part. */
+interface Conditions {
+  readonly "if-none-match"?: string | undefined;
+  readonly "if-range"?: string | string[] | undefined;
+  readonly range?: string | undefined;
+}
+
+/** Evaluates If-None-Match, If-Range and Range in the order of RFC 9110 §13.2.2. A header that breaks the grammar is ignored. */
+export function selectPart(
+  headers: Conditions,
+  { etag, size }: { readonly etag: string; readonly size: number },
+): ResultPart {
+  const { "if-none-match": known, "if-range": unchanged, range = "" } = headers;
+  if (known !== undefined && isKnown(known, etag)) return { kind: "not_modified" };
+  const { first, last, suffix } = RANGE.exec(range)?.groups ?? {};
+  const isChanged = unchanged !== undefined && (unchanged !== etag || etag.startsWith("W/"));
+  if (isChanged || (first === undefined && suffix === undefined)) return WHOLE;
+  if (first === undefined) {
+    const length = Math.min(Number(suffix), size);
+    return length === 0 ? UNSATISFIABLE : { kind: "range", first: size - length, last: size - 1 };
+  }
+  if (Number(last) < Number(first)) return WHOLE;
+  if (Number(first) >= size) return UNSATISFIABLE;
+  return { kind: "range", first: Number(first), last: Math.min(Number(last ?? size), size - 1) };
+}
+
+/** Compares weakly. */
+function isKnown(known: string, etag: string): boolean {
+  if (known.trim() === "*") return true;
+  const opaque = etag.replace(/^W\//, "");
+  return [...known.matchAll(ENTITY_TAG)].some(([, tag]) => tag === opaque);
+}
 
 /** Result of a job whose runner returned none. */
 const EMPTY: StoredResult = { body: new Uint8Array(), size: 0, contentType: "application/octet-stream" };

@@ -14,8 +14,7 @@ import type { Offer } from "../wire/offer.ts";
 import { carriesPayment, readPayment, versionOf } from "../wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
 import type { WireVersion } from "../wire/version.ts";
-import type { Door } from "./door.ts";
-import type { Pages } from "./pages.ts";
+import type { Door, Pages } from "./door.ts";
 
 /** x402 over HTTP: `PAYMENT-SIGNATURE`, and the headers of other versions. */
 export class X402Door implements Door {

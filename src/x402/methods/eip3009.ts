@@ -2,7 +2,7 @@ import { authorizationTypes } from "@x402/evm";
 import { recoverTypedDataAddress } from "viem";
 import * as z from "zod";
 import { chainIdOf } from "../../chain/chain-client.ts";
-import { EIP3009 } from "../../core/transfer-method.ts";
+import { EIP3009 } from "../../core/payment.ts";
 import { Eip3009Authorization, paymentsIn } from "./eip3009-authorization.ts";
 import type { Method, SettlablePayload, SignedFields, SignedPayment, SignedToken } from "./method.ts";
 import { EIP3009_FUNDS } from "./payer-balance.ts";

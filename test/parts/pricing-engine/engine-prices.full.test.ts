@@ -4,8 +4,7 @@ import { PricingEngine } from "../../../src/parts/pricing-engine/pricing-engine.
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
-import { PayableTokens } from "../../../src/x402/prices/price-checks.ts";
-import type { PriceSource } from "../../../src/x402/prices/price-source.ts";
+import { PayableTokens, type PriceSource } from "../../../src/x402/prices/price-source.ts";
 import { startLog } from "../../helpers/log.ts";
 import { startPricingEngine } from "../../helpers/pricing-engine.ts";
 import { openTestStore } from "../../helpers/test-store.ts";

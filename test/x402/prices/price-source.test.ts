@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { expect, test, beforeEach, it } from "vitest";
 import { jobKeyText } from "../../../src/core/job-call.ts";
-import { createPriceMap, offerDigest } from "../../../src/x402/prices/price-source.ts";
+import { createPriceMap, offerDigest, PayableTokens, PriceChecks } from "../../../src/x402/prices/price-source.ts";
+import pino from "pino";
+import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const MAX_U64 = 2n ** 64n - 1n;
 const prices = createPriceMap(
@@ -43,4 +45,59 @@ test("Every part of a quote changes its digest", () => {
 test("The largest IDs, price and time have a digest", () => {
   const job = { serviceId: 2n ** 64n - 1n, jobIndex: 2 ** 32 - 1 };
   expect(offerDigest(job, 2n ** 256n - 1n, 2n ** 128n - 1n)).toMatch(/^[0-9a-f]{64}$/);
+});
+
+const logged: { msg: string }[] = [];
+const logger = pino({ base: null }, { write: (line) => logged.push(JSON.parse(line)) });
+let now: number;
+beforeEach(() => {
+  now = 1_800_000_000_000;
+  logged.length = 0;
+});
+
+function checksAt(rates = FIXED_RATES) {
+  return new PriceChecks({ rates, clock: () => now, logger });
+}
+
+it.each([
+  ["0", 0n],
+  ["less than a unit", 1n],
+  ["more than u64", 2n ** 200n],
+])("A job whose price is %s in every token is not for sale, and the log says so once", async (_, wei) => {
+  let priceWei = wei;
+  const prices = checksAt().payablePrices({ priceOf: async () => ({ priceWei }) }, new PayableTokens([USDC]));
+  for (let n = 0; n < 3; n++) expect(await prices.priceOf(JOB)).toBeUndefined();
+  expect(logged).toMatchObject([{ level: 50, job: "1/0", priceWei: String(wei) }]);
+  priceWei = PRICE_WEI;
+  expect(await prices.priceOf(JOB)).toEqual({ priceWei });
+  priceWei = wei;
+  expect(await prices.priceOf(JOB)).toBeUndefined();
+  expect(logged).toHaveLength(2);
+});
+
+it("A price is kept while a token has no rate, because that token may take it later", async () => {
+  const rates = { rateOf: () => undefined };
+  const prices = checksAt(rates).payablePrices(
+    { priceOf: async () => ({ priceWei: 1n }) },
+    new PayableTokens([USDC]),
+  );
+  expect(await prices.priceOf(JOB)).toEqual({ priceWei: 1n });
+  expect(logged).toEqual([]);
+});
+
+it("A price is none with 7 s or less left, and the log says so once for a job", async () => {
+  const price = { priceWei: PRICE_WEI, endSecs: now / 1000 + 8 };
+  const prices = checksAt().payablePrices({ priceOf: async () => price }, new PayableTokens([USDC]));
+  expect(await prices.priceOf(JOB)).toEqual(price);
+  now += 1_000;
+  for (let n = 0; n < 3; n++) {
+    await expect(prices.priceOf(JOB)).rejects.toMatchObject({ code: "price_unavailable" });
+  }
+  expect(logged).toMatchObject([{ level: 40, job: "1/0", secsLeft: 7 }]);
+});
+
+it("A job whose price no token can take is not priced, even when the price ends too soon", async () => {
+  const price = { priceWei: 1n, endSecs: now / 1000 };
+  const prices = checksAt().payablePrices({ priceOf: async () => price }, new PayableTokens([USDC]));
+  expect(await prices.priceOf(JOB)).toBeUndefined();
 });

@@ -7,7 +7,7 @@ import type { RateLimit } from "../../../http/limits.ts";
 import { bearerToken, type HttpRequest } from "../../../http/request.ts";
 import type { RouteAnswer } from "../../../http/routes.ts";
 import type { CallLookup } from "../../../store/contract/call-lookup.ts";
-import type { PayerProof, ProofPurpose, ProvenPayer } from "../../../x402/calls/payer-proof.ts";
+import type { PayerProof, ProofPurpose, ProvenPayer } from "../../../x402/calls/access-tokens.ts";
 import { canonicalPath } from "../../../x402/jobs/job-routes.ts";
 import type { Checkout } from "../../../x402/purchase/checkout.ts";
 import type { ClientLimits } from "../../../x402/purchase/client-limits.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { selectPart } from "../../../src/x402/calls/result-part.ts";
+import { selectPart } from "../../../src/x402/calls/result-response.ts";
 
 const ETAG = '"7-1"';
 const select = (headers: Parameters<typeof selectPart>[0], size = 10, etag = ETAG) =>
