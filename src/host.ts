@@ -18,7 +18,7 @@ import type { CalledJob } from "./store/contract/work-queue.ts";
 import type { Store } from "./store/store.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
 import type { X402Gateway } from "./x402/gateway.ts";
-import type { X402Sources, X402Periods } from "./x402/gateway-options.ts";
+import type { X402Periods, X402Sources } from "./x402/gateway-options.ts";
 import type { Methods } from "./x402/methods/methods.ts";
 import type { PreparedShop } from "./x402/open-shop.ts";
 import type { LoadX402Parts } from "./x402/part.ts";

@@ -1,9 +1,9 @@
 import { dirname } from "node:path";
 import type * as z from "zod";
 import type { NetworkKind } from "../core/addresses.ts";
+import { EIP3009 } from "../core/payment.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import type { OwnPaths } from "../core/route.ts";
-import { EIP3009 } from "../core/payment.ts";
 import { Abilities, type BuildAbilities, checkAbilities, promisesOf } from "./abilities.ts";
 import { checkShape } from "./check-shape.ts";
 import { CheckedFile } from "./checked-file.ts";

@@ -1,8 +1,8 @@
 import type { X402Config } from "../config/config.ts";
 import type { JobKey } from "../core/job-call.ts";
 import type { MethodHandlers, Routes } from "../http/routes.ts";
-import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { PayerProof } from "./calls/access-tokens.ts";
+import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { PageHeaders } from "./cors.ts";
 import type { Door, MessageDoor, Pages } from "./doors/door.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";

@@ -9,7 +9,7 @@ import { CallEvents } from "./calls/events.ts";
 import { ResultWaits } from "./calls/wait-for-result.ts";
 import { WaitPlaces } from "./calls/wait-places.ts";
 import { CallWatch } from "./calls/watch.ts";
-import { type X402GatewayOptions, DEFAULT_PERIODS, type X402Periods } from "./gateway-options.ts";
+import { DEFAULT_PERIODS, type X402GatewayOptions, type X402Periods } from "./gateway-options.ts";
 import { Methods } from "./methods/methods.ts";
 import { Payments } from "./payments.ts";
 import { Prices } from "./prices/prices.ts";

@@ -1,6 +1,6 @@
 import type { X402Config } from "../config/config.ts";
-import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { PayerProof } from "./calls/access-tokens.ts";
+import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { SentResults } from "./calls/sent-results.ts";
 import type { MessageDoor, Pages } from "./doors/door.ts";
 import type { JobDescriptions } from "./jobs/job-descriptions.ts";

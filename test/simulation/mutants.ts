@@ -7,7 +7,6 @@ const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
 const OUTCOME = "x402/settlement/payment-outcome.ts";
 const DECISION = "x402/settlement/payment-decision.ts";
 const RULES = "store/rules/payments.ts";
-const MACHINE = "store/machine/payments.ts";
 
 const ONE = { ...NOTHING_HAPPENS, requests: 1 };
 
@@ -26,7 +25,7 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   {
     name: "a settled payment can fail",
     ...{
-      file: MACHINE,
+      file: RULES,
       from: 'settled: { contradict: ifWatched("settled", "endWatch") },\n  },\n  /**',
       to: 'settled: { fail: to("failed", "keepCall", "watch") },\n  },\n  /**',
     },
@@ -35,7 +34,7 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   {
     name: "a failed payment cannot be settled",
     ...{
-      file: MACHINE,
+      file: RULES,
       from: 'settle: ifWatched("settled", "endWatch", "requeueCall", "useNonce"),',
       to: "",
     },

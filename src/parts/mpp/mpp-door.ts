@@ -6,7 +6,7 @@ import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
-import type { Door, Asked } from "../../x402/doors/door.ts";
+import type { Asked, Door } from "../../x402/doors/door.ts";
 import type { AskedPurchase, SignedPayment } from "../../x402/methods/method.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { ToldSettlement, UnpaidRequest } from "../../x402/purchase/checkout.ts";

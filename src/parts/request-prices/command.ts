@@ -9,7 +9,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { parameterNames, routeText } from "../../core/route.ts";
 import { JobRoutes } from "../../x402/jobs/job-routes.ts";
-import { PayableTokens, type JobPrice } from "../../x402/prices/price-source.ts";
+import { type JobPrice, PayableTokens } from "../../x402/prices/price-source.ts";
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import { TokenRates } from "../../x402/prices/token-rates.ts";
 import { amountIn } from "../../x402/wire/offer.ts";

@@ -75,7 +75,7 @@ export interface PaymentJournal {
 
   /**
    * The operator decides: settles or fails the payment, and watches it. Settling queues the JobCall exactly once. Takes
-   * payments that {@link "../machine/payments.ts".PAYMENT_TRANSITIONS} lets the operator close.
+   * payments that {@link "../rules/payments.ts".PAYMENT_TRANSITIONS} lets the operator close.
    */
   closePayment(key: PaymentKey, closing: PaymentClosing): Promise<ClosePaymentOutcome>;
 

@@ -1,8 +1,8 @@
 import type { PaymentIntent, PurchaseNotes } from "../../core/payment.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RowKey, Rows, Table, ValuesOf } from "../rows.ts";
+import { HOUR_MS, type PaymentEvent } from "../rules/payments.ts";
 import type { Announcement, EndedCall } from "./announcements.ts";
-import type { PaymentEvent } from "./payments.ts";
 
 /** Columns of a dead letter. */
 export interface DeadCall extends EndedCall {
@@ -117,4 +117,27 @@ export type Reactions = {
 /** Finds the payment of a JobCall, which a webhook's JobCall does not have. */
 export function paymentOf({ call_id, origin }: EndedCall, known: Known): SoldPayment | undefined {
   return origin === "x402" ? known.payment(call_id) : undefined;
+}
+
+/** Sums of settled amounts by hour. */
+export const REVENUE: Reactions = {
+  paymentDecided({ payment }) {
+    const { state, updated_at, network, asset, symbol, amount } = payment;
+    if (state !== "settled") return [];
+    const hour = Math.floor(updated_at / HOUR_MS);
+    return [{ kind: "revenue", revenue: { hour, network, asset, symbol, amount } }];
+  },
+};
+
+/** Adds up revenue by hour and token. */
+export function sumsByHour(
+  revenue: readonly Revenue[],
+): (Omit<Revenue, "amount"> & { readonly amount: bigint; readonly payments: number })[] {
+  const sums = new Map<string, ReturnType<typeof sumsByHour>[number]>();
+  for (const one of revenue) {
+    const key = `${one.hour} ${one.network} ${one.asset} ${one.symbol}`;
+    const { amount, payments } = sums.get(key) ?? { amount: 0n, payments: 0 };
+    sums.set(key, { ...one, amount: amount + BigInt(one.amount), payments: payments + 1 });
+  }
+  return [...sums.values()];
 }

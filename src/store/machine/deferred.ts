@@ -1,8 +1,8 @@
 import type { DecidedCharge } from "../contract/work-queue.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import { chargedState } from "../rules/charges.ts";
+import { chargeEvent } from "../rules/payments.ts";
 import { paymentOf, type Reactions } from "./changes.ts";
-import { chargeEvent } from "./payments.ts";
 
 /** Payments that are charged after the job: the end of the JobCall decides what is charged. */
 export const DEFERRED: Reactions = {

@@ -5,6 +5,12 @@ import type { Commit } from "../module.ts";
 import { REACTIONS } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
+import {
+  decidePayment,
+  type PaymentEffect,
+  type PaymentEvent,
+  type PaymentFacts,
+} from "../rules/payments.ts";
 import type { EndedCall } from "./announcements.ts";
 import {
   type Change,
@@ -14,10 +20,9 @@ import {
   type Known,
   paymentOf,
   type Revenue,
+  sumsByHour,
 } from "./changes.ts";
 import { decidedCharge } from "./deferred.ts";
-import { decidePayment, type PaymentEffect, type PaymentEvent, type PaymentFacts } from "./payments.ts";
-import { sumsByHour } from "./revenue.ts";
 
 /** Rows of payments in a database, and the rows that their decisions change. */
 export type PaymentRows = PaymentFacts & {

@@ -17,6 +17,7 @@ import type { Input, Outcome } from "../operations.ts";
 import { LEASE_EXPIRED, STREAM_ENDED, withStep } from "../rules/call-steps.ts";
 import { AUTHORIZATION_ENDED, chargeAtEnd, chargedUnits, isWhole } from "../rules/charges.ts";
 import { afterRelease, afterRetry, type GivenBack, leaseOutcome } from "../rules/leases.ts";
+import { chargeEvent } from "../rules/payments.ts";
 import {
   type CallRow,
   type CallRows,
@@ -28,7 +29,6 @@ import {
 } from "./call-row.ts";
 import { decidedCharge } from "./deferred.ts";
 import type { Effects } from "./effects.ts";
-import { chargeEvent } from "./payments.ts";
 
 /** Operations of {@link LeaseSteps}. */
 export const LEASE_STEPS = [

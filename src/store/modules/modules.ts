@@ -1,8 +1,8 @@
 import { distinct } from "../../core/objects.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
 import type { Lookup } from "../list-dialect.ts";
+import { REVENUE } from "../machine/changes.ts";
 import { DEFERRED } from "../machine/deferred.ts";
-import { REVENUE } from "../machine/revenue.ts";
 import type { AnyModule, Asked, BeginGate, Commit } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";

@@ -1,7 +1,9 @@
-import type { OneTimeNonce, PaymentIntent, PaymentRecord } from "../../core/payment.ts";
-import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
+import type { OneTimeNonce, PaymentIntent, PaymentRecord, PaymentState } from "../../core/payment.ts";
+import { type BeginPaymentOutcome, type UndecidedLimits, YOUNG_MS } from "../contract/payment-journal.ts";
 import { noncesOf, type SoldPayment } from "../payment-row.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
+import { shortened } from "./call-steps.ts";
+import { chargedState } from "./charges.ts";
 
 /** SQL condition of {@link holdsName}, on the column `state`. */
 export const HOLDS_NAME = "state NOT IN ('failed', 'released')";
@@ -86,4 +88,206 @@ const NO_HOUR = 2_000_000_000;
  */
 export function firstSummedHour({ since, bucketMs }: RevenuePeriod): number {
   return bucketMs % HOUR_MS === 0 ? Math.ceil(since / HOUR_MS) : NO_HOUR;
+}
+
+/** Event that decides a payment, with what the payment's row keeps of the event. */
+export type PaymentEvent =
+  /** Money moved. `amount` is undefined for the payment's own amount. */
+  | {
+      readonly kind: "settle";
+      readonly settlement: string;
+      readonly blockNumber: string | undefined;
+      readonly amount: string | undefined;
+    }
+  /** No money moved. */
+  | { readonly kind: "fail"; readonly settlement: string; readonly reason: string }
+  /** Nothing more can be found out automatically. */
+  | { readonly kind: "leaveUnresolved"; readonly reason: string }
+  /** The operator decides. */
+  | { readonly kind: "closeAsPaid" | "closeAsNotPaid"; readonly by: string; readonly note: string }
+  /** The chain contradicts a decision. `settlement` is undefined for the settlement that the row has. */
+  | { readonly kind: "contradict"; readonly reason: string; readonly settlement: string | undefined }
+  /** The job is done, and is charged more than 0. */
+  | { readonly kind: "charge"; readonly amount: string }
+  /** The payment ends without a charge. */
+  | { readonly kind: "release"; readonly reason: string | undefined };
+
+/** Further write that a decision makes in the same commit. */
+export type PaymentEffect =
+  /** The held JobCall becomes ready. */
+  | "queueCall"
+  /** The held JobCall leaves the queue. Its body is kept. */
+  | "keepCall"
+  /** The JobCall that was kept becomes ready. */
+  | "requeueCall"
+  /** The one-time nonces can be used again; if the job ran, those of the charge alone. */
+  | "freeNonce"
+  /** The one-time nonces are used up again, unless another payment has used them since. */
+  | "useNonce"
+  /** The chain may still contradict the decision. */
+  | "watch"
+  | "endWatch";
+
+interface Transition {
+  readonly to: PaymentState;
+  /** `ended`: the payment's authorization has ended. `watched`: the payment is watched. */
+  readonly if: "ended" | "watched" | undefined;
+  readonly effects: readonly PaymentEffect[];
+}
+
+type Transitions = {
+  readonly [State in PaymentState]?: { readonly [Kind in PaymentEvent["kind"]]?: Transition };
+};
+
+const to = (state: PaymentState, ...effects: PaymentEffect[]): Transition => ({
+  ...{ to: state, if: undefined, effects },
+});
+const ifEnded = (state: PaymentState, ...effects: PaymentEffect[]): Transition => ({
+  ...{ to: state, if: "ended", effects },
+});
+const ifWatched = (state: PaymentState, ...effects: PaymentEffect[]): Transition => ({
+  ...{ to: state, if: "watched", effects },
+});
+
+/**
+ * All that can happen to a payment, by its state and the event. An event that the state does not have changes nothing.
+ * `docs/job-states.md` shows these tables.
+ */
+export const PAYMENT_TRANSITIONS = {
+  /** Payments that are charged `before`: the JobCall is held until they are settled. */
+  before: {
+    intent: {
+      settle: to("settled", "queueCall"),
+      fail: to("failed", "keepCall", "freeNonce", "watch"),
+      leaveUnresolved: to("unresolved"),
+      closeAsPaid: ifEnded("settled", "queueCall", "watch"),
+      closeAsNotPaid: ifEnded("failed", "keepCall", "freeNonce", "watch"),
+    },
+    unresolved: {
+      settle: to("settled", "queueCall"),
+      fail: to("failed", "keepCall", "freeNonce", "watch"),
+      closeAsPaid: to("settled", "queueCall", "watch"),
+      closeAsNotPaid: to("failed", "keepCall", "freeNonce", "watch"),
+    },
+    failed: {
+      settle: ifWatched("settled", "endWatch", "requeueCall", "useNonce"),
+      closeAsPaid: ifWatched("settled", "endWatch", "requeueCall", "useNonce", "watch"),
+    },
+    settled: { contradict: ifWatched("settled", "endWatch") },
+  },
+  /**
+   * Payments that are charged later: the job runs first. A failed payment stays failed, because what its authorization moved may have paid
+   * for something else. A facilitator, or another gateway to which the payer showed the authorization, may charge a
+   * payment that was released.
+   */
+  after: {
+    authorized: { charge: to("settling"), release: to("released", "watch") },
+    settling: {
+      settle: to("settled"),
+      fail: to("failed", "freeNonce", "watch"),
+      leaveUnresolved: to("unresolved"),
+      closeAsPaid: ifEnded("settled", "watch"),
+      closeAsNotPaid: ifEnded("failed", "freeNonce", "watch"),
+    },
+    unresolved: {
+      settle: to("settled"),
+      fail: to("failed", "freeNonce", "watch"),
+      closeAsPaid: to("settled", "watch"),
+      closeAsNotPaid: to("failed", "freeNonce", "watch"),
+    },
+    settled: { contradict: ifWatched("settled", "endWatch") },
+    failed: { contradict: ifWatched("failed", "endWatch") },
+    released: { contradict: ifWatched("released", "endWatch") },
+  },
+} as const satisfies Record<string, Transitions>;
+
+/** Rows beside a payment on which a decision depends. */
+export interface PaymentFacts {
+  isWatched(payment: SoldPayment): boolean;
+  /** Returns true if another payment holds the name of a payment that failed. */
+  isNameTaken(payment: SoldPayment): boolean;
+}
+
+/** Payment as a decision leaves it, and what else is written. */
+interface Decision<Payment extends SoldPayment> {
+  readonly payment: Payment;
+  readonly effects: readonly PaymentEffect[];
+}
+
+/** Decides what an event makes of a payment. @returns undefined if the event changes nothing */
+export function decidePayment<Payment extends SoldPayment>(
+  payment: Payment,
+  event: PaymentEvent,
+  facts: PaymentFacts,
+  now: number,
+): Decision<Payment> | undefined {
+  const transitions: Transitions = PAYMENT_TRANSITIONS[payment.charge === "before" ? "before" : "after"];
+  const transition = transitions[payment.state]?.[event.kind];
+  if (transition === undefined) return undefined;
+  if (transition.if === "ended" && !hasEnded(payment, now)) return undefined;
+  if (transition.if === "watched" && !facts.isWatched(payment)) return undefined;
+  const { to: state, effects } = transition;
+  const isSettledLate = payment.state === "failed" && state === "settled";
+  const decided = {
+    ...{ ...payment, ...valuesOf(payment, event, now), state },
+    // Under its name, another payment may have been made since.
+    purchase_name: isSettledLate && facts.isNameTaken(payment) ? null : payment.purchase_name,
+    updated_at: event.kind === "contradict" ? payment.updated_at : now,
+  };
+  return { payment: decided, effects };
+}
+
+function hasEnded({ created_at, valid_before_secs }: SoldPayment, now: number): boolean {
+  return now - created_at >= YOUNG_MS && now >= valid_before_secs * 1000;
+}
+
+/** Longest reason of a released payment: runners write the reasons of dead letters. */
+const MAX_REASON_LENGTH = 500;
+
+/** Columns that an event gives a payment. */
+function valuesOf(payment: SoldPayment, event: PaymentEvent, now: number): Partial<SoldPayment> {
+  switch (event.kind) {
+    case "settle": {
+      const { settlement, blockNumber: block_number = null, amount = payment.amount } = event;
+      const reason = payment.state === "failed" ? `recorded as failed before: ${payment.reason}` : null;
+      return { settlement, block_number, amount, reason };
+    }
+    case "fail":
+      return { settlement: event.settlement, reason: event.reason };
+    case "leaveUnresolved":
+      return { reason: event.reason };
+    case "closeAsPaid":
+    case "closeAsNotPaid": {
+      const isPaid = event.kind === "closeAsPaid";
+      const closing = { as: isPaid ? "paid" : "not_paid", by: event.by, note: event.note, at: now };
+      return { settlement: closedSettlement(payment, isPaid), closed: JSON.stringify(closing) };
+    }
+    case "contradict":
+      return { reason: event.reason, settlement: event.settlement ?? payment.settlement };
+    case "charge":
+      return { amount: event.amount };
+    case "release":
+      return {
+        amount: "0",
+        reason: event.reason === undefined ? payment.reason : shortened(event.reason, MAX_REASON_LENGTH),
+      };
+  }
+}
+
+/** JSON of the settlement response that the client of a closed payment is given. */
+function closedSettlement({ payer, network }: SoldPayment, isPaid: boolean): string {
+  const common = { payer, transaction: "", network };
+  const errorMessage = "The operator found that it was not paid.";
+  return JSON.stringify(
+    isPaid
+      ? { success: true, ...common }
+      : { success: false, errorReason: "settlement_failed", errorMessage, ...common },
+  );
+}
+
+/** Returns the event of a charge that comes after the job. */
+export function chargeEvent(amount: string): PaymentEvent {
+  return chargedState(amount) === "released"
+    ? { kind: "release", reason: undefined }
+    : { kind: "charge", amount };
 }

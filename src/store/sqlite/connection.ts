@@ -9,7 +9,7 @@ import type { FileOwner } from "./file-owner.ts";
 import { ForgottenPages } from "./forgotten-pages.ts";
 import { AUTOCHECKPOINT_PAGES, openDatabase, readPragma, reasonOf } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
-import { Undecided } from "./operations/undecided.ts";
+import { Undecided } from "./operations/payment-rows.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
 import { CheckpointGuard, type TruncatedLog, WatchedFiles } from "./watched-files.ts";
 

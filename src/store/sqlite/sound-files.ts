@@ -1,5 +1,5 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
-import { BIG_ENDIAN_MAGIC, FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS } from "./log-format.ts";
+import { BIG_ENDIAN_MAGIC, FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS } from "./database-header.ts";
 
 /* Layouts of SQLite's files: https://sqlite.org/fileformat2.html. Numbers are big-endian. */
 

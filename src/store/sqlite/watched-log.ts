@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync } from "node:fs";
-import { FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS, isLogMagic } from "./log-format.ts";
+import { FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS, isLogMagic } from "./database-header.ts";
 import { LOG_SIZE_LIMIT } from "./open-database.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import type { PaymentKey } from "../../core/payment.ts";
-import type { SecretKeeper } from "../../store/contract/call-lookup.ts";
 import type { HttpRequest } from "../../http/request.ts";
+import type { SecretKeeper } from "../../store/contract/call-lookup.ts";
 import type { JobDescription } from "../wire/offer.ts";
 
 const SECRET_NAME = "access_token";

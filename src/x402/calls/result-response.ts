@@ -1,8 +1,8 @@
 import { RESULT_CHUNK_BYTES } from "../../core/job-call.ts";
-import type { CallLookup, StoredResult, CallState } from "../../store/contract/call-lookup.ts";
 import { headersByName } from "../../core/result-answer.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
+import type { CallLookup, CallState, StoredResult } from "../../store/contract/call-lookup.ts";
 
 type Results = Pick<CallLookup, "readResult">;
 

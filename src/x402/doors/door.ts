@@ -1,11 +1,11 @@
+import type { OutgoingHttpHeaders } from "node:http";
 import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
-import type { PaymentReader, ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import type { SignedPayment } from "../methods/method.ts";
+import type { PaymentReader, ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import type { Offer } from "../wire/offer.ts";
-import type { OutgoingHttpHeaders } from "node:http";
 
 /** A protocol in which clients buy jobs over HTTP. */
 export interface Door extends PaymentReader {

@@ -6,7 +6,7 @@ import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { defined } from "../../core/objects.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { JobChargeTerms, JobPolicies } from "../prices/job-policies.ts";
-import type { PayableTokens, JobPrice, PriceSource } from "../prices/price-source.ts";
+import type { JobPrice, PayableTokens, PriceSource } from "../prices/price-source.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 import { accessTo, type JobAccess, type Terms } from "../purchase/terms.ts";
 import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";

@@ -13,7 +13,7 @@ import { atTime, type Offer, type OfferTerms, schemeOf, secsUntil } from "../wir
 import type { JobChargeTerms, JobPolicies, SoldPolicy } from "./job-policies.ts";
 import type { OfferBook } from "./offer-book.ts";
 import type { ConfirmedPrice, NamedPrices, Price } from "./price.ts";
-import { type PayableTokens, type JobPrice, type PriceSource, priceUnavailable } from "./price-source.ts";
+import { type JobPrice, type PayableTokens, type PriceSource, priceUnavailable } from "./price-source.ts";
 import {
   RequestPrice,
   type RequestPriceServices,

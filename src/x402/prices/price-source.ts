@@ -1,12 +1,12 @@
-import { concat, keccak256, numberToHex } from "viem";
-import type { Job, AcceptedToken, JobPolicy } from "../../config/config.ts";
-import type { RequestPricing } from "../../core/amounts.ts";
-import { GatewayError } from "../../core/errors.ts";
-import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Logger } from "pino";
+import { concat, keccak256, numberToHex } from "viem";
 import { isEvm } from "../../chain/chain-client.ts";
+import type { AcceptedToken, Job, JobPolicy } from "../../config/config.ts";
+import type { RequestPricing } from "../../core/amounts.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
 import type { TokenRates } from "./token-rates.ts";
 

@@ -13,7 +13,7 @@ import { JobChargeTerms, JobPolicies } from "./job-policies.ts";
 import { OfferBook } from "./offer-book.ts";
 import type { MakeNamedPrices, SaleTerms } from "./price.ts";
 import { FreshOffers, offerTerms, PriceBook, type PricesOfRequests } from "./price-book.ts";
-import { PayableTokens, PriceChecks, createJobPrices, createPriceMap } from "./price-source.ts";
+import { createJobPrices, createPriceMap, PayableTokens, PriceChecks } from "./price-source.ts";
 import { TokenRates } from "./token-rates.ts";
 
 interface Parts extends Pick<X402GatewayOptions, "prices" | "rates"> {

@@ -14,7 +14,7 @@ import { atTime, type Offer } from "../wire/offer.ts";
 import type { SoldPolicy } from "./job-policies.ts";
 import type { HashedParts, SealedOffers } from "./offer-book.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
-import { endsTooSoon, lastsLongEnough, type JobPrice, priceUnavailable } from "./price-source.ts";
+import { endsTooSoon, type JobPrice, lastsLongEnough, priceUnavailable } from "./price-source.ts";
 
 /** A request whose price is asked for. */
 export interface AskedRequest extends Pick<JobRequest, "method" | "path" | "query" | "headerValues"> {

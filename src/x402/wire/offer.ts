@@ -8,7 +8,7 @@ import { isEvm } from "../../chain/chain-client.ts";
 import type { AcceptedToken, LeastCharge } from "../../config/config.ts";
 import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import { type ChargeKind, isPartial, type PaymentIntent, EIP3009 } from "../../core/payment.ts";
+import { type ChargeKind, EIP3009, isPartial, type PaymentIntent } from "../../core/payment.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
 
 /**

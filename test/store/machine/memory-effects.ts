@@ -1,10 +1,9 @@
 import type { PurchaseNotes } from "../../../src/core/payment.ts";
 import type { EndedCall } from "../../../src/store/machine/announcements.ts";
 import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts";
-import type { PaymentEffect } from "../../../src/store/machine/payments.ts";
 import { notesOf, type PaymentRow, type SoldPayment } from "../../../src/store/payment-row.ts";
 import type { RowKey, Rows } from "../../../src/store/rows.ts";
-import { holdsName } from "../../../src/store/rules/payments.ts";
+import { holdsName, type PaymentEffect } from "../../../src/store/rules/payments.ts";
 
 /** Payments in memory, and what their decisions wrote. */
 export class MemoryPayments implements PaymentRows {

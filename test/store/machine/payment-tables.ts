@@ -1,5 +1,5 @@
 import type { PaymentState } from "../../../src/core/payment.ts";
-import { PAYMENT_TRANSITIONS } from "../../../src/store/machine/payments.ts";
+import { PAYMENT_TRANSITIONS } from "../../../src/store/rules/payments.ts";
 
 /** An event that changes a payment in some state. */
 export interface TableRow {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { AcceptedToken, Job } from "../../../src/config/config.ts";
 import { parseDollars, type UsdPrice } from "../../../src/core/amounts.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
-import { PayableTokens, type PriceSource, createJobPrices } from "../../../src/x402/prices/price-source.ts";
+import { createJobPrices, PayableTokens, type PriceSource } from "../../../src/x402/prices/price-source.ts";
 import { requestOffer } from "../../helpers/clients.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { openTestStore } from "../../helpers/test-store.ts";

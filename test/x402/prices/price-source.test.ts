@@ -1,7 +1,12 @@
-import { expect, test, beforeEach, it } from "vitest";
-import { jobKeyText } from "../../../src/core/job-call.ts";
-import { createPriceMap, offerDigest, PayableTokens, PriceChecks } from "../../../src/x402/prices/price-source.ts";
 import pino from "pino";
+import { beforeEach, expect, it, test } from "vitest";
+import { jobKeyText } from "../../../src/core/job-call.ts";
+import {
+  createPriceMap,
+  offerDigest,
+  PayableTokens,
+  PriceChecks,
+} from "../../../src/x402/prices/price-source.ts";
 import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const MAX_U64 = 2n ** 64n - 1n;

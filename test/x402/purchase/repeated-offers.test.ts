@@ -13,7 +13,7 @@ import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
-import { PayableTokens, PriceChecks, type JobPrice } from "../../../src/x402/prices/price-source.ts";
+import { type JobPrice, PayableTokens, PriceChecks } from "../../../src/x402/prices/price-source.ts";
 import { Checkout } from "../../../src/x402/purchase/checkout.ts";
 import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 import { BodyChecks, InputChecks } from "../../../src/x402/purchase/input-checks.ts";

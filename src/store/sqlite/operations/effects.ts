@@ -4,7 +4,7 @@ import { Effects } from "../../machine/effects.ts";
 import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import type { SqliteRows } from "./module-rows.ts";
+import type { SqliteRows } from "./modules.ts";
 import type { SqlitePaymentRows } from "./payment-rows.ts";
 
 /** Divides an amount into two parts: amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */

@@ -7,14 +7,11 @@ import type { BulkTable, OperationTable } from "../transaction.ts";
 import { ackInBulk, SqliteCallRows } from "./call-rows.ts";
 import { claimOperations } from "./claims.ts";
 import { Locks, SqliteEffects } from "./effects.ts";
-import { acceptOnceInBulk, SqliteIntakeRows } from "./intake.ts";
-import { SqliteRows } from "./module-rows.ts";
-import { lookupOperations, stepOperations } from "./modules.ts";
-import { NewCalls } from "./new-calls.ts";
-import { SqlitePaymentRows } from "./payment-rows.ts";
+import { lookupOperations, SqliteRows, stepOperations } from "./modules.ts";
+import { acceptOnceInBulk, NewCalls, SqliteIntakeRows } from "./new-calls.ts";
+import { SqlitePaymentRows, type Undecided } from "./payment-rows.ts";
 import { paymentOperations } from "./payments.ts";
 import { pruneOperations } from "./prune.ts";
-import type { Undecided } from "./undecided.ts";
 
 type BulkName = "ack" | "acceptOnce";
 

@@ -7,8 +7,7 @@ import { type Database, prepareInsert } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";
 import type { NewCalls } from "./new-calls.ts";
-import { PaymentFinder } from "./payment-finder.ts";
-import type { Undecided } from "./undecided.ts";
+import { PaymentFinder, type Undecided } from "./payment-rows.ts";
 
 const ENDED_AT_ONCE = 500;
 
