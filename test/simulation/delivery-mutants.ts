@@ -59,7 +59,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
     name: "a host gets two callbacks at a time",
     seed: 5,
     file: SENDER,
-    ...{ from: "busy.has(host) || !this", to: "!this" },
+    ...{ from: "!busy.has(host) && this", to: "this" },
   },
   {
     name: "a callback goes to a private address",
