@@ -36,7 +36,12 @@ export async function preparePythonClients(): Promise<void> {
 /** Sends requests with an official client, one after the other. */
 export async function sendBy(
   client: ClientName,
-  from: { readonly url: string; readonly account: TestAccount },
+  from: {
+    readonly url: string;
+    readonly account: Pick<TestAccount, "privateKey">;
+    /** Set for an account of Solana. */
+    readonly solanaRpcUrl?: string;
+  },
   requests: readonly ApiRequest[],
 ): Promise<readonly ApiAnswer[]> {
   const isPython = client === "httpx" || client === "requests";
@@ -45,7 +50,11 @@ export async function sendBy(
     : [process.execPath, "buy.mjs"];
   const child = spawnTethered({
     ...{ command, args: [program, client, from.url], cwd: isPython ? PYTHON : AGENTS },
-    env: { ...process.env, KEY: from.account.privateKey, REQUESTS: JSON.stringify(requests) },
+    env: {
+      ...process.env,
+      ...(from.solanaRpcUrl && { SOLANA_RPC_URL: from.solanaRpcUrl }),
+      ...{ KEY: from.account.privateKey, REQUESTS: JSON.stringify(requests) },
+    },
   });
   const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
   const told = out.split("\n").filter(Boolean);

@@ -1,10 +1,25 @@
 // Sends requests with an official client, and prints each answer as a line of JSON.
 //
 //   KEY=0x… REQUESTS=[…] node buy.mjs fetch|axios|mppx|mcp URL
+//
+// With SOLANA_RPC_URL, KEY is the seed of an account of Solana, and mppx cannot pay.
 import { privateKeyToAccount } from "viem/accounts";
 
 const [client, url] = process.argv.slice(2);
-const account = privateKeyToAccount(process.env.KEY);
+const { KEY, SOLANA_RPC_URL: rpcUrl } = process.env;
+const account = rpcUrl === undefined ? privateKeyToAccount(KEY) : undefined;
+
+/** Lets a client of x402 pay with the account. */
+async function withAccount(x402) {
+  if (rpcUrl === undefined) {
+    const { ExactEvmScheme } = await import("@x402/evm/exact/client");
+    return x402.register("eip155:*", new ExactEvmScheme(account));
+  }
+  const { createKeyPairSignerFromPrivateKeyBytes } = await import("@solana/kit");
+  const { ExactSvmScheme } = await import("@x402/svm/exact/client");
+  const signer = await createKeyPairSignerFromPrivateKeyBytes(Buffer.from(KEY.slice(2), "hex"));
+  return x402.register("solana:*", new ExactSvmScheme(signer, { rpcUrl }));
+}
 
 function formOf({ name, text, title }) {
   const form = new FormData();
@@ -28,19 +43,14 @@ async function answerOf(response) {
 const CLIENTS = {
   async fetch() {
     const { wrapFetchWithPayment, x402Client } = await import("@x402/fetch");
-    const { ExactEvmScheme } = await import("@x402/evm/exact/client");
-    const pay = wrapFetchWithPayment(
-      fetch,
-      new x402Client().register("eip155:*", new ExactEvmScheme(account)),
-    );
+    const pay = wrapFetchWithPayment(fetch, await withAccount(new x402Client()));
     return async (request) => answerOf(await pay(url + request.path, initOf(request)));
   },
 
   async axios() {
     const { default: axios } = await import("axios");
     const { wrapAxiosWithPayment, x402Client } = await import("@x402/axios");
-    const { ExactEvmScheme } = await import("@x402/evm/exact/client");
-    const x402 = new x402Client().register("eip155:*", new ExactEvmScheme(account));
+    const x402 = await withAccount(new x402Client());
     // Its interceptor pays for an answer that is an error; 402 must be one.
     const validateStatus = (status) => status !== 402;
     const http = wrapAxiosWithPayment(axios.create({ validateStatus, maxRedirects: 0 }), x402);
@@ -76,8 +86,7 @@ CLIENTS.mcp = async () => {
     "@modelcontextprotocol/sdk/client/streamableHttp.js"
   );
   const { x402Client } = await import("@x402/core/client");
-  const { ExactEvmScheme } = await import("@x402/evm/exact/client");
-  const x402 = new x402Client().register("eip155:*", new ExactEvmScheme(account));
+  const x402 = await withAccount(new x402Client());
   const mcp = new Client({ name: "agent", version: "1" });
   await mcp.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)));
   const { tools } = await mcp.listTools();

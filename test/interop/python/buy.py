@@ -1,6 +1,8 @@
 """Sends requests with an official Python client, and prints each answer as a line of JSON.
 
     KEY=0x… REQUESTS=[…] python buy.py httpx|requests URL
+
+With SOLANA_RPC_URL, KEY is the seed of an account of Solana.
 """
 
 import asyncio
@@ -11,15 +13,25 @@ import sys
 
 import requests
 from eth_account import Account
+from solders.keypair import Keypair
 from x402 import x402Client, x402ClientSync
 from x402.http.clients.httpx import wrapHttpxWithPayment
 from x402.http.clients.requests import wrapRequestsWithPayment
 from x402.mechanisms.evm import EthAccountSigner
 from x402.mechanisms.evm.exact import ExactEvmScheme
+from x402.mechanisms.svm import KeypairSigner
+from x402.mechanisms.svm.exact import ExactSvmScheme
 
 library, url = sys.argv[1:]
 asked = json.loads(os.environ["REQUESTS"])
-scheme = ExactEvmScheme(signer=EthAccountSigner(Account.from_key(os.environ["KEY"])))
+key = os.environ["KEY"]
+rpc_url = os.environ.get("SOLANA_RPC_URL")
+if rpc_url is None:
+    networks = "eip155:*"
+    scheme = ExactEvmScheme(signer=EthAccountSigner(Account.from_key(key)))
+else:
+    networks = "solana:*"
+    scheme = ExactSvmScheme(KeypairSigner(Keypair.from_seed(bytes.fromhex(key[2:]))), rpc_url)
 
 
 def arguments(request: dict) -> dict:
@@ -40,7 +52,7 @@ def tell(status: int, headers: dict, body: bytes) -> None:
 
 async def by_httpx() -> None:
     client = x402Client()
-    client.register("eip155:*", scheme)
+    client.register(networks, scheme)
     async with wrapHttpxWithPayment(client, timeout=60) as http:
         for request in asked:
             answer = await http.request(request["method"], url + request["path"], **arguments(request))
@@ -49,7 +61,7 @@ async def by_httpx() -> None:
 
 def by_requests() -> None:
     client = x402ClientSync()
-    client.register("eip155:*", scheme)
+    client.register(networks, scheme)
     session = wrapRequestsWithPayment(requests.Session(), client)
     for request in asked:
         options = {"allow_redirects": False, "timeout": 60, **arguments(request)}

@@ -48,6 +48,12 @@ pay_to = "${seller}"
 rpc_url = "${cluster.rpcUrl}"
 `;
 
+interface ShopOptions {
+  readonly more?: string;
+  /** Default: in this process. */
+  readonly start?: (options: { readonly config: string }) => Promise<Jobgate>;
+}
+
 export interface Answer {
   readonly status: number;
   readonly code?: string;
@@ -70,10 +76,14 @@ export interface SolanaShop {
   stop(): Promise<void>;
 }
 
-export async function startSolanaShop(parts: SolanaParts): Promise<SolanaShop> {
+/** @param more goes at the end of the configuration */
+export async function startSolanaShop(
+  parts: SolanaParts,
+  { more = "", start = startEmbeddedJobgate }: ShopOptions = {},
+): Promise<SolanaShop> {
   const { cluster } = parts;
   let facilitator = await startSolanaFacilitator(cluster);
-  const jobgate = await startEmbeddedJobgate({
+  const jobgate = await start({
     config: `
 service_id = 1
 [store]
@@ -96,7 +106,7 @@ price = "$0.01"
 job_index = 1
 mode = "public_paid"
 price = "$0.01"
-`,
+${more}`,
   });
   const runner = await startRunner({ address: jobgate.runnerAddress });
   const urlOf = (job: number) => `${jobgate.x402Url}/x402/jobs/1/${job}`;
