@@ -8,6 +8,7 @@ export const ALL = "all";
 export const LISTS: readonly string[] = [
   "src/parts.ts",
   "src/stored-parts.ts",
+  "src/page/part-views.ts",
   "src/commands/program.ts",
   "test/stored-parts.ts",
 ];

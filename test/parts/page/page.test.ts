@@ -16,7 +16,7 @@ const sourceUrl = (name: string) =>
     name.replace(/^operator\//, "../parts/page/view/").replace(/^shop\//, "../parts/shop/view/"),
     SOURCES,
   );
-const FILES = ["operator", "shared", "shop"].flatMap((folder) => filesOf(folder, SOURCES));
+const FILES = ["operator", "tools", "shared", "shop"].flatMap((folder) => filesOf(folder, SOURCES));
 const sourceOf = (name: string) => readFileSync(sourceUrl(name), "utf8");
 const pathOf = (name: string) => (name.endsWith(".html") ? "/" : `/page/${name}`);
 
@@ -143,7 +143,7 @@ describe("the files", () => {
     for (const name of FILES) {
       const uses = sourceOf(name).match(/localStorage|sessionStorage|indexedDB|document\.cookie/g) ?? [];
       const allowed = {
-        "operator/client.ts": "sessionStorage",
+        "tools/client.ts": "sessionStorage",
         "shop/purchase.js": "sessionStorage",
         "shared/theme.js": "localStorage",
       }[name];

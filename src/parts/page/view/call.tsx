@@ -1,20 +1,22 @@
+import { create } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/preact-query";
 import {
   type Call,
   CallState,
   type Event,
+  GetCallResponseSchema,
   type Payment,
   PaymentState,
 } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { momentText, spanText } from "../../../page/shared/format.js";
-import { CallbackPanel } from "./callbacks.tsx";
-import { client, ifFound, useAnswer } from "./client.ts";
-import { Hint } from "./controls.tsx";
+import { client, ifFound, useAnswer } from "../../../page/tools/client.ts";
+import { Hint } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, Facts, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
 import { DeadLetterActions } from "./dead-letters.tsx";
 import { amountOf, describeEvent } from "./events.ts";
-import { Ago, Badge, Facts, JobLink, SECOND_MS } from "./format.tsx";
 import { CallBadge } from "./jobs.tsx";
+import { PART_VIEWS } from "./part-views.ts";
 import { Amount, PaymentBadge } from "./payments.tsx";
 import { RefundPanel } from "./refunds.tsx";
 
@@ -29,10 +31,10 @@ export function CallPage({ callId: text }: { callId: string }) {
     if (answer !== undefined) return answer;
     // The JobCall of a failed payment was never queued.
     const payment = (await ifFound(client.getPayment({ callId }, options)))?.payment;
-    return { call: undefined, payment, refund: undefined, timeline: [], metadata: {}, callbacks: [] };
+    return create(GetCallResponseSchema, payment && { payment });
   });
   if (found === undefined) return <p class="empty">…</p>;
-  const { call, payment, refund, timeline, metadata, callbacks } = found;
+  const { call, payment, refund, timeline, metadata } = found;
   if (call === undefined && payment === undefined)
     return <p class="panel">There is no call {text}: it never was, or it was pruned.</p>;
   return (
@@ -60,7 +62,7 @@ export function CallPage({ callId: text }: { callId: string }) {
           {call?.state === CallState.DEAD && <Body callId={callId} />}
         </div>
       </div>
-      {callbacks.length > 0 && <CallbackPanel callbacks={callbacks} />}
+      {PART_VIEWS.map(({ path, BelowCall }) => BelowCall && <BelowCall key={path} {...found} />)}
     </>
   );
 }

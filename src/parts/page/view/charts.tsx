@@ -2,11 +2,11 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Revenue } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, exactAmount, plural, spanText } from "../../../page/shared/format.js";
+import { client, useAnswer, useConfiguration, useTotals } from "../../../page/tools/client.ts";
+import { Hint } from "../../../page/tools/controls.tsx";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../../page/tools/format.tsx";
+import { type Filters, href } from "../../../page/tools/route.ts";
 import { Chart } from "./chart.tsx";
-import { client, useAnswer, useConfiguration, useTotals } from "./client.ts";
-import { Hint } from "./controls.tsx";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "./format.tsx";
-import { type Filters, href } from "./route.ts";
 
 /** Counts of the last 24 hours, each with its list. */
 export function Activity() {

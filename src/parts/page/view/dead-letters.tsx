@@ -1,11 +1,19 @@
 import type { DeadLetter, DeadLetterGroup } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { DeadLetterStatus } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { plural } from "../../../page/shared/format.js";
-import { type Action, client, useAction, useAnswer } from "./client.ts";
-import { Hint, Problem, Table, useConfirm } from "./controls.tsx";
-import { Ago, CallLink, JobLink, jobFilters, jobText, readJob, SECOND_MS } from "./format.tsx";
-import { Pager, readEntries } from "./lists.tsx";
-import { type Filters, href } from "./route.ts";
+import { type Action, client, useAction, useAnswer } from "../../../page/tools/client.ts";
+import { Hint, Problem, Table, useConfirm } from "../../../page/tools/controls.tsx";
+import {
+  Ago,
+  CallLink,
+  JobLink,
+  jobFilters,
+  jobText,
+  readJob,
+  SECOND_MS,
+} from "../../../page/tools/format.tsx";
+import { Pager, readEntries } from "../../../page/tools/lists.tsx";
+import { type Filters, href } from "../../../page/tools/route.ts";
 
 /** Dead letters in groups by job and reason, or those of one group. */
 export function DeadLetters({ filters }: { filters: Filters }) {

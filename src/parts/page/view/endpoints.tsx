@@ -1,10 +1,10 @@
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Endpoint, Endpoint_Times } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText } from "../../../page/shared/format.js";
-import { useEndpoints } from "./client.ts";
-import { type Column, Hint, Table } from "./controls.tsx";
-import { jobFilters, jobText } from "./format.tsx";
-import { href } from "./route.ts";
+import { useEndpoints } from "../../../page/tools/client.ts";
+import { type Column, Hint, Table } from "../../../page/tools/controls.tsx";
+import { jobFilters, jobText } from "../../../page/tools/format.tsx";
+import { href } from "../../../page/tools/route.ts";
 
 /** Paid jobs and webhooks, with what became of the requests since the start. */
 export function Endpoints() {

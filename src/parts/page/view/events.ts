@@ -1,7 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Event, PaymentState, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText } from "../../../page/shared/format.js";
-import { type JobKey, SECOND_MS } from "./format.tsx";
+import { type JobKey, SECOND_MS } from "../../../page/tools/format.tsx";
 import { refundState } from "./refunds.tsx";
 
 /** An event in words. */

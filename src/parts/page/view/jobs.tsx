@@ -1,9 +1,9 @@
 import { CallState } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { client, useAnswer, useEndpoints, useInfo, useTotals } from "./client.ts";
-import { Hint } from "./controls.tsx";
-import { Ago, Badge, CallLink, Hex, JobLink, SECOND_MS } from "./format.tsx";
-import { FilterBar, Listing, readEntries, readFilters, StateLinks } from "./lists.tsx";
-import type { Filters } from "./route.ts";
+import { client, useAnswer, useEndpoints, useInfo, useTotals } from "../../../page/tools/client.ts";
+import { Hint } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, CallLink, Hex, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { FilterBar, Listing, readEntries, readFilters, StateLinks } from "../../../page/tools/lists.tsx";
+import type { Filters } from "../../../page/tools/route.ts";
 
 /** States in the address, their names, and the stage that colours them. */
 const CALL_STATES = {

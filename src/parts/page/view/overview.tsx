@@ -3,15 +3,15 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, plural } from "../../../page/shared/format.js";
+import { client, useAnswer, useRates, useTotals } from "../../../page/tools/client.ts";
+import { Hint, Table } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, CallLink, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { type Filters, href } from "../../../page/tools/route.ts";
 import { Activity, Queue, RevenuePanel } from "./charts.tsx";
-import { client, useAnswer, useRates, useTotals } from "./client.ts";
-import { Hint, Table } from "./controls.tsx";
 import type { Flow, FlowingCall } from "./events.ts";
-import { Ago, Badge, CallLink, JobLink, SECOND_MS } from "./format.tsx";
 import { NoJobs } from "./jobs.tsx";
 import { usePaymentsToLookAt } from "./payments.tsx";
 import { refundsIn } from "./refunds.tsx";
-import { type Filters, href } from "./route.ts";
 
 /** First view: what needs a look, how much waits, what flows. */
 export function Overview({ flow, filters }: { flow: Flow; filters: Filters }) {

@@ -1,8 +1,8 @@
 import { QueryClientProvider } from "@tanstack/preact-query";
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { queries, session } from "./client.ts";
-import { ThemeButton } from "./controls.tsx";
+import { queries, session } from "../../../page/tools/client.ts";
+import { ThemeButton } from "../../../page/tools/controls.tsx";
 import { Shell } from "./shell.tsx";
 
 /** Shows the page until jobgate wants another token. */

@@ -6,9 +6,8 @@ import {
   type Payment,
   PaymentState,
 } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { client, useAnswer, useTotals } from "./client.ts";
-import { Ago, Badge, CallLink, Hex, JobLink, MINUTE_MS, SECOND_MS } from "./format.tsx";
-import { NoJobs } from "./jobs.tsx";
+import { client, useAnswer, useTotals } from "../../../page/tools/client.ts";
+import { Ago, Badge, CallLink, Hex, JobLink, MINUTE_MS, SECOND_MS } from "../../../page/tools/format.tsx";
 import {
   type Entries,
   FilterBar,
@@ -17,9 +16,10 @@ import {
   readEntries,
   readFilters,
   StateLinks,
-} from "./lists.tsx";
+} from "../../../page/tools/lists.tsx";
+import type { Filters } from "../../../page/tools/route.ts";
+import { NoJobs } from "./jobs.tsx";
 import { RefusedPayments } from "./refused-payments.tsx";
-import type { Filters } from "./route.ts";
 
 /** Age at which an undecided payment needs a look: usually it takes seconds. */
 const UNDECIDED_TOO_LONG_MS = 5 * MINUTE_MS;

@@ -1,11 +1,11 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type GetTotalsResponse, type Refund, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { momentText } from "../../../page/shared/format.js";
-import { client, useAction, useAnswer, useTotals } from "./client.ts";
-import { Hint, Problem, useConfirm } from "./controls.tsx";
-import { Ago, Badge, CallLink, Facts, Hex, SECOND_MS } from "./format.tsx";
-import { Listing, readEntries, StateLinks } from "./lists.tsx";
-import type { Filters } from "./route.ts";
+import { client, useAction, useAnswer, useTotals } from "../../../page/tools/client.ts";
+import { Hint, Problem, useConfirm } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, CallLink, Facts, Hex, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Listing, readEntries, StateLinks } from "../../../page/tools/lists.tsx";
+import type { Filters } from "../../../page/tools/route.ts";
 
 /** States in the address, their names, and the stage that colours them. */
 const REFUND_STATES = {

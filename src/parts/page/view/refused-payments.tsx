@@ -1,9 +1,9 @@
 import type { RefusedPayment } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { client, useAnswer } from "./client.ts";
-import { Hint } from "./controls.tsx";
-import { Ago, Hex, JobLink, SECOND_MS } from "./format.tsx";
-import { FilterBar, Listing, readEntries, readFilters } from "./lists.tsx";
-import type { Filters } from "./route.ts";
+import { client, useAnswer } from "../../../page/tools/client.ts";
+import { Hint } from "../../../page/tools/controls.tsx";
+import { Ago, Hex, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { FilterBar, Listing, readEntries, readFilters } from "../../../page/tools/lists.tsx";
+import type { Filters } from "../../../page/tools/route.ts";
 
 /** Requests whose payments bought nothing, and why. */
 export function RefusedPayments({ filters }: { filters: Filters }) {

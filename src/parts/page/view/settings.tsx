@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rate } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { useConfiguration, useInfo, useRates } from "./client.ts";
-import { Hint, Table } from "./controls.tsx";
-import { Ago, Badge, Facts } from "./format.tsx";
+import { useConfiguration, useInfo, useRates } from "../../../page/tools/client.ts";
+import { Hint, Table } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, Facts } from "../../../page/tools/format.tsx";
 
 /** Rates, listeners, and the configuration without secrets. */
 export function Settings() {

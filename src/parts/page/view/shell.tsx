@@ -3,32 +3,39 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { announce, announceEvent } from "../../../page/shared/announce.js";
 import { countText } from "../../../page/shared/format.js";
+import {
+  errorText,
+  hasCode,
+  isUnreachable,
+  queries,
+  session,
+  useInfo,
+  useTotals,
+} from "../../../page/tools/client.ts";
+import { ThemeButton } from "../../../page/tools/controls.tsx";
+import { Ago } from "../../../page/tools/format.tsx";
+import { type Filters, href, useRoute } from "../../../page/tools/route.ts";
 import { CallPage } from "./call.tsx";
-import { Callbacks } from "./callbacks.tsx";
-import { errorText, hasCode, isUnreachable, queries, session, useInfo, useTotals } from "./client.ts";
-import { ThemeButton } from "./controls.tsx";
 import { DeadLetters } from "./dead-letters.tsx";
 import { Endpoints } from "./endpoints.tsx";
 import { announcementOf, Flow } from "./events.ts";
-import { Ago } from "./format.tsx";
 import { Jobs } from "./jobs.tsx";
 import { Overview } from "./overview.tsx";
+import { PART_VIEWS, withPartViews } from "./part-views.ts";
 import { Payments } from "./payments.tsx";
 import { Refunds } from "./refunds.tsx";
-import { type Filters, href, useRoute } from "./route.ts";
 import { Settings } from "./settings.tsx";
 import { followTail } from "./tail.ts";
 
-const VIEWS = {
+const VIEWS = withPartViews({
   "": "Overview",
   jobs: "Jobs",
   payments: "Payments",
   refunds: "Refunds",
   "dead-letters": "Dead letters",
-  callbacks: "Callbacks",
   endpoints: "Endpoints",
   settings: "Settings",
-} as const;
+});
 
 /** The page around each view: navigation, connection and what went wrong. `onEnd` logs out, and says why. */
 export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
@@ -50,7 +57,7 @@ export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
   const failures = useFailures(onRefused);
   const problems = [...new Set(failures.map(errorText))].join(" ");
   const main = useRef<HTMLElement>(null);
-  const title = view === "calls" ? `Call ${item}` : (VIEWS[view as keyof typeof VIEWS] ?? "Not found");
+  const title = view === "calls" ? `Call ${item}` : (VIEWS[view] ?? "Not found");
   const shown = useRef(title);
   useEffect(() => {
     document.title = `${title} · jobgate`;
@@ -132,15 +139,13 @@ function contentOf(view: string, item: string, filters: Filters, flow: Flow) {
       return <Refunds filters={filters} />;
     case "dead-letters":
       return <DeadLetters filters={filters} />;
-    case "callbacks":
-      return <Callbacks filters={filters} />;
     case "endpoints":
       return <Endpoints />;
     case "settings":
       return <Settings />;
-    default:
-      return <p class="panel">There is no such view.</p>;
   }
+  const { View } = PART_VIEWS.find(({ path }) => path === view) ?? {};
+  return View ? <View filters={filters} /> : <p class="panel">There is no such view.</p>;
 }
 
 function Connection({ failures, isStreaming }: { failures: readonly Error[]; isStreaming: boolean }) {

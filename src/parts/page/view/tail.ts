@@ -1,5 +1,5 @@
 import type { TailResponse } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { client } from "./client.ts";
+import { client } from "../../../page/tools/client.ts";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;

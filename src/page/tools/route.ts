@@ -1,4 +1,6 @@
+import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { GetCallResponse } from "../../gen/jobgate/v1/operator_pb.ts";
 
 /** View and filters that the address names: `#/jobs?state=dead`. */
 export interface Route {
@@ -9,6 +11,18 @@ export interface Route {
 
 /** Filters of a list by name. Absent ones are empty. */
 export type Filters = Readonly<Record<string, string | undefined>>;
+
+/** What a part shows on the page. */
+export interface PartView {
+  /** Name of its view in addresses. */
+  readonly path: string;
+  readonly title: string;
+  /** Path of the view that its own comes after. */
+  readonly after: string;
+  readonly View: FunctionComponent<{ filters: Filters }>;
+  /** Shows what the part knows of one JobCall, below all else. */
+  readonly BelowCall?: FunctionComponent<GetCallResponse>;
+}
 
 /** Returns the address of a view. Empty filters are left out. */
 export function href(path: string, filters: Filters = {}): string {

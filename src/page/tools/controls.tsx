@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { announce } from "../../../page/shared/announce.js";
-import { startTheme } from "../../../page/shared/theme.js";
+import { announce } from "../shared/announce.js";
+import { startTheme } from "../shared/theme.js";
 
 /** Cycles through the themes. */
 export function ThemeButton() {

@@ -1,7 +1,7 @@
 import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { minuteText } from "../../../page/shared/format.js";
+import { minuteText } from "../shared/format.js";
 import { errorText, useEndpoints } from "./client.ts";
 import { type Column, Hint, Table } from "./controls.tsx";
 import { DAY_MS, HOUR_MS, jobFilters, jobText, readJob } from "./format.tsx";

@@ -2,8 +2,8 @@ import { type CallOptions, Code, ConnectError, createClient } from "@connectrpc/
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { QueryClient, useQuery } from "@tanstack/preact-query";
 import { useRef, useState } from "preact/hooks";
-import { OperatorService } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { announce } from "../../../page/shared/announce.js";
+import { OperatorService } from "../../gen/jobgate/v1/operator_pb.ts";
+import { announce } from "../shared/announce.js";
 
 const CALL_TIMEOUT_MS = 15_000;
 /** Longest delay after a failure, so that the page notices a recovery soon. */

@@ -1,7 +1,7 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { momentText, spanText } from "../../../page/shared/format.js";
+import { momentText, spanText } from "../shared/format.js";
 import { href } from "./route.ts";
 
 export const SECOND_MS = 1_000;

@@ -1,11 +1,11 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Callback, CallbackState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { momentText } from "../../../page/shared/format.js";
-import { client, useAction, useAnswer } from "./client.ts";
-import { type Column, Hint, Problem, Table } from "./controls.tsx";
-import { Ago, Badge, CallLink, SECOND_MS } from "./format.tsx";
-import { Listing, readEntries, StateLinks } from "./lists.tsx";
-import type { Filters } from "./route.ts";
+import { client, useAction, useAnswer } from "../../../page/tools/client.ts";
+import { type Column, Hint, Problem, Table } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, CallLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Listing, readEntries, StateLinks } from "../../../page/tools/lists.tsx";
+import type { Filters, PartView } from "../../../page/tools/route.ts";
 
 /** States in the address, their names, and the stage that colours them. */
 const CALLBACK_STATES = {
@@ -15,7 +15,7 @@ const CALLBACK_STATES = {
 } as const;
 
 /** Requests that tell operators and buyers what happened. */
-export function Callbacks({ filters }: { filters: Filters }) {
+function Callbacks({ filters }: { filters: Filters }) {
   const { state = "", before } = filters;
   const answer = useAnswer(["callbacks", JSON.stringify(filters)], 10 * SECOND_MS, (options) =>
     readEntries<Callback>(before, async (page) => {
@@ -55,8 +55,9 @@ export function Callbacks({ filters }: { filters: Filters }) {
 }
 
 /** Callbacks of one call. */
-export function CallbackPanel({ callbacks }: { callbacks: readonly Callback[] }) {
+function CallbackPanel({ callbacks }: { readonly callbacks: readonly Callback[] }) {
   const { columns, problem } = useColumns();
+  if (callbacks.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="callbacks">
       <h2 id="callbacks">Callbacks</h2>
@@ -111,3 +112,11 @@ function CallbackBadge({ state }: Callback) {
     Object.values(CALLBACK_STATES).find((one) => one.state === state) ?? {};
   return <Badge stage={stage}>{name}</Badge>;
 }
+
+export const VIEW: PartView = {
+  path: "callbacks",
+  title: "Callbacks",
+  after: "dead-letters",
+  View: Callbacks,
+  BelowCall: CallbackPanel,
+};
