@@ -14,7 +14,8 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a sealed offer is for any header",
-    seed: 18,
+    parts: ["prices by what is asked"],
+    seed: 57,
     ...{ file: REQUESTS, from: "[...OF_BODY, ...headers].map(", to: "OF_BODY.map(" },
   },
   {
@@ -42,7 +43,8 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a client's own seal is taken",
-    seed: 1,
+    parts: ["prices by what is asked"],
+    seed: 14,
     ...{ file: SEALED, from: " || !equalInConstantTime(seal, this.#sealOf(text))", to: "" },
   },
   {
@@ -65,12 +67,14 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a pricer is asked again while its price holds",
-    seed: 13,
+    parts: ["prices by what is asked"],
+    seed: 37,
     ...{ file: REQUESTS, from: " || this.#clock() < kept.endsAt)", to: ")" },
   },
   {
     name: "a body has the price of another",
-    seed: 1,
+    parts: ["prices by what is asked"],
+    seed: 18,
     ...{ file: REQUESTS, from: ".hash}`;", to: "}`.slice(0, id.length);" },
   },
   {

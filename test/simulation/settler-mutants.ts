@@ -20,7 +20,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "bytes that were replaced count as another's",
-    seed: 12,
+    parts: [],
+    seed: 1,
     ...{
       file: SENT,
       from: "return [signed.hash, ...signed.earlierHashes.toReversed()];",
@@ -47,7 +48,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "nobody notices that somebody else used a nonce",
-    seed: 3,
+    parts: [],
+    seed: 8,
     ...{ file: SENT, from: "ends: foreign,", to: "ends: []," },
   },
   {
@@ -64,7 +66,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund that is being sent is approved again",
-    seed: 56,
+    parts: [],
+    seed: 21,
     ...{
       file: REFUND_RULES,
       from: '(state === "owed" && row?.is_approved === 0) ||',
@@ -82,6 +85,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund is sent although the operator has to be asked",
+    parts: [],
     seed: 7,
     ...{ file: REFUNDS, from: 'payment.on_failure === "refund" && payment.closed === null', to: "true" },
   },
@@ -115,6 +119,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a charge is booked as a payment at the ceiling",
+    parts: [],
+    seed: 14,
     ...{ file: BOOKS, from: "at, kind, amount })];", to: "at, kind, amount: ceiling ?? amount })];" },
   },
   {

@@ -45,17 +45,20 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the job of a failed payment stays in the queue",
-    seed: 53,
+    parts: [],
+    seed: 57,
     ...{ file: ROWS, from: "this.#deleteHeldCall.run([call_id]);", to: "" },
   },
   {
     name: "an earlier settlement of this process counts as another's",
-    seed: 53,
+    parts: [],
+    seed: 57,
     ...{ file: SETTLEMENT, from: "this.#unasked.delete(callId);", to: "" },
   },
   {
     name: "a settlement before a restart counts as another's",
-    seed: 79,
+    parts: [],
+    seed: 18,
     ...{ file: SETTLEMENT, from: "this.#unasked.has(callId);", to: "true;" },
   },
   {
@@ -91,13 +94,15 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "nobody looks at undecided payments",
-    seed: 79,
+    parts: [],
+    seed: 1,
     file: "x402/settlement/reconciler.ts",
     ...{ from: "const listed = await this.#intents.next();", to: "const listed: UndecidedPayment[] = [];" },
   },
   {
     name: "nobody collects charges",
-    seed: 79,
+    parts: [],
+    seed: 14,
     file: "x402/settlement/charges.ts",
     ...{
       from: "for (const payment of await this.#settling.next()) {",
@@ -139,7 +144,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a runner charges more than the ceiling",
-    seed: 79,
+    parts: [],
+    seed: 45,
     ...{
       file: CHARGES,
       from: "if (BigInt(charge.units) <= BigInt(ceiling)) return undefined;",
@@ -195,7 +201,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a job that does not run is charged as its payment ends",
-    seed: 57,
+    parts: ["jobs that are charged after"],
+    seed: 11,
     ...{ file: CHARGES, from: ' || state !== "leased" || (visible_at ?? 0) <= now', to: "" },
   },
   {
@@ -260,7 +267,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a payment whose chain cannot be asked is given up at once",
-    seed: 18,
+    parts: ["a token without a chain"],
+    seed: 14,
     ...{ file: SETTLEMENT, from: "if (clock() < record.validBefore * 1000) {", to: "if (clock() < 0) {" },
   },
   {
