@@ -53,7 +53,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     name: "an earlier settlement of this process counts as another's",
     parts: [],
     seed: 57,
-    ...{ file: SETTLEMENT, from: "this.#unasked.delete(callId);", to: "" },
+    ...{ file: SETTLEMENT, from: "this.#unasked.delete(record.callId);", to: "" },
   },
   {
     name: "a settlement before a restart counts as another's",

@@ -285,8 +285,7 @@ export class Settlement {
   /** @param isFirst true for a deferred payment that nobody can have asked for */
   async #settleCharge(record: PaymentRecord, isFirst: boolean): Promise<Rechecked> {
     const { isShared } = this.#parts.journal;
-    const { callId } = record;
-    this.#unasked.delete(callId);
+    this.#unasked.delete(record.callId);
     faultPoint("before-charge");
     const { found, isRefused } = await this.#attempts.settle(record);
     if (found.kind === "paid" && found.amount !== undefined && isFirst && isRefused && !isShared)
