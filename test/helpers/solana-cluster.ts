@@ -50,6 +50,8 @@ export interface SolanaCluster {
   readonly landed: readonly Landed[];
   /** Slots by which the newest finalized block is behind. Default 0. */
   finalizedLag: number;
+  /** Slot of the oldest block that the node still has. */
+  firstSlot: number;
   /** While set, sent transactions are answered and never land. */
   dropsTransactions: boolean;
   /** Makes a mint, at an address of its own unless it is given one. */
@@ -176,6 +178,7 @@ export async function startSolanaCluster(): Promise<SolanaCluster> {
   const context = (commitment: unknown) => ({ slot: slotAt(commitment) });
   const methods: Readonly<Record<string, (...params: never[]) => unknown>> = {
     getGenesisHash: () => GENESIS_HASH,
+    getFirstAvailableBlock: () => cluster.firstSlot,
     getSlot: (options?: { commitment?: string }) => slotAt(options?.commitment),
     getLatestBlockhash: () => ({
       context: context("confirmed"),
@@ -235,7 +238,9 @@ export async function startSolanaCluster(): Promise<SolanaCluster> {
       account: string,
       { commitment, limit, before }: { commitment: string; limit: number; before?: string },
     ) => {
-      const all = landed.filter((one) => one.accounts.includes(account) && one.slot <= slotAt(commitment));
+      const isListed = ({ accounts, slot: at }: Landed) =>
+        accounts.includes(account) && at >= cluster.firstSlot && at <= slotAt(commitment);
+      const all = landed.filter(isListed);
       const newestFirst = all.toReversed();
       const from = before === undefined ? 0 : newestFirst.findIndex((one) => one.signature === before) + 1;
       return newestFirst
@@ -275,6 +280,7 @@ export async function startSolanaCluster(): Promise<SolanaCluster> {
     calls,
     landed,
     finalizedLag: 0,
+    firstSlot: 0,
     dropsTransactions: false,
     async createMint({ at, decimals = 6, program = TOKEN_PROGRAM } = {}) {
       const mint = at ?? (await solanaAccount(mints++)).address;

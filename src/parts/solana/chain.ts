@@ -22,6 +22,11 @@ export async function readSlot(rpc: Rpc, commitment: Commitment): Promise<number
   return asInteger(await rpc.call("getSlot", [{ commitment }]));
 }
 
+/** Reads the slot of the oldest block that the node still has. */
+export async function readFirstSlot(rpc: Rpc): Promise<number> {
+  return asInteger(await rpc.call("getFirstAvailableBlock", []));
+}
+
 /** Returns the CAIP-2 reference of the cluster: the first characters of the hash of its first block. */
 export async function readReference(rpc: Rpc): Promise<string> {
   return String(await rpc.call("getGenesisHash", [])).slice(0, 32);

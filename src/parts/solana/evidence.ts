@@ -8,6 +8,7 @@ import {
   findLanded,
   type LandedTransaction,
   readBlockhash,
+  readFirstSlot,
   readLanded,
   readReference,
   readSlot,
@@ -73,6 +74,8 @@ export class SolanaEvidence implements TokenEvidence {
     // A finalized block that is older than the payment may not know its blockhash yet.
     const isKnown = slot >= Number(intent.fromBlock ?? 0) + MAX_LAG_SLOTS;
     if (mayLand || isValid || !isKnown) return open("the transaction is not finalized, and may still be");
+    if ((await readFirstSlot(rpc)) > Math.max(0, since))
+      return open("the RPC no longer has the blocks that may have the transaction");
     return {
       kind: "not_paid",
       reason: "the transaction's blockhash expired, and no block has the transaction",

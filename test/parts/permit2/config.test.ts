@@ -68,7 +68,7 @@ testMistakes([
     toml: `${X402}${TOKEN.replace('"eip3009"', '"permit3" #!')}`,
     keyPath: "x402.accepted_tokens[0].transfer_method",
     message:
-      /is "permit3"; expected "eip3009" or "permit2" \(the transfer methods of this build\); did you mean "permit2"\?/,
+      /is "permit3"; expected "eip3009".* "permit2".* \(the transfer methods of this build\); did you mean "permit2"\?/,
     suggestion: "permit2",
   },
   {

@@ -81,6 +81,17 @@ it("A finalized block that is older than the payment decides nothing", async () 
   cluster.finalizedLag = 0;
 });
 
+it("A node that no longer has the blocks since a payment began decides nothing", async () => {
+  const { cluster } = parts;
+  const { payment, intent } = await intentOf({ secsLeft: 0 });
+  await settle(payment);
+  cluster.passSlots(400);
+  cluster.firstSlot = Number(intent.fromBlock) + 300;
+  expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+  cluster.firstSlot = 0;
+  expect(await evidence.look(intent)).toMatchObject({ kind: "paid" });
+});
+
 it("A transaction that failed is not paid", async () => {
   const { cluster } = parts;
   const { payment, intent } = await intentOf();
