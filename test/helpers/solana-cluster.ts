@@ -309,6 +309,7 @@ export async function startSolanaCluster(): Promise<SolanaCluster> {
     },
     stop: listener.stop,
   };
-  svm.airdrop((await solanaAccount(1)).address as never, lamports(10_000_000_000n) as never);
+  for (const feePayer of [1, 4])
+    svm.airdrop((await solanaAccount(feePayer)).address as never, lamports(10_000_000_000n) as never);
   return cluster;
 }

@@ -19,15 +19,18 @@ export interface SolanaFacilitator {
   stop(): Promise<void>;
 }
 
-/** Starts a facilitator, which forgets its state when stopped, like one that restarts. Its fee payer is the account 1. */
+/** Starts a facilitator, which forgets its state when stopped, like one that restarts. */
 export async function startSolanaFacilitator({
   rpcUrl,
   port = 0,
+  feePayer = 1,
 }: {
   readonly rpcUrl: string;
+  /** Number of the account that pays for transactions. */
+  readonly feePayer?: number;
   readonly port?: number;
 }): Promise<SolanaFacilitator> {
-  const signer = toFacilitatorSvmSigner(await solanaAccount(1), { defaultRpcUrl: rpcUrl });
+  const signer = toFacilitatorSvmSigner(await solanaAccount(feePayer), { defaultRpcUrl: rpcUrl });
   const official = new x402Facilitator().register(SOLANA_NETWORK as Network, new ExactSvmScheme(signer));
   const counts = { verify: 0, settle: 0, supported: 0 };
   const settled: { success: boolean; errorReason?: string }[] = [];

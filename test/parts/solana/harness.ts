@@ -49,6 +49,8 @@ rpc_url = "${cluster.rpcUrl}"
 `;
 
 interface ShopOptions {
+  /** URL of a facilitator that is asked after the shop's own. */
+  readonly nextFacilitator?: string;
   readonly more?: string;
   /** Default: in this process. */
   readonly start?: (options: { readonly config: string }) => Promise<Jobgate>;
@@ -79,7 +81,7 @@ export interface SolanaShop {
 /** @param more goes at the end of the configuration */
 export async function startSolanaShop(
   parts: SolanaParts,
-  { more = "", start = startEmbeddedJobgate }: ShopOptions = {},
+  { more = "", nextFacilitator, start = startEmbeddedJobgate }: ShopOptions = {},
 ): Promise<SolanaShop> {
   const { cluster } = parts;
   let facilitator = await startSolanaFacilitator(cluster);
@@ -95,8 +97,8 @@ bind_address = "127.0.0.1:0"
 [x402]
 bind_address = "127.0.0.1:0"
 public_url = "http://127.0.0.1:8402"
-facilitator_url = "${facilitator.url}"
 facilitator_timeout_secs = 5
+${[facilitator.url, nextFacilitator].map((url) => (url ? `[[x402.facilitators]]\nurl = "${url}"\n` : "")).join("")}
 ${tokenTable(parts)}
 [[jobs]]
 job_index = 0
