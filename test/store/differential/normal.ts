@@ -2,7 +2,7 @@ import type { Place } from "./steps.ts";
 import { nameOf } from "./world.ts";
 
 /** Keys and columns of JobCalls' ids. */
-const CALL_IDS = new Set(["callId", "call_id", "next"]);
+const CALL_IDS = new Set(["callId", "call_id", "callIds", "next"]);
 const LEASE_TOKENS = new Set(["leaseToken", "lease_token"]);
 
 /** Outcomes and rows without what differs between stores: a JobCall is named by the place that it was made at. */
@@ -26,7 +26,7 @@ export class Normal {
     if (typeof value === "string") return this.#text(value, key);
     if (value instanceof ArrayBuffer) return bytesText(new Uint8Array(value));
     if (value instanceof Uint8Array) return bytesText(value);
-    if (Array.isArray(value)) return value.map((item) => this.of(item));
+    if (Array.isArray(value)) return value.map((item) => this.of(item, key));
     return this.#object(value as object);
   }
 

@@ -170,7 +170,10 @@ export class Side {
     if (name === "listCallbacks")
       return this.#sorted((outcome as Callback[]).filter((one) => this.#isKept(one)));
     if (UNORDERED.has(name) && Array.isArray(outcome)) return this.#sorted(outcome);
-    const normal = this.#normal.of(outcome) as Record<string, unknown>;
+    const normal = this.#normal.of(outcome, name === "listBought" ? "callIds" : "") as Record<
+      string,
+      unknown
+    >;
     if (name === "claim")
       return { ...normal, calls: sorted(normal.calls), deadLettered: sorted(normal.deadLettered) };
     // Those that were queued in one batch have no order.
