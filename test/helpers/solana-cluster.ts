@@ -184,10 +184,11 @@ export async function startSolanaCluster(): Promise<SolanaCluster> {
       context: context("confirmed"),
       value: { blockhash: latestBlockhash(), lastValidBlockHeight: slot + LIFETIME_SLOTS },
     }),
-    isBlockhashValid: (blockhash: string, { commitment }: { commitment: string }) => ({
-      context: context(commitment),
-      value: slotAt(commitment) - (blockhashes.get(blockhash) ?? Number.NEGATIVE_INFINITY) <= LIFETIME_SLOTS,
-    }),
+    isBlockhashValid: (blockhash: string, { commitment }: { commitment: string }) => {
+      const age = slotAt(commitment) - (blockhashes.get(blockhash) ?? Number.NEGATIVE_INFINITY);
+      // A block that is older than a blockhash does not know it.
+      return { context: context(commitment), value: age >= 0 && age <= LIFETIME_SLOTS };
+    },
     getAccountInfo: (account: string) => {
       const found = svm.getAccount(account as never) as unknown as {
         exists: boolean;
