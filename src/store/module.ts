@@ -1,5 +1,4 @@
 import type { GatewayEvent } from "../core/events.ts";
-import type { PaymentIntent } from "../core/payment.ts";
 import type { CallAddition } from "./contract/call-lookup.ts";
 import type { ListDialect, Lookup } from "./list-dialect.ts";
 import type { Change, Reactions } from "./machine/changes.ts";
@@ -72,15 +71,6 @@ export interface SchemaDialect extends Pick<ListDialect, "schema"> {
   readonly churning: string;
 }
 
-/** Payments by one transfer method that begin only if rows of a module allow it. What follows is its reaction to the beginning. */
-export interface BeginGate {
-  readonly transferMethod: string;
-  /** Keys of the rows that decide, and that the reaction writes. */
-  keys(intent: PaymentIntent): readonly RowKey[];
-  /** @returns why the payment cannot begin; undefined if it can */
-  refusal(intent: PaymentIntent, rows: Pick<Rows, "find">, now: number): string | undefined;
-}
-
 /** Operations of one feature on its own tables, and its reactions to the changes of other features. */
 export interface StoreModule<Methods> extends Contract<Methods> {
   /** Tables of a part: the SQL that creates them, and the name of one, which shows whether a store has them. */
@@ -98,7 +88,6 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   readonly forOperator?: readonly (keyof Methods)[];
   /** Names of the events that the module announces ({@link Change}), beside the end of a call. */
   readonly announces?: readonly string[];
-  readonly begins?: BeginGate;
   /** Decides the further writes that a change causes in its commit. */
   readonly on?: Reactions;
   /** Rows that reactions to the end of a JobCall read. */

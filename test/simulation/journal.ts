@@ -113,7 +113,6 @@ export class ModelJournal {
       undecided: { total: 0, ofPayer: 0 },
       openUnits: 0n,
       limits: undefined,
-      refusal: undefined,
       now: 0,
     });
     if (decision.kind !== "begin") return decision;

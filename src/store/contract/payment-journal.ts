@@ -153,8 +153,6 @@ export type BeginPaymentOutcome =
   | { kind: "payment_known"; record: PaymentRecord }
   /** `key` is that of the first nonce that is used up. */
   | { kind: "nonce_used"; key: string }
-  /** Rows of a part do not allow it. */
-  | { kind: "not_taken"; reason: string }
   | { kind: "too_many_undecided" }
   | { kind: "too_many_open_payments" }
   /** The payer cannot pay this payment beside the open ones in the same token. */

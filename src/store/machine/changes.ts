@@ -1,4 +1,4 @@
-import type { PaymentIntent, PurchaseNotes } from "../../core/payment.ts";
+import type { PurchaseNotes } from "../../core/payment.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RowKey, Rows, Table, ValuesOf } from "../rows.ts";
 import { HOUR_MS, type PaymentEvent } from "../rules/payments.ts";
@@ -12,13 +12,6 @@ export interface DeadCall extends EndedCall {
 
 /** Change that a commit makes, with the row as it is after the change. Times are Unix milliseconds. */
 export type Change =
-  /** A payment began that a module let begin ({@link "../module.ts".BeginGate}). */
-  | {
-      readonly kind: "paymentBegun";
-      readonly payment: SoldPayment;
-      readonly intent: PaymentIntent;
-      readonly at: number;
-    }
   /** A payment's state became another one. */
   | { readonly kind: "paymentDecided"; readonly payment: SoldPayment }
   /** The chain contradicts a decided payment. */

@@ -1,6 +1,5 @@
 import type { OneTimeNonce, PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../contract/payment-journal.ts";
-import { gateOf } from "../modules/modules.ts";
 import type { Capacity, NewCall } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
@@ -82,13 +81,10 @@ export interface BeginRows {
 export function beginStep(
   rows: BeginRows,
   capacity: Capacity,
-  effects: Pick<Effects, "rows" | "payment" | "note">,
-  findGate = gateOf,
 ): (now: number, ...input: Input<"beginPayment">) => Outcome<"beginPayment"> {
   return (now, intent, call, limits) => {
     const { key, oneTimeNonces = [] } = intent;
     const known = rows.findRepeated(intent);
-    const gate = findGate(intent);
     const decision = beginDecision({
       intent,
       known: known && toPaymentRecord(known),
@@ -97,15 +93,12 @@ export function beginStep(
       undecided: limits === undefined ? NONE : rows.undecided(key.payer, now, limits),
       openUnits: limits?.funds === undefined ? 0n : rows.openUnits(key, now - (limits.fundsAgeMs ?? 0)),
       limits,
-      refusal: gate?.refusal(intent, effects.rows, now),
       now,
     });
     if (decision.kind !== "begin") return decision;
     capacity.adjust(1);
     const callId = rows.add(intent, call, now);
     for (const nonce of oneTimeNonces) rows.useNonce(nonce, callId, now);
-    const payment = gate && effects.payment(callId);
-    if (payment !== undefined) effects.note({ kind: "paymentBegun", payment, intent, at: now });
     return { kind: "begun", callId };
   };
 }

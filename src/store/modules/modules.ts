@@ -1,9 +1,8 @@
 import { distinct } from "../../core/objects.ts";
-import type { PaymentIntent } from "../../core/payment.ts";
 import type { Lookup } from "../list-dialect.ts";
 import { REVENUE } from "../machine/changes.ts";
 import { DEFERRED } from "../machine/deferred.ts";
-import type { AnyModule, Asked, BeginGate, Commit } from "../module.ts";
+import type { AnyModule, Asked, Commit } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
 import type { RowKey, Rows } from "../rows.ts";
@@ -82,15 +81,6 @@ export const REACTIONS = MODULES.flatMap(({ on }) => on ?? []);
 /** Returns the rows that reactions to the end of a JobCall read. */
 export function keysOfCall(callId: number): RowKey[] {
   return MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []);
-}
-
-const GATES: ReadonlyMap<string, BeginGate> = new Map(
-  MODULES.flatMap(({ begins }) => (begins === undefined ? [] : [[begins.transferMethod, begins] as const])),
-);
-
-/** Returns what decides whether a payment by a transfer method can begin; undefined if no module does. */
-export function gateOf({ transferMethod }: Pick<PaymentIntent, "transferMethod">): BeginGate | undefined {
-  return GATES.get(transferMethod);
 }
 
 /** Checks whether a dead letter can be retried. */

@@ -35,8 +35,6 @@ export interface BeginFacts {
    */
   readonly openUnits: bigint;
   readonly limits: UndecidedLimits | undefined;
-  /** Why a module does not let the payment begin; undefined if it does. */
-  readonly refusal: string | undefined;
   readonly now: number;
 }
 
@@ -44,14 +42,13 @@ export interface BeginFacts {
 export function beginDecision(
   facts: BeginFacts,
 ): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin" } {
-  const { intent, known, isNonceUsed, hasRoom, undecided, openUnits, limits, refusal, now } = facts;
+  const { intent, known, isNonceUsed, hasRoom, undecided, openUnits, limits, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
   const used = intent.oneTimeNonces?.find(
     // A nonce that expired on the way here may have been used, and forgotten since.
     (nonce) => isNonceUsed(nonce) || nonce.expiresAt * 1000 <= now,
   );
   if (used !== undefined) return { kind: "nonce_used", key: used.key };
-  if (refusal !== undefined) return { kind: "not_taken", reason: refusal };
   if (limits !== undefined && undecided.total >= limits.maxUndecided) return { kind: "too_many_undecided" };
   if (limits !== undefined && undecided.ofPayer >= limits.maxOpenPerPayer)
     return { kind: "too_many_open_payments" };

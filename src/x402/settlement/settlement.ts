@@ -102,11 +102,6 @@ export class Settlement {
         return { ...outcomeOfKnown(begun.record, intent), replayed: true };
       case "queue_full":
         throw queueFull();
-      case "not_taken":
-        throw new GatewayError(
-          "payment_mismatch",
-          `The payment is not taken: ${begun.reason}. Nothing was charged: sign a new one.`,
-        );
       case "too_many_undecided":
         throw new GatewayError(
           "too_many_undecided",

@@ -7,7 +7,6 @@ import {
   type PaymentStep,
   paymentSteps,
 } from "../../../store/machine/payment-steps.ts";
-import { gateOf } from "../../../store/modules/modules.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
 import { LostRace } from "../connection/database-errors.ts";
@@ -78,9 +77,7 @@ export class PaymentsPart implements BatchPart {
     const intents = this.#begins.map(({ input: [intent] }) => intent);
     const keys = [...this.#decisions.map(({ input: [key] }) => key), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
-    const gateKeys = intents.flatMap((intent) => gateOf(intent)?.keys(intent) ?? []);
-    for (const key of gateKeys) effects.rows.willNeed(key);
-    if (this.#decisions.length > 0 || gateKeys.length > 0) effects.willChange();
+    if (this.#decisions.length > 0) effects.willChange();
     await Promise.all([
       this.#lockPayments(sql, effects, keys, intents),
       effects.paymentRows.nonces.load(
@@ -126,7 +123,7 @@ export class PaymentsPart implements BatchPart {
       decide(steps[name]?.(now, ...input.map(storableInput)));
     // Before new payments, which may have the name of a payment that failed.
     const decisions = paymentRows.write(context);
-    const begin = beginStep(this.#beginRows(context), context.capacity, effects);
+    const begin = beginStep(this.#beginRows(context), context.capacity);
     for (const { input, decide } of this.#begins) decide(begin(now, ...input));
     await Promise.all([
       decisions,

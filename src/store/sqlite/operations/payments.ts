@@ -64,7 +64,6 @@ export function paymentOperations(
         useNonce: (nonce, callId, now) => useNonce(effects.rows, nonce, { callId, now }),
       },
       capacity,
-      effects,
     ),
 
     endWatches(now) {
