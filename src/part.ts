@@ -144,7 +144,7 @@ export interface Running {
   readonly operator?: OperatorAddition;
 }
 
-/** A gauge of one part, or a counter that it keeps. */
+/** A gauge of one part, or a counter that the part keeps. */
 export interface OwnGauge extends Instrument {
   readonly name: string;
   readonly isCounter?: true;

@@ -48,7 +48,8 @@ export class LeaseLock {
   }
 
   /**
-   * Takes or renews the lock by a write. A fail-over that loses what was read before the write loses the write, too.
+   * Takes or renews the lock, and always writes it. Whatever the process read before is then as durable as the lock: a fail-over
+   * that takes back what was read takes back the lock, too.
    * @returns whether this process holds the lock
    */
   async renew(): Promise<boolean> {

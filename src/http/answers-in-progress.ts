@@ -128,7 +128,7 @@ function refuseBrokenRequest(
   return refusal;
 }
 
-/** Returns true when there is nobody left to read an answer. */
+/** Reports whether the client is gone, so that nobody reads an answer. */
 function isGone({ code }: NodeJS.ErrnoException, socket: Duplex): boolean {
   return !(socket as Socket).writable || code === "ECONNRESET";
 }

@@ -30,8 +30,8 @@ interface Window {
 }
 
 /**
- * Counts uses by key in windows of a fixed length. The limit comes with each use, so one object serves keys with
- * different limits and keeps its counts when a reload changes them.
+ * Counts uses by key in windows of a fixed length. Each use names its limit, so one object serves keys with different limits,
+ * and a reload that changes a limit keeps the counts.
  */
 export class RateLimit {
   readonly #windowMs: number;

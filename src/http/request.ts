@@ -174,7 +174,7 @@ export function createAddressFinder(trustedProxies: readonly IpRange[]): Address
   };
 }
 
-/** Makes a check that a request comes from one of the allowed addresses. */
+/** Returns a function that checks whether a request comes from one of the allowed addresses. */
 export function createSourceCheck(options: {
   readonly allowCidrs: readonly IpRange[];
   readonly trustedProxies: readonly IpRange[];
@@ -253,7 +253,7 @@ export class ForwardedHeaders {
     this.names = [...new Set([...bound.filter((name) => !OF_ANSWER.has(name)), ...priced])].sort();
   }
 
-  /** Reads those that were sent. @throws GatewayError `headers_too_large` */
+  /** Reads the headers of the list that the request has. @throws GatewayError `headers_too_large` */
   read(request: Pick<JobRequest, "headerValues" | "headers">): Metadata {
     const metadata: [name: string, value: string][] = [];
     for (const name of namesIn(this.#list, request.headers)) {

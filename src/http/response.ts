@@ -136,7 +136,7 @@ function headerList(headers: OutgoingHttpHeaders, more: HeaderPairs): OutgoingHt
 }
 
 /**
- * Ends an answer that is already arriving over time when its reader closes his side: one that is gone looks the same.
+ * Ends an answer that is being sent when its reader closes the connection's other half: a reader that is gone looks the same.
  */
 export function endWithReader({ socket }: IncomingMessage, outgoing: ServerResponse): void {
   const hangUp = () => {

@@ -1,2 +1,2 @@
-/** What the parts of this build show on the operator's page. */
+/** Views of the operator's page that parts of this build bring, a line for each. */
 export { VIEW as callbacks } from "../parts/callbacks/view/callbacks.tsx";

@@ -217,24 +217,24 @@ describe("jobgate serve during its start", () => {
   });
 });
 
-describe.concurrent("jobgate serve that cannot start", () => {
-  test("Names the missing pages of an incomplete installation before it makes a store", async () => {
-    const installed = await testFolder();
-    const [program = ""] = jobgateProgram();
-    await cp(dirname(program), join(installed, "src/program"), { recursive: true });
-    await symlink(join(ROOT, "package.json"), join(installed, "package.json"));
-    await writeFile(join(installed, "jobgate.toml"), "");
-    const child = spawnTethered({
-      command: process.execPath,
-      args: [join(installed, "src/program/main.js"), "serve"],
-      cwd: installed,
-    });
-    const [stderr, ended] = await Promise.all([text(child.stderr), once(child, "exit")]);
-    expect(ended).toEqual([1, null]);
-    expect(stderr).toMatch(/The pages are missing: expected them in .*dist\/page\/\. Run `npm run build`/);
-    expect(await readdir(installed)).not.toContain("jobgate.db");
+test("Serve names the missing pages of an incomplete installation before it makes a store", async () => {
+  const installed = await testFolder();
+  const [program = ""] = jobgateProgram();
+  await cp(dirname(program), join(installed, "src/program"), { recursive: true });
+  await symlink(join(ROOT, "package.json"), join(installed, "package.json"));
+  await writeFile(join(installed, "jobgate.toml"), "");
+  const child = spawnTethered({
+    command: process.execPath,
+    args: [join(installed, "src/program/main.js"), "serve"],
+    cwd: installed,
   });
+  const [stderr, ended] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  expect(ended).toEqual([1, null]);
+  expect(stderr).toMatch(/The pages are missing: expected them in .*dist\/page\/\. Run `npm run build`/);
+  expect(await readdir(installed)).not.toContain("jobgate.db");
+});
 
+describe.concurrent("jobgate serve that cannot start", () => {
   test("Prints the mistakes of a configuration to stderr and exits with 1, before it listens", async () => {
     const { code, stdout, stderr } = await runJobgate(["serve"], {
       files: { "jobgate.toml": "a = 1\nb = 2\n" },

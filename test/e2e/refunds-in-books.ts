@@ -14,7 +14,7 @@ import {
 const SETTLEMENT = JSON.stringify({ success: true, transaction: `0x${"ab".repeat(32)}` });
 const OWNER = "one";
 
-/** What the books say of refunds, in every kind of store. */
+/** Tests of the lines that refunds have in the books, for every kind of store. */
 export function describeRefundsInBooks(given: Given): void {
   const { movements, journal, begin, received } = booksOf(given);
 

@@ -25,7 +25,7 @@ const POINTS = [...SALE_CRASHES.filter((crash) => crash !== "during settle"), "b
 /** Slots by which finalized blocks are behind. A blockhash ends while they are 200 behind. */
 const LAGS = [0, 30, 200];
 /** Bound of a round whose payments are all refused before they get to its point. */
-const POINT_WITHIN_MS = 15_000;
+const POINT_WITHIN_MS = 60_000;
 /** A payment that no block has is decided 90 s after it began. */
 const DECIDED_WITHIN_MS = 200_000;
 

@@ -12,7 +12,7 @@ export interface Route {
 /** Filters of a list by name. Absent ones are empty. */
 export type Filters = Readonly<Record<string, string | undefined>>;
 
-/** What a part shows on the page. */
+/** A view that a part adds to the page. */
 export interface PartView {
   /** Name of its view in addresses. */
   readonly path: string;

@@ -1,7 +1,11 @@
 import { BlockList, isIP } from "node:net";
+import { GatewayError } from "../../core/errors.ts";
 import { type IpRange, isHostName, isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { normalUrl } from "../../core/urls.ts";
+import type { ShopAddition } from "../../x402/part.ts";
+import type { NotedHeader } from "../../x402/purchase/terms.ts";
 import { isPublicAddress } from "./public-addresses.ts";
+import { CALLBACK_URL } from "./store/ledger.ts";
 
 /** URLs that buyers may give. */
 export interface CallbackRules {
@@ -52,4 +56,27 @@ export class CallbackGuard {
   #isAllowed(address: string): boolean {
     return this.#allowed.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
   }
+}
+
+/**
+ * Reads the URL that a buyer gives in `Callback-URL`, to be told how the job ended.
+ * @param guard undefined if buyers cannot give a URL
+ */
+export function callbackHeader(
+  guard: Pick<CallbackGuard, "parse"> | undefined,
+): Pick<ShopAddition, "terms" | "pageHeaders"> {
+  const header: NotedHeader = {
+    name: CALLBACK_URL,
+    read(values) {
+      const text = values.join(", ");
+      const parsed = guard?.parse(text) ?? { problem: "is not possible here: nobody is called back" };
+      if ("url" in parsed) return { note: parsed.url };
+      const problem = values.length > 1 ? "was sent more than once" : parsed.problem;
+      return {
+        note: normalUrl(text) ?? text,
+        refusal: new GatewayError("invalid_callback_url", `${CALLBACK_URL} ${problem}. Nothing was charged.`),
+      };
+    },
+  };
+  return { terms: { notes: [header] }, pageHeaders: { sent: [CALLBACK_URL], read: [] } };
 }

@@ -194,7 +194,10 @@ export class CallbackSender implements BackgroundService {
     return !this.#loop.isStopped && this.#lock.leftMs > this.#timeoutMs;
   }
 
-  /** Checks that no fail-over can lose the callbacks that were just read: nobody would know what a URL was told. */
+  /**
+   * Checks that no fail-over can take back the callbacks that were just read. Otherwise a URL would be told of an event that the
+   * store has lost, and told again when the event happens again.
+   */
   async #areDurable(): Promise<boolean> {
     return !this.#parts.store.isShared || (await this.#lock.renew());
   }

@@ -9,9 +9,8 @@ export const part: Part = {
   table: [callbacksTable, buyersTable],
   paths: { x402: ["/.well-known/jobgate-keys.json"] },
   async load() {
-    const [{ CallbackGuard }, { callbackHeader }, { CallbackKeys }, { CallbackSender }] = await Promise.all([
+    const [{ CallbackGuard, callbackHeader }, { CallbackKeys }, { CallbackSender }] = await Promise.all([
       import("./callback-guard.ts"),
-      import("./callback-header.ts"),
       import("./callback-keys.ts"),
       import("./callback-sender.ts"),
     ]);

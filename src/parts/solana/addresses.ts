@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { boundedCache } from "../../core/bounded-cache.ts";
-import { fromBase58, toBase58 } from "./base58.ts";
 
 export const PROGRAMS = {
   token: "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
@@ -13,6 +12,35 @@ export const PROGRAMS = {
 
 /** Bytes of an account. */
 export const ACCOUNT_BYTES = 32;
+
+const ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const VALUES: ReadonlyMap<string, bigint> = new Map([...ALPHABET].map((char, i) => [char, BigInt(i)]));
+
+/** Returns bytes in base58: a number, and one `1` for each leading zero byte. */
+export function toBase58(bytes: Uint8Array): string {
+  let number = BigInt(`0x0${Buffer.from(bytes).toString("hex")}`);
+  let text = "";
+  for (; number > 0n; number /= 58n) text = `${ALPHABET[Number(number % 58n)]}${text}`;
+  const zeros = bytes.findIndex((byte) => byte !== 0);
+  return "1".repeat(zeros < 0 ? bytes.length : zeros) + text;
+}
+
+/** Parses base58. @returns undefined for another text, and for other than `length` bytes */
+export function fromBase58(text: string, length: number): Buffer | undefined {
+  // Every byte takes at least one character, and about 1.37.
+  if (text.length < length || text.length > length * 2) return undefined;
+  let number = 0n;
+  for (const char of text) {
+    const value = VALUES.get(char);
+    if (value === undefined) return undefined;
+    number = number * 58n + value;
+  }
+  const hex = number === 0n ? "" : number.toString(16);
+  const digits = Buffer.from(hex.padStart(hex.length + (hex.length % 2), "0"), "hex");
+  const zeros = /^1*/.exec(text)?.[0].length ?? 0;
+  if (zeros + digits.length !== length) return undefined;
+  return Buffer.concat([Buffer.alloc(zeros), digits]);
+}
 
 export function isAddress(text: string): boolean {
   return fromBase58(text, ACCOUNT_BYTES) !== undefined;
@@ -30,14 +58,14 @@ export function tokenAccountOf(owner: string, mint: string): string {
   return account;
 }
 
-/** @throws Error for another text */
+/** Returns the bytes of an address. @throws Error for another text */
 export function bytesOf(address: string): Buffer {
   const bytes = fromBase58(address, ACCOUNT_BYTES);
   if (bytes === undefined) throw new Error(`${address} is no account of Solana`);
   return bytes;
 }
 
-/** Derives the first address of a program from its seeds that is no point of the curve, so that no key signs for it. */
+/** Derives an address of a program from seeds: the first that is no point of the curve, so that no key can sign for it. */
 function derive(seeds: readonly Buffer[], program: Buffer): string {
   for (let bump = 255; bump >= 0; bump--) {
     const hash = createHash("sha256");
@@ -53,7 +81,7 @@ function derive(seeds: readonly Buffer[], program: Buffer): string {
 const P = 2n ** 255n - 19n;
 const D = mod(-121665n * power(121666n, P - 2n));
 
-/** Reports whether 32 bytes are a compressed point: whether (y² - 1) / (dy² + 1) is a square. */
+/** Reports whether 32 bytes are a compressed point of the curve, which is whether (y² - 1) / (dy² + 1) is a square. */
 export function isOnCurve(bytes: Uint8Array): boolean {
   const little = Buffer.from(bytes).reverse();
   const isOdd = ((little[0] ?? 0) & 0x80) !== 0;

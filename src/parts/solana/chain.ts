@@ -1,7 +1,7 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import { messageHashOf, parseTransaction } from "./transaction.ts";
 
-/** State that a node answers from: `finalized` is never taken back, `confirmed` almost never. */
+/** Blocks that a node answers from. A fork never replaces a `finalized` block, and almost never a `confirmed` one. */
 export type Commitment = "confirmed" | "finalized";
 
 /** A transaction that landed in a block. */
@@ -10,7 +10,10 @@ export interface LandedTransaction {
   readonly slot: number;
   readonly hasFailed: boolean;
   readonly messageHash: string;
-  /** Token units that came to an account, or left it. The transaction must be one that {@link parseTransaction} parses. */
+  /**
+   * Returns the token units that an account received; negative if it paid.
+   * @throws Error if {@link parseTransaction} cannot parse the transaction
+   */
   received(account: string): bigint;
 }
 
@@ -33,8 +36,8 @@ export async function readReference(rpc: Rpc): Promise<string> {
 }
 
 /**
- * Asks whether a finalized block can still be followed by one that takes a blockhash.
- * @returns the slot that the node answers from, too
+ * Asks whether a block after the last finalized one can still take a blockhash.
+ * @returns also the slot of that finalized block
  */
 export async function readBlockhash(
   rpc: Rpc,
@@ -46,7 +49,7 @@ export async function readBlockhash(
   return { isValid: answer.value, slot: asInteger(asObject(answer.context).slot) };
 }
 
-/** @returns undefined for a signature that the node has no landed transaction of, at the commitment */
+/** Reads a transaction by its signature. @returns undefined if the node knows no such transaction at the commitment */
 export async function readLanded(
   rpc: Rpc,
   signature: string,
@@ -72,8 +75,9 @@ export async function readLanded(
 }
 
 /**
- * Finds the transaction of a message among those that name an account, the newest first.
- * @param of `memo` is the message's, and `since` a slot before it landed; `atSlot` is one that the node must know
+ * Finds the transaction of a message. Searches the transactions that name an account, from the newest back.
+ * @param of `memo`: the memo of the message; `since`: a slot before the message landed; `atSlot`: a slot that the node must have
+ * reached
  * @returns "unfinished" when the account had too many transactions since
  */
 export async function findLanded(
@@ -135,17 +139,17 @@ function asInteger(value: unknown): number {
   throw new Error("the RPC answered with something other than a number");
 }
 
-/** The newest blockhash that a transaction can have, as the `extra` of an offer has it. */
+/** The newest blockhash, as the `extra` of an offer names it. */
 interface LatestBlockhash {
   readonly recentBlockhash: string;
   readonly lastValidBlockHeight: string;
 }
 
-/** Time for which a blockhash is shown to everyone: clients can ask for offers as often as they like. */
+/** Time for which all offers name the same blockhash, so that many requests for offers cost one call of the RPC. */
 const BLOCKHASH_FRESH_MS = 2_000;
 const latest = new WeakMap<Rpc, { readonly at: number; readonly blockhash: Promise<LatestBlockhash> }>();
 
-/** Returns the newest blockhash, or the newest of a moment ago. */
+/** Returns the newest blockhash, at most {@link BLOCKHASH_FRESH_MS} old. */
 export function latestBlockhash(rpc: Rpc): Promise<LatestBlockhash> {
   const last = latest.get(rpc);
   if (last !== undefined && performance.now() - last.at < BLOCKHASH_FRESH_MS) return last.blockhash;

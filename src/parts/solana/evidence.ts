@@ -15,9 +15,9 @@ import {
 } from "./chain.ts";
 import { readTransfer, type Transfer } from "./payment.ts";
 
-/** Slots by which the node may have lagged behind the payer's when a payment began: a minute. */
+/** Slots, about a minute, by which jobgate's node may have been behind the payer's when the payment began. */
 const MAX_LAG_SLOTS = 150;
-/** Slots in which a blockhash is good, with slots that have no block. */
+/** Slots after which every blockhash has expired, slots without a block included. */
 const LIFETIME_SLOTS = 300;
 /** Bounds of the search for a transaction. */
 const MAX_PAGES = 20;
@@ -65,17 +65,17 @@ export class SolanaEvidence implements TokenEvidence {
     const mayLand = Date.now() < intent.validBefore * 1_000;
     if (mayLand && signature !== undefined) return open("the transaction is not finalized yet");
     const since = Number(intent.fromBlock ?? 0) - MAX_LAG_SLOTS;
-    // Read before the search: a transaction lands in a block that its blockhash is good in.
+    // Read before the search, so that the search covers every block that could take the transaction.
     const { isValid, slot } = await readBlockhash(rpc, transfer.transaction.blockhash);
     const search = { ...searchFor(transfer), since, atSlot: slot, maxPages: MAX_PAGES };
     const landed = await findLanded(rpc, { ...search, commitment: "finalized" });
     if (landed === "unfinished") return open("the search for the transaction goes on");
     if (landed !== undefined) return decide(transfer, intent, landed);
-    // A finalized block that is older than the payment may not know its blockhash yet.
+    // A finalized block that is older than the blockhash does not know the blockhash yet.
     const isKnown = slot >= Number(intent.fromBlock ?? 0) + MAX_LAG_SLOTS;
     if (mayLand || isValid || !isKnown) return open("the transaction is not finalized, and may still be");
     if ((await readFirstSlot(rpc)) > Math.max(0, since))
-      return open("the RPC no longer has the blocks that may have the transaction");
+      return { kind: "unknown", reason: "the RPC no longer has the blocks that may have the transaction" };
     return {
       kind: "not_paid",
       reason: "the transaction's blockhash expired, and no block has the transaction",
@@ -87,7 +87,7 @@ function searchFor({ transaction, destination, memo }: Transfer) {
   return { messageHash: transaction.messageHash, account: destination, memo };
 }
 
-/** Decides by a finalized transaction. One that failed landed too, so that its message never lands again. */
+/** Decides by a finalized transaction. A transaction that failed has landed, too, and its message cannot land again. */
 function decide({ destination }: Transfer, intent: PaymentIntent, landed: LandedTransaction): Evidence {
   const { signature, slot, hasFailed } = landed;
   if (hasFailed) return { kind: "not_paid", reason: "the transaction failed, and moved nothing" };

@@ -35,7 +35,7 @@ export const SOLANA: Method = {
       if (typeof feePayer !== "string") return undefined;
       // Without a memo of its own, two purchases at one blockhash would be one transaction.
       const memo = randomBytes(16).toString("hex");
-      // A buyer without it asks an RPC of theirs.
+      // A buyer who gets no blockhash asks an RPC of his own.
       const blockhash = await connect()
         .then((rpc) => rpc && latestBlockhash(rpc))
         .catch(() => undefined);

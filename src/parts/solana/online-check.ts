@@ -33,7 +33,7 @@ async function findProblem(token: AcceptedToken): Promise<PeerProblem | undefine
     const mint = await readAccount(rpc, asset);
     if (mint?.owner !== PROGRAMS.token) {
       const found = mint === undefined ? "does not exist" : `belongs to the program ${mint.owner}`;
-      const message = `${found} on ${network}; expected a mint of the SPL Token program. Tokens of Token-2022 can take a fee or run a hook, and are not sold in`;
+      const message = `${found} on ${network}; expected a mint of the SPL Token program. jobgate takes no tokens of Token-2022, which can charge a fee or run a hook`;
       return { path: ["asset"], message };
     }
     const actualDecimals = mint.data[MINT_DECIMALS];

@@ -4,9 +4,9 @@ import type { SignedFields } from "../../x402/methods/method.ts";
 import { bytesOf, PROGRAMS } from "./addresses.ts";
 import { MAX_BASE64_LENGTH, parseTransaction, type Transaction } from "./transaction.ts";
 
-/** Time in which the network takes a transaction: the last 150 blocks know its blockhash. */
+/** Longest time in which a transaction can land: its blockhash must be one of the last 150 blocks'. */
 const LIFETIME_SECS = 90;
-/** Bounds of the official facilitator, so that nothing is offered to it that it refuses. */
+/** Limit of the official facilitator, which refuses transactions above it. */
 const MAX_INSTRUCTIONS = 7;
 
 /** A transaction that moves a token once, for a memo, and does nothing else. */
@@ -99,7 +99,7 @@ function toSignedFields({ transaction, payer, destination, amount }: Transfer): 
     to: destination,
     value: amount,
     validAfter: 0n,
-    // The transaction names a block and no time. The chain decides when nobody knows its block any more.
+    // An upper bound: the transaction names a blockhash and no time. Only the chain shows when that blockhash has expired.
     validBefore: BigInt(Math.ceil(Date.now() / 1000) + LIFETIME_SECS),
     nonce: messageHash,
     settler: undefined,

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { ACCOUNT_BYTES } from "./addresses.ts";
-import { toBase58 } from "./base58.ts";
+import { ACCOUNT_BYTES, toBase58 } from "./addresses.ts";
 
 const SIGNATURE_BYTES = 64;
 /** The largest transaction that the network carries. */

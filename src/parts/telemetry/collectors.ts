@@ -1,9 +1,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Clock } from "../../core/clock.ts";
-import { GAUGES, type GaugeSample, type Instrument } from "../../core/instruments.ts";
+import { GAUGES, type GaugeSample } from "../../core/instruments.ts";
 import { within } from "../../core/waiting.ts";
 import { version } from "../../node/version.ts";
-import type { GaugeValue, OwnGauge } from "../../part.ts";
+import type { OwnGauge } from "../../part.ts";
 import { isBalanced } from "../../store/rules/payments.ts";
 import type { Store, StoreTotals } from "../../store/store.ts";
 
@@ -161,53 +161,39 @@ export function collectOwn(
   { totals }: Pick<MeasuredStore, "totals">,
   clock: Clock,
 ): void {
-  for (const { read, isCounter, ...about } of gauges) {
-    const readNow = async () => read(await totals(), clock());
-    if (isCounter) addCounter(registry, about, readNow);
-    else addGauge(registry, about, readNow);
-  }
-}
-
-/** Adds a counter whose samples are read at each scrape. */
-function addCounter(
-  registry: Registry,
-  { labels, ...about }: { readonly name: string } & Instrument,
-  read: () => Promise<readonly GaugeValue[]>,
-): void {
-  new Counter({
-    ...about,
-    labelNames: [...labels],
-    registers: [registry],
-    async collect() {
-      const samples = await read();
-      this.reset();
-      for (const [value, ofLabels] of samples) this.inc(ofLabels, value);
-    },
-  });
+  for (const { read, ...about } of gauges)
+    addGauge(registry, about, async () => read(await totals(), clock()));
 }
 
 /** One value of a gauge, and its labels. Undefined leaves the sample out. */
 type Sample = readonly [value: number | undefined, labels?: Readonly<Record<string, string>>];
 
-/** Adds a gauge whose samples are read at each scrape. */
+/** Adds a gauge, or a counter, whose samples are read at each scrape. */
 function addGauge(
   registry: Registry,
   {
     labels = [],
+    isCounter = false,
     ...about
-  }: { readonly name: string; readonly help: string; readonly labels?: readonly string[] },
+  }: {
+    readonly name: string;
+    readonly help: string;
+    readonly labels?: readonly string[];
+    readonly isCounter?: boolean;
+  },
   read: () => readonly Sample[] | Promise<readonly Sample[]>,
 ): void {
-  new Gauge({
+  const Kind = isCounter ? Counter : Gauge;
+  const metric: Counter | Gauge = new Kind({
     ...about,
     labelNames: [...labels],
     registers: [registry],
     async collect() {
       const samples = await read();
-      this.reset();
-      // A gauge without labels is reset to 0.
-      if (labels.length === 0) this.remove();
-      for (const [value, ofLabels = {}] of samples) if (value !== undefined) this.set(ofLabels, value);
+      metric.reset();
+      // A metric without labels is reset to 0.
+      if (labels.length === 0) metric.remove();
+      for (const [value, ofLabels = {}] of samples) if (value !== undefined) metric.inc(ofLabels, value);
     },
   });
 }

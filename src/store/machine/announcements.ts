@@ -1,7 +1,7 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { SoldPayment } from "../payment-row.ts";
 
-/** Event that operators, and the buyer of a payment, may be told. */
+/** Event that operators, and the buyer of a payment, may be told of. */
 export interface Announcement {
   /** Name of the event. */
   readonly event: string;

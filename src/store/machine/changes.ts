@@ -22,7 +22,7 @@ export type Change =
   | { readonly kind: "revived"; readonly callId: number }
   /** Money left an account of the seller. */
   | { readonly kind: "moneySent"; readonly sent: SentMoney }
-  /** Something happened that operators, and a buyer, may be told. */
+  /** An event that operators, and a buyer, may be told of. */
   | { readonly kind: "announced"; readonly announcement: Announcement };
 
 /** A JobCall was acked. */

@@ -13,7 +13,7 @@ import type { NamedOffer, Payload, WireVersion } from "../wire/version.ts";
 
 /** Values that the payer of a payment signed, whatever its method is. */
 export interface SignedFields {
-  /** In one spelling, as are the other addresses: see {@link oneSpelling}. */
+  /** Address of the payer. All addresses here have the spelling that {@link oneSpelling} returns. */
   readonly from: string;
   readonly to: string;
   /** Token units. */
@@ -80,7 +80,7 @@ export interface Method extends TransferMethod {
   /** Reports whether the signed part pays exactly this offer's amount to its recipient, and only that. */
   pays(payment: SignedPayment, offer: Offer): boolean;
   /**
-   * What an offer holds of one 402 alone. It is not kept with the offer: a payment brings it back, and {@link pays} compares it.
+   * Terms that differ in each 402. They are not kept with the offer: a payment repeats them, and {@link pays} compares them.
    * Absent: the same offer is shown to everyone.
    */
   readonly fresh?: FreshTerms;

@@ -16,7 +16,7 @@ import { LogSearch } from "./log-search.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
 import type { TokenEvidence, TokenWatch } from "./token-evidence.ts";
 
-/** What is known of a token's chain from earlier looks. */
+/** State of a token's chain, as earlier looks found it. */
 interface ChainState {
   readonly search: LogSearch;
   /** Newest block seen, and when. */

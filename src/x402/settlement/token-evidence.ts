@@ -15,7 +15,7 @@ export interface TokenWatch {
   readonly telemetry: Telemetry;
 }
 
-/** What a chain shows of the payments in one token. */
+/** Evidence that a chain has of the payments in one token. */
 export interface TokenEvidence {
   /** Connects to the chain. @throws Error when it does not answer */
   connect(): Promise<Rpc>;

@@ -66,7 +66,7 @@ interface LateCharge {
   readonly scheme?: string | undefined;
   /** Only account that can settle. Absent: any. */
   readonly settler?: string | undefined;
-  /** What the offer's `extra` says of it. */
+  /** Fields that the charge adds to the offer's `extra`. */
   readonly extra?: Readonly<Record<string, string>> | undefined;
   /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
   readonly minCharge?: string | undefined;

@@ -1,7 +1,13 @@
 import { getAddressDecoder, isAddress as isKitAddress, isOffCurveAddress } from "@solana/kit";
 import { expect, test } from "vitest";
-import { isAddress, isOnCurve, PROGRAMS, tokenAccountOf } from "../../../src/parts/solana/addresses.ts";
-import { fromBase58, toBase58 } from "../../../src/parts/solana/base58.ts";
+import {
+  fromBase58,
+  isAddress,
+  isOnCurve,
+  PROGRAMS,
+  toBase58,
+  tokenAccountOf,
+} from "../../../src/parts/solana/addresses.ts";
 import { tokenAccountOf as officialTokenAccountOf, solanaAccount } from "../../helpers/solana-cluster.ts";
 
 const bytesOf = (seed: number) =>

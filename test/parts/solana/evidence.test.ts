@@ -25,9 +25,10 @@ beforeEach(() => {
 });
 
 /** An intent whose blockhash may be good yet, unless it ended. */
-async function intentOf({ secsLeft = 60, amount = PRICE } = {}) {
+async function intentOf({ secsLeft = 60, amount = PRICE, extra = {} } = {}) {
   // The offer's blockhash may have ended in an earlier test.
-  const payment = await shop.sign((offer) => ({ ...offer, extra: { ...offer.extra, recentBlockhash: "" } }));
+  const changed = { recentBlockhash: "", ...extra };
+  const payment = await shop.sign((offer) => ({ ...offer, extra: { ...offer.extra, ...changed } }));
   const { from, nonce } = payload.parse(payment.payload);
   const intent = {
     key: { network: SOLANA_NETWORK, asset: parts.mint, payer: from, nonce },
@@ -57,6 +58,18 @@ it("A payment is paid by its transaction, whether the facilitator names it or no
   expect(await evidence.findEarlierUse(intent)).toEqual({ transaction });
 });
 
+it("Of two transactions under one memo, the one that landed pays for its own payment alone", async () => {
+  const { payment, intent } = await intentOf();
+  // Under the same blockhash, both would be one transaction.
+  parts.cluster.passSlots(151);
+  const { accepted } = payment;
+  const twin = await intentOf({ extra: { memo: accepted.extra.memo } });
+  const transaction = await settle({ ...twin.payment, accepted });
+  expect(await evidence.look(twin.intent)).toMatchObject({ kind: "paid", transaction });
+  expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+  expect(await evidence.findEarlierUse(intent)).toBeUndefined();
+});
+
 it("A payment is open until its blockhash is too old at a finalized block, and then not paid", async () => {
   const { cluster } = parts;
   const { intent } = await intentOf({ secsLeft: 0 });
@@ -81,13 +94,13 @@ it("A finalized block that is older than the payment decides nothing", async () 
   cluster.finalizedLag = 0;
 });
 
-it("A node that no longer has the blocks since a payment began decides nothing", async () => {
+it("A payment is left to the operator when the node no longer has the blocks since it began", async () => {
   const { cluster } = parts;
   const { payment, intent } = await intentOf({ secsLeft: 0 });
   await settle(payment);
   cluster.passSlots(400);
   cluster.firstSlot = Number(intent.fromBlock) + 300;
-  expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+  expect(await evidence.look(intent)).toMatchObject({ kind: "unknown" });
   cluster.firstSlot = 0;
   expect(await evidence.look(intent)).toMatchObject({ kind: "paid" });
 });

@@ -313,7 +313,7 @@ export function smallestFirst(count: number): number[] {
   return seeds.sort((left, right) => (clients.get(left) ?? 0) - (clients.get(right) ?? 0));
 }
 
-/** What only some worlds have, with the rate of those that have it. */
+/** Parts that only some worlds have, each with its share of the worlds. */
 const PARTS = {
   "wrong clocks": [0.2, () => new WrongClocks()],
   "long work": [0.4, (simulation) => new LongWork(simulation)],

@@ -1,10 +1,10 @@
 import * as partViews from "../../../page/part-views.ts";
 import type { PartView } from "../../../page/tools/route.ts";
 
-/** What the parts of this build show. */
+/** Views that the parts of this build add. */
 export const PART_VIEWS: readonly PartView[] = Object.values(partViews);
 
-/** Puts the titles of the parts' views between those of the page. @param titles by path, in their order */
+/** Inserts the titles of the parts' views among those of the page. @param titles the page's own, by path, in the order of its menu */
 export function withPartViews(titles: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const all = Object.entries(titles).flatMap(([path, title]) => [
     [path, title],

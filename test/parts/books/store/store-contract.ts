@@ -18,7 +18,7 @@ const HASH = `0x${"ab".repeat(32)}`;
 const SETTLEMENT = JSON.stringify({ success: true, transaction: HASH });
 const OWNER = "one";
 
-/** What tests of the books do at a store. */
+/** Steps that tests of the books take at a store. */
 export function booksOf(given: Given) {
   const movements = (until = Number.MAX_SAFE_INTEGER) =>
     given.store.of(BOOKS).listMovements({ after: { at: 0, id: 0 }, until, limit: 100 });

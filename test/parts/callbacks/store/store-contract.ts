@@ -18,7 +18,7 @@ const RESULT = { body: Buffer.from("42"), contentType: "text/plain" };
 
 export const dataOf = ({ data }: Callback) => JSON.parse(data) as Record<string, unknown>;
 
-/** What tests of callbacks do at a store. */
+/** Steps that tests of callbacks take at a store. */
 export function callbacksOf(given: Given) {
   const want = (events: readonly string[], url = OPERATOR) =>
     given.store.of(CALLBACKS).useCallbackEndpoints([{ url, events }]);
