@@ -6,6 +6,8 @@
 const CORE = "^src/core/";
 /** What browsers run. */
 const PAGES = "^src/(page|parts/[^/]+/view)/";
+/** Code of parts that runs in browsers and in the program. */
+const PORTABLE = "^src/parts/[^/]+/portable/";
 /** The configuration's types, which every part may name. */
 const CONFIG_TYPES = "^src/config/config\\.ts$";
 
@@ -57,11 +59,12 @@ module.exports = {
     {
       name: "the-core-imports-no-part",
       comment:
-        "parts.ts lists the parts, program.ts the commands, and part-views.ts what the page shows of parts",
+        "parts.ts lists the parts, program.ts the commands, and part-views.ts and part-chains.ts what the pages show of parts",
       severity: "error",
       from: {
         path: "^src/",
-        pathNot: "^src/(stored-)?parts(/|\\.ts$)|^src/commands/program\\.ts$|^src/page/part-views\\.ts$",
+        pathNot:
+          "^src/(stored-)?parts(/|\\.ts$)|^src/commands/program\\.ts$|^src/page/part-(views|chains)\\.ts$",
       },
       to: { path: "^src/parts/" },
     },
@@ -158,7 +161,7 @@ module.exports = {
         path: "^src/",
         pathNot: [
           "^src/(delivery|operator|page|parts/(pricing-engine|work-stream|operator)|runner|grpc|gen)/",
-          "^src/parts/[^/]+/(view/|operator(-states)?\\.ts$)",
+          "^src/parts/[^/]+/(view/|operator(-states|-messages)?\\.ts$)",
           "^src/commands/operator-client\\.ts$",
         ],
       },
@@ -170,9 +173,21 @@ module.exports = {
       severity: "error",
       from: { path: PAGES },
       to: {
-        pathNot: [PAGES, "^src/gen/", "node_modules/(@bufbuild|@connectrpc|@tanstack|preact|uplot)/"],
+        pathNot: [
+          PAGES,
+          PORTABLE,
+          "^src/gen/",
+          "node_modules/(@bufbuild|@connectrpc|@tanstack|preact|uplot)/",
+        ],
         dependencyTypesNot: ["type-only"],
       },
+    },
+    {
+      name: "portable-code-imports-only-itself",
+      comment: "browsers run it, and so does the program",
+      severity: "error",
+      from: { path: PORTABLE },
+      to: { pathNot: PORTABLE },
     },
     {
       name: "nobody-imports-the-page",
@@ -186,7 +201,7 @@ module.exports = {
       from: {
         path: "^src/",
         pathNot:
-          "^src/(x402|chain|parts/(pay|dev|init|pricing-engine|transactions|local-facilitator|facilitator-service|refunds|rates|mpp|mcp|receipts|sign-in|callers|metered|permit2|version-1))/|^src/core/(addresses|private-keys)\\.ts$",
+          "^src/(x402|chain|parts/(operator|pay|dev|init|pricing-engine|transactions|local-facilitator|facilitator-service|refunds|rates|mpp|mcp|receipts|sign-in|callers|metered|permit2|version-1|channels))/|^src/core/(addresses|private-keys)\\.ts$",
       },
       to: { path: "node_modules/(viem|@x402)/" },
     },

@@ -59,6 +59,16 @@ function bundleProgram(folder: string): void {
   writeFileSync(join(folder, "LICENSES.txt"), licensesOf(Object.keys(metafile.inputs)));
 }
 
+/** Options of what pages run. */
+const PAGES = {
+  absWorkingDir: ROOT,
+  bundle: true,
+  format: "esm",
+  target: "es2023",
+  minify: true,
+  logLevel: "error",
+} as const satisfies BuildOptions;
+
 /** Makes the pages: those of the shop are served as they are, the operator's is one script and one style sheet. */
 function bundlePages(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
@@ -67,14 +77,9 @@ function bundlePages(folder: string): void {
   if (!existsSync("src/parts/page/view")) return;
   const operator = join(folder, "operator");
   const { metafile } = buildSync({
-    absWorkingDir: ROOT,
-    bundle: true,
-    format: "esm",
-    target: "es2023",
+    ...PAGES,
     jsx: "automatic",
     jsxImportSource: "preact",
-    minify: true,
-    logLevel: "error",
     entryPoints: ["src/parts/page/view/page.tsx", "src/parts/page/view/page.css"],
     outdir: operator,
     metafile: true,
@@ -83,14 +88,17 @@ function bundlePages(folder: string): void {
   writeFileSync(join(operator, "LICENSES.txt"), licensesOf(Object.keys(metafile.inputs)));
 }
 
-/** Copies the files of the shop, which find the shared ones beside them where they are served. */
+/** Copies the files of the shop, which find the shared ones beside them where they are served, and bundles what parts add. */
 function copyShop(from: string, to: string): void {
   if (!existsSync(from)) return;
   cpSync(from, to, { recursive: true, filter: (path) => !/\.(?:json|d\.ts)$/.test(path) });
   for (const name of readdirSync(to).filter((file) => file.endsWith(".js"))) {
     const source = readFileSync(join(to, name), "utf8");
-    writeFileSync(join(to, name), source.replaceAll('"../../../page/shared/', '"../shared/'));
+    const served = source.replaceAll('"../../../page/shared/', '"../shared/');
+    writeFileSync(join(to, name), served.replaceAll('"../../../page/part-chains.ts"', '"./part-chains.js"'));
   }
+  // Each kind of chains is a file of its own, for the pages of jobs that are sold there.
+  buildSync({ ...PAGES, splitting: true, entryPoints: ["src/page/part-chains.ts"], outdir: to });
 }
 
 /** Licenses of the bundled packages, which ask to be passed on with every copy. */

@@ -1,5 +1,6 @@
 import { benchAccepts } from "./accepts.ts";
 import { benchApis } from "./apis.ts";
+import { benchChannels } from "./channels.ts";
 import { benchDelivery } from "./delivery.ts";
 import { benchInputs } from "./inputs.ts";
 import { benchJobs } from "./jobs.ts";
@@ -8,6 +9,7 @@ import { benchLookups } from "./lookups.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
 import { benchRetention } from "./retention.ts";
+import { benchSolana } from "./solana.ts";
 import { benchStart } from "./start.ts";
 import { compareWith, THIS_TREE, type Tree } from "./trees.ts";
 import { benchWebhookModes } from "./webhook-modes.ts";
@@ -16,6 +18,7 @@ import { benchWebhookModes } from "./webhook-modes.ts";
 const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<void>>> = {
   accepts: benchAccepts,
   apis: benchApis,
+  channels: benchChannels,
   delivery: benchDelivery,
   inputs: benchInputs,
   jobs: benchJobs,
@@ -24,6 +27,7 @@ const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<vo
   paid: benchPaid,
   postgres: benchPostgres,
   retention: benchRetention,
+  solana: benchSolana,
   start: benchStart,
   webhooks: benchWebhookModes,
 };

@@ -1,7 +1,9 @@
+import type { PaymentPayload } from "@x402/core/types";
 import { localSettler } from "../test/e2e/local-facilitator.ts";
 import { accounts } from "../test/helpers/accounts.ts";
 import { startAnvil } from "../test/helpers/anvil.ts";
 import { startFacilitator } from "../test/helpers/facilitator.ts";
+import type { Jobgate } from "../test/helpers/jobgate-process.ts";
 import { deployUsdc } from "../test/helpers/usdc.ts";
 import { type PaymentTarget, startTree } from "./gateway.ts";
 import { cpuSeconds, percentile } from "./load.ts";
@@ -12,22 +14,40 @@ import type { Tree } from "./trees.ts";
 const PAYMENTS = 300;
 /** Payments before those that are measured, for V8 to compile what they run. */
 const WARM_UP = 60;
+/** Payments that are signed before some are made: on Solana they end within a minute. */
+const SIGNED_AT_ONCE = 50;
 const IN_FLIGHT = 64;
 
 /** The facilitator and the chain's RPC, behind proxies that time their requests. */
-interface Outside {
+export interface Outside {
   readonly facilitator: TimingProxy;
   readonly rpc: TimingProxy;
 }
 
-/** Measures paid requests that are confirmed on chain, beside the facilitator alone. */
-export async function benchPaid(trees: readonly Tree[]): Promise<void> {
+/** A gateway, and what signs payments for its job. */
+interface Sale {
+  readonly jobgate: Jobgate;
+  sign(count: number): Promise<readonly PaymentPayload[]>;
+}
+
+/** Milliseconds of a payment. */
+export interface Figures {
+  readonly whole: number;
+  readonly own: number;
+  readonly ownLate: number;
+  readonly cpu: number;
+}
+
+/** A chain with a funded payer and the official facilitator. */
+export async function startEvm() {
   const anvil = await startAnvil();
   const usdc = await deployUsdc({ anvil });
   await usdc.mint(accounts.payer.address, 1_000_000_000_000n);
   const official = await startFacilitator({ anvil });
-  const facilitator = await startTimingProxy(official.url);
-  const rpc = await startTimingProxy(anvil.rpcUrl);
+  const outside: Outside = {
+    facilitator: await startTimingProxy(official.url),
+    rpc: await startTimingProxy(anvil.rpcUrl),
+  };
   const payments = {
     facilitatorUrl: official.url,
     chainId: anvil.chainId,
@@ -37,15 +57,40 @@ export async function benchPaid(trees: readonly Tree[]): Promise<void> {
     tokenVersion: usdc.version,
     rpcUrl: anvil.rpcUrl,
   };
-  const timed = { ...payments, facilitatorUrl: facilitator.url, rpcUrl: rpc.url };
+  const timed = { ...payments, facilitatorUrl: outside.facilitator.url, rpcUrl: outside.rpc.url };
+  return {
+    anvil,
+    payments,
+    /** @param settlesItself with a key of its own, in place of the facilitator */
+    async measureOne(tree: Tree, settlesItself: boolean): Promise<Figures> {
+      const key = settlesItself ? await localSettler({ anvil, rpcUrl: outside.rpc.url }) : {};
+      const { jobgate } = await startTree(tree, { payments: { ...timed, ...key } });
+      try {
+        const offer = await askOffer(jobOf(jobgate.x402Url));
+        return await measureOne({ jobgate, sign: (count) => signPayments(offer, count) }, outside);
+      } finally {
+        await jobgate.stop();
+      }
+    },
+    async stop() {
+      await outside.rpc.stop();
+      await outside.facilitator.stop();
+      await official.stop();
+      await anvil.stop();
+    },
+  };
+}
+
+/** Measures paid requests that are confirmed on chain, beside the facilitator alone. */
+export async function benchPaid(trees: readonly Tree[]): Promise<void> {
+  const evm = await startEvm();
+  const { anvil, payments } = evm;
   const one: object[] = [];
   const many: object[] = [];
   try {
     for (const tree of trees) {
-      const oneKey = await localSettler({ anvil, rpcUrl: rpc.url });
-      one.push(await measureOne(tree.name, tree, timed, { facilitator, rpc }));
-      if (isThis(tree))
-        one.push(await measureOne("settles itself", tree, { ...timed, ...oneKey }, { facilitator, rpc }));
+      one.push(rowOf(tree.name, await evm.measureOne(tree, false)));
+      if (isThis(tree)) one.push(rowOf("settles itself", await evm.measureOne(tree, true)));
     }
     for (const tree of trees) {
       many.push(await measureMany(tree.name, tree, payments));
@@ -56,10 +101,7 @@ export async function benchPaid(trees: readonly Tree[]): Promise<void> {
     }
   } finally {
     agent.destroy();
-    await rpc.stop();
-    await facilitator.stop();
-    await official.stop();
-    await anvil.stop();
+    await evm.stop();
   }
   console.log(`\nPaid requests, one at a time, ${PAYMENTS} payments, confirmed on chain`);
   console.table(one);
@@ -73,20 +115,14 @@ function isThis({ folder }: Tree): boolean {
 }
 
 /** Own time is the time of a payment during which neither the facilitator nor the chain had a request under way. */
-async function measureOne(
-  name: string,
-  tree: Tree,
-  payments: PaymentTarget,
-  { facilitator, rpc }: Outside,
-): Promise<object> {
-  const { jobgate } = await startTree(tree, { payments });
-  try {
-    const purchase = jobOf(jobgate.x402Url);
-    const offer = await askOffer(purchase);
-    for (const payload of await signPayments(offer, WARM_UP)) await pay(purchase, payload);
-    const whole: number[] = [];
-    const own: number[] = [];
-    const payloads = await signPayments(offer, PAYMENTS);
+export async function measureOne({ jobgate, sign }: Sale, { facilitator, rpc }: Outside): Promise<Figures> {
+  const purchase = jobOf(jobgate.x402Url);
+  for (const payload of await sign(WARM_UP)) await pay(purchase, payload);
+  const whole: number[] = [];
+  const own: number[] = [];
+  let cpu = 0;
+  while (whole.length < PAYMENTS) {
+    const payloads = await sign(SIGNED_AT_ONCE);
     const cpuBefore = cpuSeconds(jobgate.pid);
     for (const payload of payloads) {
       facilitator.reset();
@@ -97,17 +133,23 @@ async function measureOne(
       whole.push(took);
       own.push(took - facilitator.busyMs(rpc));
     }
-    return {
-      "": name,
-      "whole p50 ms": percentile(whole, 0.5).toFixed(1),
-      "own p50 ms": percentile(own, 0.5).toFixed(1),
-      "own p99 ms": percentile(own, 0.99).toFixed(1),
-      "CPU ms": (((cpuSeconds(jobgate.pid) - cpuBefore) / PAYMENTS) * 1000).toFixed(1),
-    };
-  } finally {
-    await jobgate.stop();
+    cpu += cpuSeconds(jobgate.pid) - cpuBefore;
   }
+  return {
+    whole: percentile(whole, 0.5),
+    own: percentile(own, 0.5),
+    ownLate: percentile(own, 0.99),
+    cpu: (cpu / whole.length) * 1_000,
+  };
 }
+
+export const rowOf = (name: string, { whole, own, ownLate, cpu }: Figures) => ({
+  "": name,
+  "whole p50 ms": whole.toFixed(1),
+  "own p50 ms": own.toFixed(1),
+  "own p99 ms": ownLate.toFixed(1),
+  "CPU ms": cpu.toFixed(1),
+});
 
 /** Without the proxies, whose work would count as jobgate's. */
 async function measureMany(name: string, tree: Tree, payments: PaymentTarget): Promise<object> {
@@ -142,4 +184,8 @@ async function measureMany(name: string, tree: Tree, payments: PaymentTarget): P
   }
 }
 
-const jobOf = (url: string): Purchase => ({ url: `${url}/x402/jobs/1/0`, method: "POST", status: 202 });
+export const jobOf = (url: string): Purchase => ({
+  url: `${url}/x402/jobs/1/0`,
+  method: "POST",
+  status: 202,
+});

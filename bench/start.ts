@@ -14,10 +14,13 @@ const [SOON_MS, LATER_MS] = [2_000, 60_000];
 /** Unit of CPU times in /proc. */
 const TICK_MS = 10;
 
+/** Sells a job. Nothing answers at its addresses. */
+export const PAID_JOB = `${SALES_CONFIG}${CLOSED_FACILITATOR}`;
+
 /** Configurations by what they run. Nothing answers at their addresses. */
 const CONFIGS: Readonly<Record<string, string>> = {
   "webhooks alone": WEBHOOKS_CONFIG,
-  "a paid job": `${SALES_CONFIG}${CLOSED_FACILITATOR}`,
+  "a paid job": PAID_JOB,
   "most parts": `${SALES_CONFIG}
 [[x402.facilitators]]
 local = true
@@ -41,38 +44,46 @@ events = ["dead_letter"]
 
 /** Measures the time and CPU until all listeners are open, and the memory of an idle gateway. */
 export async function benchStart(trees: readonly Tree[]): Promise<void> {
-  for (const [what, config] of Object.entries(CONFIGS)) {
-    const series = trees.map(() => ({
-      readyMs: [] as number[],
-      cpuMs: [] as number[],
-      soonMb: [] as number[],
-    }));
-    for (let start = 0; start < STARTS; start += 1) {
-      for (const [i, tree] of trees.entries()) {
-        const startedAt = performance.now();
-        const jobgate = await startJobgate({ from: sourceOf(tree), config });
-        series[i]?.readyMs.push(performance.now() - startedAt);
-        series[i]?.cpuMs.push(cpuMilliseconds(jobgate.pid));
-        await sleep(SOON_MS);
-        series[i]?.soonMb.push(residentMegabytes(jobgate.pid));
-        await jobgate.stop();
-      }
-    }
-    // One after the other: garbage is collected later while another program works.
-    const laterMb: number[] = [];
-    for (const tree of trees) laterMb.push(await megabytesLater(tree, config));
-    console.log(`\nStart with ${what}`);
-    console.table(
-      trees.map(({ name }, i) => ({
-        "": name,
-        "ready after ms": median(series[i]?.readyMs),
-        "CPU ms": median(series[i]?.cpuMs),
-        [`MB after ${SOON_MS / 1_000} s`]: median(series[i]?.soonMb),
-        [`MB after ${LATER_MS / 1_000} s`]: Math.round(laterMb[i] ?? Number.NaN),
-      })),
-    );
-  }
+  for (const [what, config] of Object.entries(CONFIGS)) await printStarts(what, config, trees);
   benchCheck(trees);
+}
+
+/** Prints the starts of trees with one configuration, with ratios to the first tree. */
+export async function printStarts(what: string, config: string, trees: readonly Tree[]): Promise<void> {
+  const series = trees.map(() => ({
+    readyMs: [] as number[],
+    cpuMs: [] as number[],
+    soonMb: [] as number[],
+  }));
+  for (let start = 0; start < STARTS; start += 1) {
+    for (const [i, tree] of trees.entries()) {
+      const startedAt = performance.now();
+      const jobgate = await startJobgate({ from: sourceOf(tree), config });
+      series[i]?.readyMs.push(performance.now() - startedAt);
+      series[i]?.cpuMs.push(cpuMilliseconds(jobgate.pid));
+      await sleep(SOON_MS);
+      series[i]?.soonMb.push(residentMegabytes(jobgate.pid));
+      await jobgate.stop();
+    }
+  }
+  // One after the other: garbage is collected later while another program works.
+  const laterMb: number[] = [];
+  for (const tree of trees) laterMb.push(await megabytesLater(tree, config));
+  const figures = series.map(({ readyMs, cpuMs, soonMb }, i) => ({
+    "ready after ms": median(readyMs),
+    "CPU ms": median(cpuMs),
+    [`MB after ${SOON_MS / 1_000} s`]: median(soonMb),
+    [`MB after ${LATER_MS / 1_000} s`]: Math.round(laterMb[i] ?? Number.NaN),
+  }));
+  const shown = (row: Readonly<Record<string, number>>, i: number) =>
+    Object.entries(row).map(([key, value]) => [
+      key,
+      i === 0 ? value : `${value} (${(value / (figures[0]?.[key] ?? Number.NaN)).toFixed(2)})`,
+    ]);
+  console.log(`\nStart with ${what}`);
+  console.table(
+    trees.map(({ name }, i) => ({ "": name, ...Object.fromEntries(shown(figures[i] ?? {}, i)) })),
+  );
 }
 
 async function megabytesLater(tree: Tree, config: string): Promise<number> {

@@ -3,8 +3,9 @@ import type { Config, PeerFindings } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { PartKeys } from "./config/load-config.ts";
 import { SQLITE_URL, storeAbility } from "./config/web-types.ts";
-import type { OfferedTelemetry, Part, StoreKind } from "./part.ts";
+import type { OfferedTelemetry, Part, PayingPart, StoreKind } from "./part.ts";
 import * as faces from "./parts.ts";
+import type { StoreInspection } from "./store/contract/inspection.ts";
 import type { Methods } from "./x402/methods/methods.ts";
 import type { X402Part } from "./x402/part.ts";
 import type { Services } from "./x402/services.ts";
@@ -71,12 +72,30 @@ export async function loadMethods(): Promise<Methods> {
   return new Methods(methods, new Versions(versions), purchaseNames, ceilingScheme);
 }
 
+/** Loads what pays on networks that are not EVM chains, with these networks and their tokens. */
+export function loadNetworkPayers(): Promise<readonly PayingPart[]> {
+  const loading = PARTS.flatMap(({ payer, tokenMethod }) => {
+    const { networks, presets = [] } = tokenMethod ?? {};
+    return payer && networks ? [payer().then((loaded) => ({ payer: loaded, networks, presets }))] : [];
+  });
+  return Promise.all(loading);
+}
+
 /** Makes what the parts add to the gateway that sells jobs. */
 export function loadX402Parts(services: Services): Promise<X402Part[]> {
   return Promise.all(PARTS.flatMap((part) => part.x402?.(services) ?? []));
 }
 
 /** Checks the peers of all parts, for `jobgate check --online`. */
-export function checkPartPeers(config: Config): Promise<PeerFindings[]> {
-  return Promise.all(PARTS.flatMap((part) => part.checkPeers?.(config, loadMethods) ?? []));
+export function checkPartPeers(
+  config: Config,
+  inspect: () => Promise<StoreInspection>,
+): Promise<PeerFindings[]> {
+  return Promise.all(PARTS.flatMap((part) => part.checkPeers?.(config, loadMethods, inspect) ?? []));
+}
+
+/** Returns a line for each finding of the parts that know catalogues. */
+export async function checkListing(config: Config): Promise<string[]> {
+  const found = await Promise.all(PARTS.flatMap((part) => part.checkListing?.(config) ?? []));
+  return found.flat();
 }

@@ -6,6 +6,7 @@ import type { TokenMethod } from "./config/token-method.ts";
 import type { EventHub } from "./core/events.ts";
 import type { GaugeSample, Instrument } from "./core/instruments.ts";
 import type { BindAddress } from "./core/network-address.ts";
+import type { NetworkPayer } from "./core/network-payer.ts";
 import type { OwnPaths } from "./core/route.ts";
 import type { Telemetry } from "./core/telemetry.ts";
 import type { Dispatcher } from "./delivery/dispatcher.ts";
@@ -50,6 +51,8 @@ export interface Part {
   readonly tokenMethod?: TokenMethod;
   /** Loads {@link tokenMethod} as payments use it, if the configuration sells jobs. */
   method?(): Promise<Method>;
+  /** Loads what pays on the networks of {@link tokenMethod}, for `jobgate pay`. */
+  payer?(): Promise<NetworkPayer>;
   /** Value of jobs' `charge` for {@link ceilingScheme}. */
   readonly charge?: string;
   /** Loads a scheme that charges a part of what payers sign, if the configuration sells jobs. One part of a build has it. */
@@ -60,14 +63,28 @@ export interface Part {
   purchaseNames?(): Promise<PurchaseNames>;
   /** Makes what the part adds to the gateway that sells jobs, whatever its configuration is. */
   x402?(services: Services): Promise<X402Part>;
-  /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */
-  checkPeers?(config: Config, loadMethods: LoadMethods): Promise<PeerFindings>;
+  /**
+   * Checks that the part's peers are what the configuration says they are, for `jobgate check --online`.
+   * @param inspect looks at the store, which another process may serve; rejects if there is none
+   */
+  checkPeers?(
+    config: Config,
+    loadMethods: LoadMethods,
+    inspect: () => Promise<StoreInspection>,
+  ): Promise<PeerFindings>;
+  /** Says where the jobs for sale would be listed, and why they would not, for `jobgate check --listing`. */
+  checkListing?(config: Config): Promise<readonly string[]>;
 }
 
 /** Loads the transfer methods of this build, and its versions of x402. */
 export type LoadMethods = () => Promise<Methods>;
 
 export type Builder = (host: Host) => Running;
+
+/** Networks on which a part pays, as {@link Part.payer} does. */
+export interface PayingPart extends Required<Pick<TokenMethod, "networks" | "presets">> {
+  readonly payer: NetworkPayer;
+}
 
 /** Telemetry of the process. */
 export interface OfferedTelemetry {
@@ -153,7 +170,7 @@ export interface OwnGauge extends Instrument {
    * @param totals those of the store; undefined while it does not answer
    * @param now Unix milliseconds
    */
-  read(totals: StoreTotals | undefined, now: number): readonly GaugeValue[];
+  read(totals: StoreTotals | undefined, now: number): readonly GaugeValue[] | Promise<readonly GaugeValue[]>;
 }
 
 /** One value, and its labels. */

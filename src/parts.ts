@@ -1,11 +1,13 @@
 // The parts of this build. To delete a part, delete its line here and its folder.
 // Every command that reads a configuration loads these faces, so they are small.
+export { part as a2a } from "./parts/a2a/part.ts";
 export { part as apis } from "./parts/apis/part.ts";
 export { part as books } from "./parts/books/part.ts";
 export { part as callbacks } from "./parts/callbacks/part.ts";
 export { part as callers } from "./parts/callers/part.ts";
 export { part as catalogue } from "./parts/catalogue/part.ts";
 export { part as cdp } from "./parts/cdp/part.ts";
+export { part as channels } from "./parts/channels/part.ts";
 export { part as facilitatorService } from "./parts/facilitator-service/part.ts";
 export { part as failover } from "./parts/failover/part.ts";
 export { part as localFacilitator } from "./parts/local-facilitator/part.ts";

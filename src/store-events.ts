@@ -40,10 +40,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
       return accepted(input[0], outcome);
 
     case "beginPayment":
-      // The JobCall of any other payment is queued once that is settled.
-      return outcome.kind === "begun" && input[0].charge !== "before"
-        ? [queued(outcome.callId, input[0])]
-        : [];
+      return outcome.kind === "begun" ? begun(outcome.callId, input[0]) : [];
     case "settlePayment":
       return outcome.kind === "settled" && outcome.changed ? settled(outcome.record, "") : [];
     case "failPayment":
@@ -102,6 +99,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "confirmPayment":
     case "contradictPayment":
     case "endWatches":
+    case "finalizePayment":
     case "forgetResult":
     case "holdLock":
     case "probe":
@@ -116,8 +114,18 @@ function accepted({ origin, jobId, serviceId }: JobCall, outcome: AcceptOnceOutc
   return [{ callId: outcome.callId, what: { kind: "accepted", origin, jobId, serviceId } }];
 }
 
+/** A payment that is charged before its job runs makes no event until it is settled. */
+function begun(callId: number, intent: PaymentIntent): Happened[] {
+  const { key, symbol, amount } = intent;
+  if (intent.settlement !== undefined)
+    return [decided({ callId, key, symbol, amount }, "settled", ""), queued(callId, intent)];
+  return intent.charge === "before" ? [] : [queued(callId, intent)];
+}
+
+type Decided = Pick<PaymentRecord, "callId" | "ceiling" | keyof PaymentIntent>;
+
 function decided(
-  { callId, key, symbol, amount }: PaymentRecord,
+  { callId, key, symbol, amount }: Pick<Decided, "callId" | "key" | "symbol" | "amount">,
   state: "settled" | "failed" | "unresolved",
   reason: string,
 ): Happened {
@@ -126,7 +134,7 @@ function decided(
   return { callId, what: { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) } };
 }
 
-function settled(record: PaymentRecord, reason: string): Happened[] {
+function settled(record: Decided, reason: string): Happened[] {
   const payment = decided(record, "settled", reason);
   return record.ceiling === undefined ? [payment, queued(record.callId, record)] : [payment];
 }

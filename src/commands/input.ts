@@ -4,6 +4,8 @@ import { buffer } from "node:stream/consumers";
 import { InvalidArgumentError } from "commander";
 import type { LoadConfigResult } from "../config/load-config.ts";
 import type { Mistake } from "../config/mistakes.ts";
+import type { PayingPart } from "../part.ts";
+import type { Methods } from "../x402/methods/methods.ts";
 
 /*
  * Modules of src/config are loaded where a command reads a configuration: they bring zod, and take half of the time of
@@ -48,6 +50,16 @@ export async function readConfig(
 export async function refusalOfMistakes(mistakes: readonly Mistake[]): Promise<Refusal> {
   const { mistakeText } = await import("../config/mistakes.ts");
   return new Refusal(mistakes.map(mistakeText));
+}
+
+/** Loads the transfer methods of this build. */
+export async function loadMethods(): Promise<Methods> {
+  return (await import("../load-parts.ts")).loadMethods();
+}
+
+/** Loads what pays on the networks of this build that are not EVM chains. */
+export async function loadNetworkPayers(): Promise<readonly PayingPart[]> {
+  return (await import("../load-parts.ts")).loadNetworkPayers();
 }
 
 /** Reads a header that `--header` has; the name in lower case. @throws Refusal for any other text */

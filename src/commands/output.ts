@@ -1,4 +1,5 @@
 import { printable } from "../core/printable.ts";
+import { type Names, readNames } from "./names.ts";
 import {
   callOperator,
   jsonLine,
@@ -32,6 +33,20 @@ export async function printAnswer<Answer extends Message>(
   console.log(options.json ? jsonLine(answer) : text(answer));
 }
 
+/** Prints one message as JSON, or as the text that `text` makes of it with names of jobs and of the network in it. */
+export async function printNamed<Answer extends Message>(
+  options: PrintOptions,
+  call: (client: OperatorClient) => Promise<Answer>,
+  text: (answer: Answer, names: Names) => string,
+  networkIn: (answer: Answer) => string | undefined = () => undefined,
+): Promise<void> {
+  const [answer, names] = await callOperator(options, async (client) => {
+    const answer = await call(client);
+    return [answer, options.json ? undefined : await readNames(client, [networkIn(answer) ?? ""])] as const;
+  });
+  console.log(names === undefined ? jsonLine(answer) : text(answer, names));
+}
+
 /** Cells of a table by their column's heading. */
 export type Columns<Item> = Readonly<Record<string, (item: Item) => string>>;
 
@@ -41,11 +56,12 @@ export async function printList<Page extends { readonly nextPageToken: string },
   list: {
     readonly readPage: (client: OperatorClient, page: PageRequest) => Promise<Page>;
     readonly items: (page: Page) => readonly Item[];
-    readonly columns: Columns<Item>;
+    readonly columns: Columns<Item> | ((names: Names) => Columns<Item>);
   },
 ): Promise<void> {
   const { readPage, items, columns } = list;
   const found: Item[] = [];
+  let shown = typeof columns === "function" ? {} : columns;
   await callOperator(options, async (client) => {
     let left = all ? Number.POSITIVE_INFINITY : limit;
     let pageToken = "";
@@ -62,8 +78,10 @@ export async function printList<Page extends { readonly nextPageToken: string },
         );
       else found.push(...items(page));
     } while (left > 0 && pageToken !== "");
+    if (typeof columns === "function" && found.length > 0)
+      shown = columns(await readNames(client, found.map(networkOf)));
   });
-  if (!options.json) printTable(found, columns);
+  if (!options.json) printTable(found, shown);
 }
 
 /** Prints entries that are read, as JSON lines or as a table. */
@@ -89,6 +107,10 @@ export function tableOf<Item>(items: readonly Item[], columns: Columns<Item>): s
     Object.keys(columns),
     items.map((item) => cells.map((cell) => cell(item))),
   );
+}
+
+function networkOf(item: object): string {
+  return "network" in item ? String(item.network) : "";
 }
 
 interface PageRequest {

@@ -28,6 +28,7 @@ const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandMod
   ["refunds", () => import("../parts/refunds/command.ts")],
   ["status", () => import("../parts/refunds/totals-text.ts")],
   ["payments", () => import("../parts/refunds/totals-text.ts")],
+  ["channels", () => import("../parts/channels/command.ts")],
   ["callbacks", () => import("../parts/callbacks/command.ts")],
   ["jobs", () => import("../parts/callbacks/call-text.ts")],
   ["store", () => import("./store.ts")],

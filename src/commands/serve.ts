@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import { changesThatNeedRestart } from "../config/checked-file.ts";
 import type { Config } from "../config/config.ts";
 import { mistakeText } from "../config/mistakes.ts";
+import { jobKeyText } from "../core/job-call.ts";
 import { secretsOf } from "../log/censor.ts";
 import { type Log, type LogFormat, openLog } from "../log/log.ts";
 import { type ConfigSelection, Refusal, readConfig } from "./input.ts";
@@ -79,11 +80,21 @@ async function reload(context: {
   }
 }
 
-/** Reads the configuration, hides its secrets in the log, and logs its warnings. @throws Refusal with its mistakes */
+/** Names of the paid jobs, else their titles, by service and index. */
+function jobNames({ x402 }: Config): ReadonlyMap<string, string> {
+  const named = (x402?.jobs ?? []).flatMap(({ serviceId, jobIndex, name, title }) => {
+    const shown = name ?? title;
+    return shown === undefined ? [] : [[jobKeyText(serviceId, jobIndex), shown] as const];
+  });
+  return new Map(named);
+}
+
+/** Reads the configuration, hides its secrets in the log and names its jobs there, and logs its warnings. @throws Refusal with its mistakes */
 export async function loadConfig(options: ConfigSelection, log: Log): Promise<Config> {
   const { config, warnings } = await readConfig(options);
   const { shown: _, ...values } = config;
   log.hide(secretsOf(values));
+  log.nameJobs(jobNames(config));
   for (const warning of warnings) log.logger.warn(mistakeText(warning));
   return config;
 }

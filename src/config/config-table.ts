@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { PrivateKey } from "../core/private-keys.ts";
+import type { NetworkKind } from "../core/addresses.ts";
 import type { GivenAbility } from "./abilities.ts";
 import { type Checked, type Complete, withoutDefault } from "./check-shape.ts";
 import type { FilledTables } from "./config.ts";
@@ -7,6 +7,8 @@ import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import type { PartTable, PartTables, TableListener } from "./part-tables.ts";
 import type { ConfigTables } from "./schema.ts";
 import { changeAt, omit, pick, type Table } from "./tables-at.ts";
+import type { anyNetwork } from "./value-types.ts";
+import type { AcceptedToken, TokenTable } from "./x402.ts";
 
 /** Surroundings of a table, for its checks. */
 export interface TableContext {
@@ -16,8 +18,14 @@ export interface TableContext {
   readonly place: Place;
   /** All of the file. */
   readonly mistakes: MistakeList;
-  /** Keys that facilitators in this process settle with. */
-  readonly settlers: ReadonlySet<PrivateKey>;
+  /** Networks that are not EVM chains, on which methods of the build pay. */
+  readonly networkKinds: readonly NetworkKind[];
+}
+
+/** Keys that are made of addresses or networks, and the tables that lead to them. */
+interface AccountKeys {
+  readonly path: readonly string[];
+  keys(address: z.ZodType<string | undefined>, network: ReturnType<typeof anyNetwork>): z.ZodRawShape;
 }
 
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
@@ -26,6 +34,8 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
   readonly in?: readonly string[];
   readonly keys: Keys;
+  /** Keys among these, further down, that take accounts on each kind of networks that the parts of the build pay on. */
+  readonly accounts?: AccountKeys;
   /** Ability that a file has if it has one of these keys. Keys of the core need abilities (`needs` in wrong-value.ts). */
   readonly gives?: GivenAbility;
   /** Checks the keys against each other and against the tables of the core. */
@@ -38,6 +48,10 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   listener?(keys: Checked<Output<Keys>>): TableListener | undefined;
   /** Says in a few words what the table has, if it has something: `push targets: 2`. */
   summary?(own: Own): string | undefined;
+  /** Reports whether the part offers, beside a configured token, one whose payer can be charged less than was signed. */
+  chargesPart?(token: TokenTable): boolean;
+  /** Returns tokens that the part offers beside the configured tokens. */
+  tokensBeside?(own: Own, tokens: readonly AcceptedToken[]): readonly AcceptedToken[];
 }
 
 /** A table of the configuration, or keys of a table, that a part brings. */
@@ -67,6 +81,10 @@ export class ConfigTable<Own = unknown> implements PartTable {
     return this.#declaration.gives;
   }
 
+  get accounts(): AccountKeys | undefined {
+    return this.#declaration.accounts;
+  }
+
   /** Returns true if a file has one of these keys. */
   isGivenIn(tables: object): boolean {
     return Object.keys(this.keysIn(tables) ?? {}).length > 0;
@@ -75,6 +93,11 @@ export class ConfigTable<Own = unknown> implements PartTable {
   /** Returns the table in a configuration; undefined if the configuration has no table that has the keys. */
   in(config: { readonly parts: PartTables }): Own | undefined {
     return config.parts.get(this) as Own | undefined;
+  }
+
+  /** Reports whether a part that a file has keys of can charge less than the payer of a token signed. */
+  chargesPart(token: TokenTable): boolean {
+    return this.#declaration.chargesPart?.(token) ?? false;
   }
 
   /** Returns the keys in the tables of a file; undefined if the file has no table that has the keys. */
@@ -116,6 +139,14 @@ export class ConfigTable<Own = unknown> implements PartTable {
 
   summary(own: unknown): string | undefined {
     return own === undefined ? undefined : this.#declaration.summary?.(own as Own);
+  }
+
+  tokensBeside<Token>(own: unknown, tokens: readonly Token[]): readonly Token[] {
+    const beside = this.#declaration.tokensBeside?.(
+      own as Own,
+      tokens as readonly unknown[] as readonly AcceptedToken[],
+    );
+    return (beside ?? []) as readonly unknown[] as readonly Token[];
   }
 }
 

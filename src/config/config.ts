@@ -32,7 +32,7 @@ export type OperatorConfig = Config["operator"];
 export type { InProcessFacilitatorConfig, LeastCharge, LiveRateSource } from "./entry-keys.ts";
 export type { FacilitatorConfig, RemoteFacilitatorConfig } from "./facilitators.ts";
 export type { JobPolicy, JobRestriction } from "./job-policies.ts";
-export type { Job, JobInput } from "./jobs.ts";
+export type { Job, JobBody } from "./jobs.ts";
 export type {
   WebhookAuth,
   WebhookChallenge,
@@ -46,6 +46,7 @@ export type {
   X402Config,
   X402Limits,
 } from "./x402.ts";
+export { isSoldIn } from "./x402.ts";
 
 /** A problem with a peer, at the configuration key that names the peer. */
 export interface PeerProblem {

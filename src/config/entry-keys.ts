@@ -1,8 +1,9 @@
 import type * as z from "zod";
+import type { NetworkKind } from "../core/addresses.ts";
 import type { Price, RequestPricing } from "../core/amounts.ts";
-import type { PrivateKey } from "../core/private-keys.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { changeAt, omit, tablesAt } from "./tables-at.ts";
+import type { anyNetwork } from "./value-types.ts";
 
 /** A source of a token's rate that changes without a new configuration. A part queries it. */
 export interface LiveRateSource {
@@ -48,6 +49,8 @@ export type EntryList = keyof ClaimByList;
 export interface EntryKeys<List extends EntryList = EntryList> {
   readonly list: List;
   readonly keys: z.ZodRawShape;
+  /** Makes the keys that name networks, for a build that has networks beside EVM chains. */
+  readonly keysWith?: (network: ReturnType<typeof anyNetwork>) => z.ZodRawShape;
   /** Name in mistakes of what an entry can have instead of keys of the core: `a rate_source`. */
   readonly alternative: string;
   /**
@@ -70,8 +73,8 @@ export interface EntryClaim<Own = unknown> {
 }
 
 export interface EntryContext {
-  /** Keys that facilitators in this process sign with, to which each one adds its own. */
-  readonly settlers: Set<PrivateKey>;
+  /** Kinds of networks beside EVM chains. */
+  readonly networkKinds: readonly NetworkKind[];
 }
 
 /** A job that a part does, or has terms for. */
@@ -106,6 +109,8 @@ export interface FacilitatorClaim extends EntryClaim<InProcessFacilitatorConfig>
   readonly name: string;
   /** CAIP-2. */
   readonly networks: readonly string[];
+  /** Keys that it signs with, and accounts on networks that are not EVM chains, once checked. Nothing else may sign with them. */
+  readonly accounts: ReadonlySet<string>;
 }
 
 interface Claimed {

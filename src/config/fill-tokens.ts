@@ -112,6 +112,7 @@ function findPreset(
 ): TokenPreset | undefined {
   if (token === undefined || network === undefined) return undefined;
   const presets = [...TOKEN_PRESETS, ...methods.flatMap((method) => method.presets ?? [])];
+  const kinds = methods.flatMap((method) => method.networks ?? []);
   const known = presets.filter((preset) => preset.network === network);
   const preset = known.find(({ symbol }) => symbol === token);
   if (preset !== undefined) return preset;
@@ -119,10 +120,10 @@ function findPreset(
   const expected =
     known.length > 0
       ? `${symbols.map(quoted).join(" or ")}, or the keys of the token itself`
-      : `the keys of the token itself, or a network that has a preset: ${presets.map((other) => `${quoted(other.symbol)} on ${networkName(other.network)}`).join(", ")}`;
+      : `the keys of the token itself, or a network that has a preset: ${presets.map((other) => `${quoted(other.symbol)} on ${networkName(other.network, kinds)}`).join(", ")}`;
   const suggestion = closestWord(token, symbols);
   const hint = suggestion === undefined ? "" : `; did you mean ${quoted(suggestion)}?`;
-  const found = `is ${quoted(token)}, which is not a token that is known on ${networkName(network)}`;
+  const found = `is ${quoted(token)}, which is not a token that is known on ${networkName(network, kinds)}`;
   place.at("token").report(`${found}; expected ${expected}${hint}`, suggestion);
   return undefined;
 }
@@ -153,8 +154,32 @@ function withMethod(
       .at("eip3009_version")
       .reportMissing("is missing; expected the version in the token's EIP-712 domain");
   }
+  checkKeys(token, { methods, method }, place);
   const namedBy = token.transferMethod === undefined ? source : "entry";
-  return { token: { ...token, transferMethod }, namedBy };
+  return { token: { ...method?.keys?.defaults, ...token, transferMethod }, namedBy };
+}
+
+/** Reports keys of other transfer methods than that of the token. */
+function checkKeys(
+  token: TokenTable,
+  {
+    methods,
+    method,
+  }: { readonly methods: ConfigTables["methods"]; readonly method: TokenMethod | undefined },
+  place: Place,
+): void {
+  if (method === undefined) return;
+  for (const { title, keys } of methods) {
+    for (const key of Object.keys(keys?.shape ?? {})) {
+      if ((token as Readonly<Record<string, unknown>>)[key] === undefined || method.keys?.shape[key])
+        continue;
+      place
+        .at(fileKey(key))
+        .report(
+          `is set for a token that is paid by ${method.title}; expected it left out, or a token paid by ${title}`,
+        );
+    }
+  }
 }
 
 function quoted(symbol: string): string {

@@ -30,7 +30,7 @@ import { kind, needs } from "./wrong-value.ts";
 /** Value of `on_failure` that promises nothing: the seller keeps the money. */
 export const KEEP = "keep";
 
-const inputFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
+const bodyFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
 
 /** JSON Schema of a parameter, or the value of a keyword beside it. Integers are bigint, as TOML's are. */
 const schemaOrKeyword = () =>
@@ -97,8 +97,8 @@ export const jobSchema = z.object({
     .object({
       contentType: mediaType().optional(),
       /** JSON Schema 2020-12. A body that does not match is refused before any payment is looked at. */
-      schema: inputFile("the path of a file with a JSON Schema").optional(),
-      example: inputFile("the path of a file with a body that matches").optional(),
+      schema: bodyFile("the path of a file with a JSON Schema").optional(),
+      example: bodyFile("the path of a file with a body that matches").optional(),
       /** JSON Schemas of the route's parameters and the query's fields; `required` and `additionalProperties`. */
       query: z
         .record(queryParameter(), schemaOrKeyword())
@@ -106,7 +106,14 @@ export const jobSchema = z.object({
         .optional(),
     })
     .optional(),
-  output: z.object({ contentType: mediaType() }).optional(),
+  output: z
+    .object({
+      contentType: mediaType(),
+      /** JSON Schema 2020-12 of the results, for clients. Results are not compared with it. */
+      schema: bodyFile("the path of a file with a JSON Schema").optional(),
+      example: bodyFile("the path of a file with a result").optional(),
+    })
+    .optional(),
   /** The answer to a paid request: that it is accepted, or its result if that is there in time. */
   answer: oneOf(["accepted", "result"]).optional(),
   /** Longest wait for the result. Default: {@link DEFAULT_WAIT_SECS}. */
@@ -126,8 +133,8 @@ export const jobSchema = z.object({
 export type JobTable = Checked<z.output<typeof jobSchema>>;
 export type JobOutput = Complete<z.output<typeof jobSchema>>;
 
-/** Input that a job takes, with the contents of the files that its entry names. */
-export interface JobInput {
+/** Body that a job takes or returns, with the contents of the files that its entry names. */
+export interface JobBody {
   readonly contentType: string;
   /** JSON Schema 2020-12 that compiles, as JSON. */
   readonly schema?: string;
@@ -144,7 +151,6 @@ export interface Job
       | "title"
       | "description"
       | "tags"
-      | "output"
       | "maxRunSecs"
       | "forwardHeaders"
       | "maxBodyBytes"
@@ -152,7 +158,8 @@ export interface Job
     > {
   /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
   readonly policy?: JobPolicy;
-  readonly input?: JobInput;
+  readonly input?: JobBody;
+  readonly output?: JobBody;
   /** Undefined if any path that matches the route is accepted, with any query. */
   readonly parameters?: Parameters;
   /** Absent: the job is sold at its ids. */
@@ -192,8 +199,7 @@ export function toJob(
 ): Job {
   const { serviceId, mode } = table;
   const jobIndex = required(table.jobIndex);
-  const { name, title, description, tags, output, maxRunSecs, forwardHeaders, maxBodyBytes, maxResultBytes } =
-    table;
+  const { name, title, description, tags, maxRunSecs, forwardHeaders, maxBodyBytes, maxResultBytes } = table;
   return defined({
     serviceId,
     jobIndex,
@@ -201,9 +207,9 @@ export function toJob(
     title,
     description,
     tags,
-    input: describesBody(table.input) ? toInput(table.input) : undefined,
+    input: describesBody(table.input) ? toBody(table.input) : bodyOf(ofParts.price),
     parameters: table.input?.query && toParameters(table.input.query),
-    output,
+    output: table.output && toBody(table.output),
     maxRunSecs,
     forwardHeaders,
     route: table.route === undefined ? undefined : parseRoute(table.route),
@@ -226,6 +232,11 @@ function describesBody(input: JobOutput["input"]): input is NonNullable<JobOutpu
   return input !== undefined && Object.keys(input).join() !== "query";
 }
 
+/** Returns the body that a price reads. */
+function bodyOf({ contentType }: Partial<RequestPricing> = {}): JobBody | undefined {
+  return contentType === undefined ? undefined : { contentType };
+}
+
 /** Converts the query of a job's input, whose integers are bigint, as TOML's are. */
 export function toParameters(query: Readonly<Record<string, unknown>>): Parameters {
   const { required = [], additionalProperties = true, ...properties } = JSON.parse(jsonText(query));
@@ -244,7 +255,11 @@ export function maxResultBytesOf({ maxResultBytes = MAX_RESULT_BYTES }: Pick<Job
 /** Media type of a body whose job names none. */
 export const DEFAULT_CONTENT_TYPE = "application/json";
 
-function toInput({ contentType, schema, example }: NonNullable<JobOutput["input"]>): JobInput {
+function toBody({
+  contentType,
+  schema,
+  example,
+}: NonNullable<JobOutput["input"] | JobOutput["output"]>): JobBody {
   return defined({
     contentType: contentType ?? DEFAULT_CONTENT_TYPE,
     schema: schema?.text,

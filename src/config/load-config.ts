@@ -2,7 +2,6 @@ import { dirname } from "node:path";
 import type * as z from "zod";
 import type { NetworkKind } from "../core/addresses.ts";
 import { EIP3009 } from "../core/payment.ts";
-import type { PrivateKey } from "../core/private-keys.ts";
 import type { OwnPaths } from "../core/route.ts";
 import { Abilities, type BuildAbilities, checkAbilities, promisesOf } from "./abilities.ts";
 import { checkShape } from "./check-shape.ts";
@@ -15,7 +14,7 @@ import { facilitatorNetworks } from "./facilitators.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { charge, onFailure } from "./jobs.ts";
 import { fileKey, type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
-import { checkJobInputs } from "./rules/job-inputs.ts";
+import { checkJobBodies } from "./rules/job-bodies.ts";
 import { checkJobParameters } from "./rules/job-parameters.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
@@ -35,6 +34,7 @@ import {
 import { pick } from "./tables-at.ts";
 import type { TokenMethod } from "./token-method.ts";
 import { anyAddress, anyNetwork, oneOf } from "./value-types.ts";
+import type { TokenTable } from "./x402.ts";
 
 export type LoadConfigResult =
   | {
@@ -89,18 +89,39 @@ export function schemaWith({ tables, entries, methods, charges }: PartKeys): Con
   );
   const ofJobs = { onFailure: onFailure(promisesOf({ tables })), charge: charge(charges) };
   const withJobs = withKeys(schema, ["jobs"], ofJobs);
-  const withMethods = withKeys(withJobs, ["x402", "acceptedTokens"], { transferMethod });
-  const kinds = methods.flatMap(({ networks }) => networks ?? []);
-  return (kinds.length === 0 ? withMethods : withNetworks(withMethods, kinds)) as ConfigSchema;
+  const ofMethods = Object.assign({ transferMethod }, ...methods.map(({ keys }) => keys?.shape));
+  const withMethods = withKeys(withJobs, ["x402", "acceptedTokens"], ofMethods);
+  const kinds = networkKinds(methods);
+  return (
+    kinds.length === 0 ? withMethods : withNetworks(withMethods, kinds, { tables, entries })
+  ) as ConfigSchema;
 }
 
-/** Accepts the networks and addresses of these kinds, too, where tokens and facilitators have them. */
-function withNetworks(schema: z.ZodType, kinds: readonly NetworkKind[]): z.ZodType {
+function networkKinds(methods: readonly TokenMethod[]): readonly NetworkKind[] {
+  return methods.flatMap(({ networks }) => networks ?? []);
+}
+
+/** Accepts the networks and addresses of these kinds, too, where tokens, facilitators and tables and entries of parts have them. */
+function withNetworks(
+  schema: z.ZodType,
+  kinds: readonly NetworkKind[],
+  { tables, entries }: Pick<PartKeys, "tables" | "entries">,
+): z.ZodType {
   const [network, address] = [anyNetwork(kinds), anyAddress(kinds)];
   const ofTokens = { network, asset: address.optional(), payTo: address };
-  return withKeys(withKeys(schema, ["x402", "acceptedTokens"], ofTokens), ["x402", "facilitators"], {
-    networks: facilitatorNetworks(network),
-  });
+  const ofFacilitators = { networks: facilitatorNetworks(network) };
+  const withTokens = withKeys(schema, ["x402", "acceptedTokens"], ofTokens);
+  const withAccounts = tables
+    .flatMap(({ accounts }) => accounts ?? [])
+    .reduce(
+      (whole, { path, keys }) => withKeys(whole, path, keys(address, network)),
+      withKeys(withTokens, ["x402", "facilitators"], ofFacilitators),
+    );
+  return entries.reduce(
+    (whole, { list, keysWith }) =>
+      keysWith === undefined ? whole : withKeys(whole, list.split("."), keysWith(network)),
+    withAccounts,
+  );
 }
 
 /**
@@ -121,6 +142,8 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     claims,
     methods: [EIP3009, ...parts.methods],
     charges: parts.charges,
+    chargesPart: (token: TokenTable) =>
+      parts.tables.some((table) => table.isGivenIn(checked) && table.chargesPart(token)),
     paths: parts.paths,
     listeners: parts.tables.flatMap((table) => {
       const keys = table.keysIn(checked);
@@ -128,15 +151,15 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
     }),
   };
   const tables = shaped && fillJobs(fillTokens(shaped, mistakes), mistakes);
-  const settlers = new Set<PrivateKey>();
-  await claims.check({ settlers });
+  const kinds = networkKinds(parts.methods);
+  await claims.check({ networkKinds: kinds });
   if (tables === undefined) return { ok: false, mistakes: mistakes.mistakes() };
   const ofParts = parts.tables.flatMap((table) => {
     const keys = table.keysIn(tables);
     return keys === undefined ? [] : { table, keys };
   });
   checkTls(tables, mistakes);
-  await checkJobInputs(tables, mistakes);
+  await checkJobBodies(tables, mistakes);
   await checkJobParameters(tables, mistakes);
   checkAbilities(schema, tables, mistakes);
   checkListeners(tables, mistakes);
@@ -148,7 +171,8 @@ export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Pr
   warnOfMissingServiceId(tables, mistakes);
   const read = await Promise.all(
     ofParts.map(
-      async ({ table, keys }) => [table, await table.check(keys, { tables, mistakes, settlers })] as const,
+      async ({ table, keys }) =>
+        [table, await table.check(keys, { tables, mistakes, networkKinds: kinds })] as const,
     ),
   );
   const found = mistakes.mistakes();

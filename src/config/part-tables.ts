@@ -4,6 +4,8 @@ import type { BindAddress } from "../core/network-address.ts";
 export interface PartTable {
   /** Says in a few words what the table has, if it has something: `push targets: 2`. */
   summary(own: unknown): string | undefined;
+  /** Returns tokens that the part offers beside the configured tokens. */
+  tokensBeside<Token>(own: unknown, tokens: readonly Token[]): readonly Token[];
 }
 
 /** The completed tables of parts. */

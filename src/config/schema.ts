@@ -11,7 +11,7 @@ import { bearerTokens, integer, pemFile, seconds, u64 } from "./value-types.ts";
 import { bindAddress, SQLITE_URL, storeAbility, storeUrl } from "./web-types.ts";
 import { webhooksSchema } from "./webhooks.ts";
 import { needs } from "./wrong-value.ts";
-import { jobPricingSchema, x402Schema } from "./x402.ts";
+import { jobPricingSchema, type TokenTable, x402Schema } from "./x402.ts";
 
 /*
  * The keys of the core in the configuration file, with their types and defaults. Each key is spelled as in the Config that comes out;
@@ -86,6 +86,8 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly methods: readonly TokenMethod[];
   /** Values of `charge` that the parts of this build add. */
   readonly charges: readonly string[];
+  /** Reports whether a part in the file can charge less than the payer of a token signed. */
+  readonly chargesPart: (token: TokenTable) => boolean;
   /** Paths of the parts of this build. */
   readonly paths: readonly OwnPaths[];
   /** Addresses that parts listen on. */

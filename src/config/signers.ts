@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { NetworkKind } from "../core/addresses.ts";
 import { decryptKeystore, KeystoreProblem, type PrivateKey } from "../core/private-keys.ts";
 import type { Checked } from "./check-shape.ts";
 import type { Place } from "./mistakes.ts";
@@ -22,6 +23,23 @@ export interface Signer {
 export async function readSigner(table: SignerTable, place: Place): Promise<Signer | undefined> {
   const privateKey = await readKey(table, place);
   return privateKey && { privateKey };
+}
+
+/** Reads the keys of several signers, each with another key. @param tables in an array, or one alone */
+export async function readSigners(
+  tables: SignerTable | readonly (SignerTable | undefined)[],
+  place: Place,
+): Promise<readonly Signer[]> {
+  const found: Signer[] = [];
+  for (const [i, table] of [tables].flat().entries()) {
+    const at = Array.isArray(tables) ? place.at(i) : place;
+    const read = table && (await readSigner(table, at));
+    if (read === undefined) continue;
+    if (found.some(({ privateKey }) => privateKey === read.privateKey))
+      at.report("has the key of another signer; expected each key once");
+    else found.push(read);
+  }
+  return found;
 }
 
 async function readKey(
@@ -53,6 +71,23 @@ async function decrypt(keystore: string, password: string, place: Place): Promis
   } catch (error) {
     if (!(error instanceof KeystoreProblem)) throw error;
     place.report(`${error.message}; expected the path of a keystore file that opens with the password`);
+    return undefined;
+  }
+}
+
+/** Checks the key of an account on networks that are not EVM chains. @returns its account; undefined after a mistake */
+export function checkAccountKey(
+  key: string,
+  keys: NonNullable<NetworkKind["feePayers"]>,
+  place: Place,
+): string | undefined {
+  try {
+    const account = keys.accountOf(key);
+    if (account !== undefined) place.isShownAs(`account ${account}`);
+    else place.report(`is no such key, with ${key.length} characters; expected ${keys.expected}`);
+    return account;
+  } catch (error) {
+    place.report(`${(error as Error).message}; expected ${keys.expected}`);
     return undefined;
   }
 }

@@ -1,3 +1,4 @@
+import type * as z from "zod";
 import type { NetworkKind } from "../core/addresses.ts";
 import type { TransferMethod } from "../core/payment.ts";
 import type { Place } from "./mistakes.ts";
@@ -10,6 +11,8 @@ export interface TokenMethod extends TransferMethod {
   readonly paysAny?: true;
   /** Networks that only this method pays on. Absent: EVM chains. */
   readonly networks?: NetworkKind;
+  /** Keys that a token has if the method pays it, with their defaults. The core has the other keys. */
+  readonly keys?: { readonly shape: z.ZodRawShape; readonly defaults: Readonly<Record<string, unknown>> };
   /** Presets for tokens on {@link networks}. */
   readonly presets?: readonly TokenPreset[];
   /** Checks a token that is paid by the method. */

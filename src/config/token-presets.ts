@@ -1,3 +1,4 @@
+import type { NetworkKind } from "../core/addresses.ts";
 import { oneSpelling } from "../core/payment.ts";
 /*
  * Facts about tokens and networks, as in @x402/evm 2.27: DEFAULT_ASSETS and EVM_NETWORK_CHAIN_ID_MAP. A copy, because
@@ -109,13 +110,18 @@ const OTHER_TEST_NETWORKS = [421614, 31611, 72344, 51, 11142220, 181228, 1337, 3
   (id) => `eip155:${id}`,
 );
 
-/** Returns the name of a CAIP-2 network, or the network itself where it has none. */
-export function networkName(network: string): string {
+/**
+ * Returns the name of a CAIP-2 network, or the network itself where it has none.
+ * @param kinds networks that are not EVM chains
+ */
+export function networkName(network: string, kinds: readonly NetworkKind[] = []): string {
   const known = [...CHAIN_IDS_BY_NAME].find(([, id]) => `eip155:${id}` === network);
-  return known?.[0] ?? network;
+  const other = kinds.flatMap(({ names }) => [...names]).find(([, id]) => id === network);
+  return (known ?? other)?.[0] ?? network;
 }
 
 /** Returns true if tokens of a CAIP-2 network are worth nothing. */
-export function isTestNetwork(network: string): boolean {
-  return /sepolia|testnet|fuji|amoy/.test(networkName(network)) || OTHER_TEST_NETWORKS.includes(network);
+export function isTestNetwork(network: string, kinds: readonly NetworkKind[] = []): boolean {
+  const isNamed = /sepolia|testnet|devnet|fuji|amoy/.test(networkName(network, kinds));
+  return isNamed || OTHER_TEST_NETWORKS.includes(network);
 }

@@ -227,19 +227,15 @@ export const jobName = () =>
     { ...SHOWN, near: (name) => [name.toLowerCase().replace(/[ _.]/g, "-")] },
   );
 
-/** Name that x402 clients and catalogues take. */
-export const serviceName = () =>
-  matching(/^[\x21-\x7e](?:[\x20-\x7e]{0,30}[\x21-\x7e])?$/, "1 to 32 ASCII characters", SHOWN);
-
 /** Text of several lines for people and agents. */
-export const prose = () =>
+export const prose = (maxLength = 4_000) =>
   kind(
     z
       .string()
       .regex(/^[^\p{Cc}]([^\p{Cc}]|[\n\r\t])*$/u)
-      .max(4_000),
-    "text of 1 to 4000 characters",
-    { ...SHOWN, fault: (value) => (value.length > 4_000 ? `has ${value.length} characters` : undefined) },
+      .max(maxLength),
+    `text of 1 to ${maxLength} characters`,
+    { ...SHOWN, fault: (value) => (value.length > maxLength ? `has ${value.length} characters` : undefined) },
   );
 
 /** Media type, parameters allowed. */
@@ -287,12 +283,7 @@ export const network = () =>
 export const anyNetwork = (kinds: readonly NetworkKind[] = []) =>
   parsedText(
     [...kinds.map(({ names }) => `"${[...names.keys()][0]}"`), EVM_NETWORK].join(", or "),
-    (value): `${string}:${string}` | undefined => {
-      const parsed = parseNetwork(value);
-      if (parsed !== undefined) return parsed;
-      const named = kinds.flatMap(({ names }) => names.get(value) ?? [])[0] ?? value;
-      return kinds.some((kind) => kind.has(named)) ? (named as `${string}:${string}`) : undefined;
-    },
+    (value) => parseAnyNetwork(value, kinds),
     {
       ...SHOWN,
       near: (value) => [
@@ -301,6 +292,17 @@ export const anyNetwork = (kinds: readonly NetworkKind[] = []) =>
       ],
     },
   );
+
+/** Returns the CAIP-2 name of an EVM network, or of a network of these kinds. */
+export function parseAnyNetwork(
+  value: string,
+  kinds: readonly NetworkKind[],
+): `${string}:${string}` | undefined {
+  const parsed = parseNetwork(value);
+  if (parsed !== undefined) return parsed;
+  const named = kinds.flatMap(({ names }) => names.get(value) ?? [])[0] ?? value;
+  return kinds.some((kind) => kind.has(named)) ? (named as `${string}:${string}`) : undefined;
+}
 
 /** Returns the CAIP-2 name of an EVM network. */
 export function parseNetwork(value: string): `eip155:${number}` | undefined {

@@ -231,3 +231,18 @@ export const route = () =>
     `a route: ${ROUTE_FORM}`,
     { ...SHOWN, near: (value) => [`GET ${value}`, value.replace(/\/+$/, "/")] },
   );
+
+/** E-mail address, or the URL of a page. */
+export const contact = () =>
+  matching(
+    /^(?:[^\s@:/]+@[^\s@:/]+\.[^\s@:/]+|https?:\/\/[^\s@?#\\]+)$/,
+    "an e-mail address, or an absolute http:// or https:// URL without query",
+    SHOWN,
+  );
+
+/** Colour in CSS. */
+export const themeColor = () => matching(/^#[0-9a-fA-F]{6}$/, "a colour: # and 6 hex digits", SHOWN);
+
+/** Name that x402 clients and catalogues take. */
+export const serviceName = () =>
+  matching(/^[\x21-\x7e](?:[\x20-\x7e]{0,30}[\x21-\x7e])?$/, "1 to 32 ASCII characters", SHOWN);

@@ -17,18 +17,29 @@ import {
   anyNetwork,
   idKey,
   integer,
+  jobName,
   label,
   maxBodyBytes,
   oneOf,
+  prose,
   rate,
   seconds,
-  serviceName,
   text,
   trueOrFalse,
   u64,
   wei,
 } from "./value-types.ts";
-import { headerNames, httpUrl, ipRange, publicUrl, tcpAddress, webOrigin } from "./web-types.ts";
+import {
+  contact,
+  headerNames,
+  httpUrl,
+  ipRange,
+  publicUrl,
+  serviceName,
+  tcpAddress,
+  themeColor,
+  webOrigin,
+} from "./web-types.ts";
 import { needs, SHOWN } from "./wrong-value.ts";
 
 const markupBps = () => integer(0, 65_535);
@@ -43,6 +54,8 @@ const acceptedToken = z.object({
   /** The currency that the token is pegged to. Prices in it are paid one to one. */
   currency: oneOf(["USD"]).optional(),
   payTo: anyAddress(),
+  /** Names of the only jobs that are sold in the token and paid to `payTo`. Absent: all jobs that no other entry of the token names. */
+  jobs: z.array(jobName()).min(1).describe("an array of names of jobs").optional(),
   /** Decimal string > 0: whole tokens for one native unit. */
   ratePerNativeUnit: rate().optional(),
   markupBps: markupBps().optional(),
@@ -74,6 +87,18 @@ export const x402Schema = z.object({
   publicUrl: publicUrl().optional(),
   /** Name that the jobs are listed under. Default: the host of `publicUrl`. */
   serviceName: serviceName().optional(),
+  /** Name of the seller for people and agents. Default: `serviceName`. */
+  title: label().optional(),
+  /** E-mail address or page of the seller. */
+  contact: contact().optional(),
+  /** URL of the seller's picture. */
+  logo: publicUrl().optional(),
+  /** Colour of the seller, as `#rrggbb`. */
+  themeColor: themeColor().optional(),
+  /** URL of a page with what buyers agree to. */
+  termsOfService: publicUrl().optional(),
+  /** Advice to agents before they buy. Crawlers take 4,000 characters, of which jobgate needs a part. */
+  guidance: prose(2_000).optional(),
   /** The only facilitator; this or `facilitators`. Without a trailing slash. */
   facilitatorUrl: facilitatorUrl().optional(),
   facilitatorTimeoutMs: fixed(seconds(0.001).default(30_000)),
@@ -130,8 +155,45 @@ export const jobPricingSchema = z
 export type X402Table = Checked<z.output<typeof x402Schema>>;
 export type TokenTable = Checked<z.output<typeof acceptedToken>>;
 
+/**
+ * Reports whether a job is sold in an accepted token: in one that names the job, and in one that names no jobs, unless another
+ * entry of the same token names the job.
+ * @param name of the job, if it has a name
+ * @param tokens all accepted tokens
+ */
+export function isSoldIn(
+  { jobs, network, asset }: SoldToken,
+  name: string | undefined,
+  tokens: readonly (SoldToken | undefined)[],
+): boolean {
+  if (name === undefined) return jobs === undefined;
+  if (jobs !== undefined) return jobs.includes(name);
+  return !tokens.some(
+    (other) => other?.jobs?.includes(name) && other.network === network && other.asset === asset,
+  );
+}
+
+type SoldToken = Pick<TokenTable, "network" | "asset"> & {
+  readonly jobs?: readonly (string | undefined)[] | undefined;
+};
+
 export type X402Config = Complete<ReturnType<typeof toX402Config>>;
-export type AcceptedToken = Complete<ReturnType<typeof toToken>>;
+export type AcceptedToken = Complete<ReturnType<typeof toToken>> & {
+  /** Set for a token that a part offers in another scheme, beside the configured entry that it is a copy of. */
+  readonly offered?: OfferedToken;
+};
+
+/** Offers of a token in another scheme than `exact`. */
+export interface OfferedToken {
+  readonly scheme: string;
+  /** Returns what the scheme adds to the `extra` of an offer. @param amount token units */
+  extraFor(amount: bigint): Readonly<Record<string, unknown>>;
+  /**
+   * Name of the promise by which payments in the scheme are charged back what a job does not use, and all of it where the job fails.
+   * Absent: jobs that are charged after they ran are not sold in the scheme.
+   */
+  readonly unusedPromise?: string;
+}
 export type X402Limits = X402Config["limits"];
 type X402Output = Complete<z.output<typeof x402Schema>>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
@@ -178,6 +240,9 @@ export function toX402Config(
   },
 ) {
   const { promises } = of.abilities;
+  const tokens: readonly AcceptedToken[] = x402.acceptedTokens.map((token, i) =>
+    toToken(token, of.claims.of("x402.acceptedTokens", i)?.complete()),
+  );
   const jobs = of.jobs.map((job, i) => {
     const ofParts = of.claims.all("jobs", i).map((claim) => claim.complete());
     return toJob(job, {
@@ -201,9 +266,8 @@ export function toX402Config(
     paysBack: promises.some(({ name }) => of.abilities.makes(name)) || undefined,
     /** Promises of this build to buyers of jobs that fail, the one that is worth most to a buyer first. */
     promises: promises.length > 0 ? (promises as readonly FailurePromise[]) : undefined,
-    acceptedTokens: x402.acceptedTokens.map((token, i) =>
-      toToken(token, of.claims.of("x402.acceptedTokens", i)?.complete()),
-    ),
+    /** The configured tokens in their order, then what parts offer beside them. */
+    acceptedTokens: [...tokens, ...[...of.parts].flatMap(([table, own]) => table.tokensBeside(own, tokens))],
     /** Those of `[[jobs]]` come last. */
     jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],
     /** Prices in wei by `jobKeyText`. A job's own price takes precedence. */

@@ -90,6 +90,10 @@ export interface RequestPricing {
   readonly rule: string;
   /** Headers that the price depends on, in lower case. */
   readonly headers: readonly string[];
+  /** True if a request without those headers has no price, unless it has no body and no query. */
+  readonly needsHeaders?: boolean;
+  /** Media type of the bodies that the price reads. Absent: any. */
+  readonly contentType?: string;
 }
 
 /** Most decimal places of a price in dollars. */

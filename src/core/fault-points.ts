@@ -13,10 +13,6 @@ export const FAULT_POINTS = [
   "before-delivery",
   "before-ack",
   "before-forgetting",
-  "settler-before-journal",
-  "settler-after-journal",
-  "settler-after-broadcast",
-  "settler-after-replacement",
 ] as const;
 
 /** Fault point of the core, or of a part: the name of the part, a slash, and the name of the point. */

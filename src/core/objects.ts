@@ -51,5 +51,8 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
 /** Reports whether arrays and objects are nested more than `levels` deep. */
 export function isNestedDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isNestedDeeper(inner, levels - 1));
+  if (levels === 0) return true;
+  for (const key in value)
+    if (isNestedDeeper((value as Readonly<Record<string, unknown>>)[key], levels - 1)) return true;
+  return false;
 }

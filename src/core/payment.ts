@@ -106,6 +106,27 @@ export interface PaymentIntent extends JobKey {
   readonly notes?: PurchaseNotes | undefined;
   /** Least that a running job is charged when the authorization is about to end. Only of a new payment that is charged in part. */
   readonly minCharge?: string | undefined;
+  /** The payment is charged `before`, and its method charges back what the JobCall does not use of the amount. Absent: nothing. */
+  readonly chargesBack?: true | undefined;
+  /**
+   * JSON of the settlement response of a payment that its journal entry alone pays: it begins settled, with its JobCall in the queue.
+   * Absent for any other.
+   */
+  readonly settlement?: string | undefined;
+}
+
+/** Reports whether runners get the JobCall of a payment once the payment is in the journal. */
+export function beginsReady({ charge, settlement }: Pick<PaymentIntent, "charge" | "settlement">): boolean {
+  return charge !== "before" || settlement !== undefined;
+}
+
+/** Returns the most that a JobCall can use of its payment; null where the whole amount is charged whatever it uses. */
+export function ceilingOf({
+  charge,
+  chargesBack,
+  amount,
+}: Pick<PaymentIntent, "charge" | "chargesBack" | "amount">): string | null {
+  return charge === "before" && chargesBack !== true ? null : amount;
 }
 
 /** A promise to the buyer of a job that fails, which a part keeps. */
@@ -173,6 +194,13 @@ export function movedElsewhere(settlement: string | undefined): MovedElsewhere |
   return { amount, transaction, reason: errorMessage };
 }
 
+/** Reads the transaction from the settlement of a payment. @returns undefined if it names none */
+export function transactionOf(settlement: string | undefined): string | undefined {
+  if (settlement === undefined) return undefined;
+  const { transaction } = JSON.parse(settlement) as { readonly transaction?: unknown };
+  return typeof transaction === "string" && transaction !== "" ? transaction : undefined;
+}
+
 /**
  * Returns a payment with the amount that its authorization can move. A payment that is charged `after` its job, and was
  * released, has the amount 0.
@@ -206,8 +234,6 @@ export interface PaymentRecord extends PaymentIntent {
    * known, and the charge from then on.
    */
   readonly ceiling: string | undefined;
-  /** JSON of the settlement response that the client is given. */
-  readonly settlement?: string | undefined;
   /** Why it is in this state, for the operator. */
   readonly reason?: string | undefined;
   /** Set when an operator decided it, with the time in Unix milliseconds. */
@@ -218,6 +244,14 @@ export interface PaymentRecord extends PaymentIntent {
   readonly updatedAt: number;
 }
 
+/** Bounds of a charge after the job, where a signed payment expires soon. */
+export interface SoonEnd {
+  /** Longest run of a job that can be charged after it ran. */
+  readonly maxRunSecs: number;
+  /** Time before the payment's end at which a job that still runs is charged, or ended. */
+  readonly marginSecs: number;
+}
+
 /** Facts about a transfer method: how a payment moves its token. */
 export interface TransferMethod {
   /** Name in configurations, offers and stored payments. */
@@ -226,8 +260,8 @@ export interface TransferMethod {
   readonly title: string;
   /** An authorization can be charged less than the signed value. */
   readonly chargesPart?: true | undefined;
-  /** A signed payment expires too soon for a charge that comes after the job. */
-  readonly endsSoon?: true | undefined;
+  /** Set if a signed payment expires soon. Absent: it lasts as long as its offer asks. */
+  readonly endsSoon?: SoonEnd | undefined;
   /** The token itself checks what payers sign, under its EIP-712 domain, which the configuration has to say. */
   readonly isOfToken?: true;
 }
@@ -238,3 +272,20 @@ export const EIP3009: TransferMethod = {
   title: "EIP-3009",
   isOfToken: true,
 };
+
+/**
+ * What became of the transaction of a refund. `refund_failed`: it certainly moved nothing, and never will. `owed`: it was
+ * given up before it was signed, and can be queued again.
+ */
+export type RefundEnd =
+  | {
+      readonly state: "refunded";
+      readonly transaction: string;
+      readonly blockNumber: string;
+      /** Account that sent the money. */
+      readonly account: string | null;
+    }
+  | { readonly state: "refund_failed"; readonly reason: string; readonly transaction?: string }
+  /** Nothing shows any more what became of the transaction: the operator says whether it moved nothing. */
+  | { readonly state: "sending"; readonly reason: string; readonly transaction: string }
+  | { readonly state: "owed"; readonly reason: string };

@@ -43,6 +43,8 @@ export interface RunnerReport {
   readonly maxInFlight: number;
   /** Unix milliseconds. */
   readonly connectedSince: number;
+  /** Streams that do not name its jobs get none of them. */
+  readonly reserves: boolean;
 }
 
 interface Delivery {
@@ -111,9 +113,9 @@ export class Subscription {
   }
 
   report(): RunnerReport {
-    const { subscriber, jobIds } = this.#request;
+    const { subscriber, jobIds, reserves = false } = this.#request;
     const [maxInFlight, connectedSince] = [this.#maxInFlight, this.#connectedSince];
-    return { subscriber, jobIds, inFlight: this.#out.size, maxInFlight, connectedSince };
+    return { subscriber, jobIds, inFlight: this.#out.size, maxInFlight, connectedSince, reserves };
   }
 
   /** Changes the most JobCalls that may be out at the same time. Those that are out stay out. 0 pauses the stream. */

@@ -13,6 +13,8 @@ export interface Log {
   readonly logger: Logger;
   /** Hides these values from now on, wherever they appear. */
   hide(secrets: Iterable<string>): void;
+  /** Adds the names of paid jobs from now on to the lines that are about them. @param names by service and index: `1/0` */
+  nameJobs(names: ReadonlyMap<string, string>): void;
 }
 
 /** Opens a log of one JSON object a line, or of readable text. */
@@ -26,19 +28,32 @@ export function openLog(options: {
 }): Log {
   const { level, format, destination = openStderr(format) } = options;
   const censor = new Censor();
+  let jobNames: ReadonlyMap<string, string> = new Map();
   const logger = pino(
     {
       level,
       // Tells replicas apart in a log that collects all of them.
       base: { instance: randomBytes(4).toString("hex") },
-      formatters: { log: (fields) => censor.fields(fields) },
+      formatters: { log: (fields) => censor.fields(withJobName(fields, jobNames)) },
       serializers: {
         err: (error: unknown) => censor.fields({ err: pino.stdSerializers.err(error as Error) }).err,
       },
     },
     { write: (line) => void destination.write(censor.scrub(line)) },
   );
-  return { logger, hide: (secrets) => censor.hide(secrets) };
+  return {
+    logger,
+    hide: (secrets) => censor.hide(secrets),
+    nameJobs: (names) => {
+      jobNames = names;
+    },
+  };
+}
+
+function withJobName(fields: object, names: ReadonlyMap<string, string>): object {
+  const { job, origin = "x402", jobName } = fields as Readonly<Record<string, unknown>>;
+  const name = typeof job === "string" && origin === "x402" ? names.get(job) : undefined;
+  return name === undefined || jobName !== undefined ? fields : { ...fields, jobName: name };
 }
 
 function openStderr(format: LogFormat): DestinationStream {

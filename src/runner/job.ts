@@ -2,7 +2,7 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { answerFields, type ResultAnswer, resultProblem } from "../core/result-answer.ts";
 
 /** Scheme of x402 by which the whole price is paid. */
-const EXACT = "exact";
+const METERED = "upto";
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000;
 
 /** One delivery of a JobCall. */
@@ -61,12 +61,12 @@ export class Retry extends Error {
 
 /** Makes the charge that a job names. @returns undefined for a JobCall whose price is exact @throws RangeError for what is no amount */
 export function toCharge(amount: Parameters<Job["charge"]>[0], metadata: Job["metadata"]) {
-  const { "X-X402-PAYMENT-SCHEME": scheme = EXACT, "X-X402-PAYMENT-AMOUNT": ceiling = "0" } = metadata;
+  const { "X-X402-PAYMENT-SCHEME": scheme, "X-X402-PAYMENT-AMOUNT": ceiling = "0" } = metadata;
   const isShare = typeof amount === "object";
   const value = isShare ? amount.basisPoints : amount;
   if (value < 0 || (isShare && value > 10_000) || !(typeof value === "bigint" || Number.isInteger(value)))
     throw new RangeError(`charge ${value}: expected whole token units, or basisPoints from 0 to 10000`);
-  if (scheme === EXACT) return undefined;
+  if (scheme !== METERED) return undefined;
   if (isShare) return { amount: { case: "basisPoints", value: amount.basisPoints } } as const;
   const units = BigInt(amount) < BigInt(ceiling) ? amount : ceiling;
   return { amount: { case: "units", value: String(units) } } as const;

@@ -1,7 +1,8 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
-import { movedElsewhere, type PaymentState } from "../core/payment.ts";
+import { movedElsewhere, type PaymentState, transactionOf } from "../core/payment.ts";
 import type { CallState as CallStateAnswer } from "./contract/call-lookup.ts";
 import type { DeadLetter } from "./contract/dead-letter-box.ts";
+import type { ModuleCharge } from "./module.ts";
 import { PART_MODULES } from "./part-modules.ts";
 import { type CallState, stateAt } from "./rules/leases.ts";
 
@@ -73,41 +74,48 @@ export const shownRows = (schema: string): string =>
 
 export function toCallState(callId: number, row: PaidCallRow, now: number): CallStateAnswer {
   const state = stateForClient(row, now);
-  const additions = SHOWN.flatMap((shown) => shown.addition(row) ?? []);
+  const additions = SHOWN.flatMap((shown) => shown.addition?.(row) ?? []);
   const { network, asset, payer, nonce, service_id, job_index: jobIndex, settlement } = row;
+  const [ofModule] = SHOWN.flatMap((shown) => shown.charge?.(row) ?? []);
   const { progress_percent: percent, progress_text: text, reason } = row;
   return {
     callId,
     payment: { network, asset, payer, nonce },
     job: { serviceId: BigInt(service_id), jobIndex },
-    ...(settlement === null || movedElsewhere(settlement) ? {} : { settlement }),
+    ...(settlement === null || movedElsewhere(settlement)
+      ? {}
+      : { settlement: ofModule?.settlementWith(settlement) ?? settlement }),
     state,
     attempt: row.attempt,
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
     ...(state === "failed" && reason !== null ? { reason } : {}),
     status: row.status ?? undefined,
-    ...chargeOf(row),
+    ...chargeOf(row, ofModule),
     ...(additions.length === 0 ? {} : { additions }),
     enqueuedAt: row.enqueued_at,
     ...(row.finished_at === null || state === "running" ? {} : { finishedAt: row.finished_at }),
   };
 }
 
-function chargeOf(row: PaidCallRow): Pick<CallStateAnswer, "charge"> {
+function chargeOf(row: PaidCallRow, ofModule: ModuleCharge | undefined): Pick<CallStateAnswer, "charge"> {
   const { payment_state: state, ceiling, amount, symbol, settlement } = row;
+  if (ofModule !== undefined) {
+    const { settlementWith: _, ...charge } = ofModule;
+    return { charge: { ...charge, symbol } };
+  }
   if (ceiling === null || state === "intent") return {};
   const moved = movedElsewhere(settlement ?? undefined);
   const known = state === "authorized" ? {} : { amount };
   if (moved !== undefined) return { charge: { state, ceiling, ...known, symbol, moved } };
   const isAwaited = row.state === "succeeded" && (state === "settling" || state === "unresolved");
-  const { transaction = "" } = JSON.parse(settlement ?? "{}") as { transaction?: string };
+  const transaction = transactionOf(settlement ?? undefined);
   return {
     charge: {
       state,
       ceiling,
       ...known,
       symbol,
-      ...(transaction === "" ? {} : { transaction }),
+      ...(transaction === undefined ? {} : { transaction }),
       ...(isAwaited && { isAwaited }),
     },
   };

@@ -1,4 +1,3 @@
-import { GROUPED_CHARACTERS } from "./contract/dead-letter-box.ts";
 import type { CallFilter, PaymentFilter } from "./contract/operator-lists.ts";
 import { type Add, type ListDialect, parameters, type Query } from "./list-dialect.ts";
 import { END_CONDITIONS, finishedSource, isAll, leftOf, openSources, type Source } from "./list-sources.ts";
@@ -109,7 +108,8 @@ export class ListQueries {
     );
   }
 
-  deadLetterGroups(limit: number): Query {
+  /** @param limit undefined for all groups */
+  deadLetterGroups(limit: number | undefined): Query {
     const { schema } = this.dialect;
     const { values, add } = parameters(this.dialect);
     const sql = `
@@ -117,7 +117,7 @@ export class ListQueries {
              count(*) OVER () AS total_groups,
              CAST(sum(count(*)) OVER () AS bigint) AS total_letters
         FROM ${schema}job_calls${this.dialect.indexedBy("job_calls_dead_groups")} WHERE state = 'dead'
-       GROUP BY dead_group ORDER BY letters DESC, newest DESC, dead_group LIMIT ${add(limit)}`;
+       GROUP BY dead_group ORDER BY letters DESC, newest DESC, dead_group${limit === undefined ? "" : ` LIMIT ${add(limit)}`}`;
     return { sql, values };
   }
 
@@ -178,7 +178,9 @@ export class ListQueries {
       ...(payer === undefined ? [] : [`payment.payer = ${add(payer)}`]),
       ...(reason === undefined
         ? []
-        : [`substr(call.dead_reason, 1, ${GROUPED_CHARACTERS}) = ${add(reason)}`]),
+        : [
+            `call.dead_group = call.origin || ' ' || call.service_id || ' ' || call.job_id || ' ' || ${add(reason)}`,
+          ]),
       ...(text === undefined ? [] : [this.dialect.contains(head, add(Buffer.from(text)))]),
     ];
   }

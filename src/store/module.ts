@@ -1,5 +1,6 @@
 import type { GatewayEvent } from "../core/events.ts";
-import type { CallAddition } from "./contract/call-lookup.ts";
+import type { PaymentIntent } from "../core/payment.ts";
+import type { CallAddition, CallCharge } from "./contract/call-lookup.ts";
 import type { ListDialect, Lookup } from "./list-dialect.ts";
 import type { Change, Reactions } from "./machine/changes.ts";
 import type { SoldPayment } from "./payment-row.ts";
@@ -11,6 +12,8 @@ export interface Commit {
   readonly rows: Rows;
   /** Finds the payment of a JobCall that the step named. */
   payment(callId: number): SoldPayment | undefined;
+  /** Reports whether a module gives the payer of a job that failed the money back itself. */
+  givesBack(payment: SoldPayment): boolean;
   /** Tells the reactions of every module what the step changed. */
   note(change: Change): void;
   /** Checks whether a process holds a lock until the commit is durable. */
@@ -26,6 +29,8 @@ export interface Step<Method> {
   keys?(...input: InputOf<Method>): readonly RowKey[];
   /** JobCalls whose payments the step, or reactions to its changes, read. */
   callIds?(...input: InputOf<Method>): readonly number[];
+  /** JobCalls whose rows in other modules the reactions to the step's changes read. */
+  reactsFor?(...input: InputOf<Method>): readonly number[];
   /** Locks that the operation checks, with the process that must hold each. */
   locks?(...input: InputOf<Method>): readonly { readonly name: string; readonly owner: string }[];
   run(commit: Commit, now: number, ...input: InputOf<Method>): OutcomeOf<Method>;
@@ -57,6 +62,8 @@ export interface KeptRows {
 export interface SchemaDialect extends Pick<ListDialect, "schema"> {
   /** Type of whole numbers. */
   readonly integer: string;
+  /** Type of a number in decimal that is counted ({@link Rows.count}). */
+  readonly sum: string;
   /** Type of a key that the database makes. */
   readonly id: string;
   /** Type of a key that the database makes, and never makes again once its row is deleted. */
@@ -69,6 +76,23 @@ export interface SchemaDialect extends Pick<ListDialect, "schema"> {
   readonly small: string;
   /** End of a table whose rows change, and are deleted soon. */
   readonly churning: string;
+}
+
+/** Payments by one transfer method that begin only if rows of a module allow it. What follows is its reaction to the beginning. */
+export interface BeginGate {
+  readonly transferMethod: string;
+  /** Keys of the rows that decide, and that the reaction writes. */
+  keys(intent: PaymentIntent): readonly RowKey[];
+  /** @returns why the payment cannot begin; undefined if it can */
+  refusal(intent: PaymentIntent, rows: Pick<Rows, "find">, now: number): string | undefined;
+  /** Reports whether the module can give the payer of a JobCall that failed the money back itself. */
+  givesBack(callId: number, rows: Pick<Rows, "find">): boolean;
+}
+
+/** Charge of a call whose module charges back what it has not used. */
+export interface ModuleCharge extends Omit<CallCharge, "symbol"> {
+  /** Returns the settlement response of the call with what was charged. */
+  settlementWith(settlement: string): string;
 }
 
 /** Operations of one feature on its own tables, and its reactions to the changes of other features. */
@@ -88,6 +112,7 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   readonly forOperator?: readonly (keyof Methods)[];
   /** Names of the events that the module announces ({@link Change}), beside the end of a call. */
   readonly announces?: readonly string[];
+  readonly begins?: BeginGate;
   /** Decides the further writes that a change causes in its commit. */
   readonly on?: Reactions;
   /** Rows that reactions to the end of a JobCall read. */
@@ -100,7 +125,9 @@ export interface StoreModule<Methods> extends Contract<Methods> {
     readonly table: string;
     readonly columns: string;
     /** @returns undefined if there is nothing to say */
-    addition(row: unknown): CallAddition | undefined;
+    addition?(row: unknown): CallAddition | undefined;
+    /** @returns undefined unless the module charges back what a call has not used */
+    charge?(row: unknown): ModuleCharge | undefined;
   };
   /** Rows that the totals of the store count: queries by name, and the totals that their rows say. */
   readonly counted?: {

@@ -1,5 +1,6 @@
 import type { GatewayEvent } from "../core/events.ts";
 import type { JobCall } from "../core/job-call.ts";
+import { beginsReady } from "../core/payment.ts";
 import { type LookupName, MODULE_OPERATIONS, type StepName } from "./modules/modules.ts";
 import type { NewCall } from "./new-call.ts";
 import type { Store } from "./store.ts";
@@ -42,8 +43,9 @@ export const OPERATIONS = {
   accept: { makesWork: true, span: "accept" },
   acceptOnce: { makesWork: true, span: "accept" },
 
-  beginPayment: { makesWork: ({ charge }) => charge !== "before", span: "begin" },
+  beginPayment: { makesWork: beginsReady, span: "begin" },
   settlePayment: { makesWork: true, span: "settle" },
+  finalizePayment: {},
   failPayment: { span: "fail" },
   leavePaymentUnresolved: {},
   confirmPayment: {},

@@ -1,6 +1,6 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentRecord } from "../core/payment.ts";
-import type { DeadLetterBox, DeadLetterGroups } from "./contract/dead-letter-box.ts";
+import { type DeadLetterBox, type DeadLetterGroups, groupedReason } from "./contract/dead-letter-box.ts";
 import type {
   CallDetails,
   CallFilter,
@@ -24,7 +24,7 @@ export const OPERATOR_LISTS = {
     listCalls: (asked, filter) => listCalls(new ListQueries(asked), filter),
     listPayments: (asked, filter) => listPayments(new ListQueries(asked), filter),
     findCallDetails: (asked, callId) => findCallDetails(new ListQueries(asked), callId),
-    listDeadLetterGroups: (asked, limit) => listDeadLetterGroups(new ListQueries(asked), limit),
+    listDeadLetterGroups: (asked, limit, text) => listDeadLetterGroups(new ListQueries(asked), limit, text),
   },
 } satisfies StoreModule<OperatorLists & DeadLetterBox>;
 
@@ -63,18 +63,32 @@ interface GroupRow {
   total_letters: number;
 }
 
-function* listDeadLetterGroups(queries: ListQueries, limit: number): Lookup<DeadLetterGroups> {
-  const rows = (yield queries.deadLetterGroups(limit)) as GroupRow[];
+function* listDeadLetterGroups(
+  queries: ListQueries,
+  limit: number,
+  text: string | undefined,
+): Lookup<DeadLetterGroups> {
+  const rows = (yield queries.deadLetterGroups(text === undefined ? limit : undefined)) as GroupRow[];
+  const all = rows.map(({ dead_group, letters: count, oldest: oldestDeadAt, newest: newestDeadAt }) => {
+    const [origin, serviceId = 0, jobId = 0, ...reason] = dead_group.split(" ");
+    return {
+      ...{ origin: origin as JobCallOrigin, serviceId: BigInt(serviceId), jobId: BigInt(jobId) },
+      ...{ reason: reason.join(" "), count, oldestDeadAt, newestDeadAt },
+    };
+  });
+  if (text === undefined)
+    return {
+      groups: all,
+      totalGroups: rows[0]?.total_groups ?? 0,
+      totalDeadLetters: rows[0]?.total_letters ?? 0,
+    };
+  // Compared here, because databases change the case of other letters than ASCII differently.
+  const wanted = groupedReason(text).toLowerCase();
+  const found = all.filter(({ reason }) => reason.toLowerCase().includes(wanted));
   return {
-    groups: rows.map(({ dead_group, letters: count, oldest: oldestDeadAt, newest: newestDeadAt }) => {
-      const [origin, serviceId = 0, jobId = 0, ...reason] = dead_group.split(" ");
-      return {
-        ...{ origin: origin as JobCallOrigin, serviceId: BigInt(serviceId), jobId: BigInt(jobId) },
-        ...{ reason: reason.join(" "), count, oldestDeadAt, newestDeadAt },
-      };
-    }),
-    totalGroups: rows[0]?.total_groups ?? 0,
-    totalDeadLetters: rows[0]?.total_letters ?? 0,
+    groups: found.slice(0, limit),
+    totalGroups: found.length,
+    totalDeadLetters: found.reduce((sum, { count }) => sum + count, 0),
   };
 }
 

@@ -108,6 +108,7 @@ export const SOLD_COLUMNS = [
   "decimals",
   "payer",
   "pay_to",
+  "transfer_method",
   "amount",
   "price_wei",
   "rate",
@@ -128,11 +129,21 @@ export const SOLD_COLUMNS = [
 
 export type SoldPayment = Readonly<Pick<PaymentRow, (typeof SOLD_COLUMNS)[number]>>;
 
+function beginState({ charge, settlement }: PaymentIntent): PaymentState {
+  if (settlement !== undefined) return "settled";
+  return charge === "before" ? "intent" : "authorized";
+}
+
 /** Makes the row of a new intent. */
 export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
+  const { network, asset, payer, nonce } = normalKey(intent.key);
+  // Without a spread: V8 takes ten times as long to add the other fields to one.
   return {
-    ...normalKey(intent.key),
-    state: intent.charge === "before" ? "intent" : "authorized",
+    network,
+    asset,
+    payer,
+    nonce,
+    state: beginState(intent),
     call_id: callId,
     service_id: String(intent.serviceId),
     job_index: intent.jobIndex,
@@ -155,7 +166,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     receipt: intent.receipt,
     from_block: intent.fromBlock ?? null,
     one_time_nonces: intent.oneTimeNonces === undefined ? null : JSON.stringify(intent.oneTimeNonces),
-    settlement: null,
+    settlement: intent.settlement ?? null,
     block_number: null,
     reason: null,
     closed: null,

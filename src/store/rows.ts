@@ -47,7 +47,7 @@ export interface Rows {
     table: Table<Row, Key>,
     key: Readonly<Pick<Row, Key>>,
   ): Row | undefined;
-  /** Adds a row, or replaces the one with its key, which the step named. */
+  /** Adds a row, or replaces the one with its key if the step named it. */
   put<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>, row: Readonly<Row>): void;
   /** Returns all rows of a small table. */
   all<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>): readonly Row[];
@@ -61,6 +61,26 @@ export interface Rows {
     table: Table<Row, Key>,
     row: Readonly<Omit<Row, Key>>,
   ): void;
+  /**
+   * Adds to the numbers of a row, which are the columns beside its key, in decimal. The row is made if it is missing. Commits at once
+   * add to one row without reading it.
+   */
+  count<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>, by: Readonly<Row>): void;
   /** Deletes rows that are old. @param before Unix milliseconds, or seconds in a column of seconds */
   forget(old: OldRows, before: number): void;
+}
+
+/** Returns a row with the numbers of another row with its key added. @param row undefined if there is none yet */
+export function added(
+  { key, columns }: RowKey["table"],
+  row: Readonly<Record<string, SqlValue>> | undefined,
+  by: Readonly<Record<string, SqlValue>>,
+): Record<string, SqlValue> {
+  const sums: Record<string, SqlValue> = {};
+  for (const column of columns) {
+    const more = by[column] ?? null;
+    const isSame = row === undefined || key.includes(column);
+    sums[column] = isSame ? more : String(BigInt(row[column] ?? 0) + BigInt(more ?? 0));
+  }
+  return sums;
 }

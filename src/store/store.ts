@@ -9,7 +9,7 @@ import type { PaymentJournal } from "./contract/payment-journal.ts";
 import type { OfferLedger } from "./contract/price-ledgers.ts";
 import type { Pruning } from "./contract/pruning.ts";
 import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
-import type { WorkQueue } from "./contract/work-queue.ts";
+import type { CalledJob, WorkQueue } from "./contract/work-queue.ts";
 
 /**
  * The middle of jobgate: what is in the store survives; what is not in it has not been promised to anyone.
@@ -44,6 +44,8 @@ export interface Store
   totals(): Promise<StoreTotals>;
   /** Settled amounts by token and bucket of time, oldest first; empty buckets are left out. */
   revenue(period: RevenuePeriod): Promise<Revenue[]>;
+  /** Counts the JobCalls that a runner could have now, by job. JobCalls that wait for their next attempt are not counted. */
+  countWaiting(jobs: JobIdFilter): Promise<WaitingJob[]>;
   /**
    * Opens connections by this URL from now on, for a shared store; those that are open stay. If the store could not write, the
    * promise resolves once it can, or after a few seconds.
@@ -111,6 +113,19 @@ export interface StoreTotals {
 
 /** Totals in a build whose parts count nothing. */
 export const TOTALS_OF_NO_PART = { accounted: 0, sums: {} } as const satisfies Partial<StoreTotals>;
+
+/** Jobs by the IDs that runners name: these, or all but these. */
+export interface JobIdFilter {
+  readonly kind: "only" | "except";
+  readonly jobIds: readonly bigint[];
+}
+
+/** JobCalls of one job that wait for a runner. */
+export interface WaitingJob extends CalledJob {
+  readonly count: number;
+  /** When the oldest was accepted, Unix milliseconds. */
+  readonly oldestAt: number;
+}
 
 /** Start and bucket length of a revenue report; buckets begin at multiples of their length. */
 export interface RevenuePeriod {

@@ -2,7 +2,7 @@ import { isEvm, readChainId } from "../chain/chain-client.ts";
 import { asHex, asNumber, Rpc, RpcError } from "../chain/rpc.ts";
 import type { AcceptedToken, PeerFindings, PeerProblem, X402Config } from "../config/config.ts";
 import { unreachableText } from "../node/unreachable.ts";
-import { checkFacilitators } from "./facilitators/online-check.ts";
+import { checkFacilitators, isConfigured } from "./facilitators/online-check.ts";
 import type { Methods } from "./methods/methods.ts";
 
 /** Longest time to wait for one answer. */
@@ -20,7 +20,9 @@ export async function checkX402Peers(config: X402Config, methods: Methods): Prom
   const of = { methods, schemes };
   const [{ notes, problems }, ...found] = await Promise.all([
     checkFacilitators(config, methods),
-    ...config.acceptedTokens.map((token, i) => tokenProblems(token, of, ["x402", "accepted_tokens", i])),
+    ...config.acceptedTokens
+      .filter(isConfigured)
+      .map((token, i) => tokenProblems(token, of, ["x402", "accepted_tokens", i])),
   ]);
   return { notes, problems: [...problems, ...found.flat()] };
 }

@@ -64,7 +64,7 @@ export async function openShop(
   await services.reload(config);
   for (const addition of additions) addition.apply?.();
 
-  const protocols = additions.flatMap(({ doors = {} }) => Object.keys(doors));
+  const protocols = additions.flatMap(({ protocols = {} }) => Object.keys(protocols));
   const routes = new JobRoutes(
     config,
     ["x402", ...protocols],
@@ -83,6 +83,7 @@ export async function openShop(
     methods,
     declares: additions.flatMap(({ declares }) => declares ?? []),
     facilitators,
+    terms,
   });
   const echoes = new ExtensionEchoes({ descriptions, methods, clock });
   if (before) echoes.replaces(before.echoes, before.config.quoteTtlSecs);
@@ -128,7 +129,7 @@ export async function openShop(
     payerProof,
     accesses: additions.flatMap((addition) => addition.access?.({ checkout, payerProof }, services) ?? []),
     pages: additions.find(({ pages }) => pages)?.pages?.({ listing, seller }),
-    messageDoor: additions.find(({ messageDoor }) => messageDoor)?.messageDoor,
+    messageProtocol: additions.find(({ messageProtocol }) => messageProtocol)?.messageProtocol,
   };
   const pageHeaders = additions.flatMap((addition) => addition.pageHeaders ?? []);
   return {

@@ -4,12 +4,12 @@ import type { MethodHandlers, Routes } from "../http/routes.ts";
 import type { PayerProof } from "./calls/access-tokens.ts";
 import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { PageHeaders } from "./cors.ts";
-import type { Door, MessageDoor, Pages } from "./doors/door.ts";
 import type { DeclareExtensions } from "./jobs/job-descriptions.ts";
 import type { FreeRoute } from "./jobs/job-routes.ts";
 import type { Feature } from "./jobs/seller.ts";
 import type { MakeNamedPrices } from "./prices/price.ts";
 import type { RequestPrices } from "./prices/request-prices.ts";
+import type { MessageProtocol, Pages, PaymentProtocol } from "./protocols/protocol.ts";
 import type { Terms } from "./purchase/terms.ts";
 import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
 import type { Services } from "./services.ts";
@@ -44,12 +44,12 @@ export interface ShopAddition {
   access?(shop: Pick<Shop, "checkout" | "payerProof">, services: Services): UnpaidAccess;
   /** True if {@link access} needs a {@link payerProof}, which another part makes. */
   readonly needsPayerProof?: boolean;
-  /** Takes payments on the jobs' own routes beside x402, through a door that it puts before x402's. */
-  door?(x402: Door): Door;
-  /** Further doors to the jobs: each sells at `/{name}/jobs/{service}/{job}`. */
-  readonly doors?: Readonly<Record<string, Door>>;
+  /** Takes payments on the jobs' own routes beside x402, over a protocol that it puts before x402's. */
+  protocol?(x402: PaymentProtocol): PaymentProtocol;
+  /** Further protocols: each sells jobs at `/{name}/jobs/{service}/{job}`. */
+  readonly protocols?: Readonly<Record<string, PaymentProtocol>>;
   /** Takes payments in JSON-RPC messages beside x402. */
-  readonly messageDoor?: MessageDoor;
+  readonly messageProtocol?: MessageProtocol;
   /** Makes pages for browsers. */
   pages?(shop: Pick<Shop, "listing" | "seller">): Pages;
   /** Describes what the part lets clients do. */
@@ -67,7 +67,7 @@ export interface ShopAddition {
   /** Routes of the part below each job: at `/x402/jobs/{service}/{job}` and the tail, which begins with `/`. */
   belowJobs?(
     shop: Shop,
-    x402: Door,
+    x402: PaymentProtocol,
   ): Iterable<readonly [tail: string, handlersOf: (job: JobKey) => MethodHandlers]>;
   /** Routes of the part. The gateway refuses to start if another part has one of them. */
   routes?(shop: Shop): Routes;

@@ -88,7 +88,7 @@ export class Payments implements BackgroundService {
       logger,
     });
     this.charges = new Charges({
-      ...{ journal, settlement, funds, events, ...rounds, elapsed, clock, logger },
+      ...{ journal, settlement, funds, methods, events, ...rounds, elapsed, clock, logger },
       settleMarginSecs,
     });
     this.facilitators = facilitators;

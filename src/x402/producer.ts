@@ -42,7 +42,7 @@ export class X402Producer {
 
   jobCall(paid: {
     /** The offer that the payment answers. */
-    readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "charge"> & {
+    readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "charge" | "chargesBack"> & {
       readonly token: Pick<Offer["token"], "network" | "symbol">;
     } & Partial<Pick<Offer, "priceWei" | "currency">>;
     readonly payment: Pick<SignedPayment, "from" | "purchaseName">;
@@ -55,7 +55,7 @@ export class X402Producer {
     readonly metadata?: JobCall["metadata"];
   }): JobCall {
     const { offer, payment, body, requestMetadata = [], quoteDigest, metadata } = paid;
-    const { job, token, amount, priceWei, currency, confidentiality } = offer;
+    const { job, token, amount, priceWei, currency, confidentiality, chargesBack } = offer;
     const { from, purchaseName } = payment;
     return {
       origin: "x402",
@@ -67,7 +67,7 @@ export class X402Producer {
         "X-X402-QUOTE-DIGEST": quoteDigest,
         "X-X402-PAYMENT-NETWORK": token.network,
         "X-X402-PAYMENT-TOKEN": token.symbol,
-        "X-X402-PAYMENT-SCHEME": schemeOf(offer),
+        "X-X402-PAYMENT-SCHEME": chargesBack?.scheme ?? schemeOf(offer),
         "X-X402-PAYMENT-AMOUNT": amount,
         ...(currency === undefined || priceWei === undefined
           ? {}

@@ -13,10 +13,10 @@ import {
   type TableOwner,
 } from "../http/routes.ts";
 import { CallRoute } from "./calls/call-route.ts";
-import type { Door } from "./doors/door.ts";
-import { X402Door } from "./doors/x402-door.ts";
 import type { ShopAddition } from "./part.ts";
 import { answerPrice } from "./prices/price-route.ts";
+import type { PaymentProtocol } from "./protocols/protocol.ts";
+import { X402Protocol } from "./protocols/x402-protocol.ts";
 import { JobRoute } from "./purchase/job-route.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
@@ -42,16 +42,17 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
     ...additions.flatMap((addition) => [...(addition.routes?.(shop) ?? [])]),
   ]);
-  const x402 = additions.reduce<Door>(
-    (door, addition) => addition.door?.(door) ?? door,
-    new X402Door({ ...shop, methods: services.methods }),
+  const x402 = additions.reduce<PaymentProtocol>(
+    (protocol, addition) => addition.protocol?.(protocol) ?? protocol,
+    new X402Protocol({ ...shop, methods: services.methods }),
   );
-  const routeThrough = (door: Door) => new JobRoute({ ...services, ...shop, door, publicUrl });
-  const doors = distinct<Door>("door", [
+  const routeThrough = (protocol: PaymentProtocol) =>
+    new JobRoute({ ...services, ...shop, protocol, publicUrl });
+  const protocols = distinct<PaymentProtocol>("protocol", [
     [X402, x402],
-    ...additions.flatMap((addition) => Object.entries(addition.doors ?? {})),
+    ...additions.flatMap((addition) => Object.entries(addition.protocols ?? {})),
   ]);
-  const jobs = new Map([...doors].map(([name, door]) => [name, routeThrough(door)]));
+  const jobs = new Map([...protocols].map(([name, protocol]) => [name, routeThrough(protocol)]));
   const shared = routeThrough(x402);
   const belowJobs = distinct<(job: JobKey) => MethodHandlers>(
     "route below a job",
@@ -72,7 +73,7 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     };
   }
 
-  /** Returns the jobs that are sold at a path, with the doors of x402's own paths. */
+  /** Returns the jobs that are sold at a path, with the protocols of x402's own paths. */
   function soldAt(path: string): MethodHandlers | undefined {
     const found = jobRoutes.find(path);
     const first = found?.get("HEAD");

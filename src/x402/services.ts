@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import { RECOVERY_LIBRARY } from "../chain/recover-address.ts";
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
@@ -60,8 +61,8 @@ export class Services implements BackgroundService {
       allPeriods,
     );
     const { facilitators, evidence } = this.payments;
-    this.prices = new Prices({ ...options, methods, facilitators, evidence, clock });
     this.tokens = new AccessTokens(store);
+    this.prices = new Prices({ ...options, methods, facilitators, evidence, seals: this.tokens, clock });
     this.watch = new CallWatch({ calls: store, events, pollMs: callPollMs });
     this.waits = new ResultWaits({ calls: store, watch: this.watch, places: this.places, logger });
     this.callEvents = new CallEvents({ watch: this.watch, places: this.places, clock: elapsed });
@@ -71,6 +72,7 @@ export class Services implements BackgroundService {
   }
 
   async start(): Promise<void> {
+    this.logger.info({ library: RECOVERY_LIBRARY }, "signature recovery");
     await this.payments.start();
     await this.refused.start();
   }

@@ -2,12 +2,12 @@ import type { X402Config } from "../config/config.ts";
 import type { PayerProof } from "./calls/access-tokens.ts";
 import type { LiveAnswers } from "./calls/live-answers.ts";
 import type { SentResults } from "./calls/sent-results.ts";
-import type { MessageDoor, Pages } from "./doors/door.ts";
 import type { JobDescriptions } from "./jobs/job-descriptions.ts";
 import type { JobRoutes } from "./jobs/job-routes.ts";
 import type { Listing } from "./jobs/listing.ts";
 import type { Seller } from "./jobs/seller.ts";
 import type { PriceBook } from "./prices/price-book.ts";
+import type { MessageProtocol, Pages } from "./protocols/protocol.ts";
 import type { Checkout } from "./purchase/checkout.ts";
 import type { Refusals } from "./purchase/refused-payments.ts";
 import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
@@ -37,5 +37,5 @@ export interface Shop {
   /** Ways to have jobs without a payment. */
   readonly accesses: readonly UnpaidAccess[];
   readonly pages: Pages | undefined;
-  readonly messageDoor: MessageDoor | undefined;
+  readonly messageProtocol: MessageProtocol | undefined;
 }

@@ -27,7 +27,7 @@ const bees: EntryKeys<"x402.acceptedTokens"> = {
   },
 };
 /** A part whose facilitators are bees. */
-const settlers: EntryKeys<"x402.facilitators"> = {
+const facilitators: EntryKeys<"x402.facilitators"> = {
   list: "x402.facilitators",
   keys: { hive: integer(1, 9).optional() },
   alternative: "hive",
@@ -37,7 +37,8 @@ const settlers: EntryKeys<"x402.facilitators"> = {
       keys: { hive },
       name: `hive ${hive}`,
       networks: ["eip155:84532"],
-      check: ({ settlers }) => void settlers.add("0x5e"),
+      accounts: new Set<string>(),
+      check() {},
       complete: () => ({ kind: "in_process", name: `hive ${hive}`, chains: [] }),
     };
   },
@@ -90,7 +91,7 @@ test("Without its part a key is refused", async () => {
 
 test("A part makes facilitators of the entries that have its keys, which need no URL", async () => {
   const lists = (entries: string) =>
-    load(`${entries}${TOKEN}`, [settlers], "", '[x402]\npublic_url = "https://b.example"\n');
+    load(`${entries}${TOKEN}`, [facilitators], "", '[x402]\npublic_url = "https://b.example"\n');
   const hive = (id: number) => `[[x402.facilitators]]\nhive = ${id}\n`;
   const remote = '[[x402.facilitators]]\nurl = "https://a.example"\nnetworks = ["base"]\n';
   const { x402, shown } = await lists(`${remote}${hive(1)}`);

@@ -7,7 +7,7 @@ import { readChallenges } from "../helpers/mpp.ts";
 import { type RawAnswer, rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { DOORS_AND_MCP, type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -18,14 +18,14 @@ beforeAll(async () => {
 });
 
 const HEADERS = ["PAYMENT-SIGNATURE", "X-PAYMENT"] as const;
-/** JSON of good credentials, by the path of their door. */
+/** JSON of good credentials, by the path of their protocol. */
 const credentials: Record<string, string> = {};
 beforeAll(async () => {
-  for (const [path, door] of [
+  for (const [path, protocol] of [
     ["/x402/jobs/1/0", "evm"],
     ["/mpp/jobs/1/0", "blueprintevm"],
   ] as const) {
-    const { headers } = await gateway.at(door).sign();
+    const { headers } = await gateway.at(protocol).sign();
     credentials[path] = Buffer.from(
       headers.authorization?.slice("Payment ".length) ?? "",
       "base64url",
@@ -303,10 +303,10 @@ describe("Garbage", () => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it.each(DOORS_AND_MCP)(
+  it.each(ALL_PROTOCOLS)(
     "Authorizations that end in 2^256 - 1 → refused before verify (%s)",
-    async (door) => {
-      const { sign, send } = gateway.at(door);
+    async (protocol) => {
+      const { sign, send } = gateway.at(protocol);
       const forever = await sign({
         authorization: { validAfter: "0", validBefore: String(2n ** 256n - 1n) },
       });

@@ -2,23 +2,23 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { DOORS, type DoorName, type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { type Payment, PROTOCOLS, type ProtocolName, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "no rpc_url" }));
 /** Good, and good all the time: none of these requests may use them. */
-const payments = {} as Record<DoorName, Payment>;
+const payments = {} as Record<ProtocolName, Payment>;
 beforeAll(async () => {
-  for (const door of DOORS) payments[door] = await gateway.at(door).sign();
+  for (const protocol of PROTOCOLS) payments[protocol] = await gateway.at(protocol).sign();
 });
 
-/** Sends the valid payment of a door with this raw request line, at that door's path. */
-const send = (requestLine: string, door: DoorName = "x402") =>
+/** Sends the valid payment of a protocol with this raw request line, at the path of the protocol. */
+const send = (requestLine: string, protocol: ProtocolName = "x402") =>
   rawRequest(
     gateway.jobgate.x402Url,
-    door === "blueprintevm" ? requestLine.replace("x402", "mpp") : requestLine,
-    { ...payments[door].headers },
+    protocol === "blueprintevm" ? requestLine.replace("x402", "mpp") : requestLine,
+    { ...payments[protocol].headers },
     "work",
   );
 
@@ -62,7 +62,7 @@ describe("Routes", () => {
     ["a call id above 2^53", "/x402/calls/9007199254740993"],
   ])("%s → 404, and nothing is paid", async (_name, path) => {
     const expectChanges = await watchLedger(parts, gateway);
-    for (const answer of await Promise.all(DOORS.map((door) => send(`POST ${path}`, door)))) {
+    for (const answer of await Promise.all(PROTOCOLS.map((protocol) => send(`POST ${path}`, protocol)))) {
       expect(answer.status).toBe(404);
       expect(JSON.parse(answer.body)).toEqual({
         error: expect.any(String),
@@ -77,7 +77,9 @@ describe("Routes", () => {
 
   it("OPTIONS on the paid path → 204, no settlement", async () => {
     const expectChanges = await watchLedger(parts, gateway);
-    for (const answer of await Promise.all(DOORS.map((door) => send("OPTIONS /x402/jobs/1/0", door)))) {
+    for (const answer of await Promise.all(
+      PROTOCOLS.map((protocol) => send("OPTIONS /x402/jobs/1/0", protocol)),
+    )) {
       expect([answer.status, answer.body]).toEqual([204, ""]);
       expect(answer.headers["access-control-allow-origin"]).toBe("*");
     }
@@ -89,8 +91,8 @@ describe("Routes", () => {
     async (method) => {
       const expectChanges = await watchLedger(parts, gateway);
       const allow = method === "GET" ? "POST" : "GET, POST";
-      for (const door of DOORS) {
-        const answer = await send(`${method} /x402/jobs/1/0`, door);
+      for (const protocol of PROTOCOLS) {
+        const answer = await send(`${method} /x402/jobs/1/0`, protocol);
         expect([answer.status, answer.headers.allow]).toEqual([405, allow]);
         expect(answer.headers["cache-control"]).toBe("no-store");
         if (method === "HEAD") continue;
@@ -102,7 +104,7 @@ describe("Routes", () => {
         };
         const body = JSON.parse(answer.body);
         // MPP answers with a problem that holds the same fields.
-        if (door === "x402") expect(body).toEqual(refusal);
+        if (protocol === "x402") expect(body).toEqual(refusal);
         else expect(body).toMatchObject(refusal);
       }
       await expectChanges({});
@@ -111,9 +113,9 @@ describe("Routes", () => {
 
   it("GET on the paid path without a payment → 402 and never a job", async () => {
     const expectChanges = await watchLedger(parts, gateway);
-    for (const door of DOORS) {
-      const response = await fetch(gateway.at(door).urlOf());
-      expect([door, response.status]).toEqual([door, 402]);
+    for (const protocol of PROTOCOLS) {
+      const response = await fetch(gateway.at(protocol).urlOf());
+      expect([protocol, response.status]).toEqual([protocol, 402]);
     }
     await expectChanges({});
   });
@@ -128,8 +130,8 @@ describe("Routes", () => {
 
   it("A job without a price → 404 with its IDs as exact numbers", async () => {
     const expectChanges = await watchLedger(parts, gateway);
-    for (const door of DOORS) {
-      const { status, body } = await send("POST /x402/jobs/18446744073709551615/4294967295", door);
+    for (const protocol of PROTOCOLS) {
+      const { status, body } = await send("POST /x402/jobs/18446744073709551615/4294967295", protocol);
       expect(status).toBe(404);
       expect(body).toContain('"service_id":18446744073709551615,"job_index":4294967295');
       expect(JSON.parse(body)).toMatchObject({ code: "job_not_found", charged: false, retryable: false });
@@ -137,12 +139,15 @@ describe("Routes", () => {
     await expectChanges({});
   });
 
-  it.each(DOORS)("The same payment on the right path, without a query, buys one job (%s)", async (door) => {
-    const bought = gateway.jobsWith("work").length;
-    const expectChanges = await watchLedger(parts, gateway);
-    expect((await send("POST /x402/jobs/1/0?utm=x", door)).status).toBe(400);
-    expect((await send("POST /x402/jobs/1/0", door)).status).toBe(202);
-    await gateway.waitForJobs("work", bought + 1);
-    await expectChanges(ONE_PAID_JOB);
-  });
+  it.each(PROTOCOLS)(
+    "The same payment on the right path, without a query, buys one job (%s)",
+    async (protocol) => {
+      const bought = gateway.jobsWith("work").length;
+      const expectChanges = await watchLedger(parts, gateway);
+      expect((await send("POST /x402/jobs/1/0?utm=x", protocol)).status).toBe(400);
+      expect((await send("POST /x402/jobs/1/0", protocol)).status).toBe(202);
+      await gateway.waitForJobs("work", bought + 1);
+      await expectChanges(ONE_PAID_JOB);
+    },
+  );
 });

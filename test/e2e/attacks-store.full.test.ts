@@ -98,6 +98,11 @@ async function logCopied(path: string): Promise<void> {
   });
 }
 
+/** Waits until a jobgate that has started has cut its log off, as it does once: nobody else's truncation can be told from that one. */
+async function logCut(path: string): Promise<void> {
+  await eventually(async () => expect((await stat(`${path}-wal`)).size).toBe(0));
+}
+
 /** Returns what differs between a log and the one that takes its place (https://sqlite.org/fileformat2.html#the_write_ahead_log). */
 async function saltsOfLog(path: string): Promise<string> {
   const log = await readFile(`${path}-wal`);
@@ -203,6 +208,7 @@ for (const part of [0, 0.5])
       const folder = await testFolder();
       const path = join(folder, "jobgate.db");
       const jobgate = await start(folder);
+      await logCut(path);
       const accepted = await accept(jobgate, 200);
       await logCopied(path);
       const { size } = await stat(`${path}-wal`);
@@ -222,6 +228,7 @@ test.each(["SIGKILL", "SIGTERM"] as const)(
     const folder = await testFolder();
     const path = join(folder, "jobgate.db");
     const jobgate = await start(folder);
+    await logCut(path);
     const accepted = await accept(jobgate, 100);
     const senders = Array.from({ length: 10 }, async () => {
       for (let sent = 0; sent < 1_000; sent += 1) {

@@ -4,7 +4,7 @@ import { Fail } from "../../src/runner/job.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startReceiver } from "../parts/callbacks/callback-harness.ts";
-import { DOORS_AND_MCP, type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS, type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -31,15 +31,15 @@ async function publishedKey({ jobgate }: PaidGateway) {
 }
 
 describe("A buyer's Callback-URL", () => {
-  it.each(DOORS_AND_MCP)(
+  it.each(ALL_PROTOCOLS)(
     "Tells how the call ended, bought over %s, signed with the published key",
     async (name) => {
       const receiver = await startReceiver();
-      const door = gateway.at(name);
+      const protocol = gateway.at(name);
       const body = `over ${name}`;
       const headers = { "callback-url": receiver.url };
-      const payment = await door.sign({ body });
-      const bought = await door.send(payment, { body, headers });
+      const payment = await protocol.sign({ body });
+      const bought = await protocol.send(payment, { body, headers });
       await gateway.waitForJobs(body);
       await eventually(() => expect(receiver.calls).toHaveLength(1));
       const [{ headers: sent, body: told }] = receiver.calls as [(typeof receiver.calls)[0]];

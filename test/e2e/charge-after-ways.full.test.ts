@@ -15,9 +15,9 @@ const CRASHES = [
   "before-delivery",
   "after-ack",
   "before-charge",
-  "settler-before-journal",
-  "settler-after-journal",
-  "settler-after-broadcast",
+  "transactions/before-journal",
+  "transactions/after-journal",
+  "transactions/after-broadcast",
   "after-settle",
   "after-commit",
 ] as const;

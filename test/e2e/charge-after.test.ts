@@ -9,12 +9,14 @@ import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { expectBalance } from "./ledger.ts";
 import { askForCall, decided, newPayer, startMeteredParts } from "./metered.ts";
-import { type Answer, DOORS_AND_MCP, paysByX402, startPaidGateway } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS, type Answer, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
 
 /** Time before the end at which a job that runs is ended. */
 const MARGIN_SECS = 10;
+/** Time for which a payment must last besides that. */
+const MAX_RUN_SECS = 1;
 
 const parts = startBeforeAll(startMeteredParts);
 const refunds = startBeforeAll(async () => {
@@ -36,7 +38,7 @@ const gateway = startBeforeAll(() =>
 job_index = 0
 mode = "public_paid"
 charge = "after"
-max_run_secs = 4
+max_run_secs = ${MAX_RUN_SECS}
 [x402.refunds]
 signer = { private_key = "${refunds.owner.privateKey}" }
 max_fee_per_gas_gwei = "100"
@@ -50,7 +52,9 @@ const urlOf = ({ call_id }: Pick<Answer, "call_id">) => `${gateway.jobgate.x402U
 describe("A job that is charged after it ran", () => {
   it("has an offer of scheme exact, whose payment outlives the run and the settlement", async () => {
     const { v2 } = await requestOffer(gateway.urlOf());
-    expect(v2.accepts).toMatchObject([{ scheme: "exact", maxTimeoutSeconds: 300 + 4 + MARGIN_SECS }]);
+    expect(v2.accepts).toMatchObject([
+      { scheme: "exact", maxTimeoutSeconds: 300 + MAX_RUN_SECS + MARGIN_SECS },
+    ]);
     const validBefore = String((await parts.chainTimeSecs()) + MARGIN_SECS);
     expect(await gateway.send(await gateway.sign({ authorization: { validBefore } }))).toMatchObject({
       status: 402,
@@ -59,15 +63,15 @@ describe("A job that is charged after it ran", () => {
     });
   });
 
-  it.each(DOORS_AND_MCP)("is paid once it succeeded (%s)", async (door) => {
+  it.each(ALL_PROTOCOLS)("is paid once it succeeded (%s)", async (protocol) => {
     const before = await received();
-    const { sign, send } = gateway.at(door);
+    const { sign, send } = gateway.at(protocol);
     const payment = await sign();
-    const body = `after by ${door}`;
+    const body = `after by ${protocol}`;
     const bought = await send(payment, { body });
     expect(bought).toMatchObject({ status: 202 });
     // Over MCP the answer waits for the job.
-    if (!door.endsWith("mcp")) {
+    if (!protocol.endsWith("mcp")) {
       expect(bought.payment).toBe("authorized");
       expect([bought.settlement, bought.paymentReceipt]).toEqual([undefined, undefined]);
     }
@@ -83,7 +87,7 @@ describe("A job that is charged after it ran", () => {
     expect(settlement).toMatchObject({ success: true, payer: accounts.payer.address.toLowerCase() });
     const again = await send(payment, { body });
     expect(again).toMatchObject({ status: 202, call_id: bought.call_id });
-    if (paysByX402(door)) expect(again.settlement).toEqual(settlement);
+    if (paysByX402(protocol)) expect(again.settlement).toEqual(settlement);
     else expect(again.paymentReceipt).toMatchObject({ reference: settlement.transaction });
     expect(await received()).toBe(before + AMOUNT);
     expect(gateway.jobsWith(body)).toHaveLength(1);
@@ -205,7 +209,8 @@ describe("A job that is charged after it ran", () => {
     const before = await received();
     gateway.runner.kill();
     const runner = await startRunner({ address: gateway.jobgate.runnerAddress, handle: "leave" });
-    const validBefore = String((await parts.chainTimeSecs()) + MARGIN_SECS + 6);
+    // A busy machine may take all but the second of the run until it arrives.
+    const validBefore = String((await parts.chainTimeSecs()) + MARGIN_SECS + MAX_RUN_SECS + 7);
     const payment = await gateway.sign({ authorization: { validBefore } });
     const bought = await gateway.send(payment, { body: "outlasts its payment" });
     expect(bought).toMatchObject({ status: 202 });

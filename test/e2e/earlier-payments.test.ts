@@ -9,10 +9,10 @@ import {
   signV2Payment,
   withIdentifier,
 } from "../helpers/clients.ts";
-import { soldByBoth } from "../helpers/door-tables.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { buyTool } from "../helpers/mcp.ts";
 import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
+import { soldByBoth } from "../helpers/protocol-tables.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { deployWallet } from "../helpers/wallets.ts";
 import { startAnotherGateway, type TestGateway } from "../x402/gateway-harness.ts";
@@ -25,7 +25,7 @@ beforeEach(() => facilitator.clear());
 
 type Config = Parameters<TestGateway["reload"]>[0];
 
-/** The shop with all doors. */
+/** The shop with all protocols. */
 const shop = (change: Config = {}): Config => ({
   facilitatorUrl: facilitator.url,
   parts: soldByBoth({ secretKeys: ["k".repeat(32)], realm: "jobgate.example", challengeTtlSecs: 300 }),
@@ -66,24 +66,24 @@ const CHANGES: readonly [name: string, config: Config, refusal: object][] = [
   ],
 ];
 
-const DOORS = ["x402", "x402 v1", "evm", "blueprintevm", "mcp", "evm over mcp"] as const;
-type DoorName = (typeof DOORS)[number];
+const PROTOCOLS = ["x402", "x402 v1", "evm", "blueprintevm", "mcp", "evm over mcp"] as const;
+type ProtocolName = (typeof PROTOCOLS)[number];
 type Answer = Record<string, unknown>;
 type Send = (body: string) => Promise<Answer>;
 
 /** Signs a payment for a body, and returns what sends it with that body or another. */
-async function signAt(door: DoorName, gateway: TestGateway, signedFor = "work"): Promise<Send> {
-  const path = door === "blueprintevm" ? "/mpp/jobs/1/0" : "/x402/jobs/1/0";
+async function signAt(protocol: ProtocolName, gateway: TestGateway, signedFor = "work"): Promise<Send> {
+  const path = protocol === "blueprintevm" ? "/mpp/jobs/1/0" : "/x402/jobs/1/0";
   let headers: Readonly<Record<string, string>>;
-  if (door === "x402" || door === "mcp") ({ headers } = await gateway.sign());
-  else if (door === "x402 v1") {
+  if (protocol === "x402" || protocol === "mcp") ({ headers } = await gateway.sign());
+  else if (protocol === "x402 v1") {
     const { v1 } = await requestOffer(gateway.jobUrl());
     ({ headers } = await signV1Payment({ offer: v1, account: accounts.payer }));
   } else {
     const [challenge] = await requestChallenges(`${gateway.url}${path}`, signedFor);
     ({ headers } = await signChallenge({ challenge: challenge as MppChallenge, account: accounts.payer }));
   }
-  if (door === "mcp" || door === "evm over mcp")
+  if (protocol === "mcp" || protocol === "evm over mcp")
     return (body) => buyTool(`${gateway.url}/mcp`, { name: "job-1-0", body, headers });
   return async (body) => {
     const response = await fetch(`${gateway.url}${path}`, { method: "POST", headers, body });
@@ -94,10 +94,10 @@ async function signAt(door: DoorName, gateway: TestGateway, signedFor = "work"):
 const REPLAY = { status: 409, code: "payment_replay" };
 const UNDECIDED = { status: 503, code: "settlement_unknown", charged: "unknown", retryable: true };
 
-describe.each(DOORS)("A payment at the door %s", (door) => {
+describe.each(PROTOCOLS)("A payment over %s", (protocol) => {
   it("Gets its first outcome whatever happened to its job since, and a replay with another body", async () => {
     const gateway = await openShop();
-    const [send, sendUnused] = [await signAt(door, gateway), await signAt(door, gateway)];
+    const [send, sendUnused] = [await signAt(protocol, gateway), await signAt(protocol, gateway)];
     const first = await send("work");
     expect(first).toMatchObject({ status: 202, call_id: 1 });
     for (const [name, change, refusal] of CHANGES) {
@@ -107,14 +107,14 @@ describe.each(DOORS)("A payment at the door %s", (door) => {
       // MCP has no tool for a job that is not for sale.
       const unused = await sendUnused("work").catch((error: unknown) => ({ error: String(error) }));
       const isGone = unused.error !== undefined && String(unused.error).includes("There is no tool");
-      if (!(isGone && door.endsWith("mcp"))) expect([name, unused]).toMatchObject([name, refusal]);
+      if (!(isGone && protocol.endsWith("mcp"))) expect([name, unused]).toMatchObject([name, refusal]);
     }
     expect((await gateway.store.totals()).payments).toMatchObject({ settled: 1, intent: 0 });
   });
 
   it("Gets 503 while it is undecided, and never hears that nothing was charged", async () => {
     const gateway = await openShop();
-    const send = await signAt(door, gateway);
+    const send = await signAt(protocol, gateway);
     facilitator.add({ path: "/settle", fault: { kind: "cut" } });
     expect(await send("work")).toMatchObject(UNDECIDED);
     for (const [name, change] of CHANGES) {
@@ -125,7 +125,7 @@ describe.each(DOORS)("A payment at the door %s", (door) => {
 
   it("Gets the outcome of its purchase in progress, although its job was removed meanwhile", async () => {
     const gateway = await openShop();
-    const send = await signAt(door, gateway);
+    const send = await signAt(protocol, gateway);
     const again = facilitator.during({ path: "/verify" }, async () => {
       await gateway.reload(shop({ jobPricing: new Map() }));
       const answer = send("work");
@@ -252,8 +252,14 @@ it("A tool that was renamed or takes other arguments now gives the first outcome
   ).rejects.toThrow("There is no tool job-1-0.");
 });
 
-/** Operations that no request causes. */
-const IN_BACKGROUND = ["listUndecided", "listEndingAuthorizations", "holdLock"];
+/** Operations that no request waits for: periodic ones, and the list of refusals, which is written for many at once. */
+const IN_BACKGROUND = [
+  "listUndecided",
+  "listEndingAuthorizations",
+  "endWatches",
+  "holdLock",
+  "saveRefusedPayments",
+];
 
 it("The store is not read for requests without a payment, and not written for payments that nobody signed", async () => {
   const gateway = await openShop();

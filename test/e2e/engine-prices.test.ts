@@ -8,6 +8,7 @@ import { freePort } from "../helpers/free-port.ts";
 import { type ReferenceEngine, startPricingEngine } from "../helpers/pricing-engine.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { engineTable, PROOF_BITS } from "./engine-client.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
@@ -154,7 +155,8 @@ describe("With the pricing engine as the price source", () => {
 });
 
 describe("While a stranger requests prices of more services than can wait for a proof of work", () => {
-  const SLOW_PROOF_BITS = 20;
+  // A proof takes long enough for the queue to fill, and not so long that a busy machine cannot make one in time.
+  const SLOW_PROOF_BITS = 17;
   const slowEngine = startBeforeAll(() =>
     startPricingEngine({ difficulty: SLOW_PROOF_BITS, prices: { "1/0": PRICE_WEI } }),
   );
@@ -175,11 +177,20 @@ describe("While a stranger requests prices of more services than can wait for a 
   it("The operator's own service gets its price, also when it was never quoted before", async () => {
     const priceOf = async (service: number) =>
       (await rawRequest(flooded.jobgate.x402Url, `GET /x402/jobs/${service}/0/price`)).status;
-    const flood = Array.from({ length: 100 }, (_, i) => priceOf(1_000 + i));
-    expect(await Promise.race(flood)).toBe(503);
+    let refused = 0;
+    let proven = 0;
+    const flood = Array.from({ length: 100 }, async (_, i) => {
+      if ((await priceOf(1_000 + i)) === 503) refused += 1;
+      else proven += 1;
+    });
+    const ended = Promise.allSettled(flood);
+    await until(() => refused > 0);
+    const before = proven;
     expect(await priceOf(1)).toBe(200);
+    // About 64 of the stranger's services waited for longer.
+    expect(proven - before).toBeLessThan(32);
     // It would answer the stranger first.
     flooded.jobgate.kill("SIGKILL");
-    await Promise.allSettled(flood);
+    await ended;
   });
 });

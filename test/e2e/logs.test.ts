@@ -21,6 +21,12 @@ auth = "api-key"
 secret = "${MARK}-api-key"
 `;
 
+const JOB = `
+[[jobs]]
+job_index = 0
+name = "capitals"
+`;
+
 /** Puts credentials into a URL. */
 function marked(url: string): string {
   return url.replace("://", `://${MARK}-user:${MARK}-pass@`);
@@ -40,7 +46,9 @@ const gateway = startBeforeAll(() =>
           /(rpc_url = ")([^"]+)/,
           (_, key: string, url: string) => `${key}${marked(url)}/?key=${MARK}-query`,
         )
-        .replace("[operator]", `[operator]\ntoken = "${MARK}-operator"`) + WEBHOOKS,
+        .replace("[operator]", `[operator]\ntoken = "${MARK}-operator"`) +
+      WEBHOOKS +
+      JOB,
   }),
 );
 
@@ -98,7 +106,13 @@ it("A refused paid request is logged with its code; an unpaid request is not log
   await fetch(gateway.urlOf(), { method: "POST", body: "unpaid" });
   await eventually(() => expect(find("paid request refused")).toHaveLength(1));
   expect(find("paid request refused")).toMatchObject([
-    { level: 30, request: expect.stringMatching(/^r[0-9a-f]{10}-\d+$/), job: "1/0", code: "payment_replay" },
+    {
+      level: 30,
+      request: expect.stringMatching(/^r[0-9a-f]{10}-\d+$/),
+      job: "1/0",
+      jobName: "capitals",
+      code: "payment_replay",
+    },
   ]);
 });
 

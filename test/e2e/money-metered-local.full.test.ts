@@ -100,7 +100,7 @@ describe("jobgate settles metered payments itself", () => {
     await expectBalance(gateway);
   });
 
-  it.each(["settler-after-journal", "settler-after-broadcast"])(
+  it.each(["transactions/after-journal", "transactions/after-broadcast"])(
     "And once, although it is killed %s",
     async (crashAt) => {
       const { gateway } = await startLocal({ env: { JOBGATE_CRASH_AT: crashAt } });

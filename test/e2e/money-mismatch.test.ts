@@ -7,7 +7,7 @@ import { base64Json, requestOffer, signPermit2Payment, signV1Payment } from "../
 import { credentialHeaders, type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type Answer, DOORS_AND_MCP, paysByX402, startPaidGateway } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS, type Answer, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -23,8 +23,8 @@ async function expectRefused(answer: () => Promise<Answer>, expected: Partial<An
 const mismatch = { status: 402, code: "payment_mismatch" };
 const nowSecs = () => Math.floor(Date.now() / 1000);
 
-const BY_X402 = DOORS_AND_MCP.filter(paysByX402);
-const BY_MPP = DOORS_AND_MCP.filter((door) => !paysByX402(door));
+const BY_X402 = ALL_PROTOCOLS.filter(paysByX402);
+const BY_MPP = ALL_PROTOCOLS.filter((protocol) => !paysByX402(protocol));
 
 describe("Mismatch: the signed authorization differs from the offer", () => {
   const signed = {
@@ -35,11 +35,11 @@ describe("Mismatch: the signed authorization differs from the offer", () => {
     "an authorization that is not valid yet": { validAfter: String(nowSecs() + 1000) },
     "an authorization with under 6 s left": { validBefore: String(nowSecs() + 5) },
   };
-  const cases = DOORS_AND_MCP.flatMap((door) =>
-    Object.entries(signed).map(([what, authorization]) => [what, door, authorization] as const),
+  const cases = ALL_PROTOCOLS.flatMap((protocol) =>
+    Object.entries(signed).map(([what, authorization]) => [what, protocol, authorization] as const),
   );
-  it.each(cases)("%s is refused before verify (%s)", async (_what, door, authorization) => {
-    const { sign, send } = gateway.at(door);
+  it.each(cases)("%s is refused before verify (%s)", async (_what, protocol, authorization) => {
+    const { sign, send } = gateway.at(protocol);
     const payment = await sign({ authorization });
     await expectRefused(() => send(payment), mismatch);
   });
@@ -55,41 +55,41 @@ describe("Mismatch: the payment names an offer that was not made", () => {
     "an added extra": { extra: { name: "USDC", version: "2", assetTransferMethod: "permit2" } },
     "another scheme": { scheme: "upto" },
   };
-  const cases = BY_X402.flatMap((door) =>
-    Object.entries(edits).map(([what, accepted]) => [what, door, accepted] as const),
+  const cases = BY_X402.flatMap((protocol) =>
+    Object.entries(edits).map(([what, accepted]) => [what, protocol, accepted] as const),
   );
-  it.each(cases)("%s is refused before verify (%s)", async (_what, door, accepted) => {
+  it.each(cases)("%s is refused before verify (%s)", async (_what, protocol, accepted) => {
     const payment = await gateway.sign({
       edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, ...accepted } }),
     });
-    await expectRefused(() => gateway.at(door).send(payment), mismatch);
+    await expectRefused(() => gateway.at(protocol).send(payment), mismatch);
   });
 
   it.each(BY_X402)(
     "A payment that is truly signed for a cheaper, edited offer is refused before verify (%s)",
-    async (door) => {
+    async (protocol) => {
       const payment = await gateway.sign({
         authorization: { value: "1" },
         edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, amount: "1" } }),
       });
-      await expectRefused(() => gateway.at(door).send(payment), mismatch);
+      await expectRefused(() => gateway.at(protocol).send(payment), mismatch);
     },
   );
 
   it.each(BY_X402)(
     "A Permit2 payload against an EIP-3009 offer is refused before verify (%s)",
-    async (door) => {
+    async (protocol) => {
       const { v2 } = await requestOffer(gateway.urlOf());
       const payment = await signPermit2Payment({ offer: v2, account: accounts.payer });
-      await expectRefused(() => gateway.at(door).send(payment), mismatch);
+      await expectRefused(() => gateway.at(protocol).send(payment), mismatch);
     },
   );
 });
 
-describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (door) => {
+describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (protocol) => {
   const { account, domain } = { account: accounts.payer, domain: { name: "USDC", version: "2" } };
   const pay = async (edit: (challenge: MppChallenge) => MppChallenge, job = 0) => {
-    const [challenge] = await requestChallenges(gateway.at(door).urlOf(job));
+    const [challenge] = await requestChallenges(gateway.at(protocol).urlOf(job));
     return signChallenge({ challenge: edit(challenge as MppChallenge), account, domain });
   };
   const withRequest = (change: (request: Record<string, unknown>) => object) => (challenge: MppChallenge) => {
@@ -112,14 +112,14 @@ describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (door) => {
   it.each(Object.entries(edits))("%s is refused before verify", async (what, edit) => {
     const payment = await pay(edit);
     // The payload of blueprintevm names its network itself.
-    const isMalformed = what === "another chain" && door === "blueprintevm";
+    const isMalformed = what === "another chain" && protocol === "blueprintevm";
     const expected = isMalformed ? { status: 402, code: "malformed_credential" } : mismatch;
-    await expectRefused(() => gateway.at(door).send(payment), expected);
+    await expectRefused(() => gateway.at(protocol).send(payment), expected);
   });
 
   it("A payment for another job is refused before verify", async () => {
     const payment = await pay((challenge) => challenge);
-    await expectRefused(() => gateway.at(door).send(payment, { job: 1 }), mismatch);
+    await expectRefused(() => gateway.at(protocol).send(payment, { job: 1 }), mismatch);
   });
 
   it.each([
@@ -130,11 +130,11 @@ describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (door) => {
   ])("A source of %s is refused before verify", async (_what, source) => {
     const payment = await pay((challenge) => challenge);
     const forged = credentialHeaders({ ...payment.credential, source: source() });
-    await expectRefused(() => gateway.at(door).send({ headers: forged }), mismatch);
+    await expectRefused(() => gateway.at(protocol).send({ headers: forged }), mismatch);
   });
 
   it("A challenge that has expired is refused before verify, though its authorization is valid for longer", async () => {
-    const { sign, send } = gateway.at(door);
+    const { sign, send } = gateway.at(protocol);
     const expired = await sign({ authorization: { validBefore: String(nowSecs() + 600) } });
     vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 301_000 });
     onTestFinished(() => void vi.useRealTimers());
@@ -144,8 +144,8 @@ describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (door) => {
 
 it.each(["evm", "evm over mcp"] as const)(
   "A payment with a nonce that does not name the challenge is refused before verify (%s)",
-  async (door) => {
-    const { sign, send } = gateway.at(door);
+  async (protocol) => {
+    const { sign, send } = gateway.at(protocol);
     const payment = await sign({ authorization: { nonce: `0x${"ab".repeat(32)}` } });
     await expectRefused(() => send(payment), mismatch);
   },

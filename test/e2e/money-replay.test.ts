@@ -6,7 +6,7 @@ import { v2PaymentHeaders } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { DOORS_AND_MCP, type Payment, paysByX402, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS, type Payment, paysByX402, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -40,13 +40,13 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     return held + ready + leased === 0;
   }
 
-  it.each(DOORS_AND_MCP)(
+  it.each(ALL_PROTOCOLS)(
     "50 concurrent copies of one payment cause one settle call, one job and 50 equal answers, also after a restart (%s)",
-    async (door) => {
-      const { sign, send } = gateway.at(door);
+    async (protocol) => {
+      const { sign, send } = gateway.at(protocol);
       const payment = await sign();
       const expectChanges = await watchLedger(parts, gateway);
-      const body = `fifty times ${setUp} ${door}`;
+      const body = `fifty times ${setUp} ${protocol}`;
 
       const answers = await Promise.all(Array.from({ length: 50 }, () => send(payment, { body })));
       const first = answers[0];
@@ -55,22 +55,22 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
       const settlement = { success: true, payer, transaction, network: "eip155:84532" };
       const paymentReceipt = {
         status: "success",
-        method: door === "evm over mcp" ? "evm" : door,
+        method: protocol === "evm over mcp" ? "evm" : protocol,
         timestamp: expect.stringMatching(/^20.*Z$/),
         reference: transaction,
       };
       expect(first).toEqual({
         status: 202,
         call_id: expect.any(Number),
-        receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
+        ...(protocol !== "a2a" && { receipt: expect.stringMatching(/^[0-9a-f]{64}$/) }),
         access_token: expect.stringMatching(/^[\w-]{43}$/),
-        ...(paysByX402(door) ? { settlement } : { paymentReceipt }),
+        ...(paysByX402(protocol) ? { settlement } : { paymentReceipt }),
       });
       expect(answers).toEqual(Array.from({ length: 50 }, () => first));
       await gateway.waitForJobs(body);
       await until(noJobIsLeft);
 
-      await gateway.restart({ signal: asProcess && door === "x402" ? "SIGKILL" : "SIGTERM" });
+      await gateway.restart({ signal: asProcess && protocol === "x402" ? "SIGKILL" : "SIGTERM" });
       expect(await send(payment, { body })).toEqual(first);
       await until(noJobIsLeft);
       await expectChanges(ONE_PAID_JOB);
@@ -79,13 +79,13 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     },
   );
 
-  it.each(DOORS_AND_MCP)(
+  it.each(ALL_PROTOCOLS)(
     "A payment sent again with another body, or for another job at the same price, is refused with 409 (%s)",
-    async (door) => {
-      const { sign, send } = gateway.at(door);
+    async (protocol) => {
+      const { sign, send } = gateway.at(protocol);
       const payment = await sign();
       const expectChanges = await watchLedger(parts, gateway);
-      const body = `bound ${setUp} ${door}`;
+      const body = `bound ${setUp} ${protocol}`;
       const others = gateway.duringSettle(() =>
         Promise.all([send(payment, { body: "another body" }), send(payment, { body, job: 1 })]),
       );
@@ -136,14 +136,14 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it.each(DOORS_AND_MCP)(
+  it.each(ALL_PROTOCOLS)(
     "Two payments signed with one nonce are one payment: exactly one of them buys a job (%s)",
-    async (door) => {
-      const { sign, send } = gateway.at(door);
+    async (protocol) => {
+      const { sign, send } = gateway.at(protocol);
       const payment = await sign();
       const validBefore = String(Number(payment.signed.authorization.validBefore) - 1);
       const other = await sign({ again: payment, authorization: { validBefore } });
-      const body = `one nonce ${setUp} ${door}`;
+      const body = `one nonce ${setUp} ${protocol}`;
       const expectChanges = await watchLedger(parts, gateway);
       const answers = await Promise.all([send(payment, { body }), send(other, { body })]);
       expect(answers.map(({ status }) => status).sort()).toEqual([202, 409]);
@@ -157,13 +157,13 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     },
   );
 
-  it.each(DOORS_AND_MCP)(
+  it.each(ALL_PROTOCOLS)(
     "The same authorization with another signature buys no job, before the good one and after it (%s)",
-    async (door) => {
-      const { sign, send } = gateway.at(door);
+    async (protocol) => {
+      const { sign, send } = gateway.at(protocol);
       const payment = await sign();
       const expectChanges = await watchLedger(parts, gateway);
-      const body = `resigned ${setUp} ${door}`;
+      const body = `resigned ${setUp} ${protocol}`;
       const forged: [what: string, payment: Payment][] = [];
       for (const [what, shape] of Object.entries(SHAPES))
         forged.push([what, await sign({ again: payment, account: payerWith(shape) })]);

@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment } from "../helpers/clients.ts";
@@ -5,7 +6,7 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, UNAVAILABLE } from "./expected-answers.ts";
 import { paidJobs, watchLedger } from "./ledger.ts";
 import { startPaidParts } from "./paid-parts.ts";
-import { startSellingGateway, startServingGateway } from "./served-facilitator.ts";
+import { SHOP_TOKEN, startSellingGateway, startServingGateway } from "./served-facilitator.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const serving = startBeforeAll(() => startServingGateway({ parts }));
@@ -13,6 +14,16 @@ const selling = startBeforeAll(() => startSellingGateway({ parts, serviceUrl: se
 
 /** The facilitator of the other tests is not asked. */
 const paidElsewhere = (count: number) => ({ ...paidJobs(count), verifyCalls: 0, settleCalls: 0 });
+
+/** Number of successes that the serving gateway has counted. */
+async function successes(): Promise<number> {
+  const metrics = await (await fetch(`${serving.jobgate.operatorUrl}/metrics`)).text();
+  return Number(
+    /jobgate_facilitator_service_settlements_total\{seller="shop",outcome="success"\} (\d+)/.exec(
+      metrics,
+    )?.[1] ?? 0,
+  );
+}
 
 describe("A jobgate that sells through another jobgate's facilitator", () => {
   it("Is paid in both versions, with one transaction for each payment, which the other one counts", async () => {
@@ -35,6 +46,38 @@ describe("A jobgate that sells through another jobgate's facilitator", () => {
     );
     expect(metrics).toMatch(
       /jobgate_http_requests_total\{listener="facilitator",route="\/settle",.*code="200"/,
+    );
+  });
+
+  it("Is told of a payment's success once, however often and how many at once it asks, unless it left before", async () => {
+    const { payload } = await selling.sign();
+    const { accepted: paymentRequirements } = payload;
+    const body = JSON.stringify({ x402Version: 2, paymentPayload: payload, paymentRequirements });
+    const headers = { authorization: `Bearer ${SHOP_TOKEN}`, "content-type": "application/json" };
+    const settle = async () => {
+      const response = await fetch(`${serving.serviceUrl}/settle`, { method: "POST", body, headers });
+      return (await response.json()) as Record<string, unknown>;
+    };
+    const { hostname, port } = new URL(serving.serviceUrl);
+    const socket = connect(Number(port), hostname);
+    const lines = Object.entries({ ...headers, host: hostname, "content-length": Buffer.byteLength(body) });
+    const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+    const before = await successes();
+    await new Promise<void>((sent) => {
+      socket.write(`POST /settle HTTP/1.1\r\n${head}\r\n${body}`, () => sent());
+    });
+    socket.end();
+    await expect.poll(successes).toBe(before + 1);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => settle()));
+    answers.push(await settle());
+    const told = answers.filter(({ success }) => success === true);
+    expect(told).toEqual([expect.objectContaining({ transaction: expect.stringMatching(/^0x/) })]);
+    const [{ transaction }] = told as [{ transaction: string }];
+    expect(answers.filter((answer) => !told.includes(answer))).toEqual(
+      Array.from({ length: 10 }, () => ({
+        ...{ success: false, errorReason: "duplicate_settlement", transaction },
+        network: paymentRequirements.network,
+      })),
     );
   });
 

@@ -2,7 +2,6 @@ import { createHash, createHmac } from "node:crypto";
 import { expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
-import { soldByMpp } from "../helpers/door-tables.ts";
 import {
   credentialHeaders,
   type MppChallenge,
@@ -10,6 +9,7 @@ import {
   requestChallenges,
   signChallenge,
 } from "../helpers/mpp.ts";
+import { soldByMpp } from "../helpers/protocol-tables.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startAnotherGateway } from "../x402/gateway-harness.ts";
@@ -75,10 +75,10 @@ it("A payment for one body is refused with another, before the facilitator hears
   await gateway.waitForJobs("this body");
 });
 
-it("One authorization shown 20 times at each of three doors at once buys one job, and each answer has its own protocol's receipt", async () => {
-  for (const door of ["evm", "blueprintevm"] as const) {
-    const body = `three doors ${door}`;
-    const { sign, send } = gateway.at(door);
+it("One authorization shown 20 times over each of three protocols at once buys one job, and each answer has its own protocol's receipt", async () => {
+  for (const protocol of ["evm", "blueprintevm"] as const) {
+    const body = `three protocols ${protocol}`;
+    const { sign, send } = gateway.at(protocol);
     const payment = await sign({ body });
     const asX402 = { headers: v2PaymentHeaders(payment.payload) };
     const show = () => [
@@ -92,7 +92,7 @@ it("One authorization shown 20 times at each of three doors at once buys one job
     expect(first).toMatchObject({ status: 202, settlement: { success: true } });
     const { call_id, access_token, receipt } = first as NonNullable<typeof first>;
     const reference = first?.settlement?.transaction;
-    const paymentReceipt = { status: "success", method: door, timestamp: expect.any(String), reference };
+    const paymentReceipt = { status: "success", method: protocol, timestamp: expect.any(String), reference };
     expect(second).toEqual({ status: 202, call_id, access_token, receipt, paymentReceipt });
     for (const [i, answer] of answers.entries()) expect(answer).toEqual(i % 3 === 1 ? second : first);
     await gateway.waitForJobs(body);
@@ -101,10 +101,10 @@ it("One authorization shown 20 times at each of three doors at once buys one job
 });
 
 it("Payments under one Idempotency-Key are one purchase, and another body under it is a conflict", async () => {
-  for (const door of ["evm", "blueprintevm"] as const) {
-    const body = `one key ${door}`;
-    const { sign, send } = gateway.at(door);
-    const headers = { "idempotency-key": `key-${door}` };
+  for (const protocol of ["evm", "blueprintevm"] as const) {
+    const body = `one key ${protocol}`;
+    const { sign, send } = gateway.at(protocol);
+    const headers = { "idempotency-key": `key-${protocol}` };
     const [payment, again, conflicting] = await Promise.all([sign(), sign(), sign()]);
     const expectChanges = await watchLedger(parts, gateway);
     const first = await send(payment, { body, headers });

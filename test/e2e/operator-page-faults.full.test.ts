@@ -11,6 +11,7 @@ import {
   openLoggedIn,
   openOperatorPage,
   openWatched,
+  recordAnnouncements,
   rowOf,
   scene,
   settled,
@@ -238,6 +239,46 @@ describe("dead letters", () => {
     expect(await rows.count()).toBe(1);
   });
 
+  test("A group that takes several requests shows how many of its dead letters are done, waits for room and can be stopped", async () => {
+    const page = await openLoggedIn();
+    const group = { origin: "webhook", service_id: "1", job_id: "30", reason: "took # ms", count: "2000" };
+    await answerWith(page, "ListDeadLetterGroups", {
+      groups: [group],
+      total_groups: "1",
+      total_dead_letters: "2000",
+    });
+    const asked: { pageToken?: string }[] = [];
+    let finish: (() => void) | undefined;
+    await page.route("**/RetryDeadLetters", async (route) => {
+      asked.push(route.request().postDataJSON());
+      if (asked.length === 1) return route.fulfill({ json: { count: "1500", next_page_token: "7" } });
+      if (asked.length === 3) return route.fulfill({ json: { count: "0", next_page_token: "6" } });
+      await new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      finish = undefined;
+      return route.fulfill({ json: { count: "100", next_page_token: "6" } });
+    });
+    await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/dead-letters`);
+    await page.getByText(/^2.?000 dead letters in 1 group$/).waitFor();
+    await page.getByRole("button", { name: /^Retry all/ }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Retry all" }).click();
+    const status = page.getByRole("status").filter({ hasText: "done" });
+    await expect.poll(() => status.textContent()).toMatch(/^1.?500 of 2.?000 done …$/);
+    await expect.poll(() => finish).toBeDefined();
+    finish?.();
+    await expect.poll(() => status.textContent()).toMatch(/done; waiting until half of the queue is free …$/);
+    // The queue has room again.
+    await expect.poll(() => finish).toBeDefined();
+    const announced = await recordAnnouncements(page);
+    await page.getByRole("button", { name: "Stop" }).click();
+    finish?.();
+    await status.waitFor({ state: "detached" });
+    await expect.poll(announced).toMatch(/^1.?700 dead letters back in the queue\.$/m);
+    expect(asked.map(({ pageToken = "" }) => pageToken)).toEqual(["", "7", "6", "6"]);
+    expect(asked[3]).toMatchObject({ group: { reason: "took # ms" } });
+  });
+
   test("A dead letter that another operator has handled is not reported as done", async () => {
     const callId = await deadLetter("handled by another");
     const page = await openLoggedIn(`calls/${callId}`);
@@ -300,6 +341,40 @@ test("A callback that was given up is tried again", async () => {
   await rowOf(page, 12).getByText("Sent", { exact: true }).waitFor();
   expect(retried).toEqual([{ id: "31" }]);
   expect(await rowOf(page, 12).getByRole("button").count()).toBe(0);
+});
+
+test("A channel is claimed and paid back by a button, signed by the operator, and not where its key is missing", async () => {
+  const id = `0x${"5d".repeat(32)}`;
+  const channel = { id, state: "CHANNEL_STATE_OPEN", unclaimed: "10", unclaimed_text: "0.01 USDC" };
+  const other = { ...channel, id: `0x${"6e".repeat(32)}`, key_missing: true, authorizer: "0xa" };
+  const asked: unknown[] = [];
+  const page = await openOperatorPage();
+  await answerWith(page, "ListChannels", { channels: [channel, other] });
+  for (const method of ["ClaimChannels", "RefundChannel"])
+    await page.route(`**/${method}`, (route) => {
+      asked.push([method, route.request().postDataJSON()]);
+      return route.fulfill({ json: {} });
+    });
+  await page.goto(`${page.url()}#/channels`);
+  await logIn(page, OPERATOR_TOKEN);
+  await page.getByText("no key of authorizer 0xa is configured").waitFor();
+  expect(await page.getByRole("button", { name: other.id }).count()).toBe(0);
+  for (const [name, action] of [
+    [`Claim channel ${id}`, "Claim it"],
+    [`Pay back channel ${id}`, "Pay it back"],
+  ] as const) {
+    await page.getByRole("button", { name }).click();
+    await page.getByLabel("Your name").fill("ada");
+    await page.getByLabel("Reason").fill("as agreed");
+    await page.getByRole("button", { name: action }).click();
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+  }
+  await expect.poll(() => asked).toHaveLength(2);
+  const signed = { id, by: "ada", note: "as agreed" };
+  expect(asked).toEqual([
+    ["ClaimChannels", signed],
+    ["RefundChannel", signed],
+  ]);
 });
 
 test("A call shows who is told about it, and a callback is tried again there", async () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts";
@@ -100,6 +101,11 @@ export function answerWith(page: Page, method: string, answer: object | "unavail
       ? route.fulfill({ status: 503, json: failure })
       : route.fulfill({ status: 200, json: answer }),
   );
+}
+
+/** A word that no other test has. Without digits, because groups of dead letters have none. */
+export function newWord(): string {
+  return randomUUID().replace(/[0-9]/g, (digit) => "ghijklmnop"[Number(digit)] ?? "");
 }
 
 export async function deadLetter(body: string): Promise<number> {

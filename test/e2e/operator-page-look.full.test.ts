@@ -41,6 +41,9 @@ describe("appearance", () => {
       });
       const callbacks = [{ id: "1", call_id: "1", state: "CALLBACK_STATE_DEAD", event: "dead_letter" }];
       await answerWith(page, "ListCallbacks", { callbacks });
+      await answerWith(page, "ListChannels", {
+        channels: [{ id: `0x${"5d".repeat(32)}`, state: "CHANNEL_STATE_OPEN", unclaimed: "10" }],
+      });
       await page.route("**/GetCall", (route) =>
         route.request().postDataJSON().callId === "999999"
           ? route.fulfill({ json: { call: { call_id: "999999" }, callbacks } })
@@ -53,6 +56,7 @@ describe("appearance", () => {
           `calls/${callId}`,
           "calls/999999",
           "payments",
+          "channels",
           "refunds",
           "dead-letters",
           "callbacks",

@@ -1,10 +1,11 @@
-import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import {
+  answerWith,
   deadLetter,
   figure,
   lineOf,
   logIn,
+  newWord,
   openLoggedIn,
   openOperatorPage,
   openWatched,
@@ -58,7 +59,7 @@ describe.each([
 ] as const)("from a number to the job behind it in one click, on a %s", (_, look) => {
   test.each(["Dead letters", "Payments settled", "Paid jobs done"])("%s", async (name) => {
     const isDead = name === "Dead letters";
-    const body = `behind ${name} ${randomUUID()}`;
+    const body = `behind ${name} ${newWord()}`;
     const callId = isDead ? await deadLetter(body) : await scene.pay(body);
     const page = await openLoggedIn("", look);
     await expect.poll(() => figure(page, name).textContent()).toMatch(/^[1-9]/);
@@ -86,15 +87,18 @@ describe.each([
   });
 });
 
-test("Without a runner, an echo is offered only while no job waits for it", async () => {
+test("A job that waits without a runner is named on top, and no runner of jobgate is offered", async () => {
   scene.gateway.runner.kill();
   try {
     const page = await openLoggedIn();
     const runners = page.getByRole("region", { name: "Runners" });
-    await runners.getByText("jobgate run-each cat").waitFor();
-    await scene.sendWebhook("waits for a runner");
-    await expect.poll(() => runners.textContent()).toContain("and 1 job waits: start your runner");
+    await runners.getByText("No runner is connected: start your runner").waitFor();
     expect(await runners.locator("code").allTextContents()).toEqual(["jobgate tail"]);
+    const callId = await scene.sendWebhook("waits for a runner");
+    await page
+      .getByRole("link", { name: /^1 job of .+ waits, and no runner that is connected here takes it$/ })
+      .click();
+    await rowOf(page, callId).getByText("Waiting").waitFor();
   } finally {
     await scene.gateway.replaceRunner();
   }
@@ -187,7 +191,47 @@ test("A refused payment is in the list of refused payments, with the request ID 
   const row = page.locator("tbody tr", { hasText: refused.headers.get("x-request-id") ?? "none" });
   await row.waitFor();
   expect(await row.textContent()).toContain("invalid_payment");
-  expect(await row.textContent()).toContain("Invalid payment signature header");
+  expect(await row.textContent()).toContain("expected base64");
+  // The counts may be older than the payment.
+  await page.reload();
+  const group = page.getByRole("region", { name: /^\d+ in the last week, by reason$/ }).getByRole("row");
+  await group.filter({ hasText: "invalid_payment" }).getByRole("link").first().click();
+  await row.waitFor();
+  expect(page.url()).toMatch(/state=refused.*code=invalid_payment/);
+});
+
+test("Networks have names, and transactions and accounts are links to the explorer, which learns nothing", async () => {
+  const callId = await scene.pay("on a chain with an explorer");
+  const page = await openLoggedIn("payments?state=settled");
+  const row = rowOf(page, callId);
+  await row.getByText("Base Sepolia", { exact: true }).waitFor();
+  const links = row.getByTitle("At the explorer of Base Sepolia, in a new tab");
+  await expect.poll(() => links.count()).toBe(2);
+  for (const [link, path] of [
+    [links.first(), "address"],
+    [links.last(), "tx"],
+  ] as const) {
+    expect(await link.getAttribute("href")).toMatch(
+      new RegExp(`^https://sepolia\\.basescan\\.org/${path}/0x[0-9a-f]+$`),
+    );
+    expect(await link.getAttribute("rel")).toBe("noreferrer noopener");
+    expect(await link.getAttribute("target")).toBe("_blank");
+  }
+  await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/calls/${callId}`);
+  await page
+    .getByRole("region", { name: "Payment" })
+    .getByTitle("At the explorer of Base Sepolia, in a new tab")
+    .last()
+    .waitFor();
+});
+
+test("A network without a known explorer has no links", async () => {
+  const callId = await scene.pay("on a chain without an explorer");
+  const { page } = await openWatched(`${scene.gateway.jobgate.operatorUrl}/#/payments?state=settled`);
+  await answerWith(page, "ListNetworks", { networks: [{ network: "eip155:84532", name: "" }] });
+  await logIn(page, OPERATOR_TOKEN);
+  await rowOf(page, callId).getByText("eip155:84532", { exact: true }).waitFor();
+  expect(await rowOf(page, callId).locator("a[target]").count()).toBe(0);
 });
 
 test("A hidden tab reads no events, and reads them again once it is visible", async () => {
@@ -218,7 +262,7 @@ globalThis.setUnseen = (value) => { unseen = value; document.dispatchEvent(new E
 
 describe("dead letters", () => {
   test("A retried dead letter reaches the runner again", async () => {
-    const body = `retry this ${randomUUID()}`;
+    const body = `retry this ${newWord()}`;
     const callId = await deadLetter(body);
     const page = await openLoggedIn(`calls/${callId}`);
     const retry = page.getByRole("button", { name: `Retry call ${callId}` });
@@ -231,7 +275,7 @@ describe("dead letters", () => {
   });
 
   test("A group is retried or dropped as a whole after confirmation, and leaves the list", async () => {
-    const reason = `as a group ${randomUUID()}`;
+    const reason = `as a group ${newWord()}`;
     undoable.add(reason);
     const dead = async () => (await scene.gateway.journal.totals()).calls.dead;
     const deadBefore = await dead();
@@ -240,6 +284,10 @@ describe("dead letters", () => {
     const announced = await recordAnnouncements(page);
     const group = page.getByRole("row").filter({ hasText: reason });
     await group.getByText("3", { exact: true }).waitFor();
+    await page.getByLabel("Text in reasons").fill(reason.toUpperCase());
+    await page.keyboard.press("Enter");
+    await page.getByText("3 dead letters in 1 group", { exact: true }).waitFor();
+    expect(page.url()).toContain("#/dead-letters?text=AS+A+GROUP");
     await group.getByRole("button", { name: /^Retry all/ }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("Retry 3 dead letters?").waitFor();

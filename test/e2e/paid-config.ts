@@ -49,6 +49,9 @@ lease_secs = ${leaseSecs}
 bind_address = "127.0.0.1:0"
 [mcp]
 enabled = true
+
+[a2a]
+enabled = true
 [x402]
 bind_address = "127.0.0.1:0"
 public_url = "http://127.0.0.1:8402"

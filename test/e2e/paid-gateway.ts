@@ -6,6 +6,7 @@ import type { PaymentPayload, PaymentRequirements, SettleResponse } from "@x402/
 import { expect } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { X402Periods } from "../../src/x402/gateway-options.ts";
+import { buyTask } from "../helpers/a2a.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
@@ -31,16 +32,16 @@ import { openPostgresJournal } from "./postgres-journal.ts";
 export type SetUp = "rpc_url" | "no rpc_url";
 export const SET_UPS: readonly SetUp[] = ["rpc_url", "no rpc_url"];
 
-/** Doors that a paid gateway has: x402, and the methods of MPP. */
-export type DoorName = "x402" | MppMethodName | "mcp" | "evm over mcp";
-export const DOORS = ["x402", "evm", "blueprintevm"] as const;
-/** The same and MCP, which has a path for all jobs. */
-export const DOORS_AND_MCP: readonly DoorName[] = [...DOORS, "mcp", "evm over mcp"];
+/** Protocols that a paid gateway has: x402, and the methods of MPP. */
+export type ProtocolName = "x402" | MppMethodName | "mcp" | "evm over mcp" | "a2a";
+export const PROTOCOLS = ["x402", "evm", "blueprintevm"] as const;
+/** The same, and MCP and A2A, which have a path for all jobs. */
+export const ALL_PROTOCOLS: readonly ProtocolName[] = [...PROTOCOLS, "mcp", "evm over mcp", "a2a"];
 
 /** Edits a configuration so that its token is pegged to the dollar. */
 export const inDollars = (config: string) => config.replace("markup_bps = 200", 'currency = "USD"');
 
-export const paysByX402 = (door: DoorName) => door === "x402" || door === "mcp";
+export const paysByX402 = (protocol: ProtocolName) => ["x402", "mcp", "a2a"].includes(protocol);
 
 /** Answer to a paid request. */
 export interface Answer {
@@ -59,7 +60,7 @@ export interface Answer {
   readonly paymentReceipt?: Record<string, unknown>;
 }
 
-/** The credential is that of a door of MPP. */
+/** The credential is of MPP. */
 export type Payment = SignedPayment<PaymentPayload> & Partial<Pick<MppPayment, "credential">>;
 
 export interface SendOptions {
@@ -71,7 +72,7 @@ export interface SendOptions {
 }
 
 /** A way to buy from a gateway. */
-interface Doorway {
+interface ProtocolClient {
   urlOf(job?: number): string;
   /** Signs a payment for a fresh offer, valid for 300 s by the chain's time. */
   sign(options?: {
@@ -93,8 +94,8 @@ interface Doorway {
   ): Promise<Answer>;
 }
 
-/** A jobgate that sells jobs 0 and 1 of service 1, with a runner at work. Its own doorway is x402. */
-export interface PaidGateway extends Doorway {
+/** A jobgate that sells jobs 0 and 1 of service 1, with a runner at work. It is itself a client of x402. */
+export interface PaidGateway extends ProtocolClient {
   readonly jobgate: Jobgate;
   /** Facilitator URL that jobgate uses. */
   readonly facilitatorProxy: FaultProxy;
@@ -106,7 +107,7 @@ export interface PaidGateway extends Doorway {
   readonly delivered: readonly JobCall[];
   /** The runner that is subscribed now. */
   readonly runner: Runner;
-  at(door: DoorName): Doorway;
+  at(protocol: ProtocolName): ProtocolClient;
   /** Sends again until the payment is decided. Throws with the last answer after `timeoutMs`. */
   sendUntilDecided(
     payment: Pick<Payment, "headers">,
@@ -201,14 +202,15 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   const jobsWith = (body: string) => delivered.filter((call) => Buffer.from(call.body).toString() === body);
 
   const mcpUrl = () => `${jobgate.x402Url}/mcp`;
-  function at(door: DoorName): Doorway {
-    const urlOf = (job = 0) => `${jobgate.x402Url}/${door === "blueprintevm" ? "mpp" : "x402"}/jobs/1/${job}`;
+  function at(protocol: ProtocolName): ProtocolClient {
+    const urlOf = (job = 0) =>
+      `${jobgate.x402Url}/${protocol === "blueprintevm" ? "mpp" : "x402"}/jobs/1/${job}`;
     return {
       urlOf,
       async sign({ account = accounts.payer, job = 0, body, headers, option = 0, again, ...signing } = {}) {
         const [{ v2: offer }, challenges, chainTime] = await Promise.all([
           requestOffer(at("x402").urlOf(job), body, headers),
-          paysByX402(door) ? [] : requestChallenges(urlOf(job), body),
+          paysByX402(protocol) ? [] : requestChallenges(urlOf(job), body),
           parts.chainTimeSecs(),
         ]);
         const validBefore = String(Math.max(chainTime, Math.floor(Date.now() / 1000)) + 300);
@@ -221,10 +223,16 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
         return { ...payment, payload: { x402Version: 2, accepted, payload: { ...payment.signed } } };
       },
       async send(payment, sending = {}) {
-        if (door.endsWith("mcp")) {
+        if (protocol.endsWith("mcp")) {
           const { job = 0, body = "work" } = sending;
           const headers = { ...payment.headers, ...sending.headers };
           return (await buyTool(mcpUrl(), { name: `job-1-${job}`, body, headers })) as unknown as Answer;
+        }
+        if (protocol === "a2a") {
+          const { job = 0, body = "work" } = sending;
+          const headers = { ...payment.headers, ...sending.headers };
+          const skillId = `job-1-${job}`;
+          return (await buyTask(`${jobgate.x402Url}/a2a`, { skillId, body, headers })) as unknown as Answer;
         }
         const response = await fetch(urlOf(sending.job), {
           method: "POST",

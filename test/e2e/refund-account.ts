@@ -2,6 +2,16 @@ import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { TestAccount } from "../helpers/accounts.ts";
 import { type PaidParts, type Sent, transfersFrom } from "./paid-parts.ts";
 
+/** Points of a refund at which a process is killed. */
+export const REFUND_POINTS = [
+  "refunds/before-sending",
+  "refunds/after-sending",
+  "transactions/before-journal",
+  "transactions/after-journal",
+  "transactions/after-broadcast",
+  "refunds/before-end",
+] as const;
+
 /** An account that pays failed jobs back, and the configuration of a gateway that does so. */
 export interface RefundAccount {
   readonly address: `0x${string}`;

@@ -10,16 +10,8 @@ import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
-import { refundAccount } from "./refund-account.ts";
+import { REFUND_POINTS, refundAccount } from "./refund-account.ts";
 
-const CRASHES = [
-  "refunds/before-sending",
-  "refunds/after-sending",
-  "settler-before-journal",
-  "settler-after-journal",
-  "settler-after-broadcast",
-  "refunds/before-end",
-] as const;
 /** Rounds of each crash. */
 const ROUNDS = Number(process.env.JOBGATE_REFUND_CRASH_ROUNDS ?? 1);
 const BUYERS_IN_MATRIX = 4;
@@ -124,11 +116,11 @@ describe.each(["SQLite", "two replicas on Postgres"])(
     const on = () => (store === "SQLite" ? {} : { on: postgres });
 
     // A replica that gets no CPU for 10 s loses its right to send, and is not killed then: those take turns.
-    const limit = pLimit(store === "SQLite" ? CRASHES.length : 1);
+    const limit = pLimit(store === "SQLite" ? REFUND_POINTS.length : 1);
 
     it("although jobgate is killed at each step of a refund", { timeout }, () =>
       atOnce(
-        CRASHES.flatMap((crashAt) => Array<typeof crashAt>(ROUNDS).fill(crashAt)),
+        REFUND_POINTS.flatMap((crashAt) => Array<typeof crashAt>(ROUNDS).fill(crashAt)),
         (crashAt) =>
           limit(async () => {
             const site = await startSite({ buyers: BUYERS_IN_MATRIX, crashAt, ...on() });

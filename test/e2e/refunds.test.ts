@@ -102,6 +102,17 @@ describe("a failed job is paid back", () => {
     );
   });
 
+  it("`jobgate check --online` says what the refund account holds", async () => {
+    const { stdout } = await runHereWith(["check", "--online", "-c", gateway.jobgate.configPath]);
+    const { chainId } = parts.anvil;
+    expect(stdout).toMatch(
+      new RegExp(
+        `^refunds on eip155:${chainId}: ${account.address} \\(balance \\S+ ETH; \\S+ USDC.*\\)$`,
+        "m",
+      ),
+    );
+  });
+
   it("The promise that was shown to the buyer counts, although a reload withdraws it before the payment", async () => {
     const promise = async () => (await requestOffer(gateway.urlOf())).v2.resource.description;
     expect(await promise()).toContain("Refunded if it fails.");

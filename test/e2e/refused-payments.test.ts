@@ -3,7 +3,7 @@ import { runHere } from "../commands/operator-commands.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { sendRpc } from "../helpers/mcp.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { DOORS_AND_MCP, startPaidGateway } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -21,12 +21,12 @@ async function refused(...options: string[]): Promise<Record<string, unknown>[]>
 
 const withoutFunds = accounts.stranger;
 
-it.each(DOORS_AND_MCP)("A facilitator's reason is kept for a payment through the door %s", async (door) => {
-  const body = `poor over ${door}`;
-  const doorway = gateway.at(door);
+it.each(ALL_PROTOCOLS)("A facilitator's reason is kept for a payment over %s", async (protocol) => {
+  const body = `poor over ${protocol}`;
+  const client = gateway.at(protocol);
   const before = (await refused("--payer", withoutFunds.address)).length;
-  const payment = await doorway.sign({ account: withoutFunds, body });
-  expect((await doorway.send(payment, { body })).code).toBe("payment_invalid");
+  const payment = await client.sign({ account: withoutFunds, body });
+  expect((await client.send(payment, { body })).code).toBe("payment_invalid");
   await expect
     .poll(() => refused("--payer", withoutFunds.address), { timeout: 5_000 })
     .toHaveLength(before + 1);
@@ -79,4 +79,13 @@ it("A refusal is kept over a restart, and the table says why", async () => {
   expect(headings).toMatch(/^REFUSED AT +REQUEST +JOB +CODE +PAYER +REASON$/);
   expect(row).toContain(after[0]?.request_id);
   expect(row).toContain(after[0]?.reason);
+  const counts = await runHere("payments", "refusals", "--target", gateway.jobgate.operatorUrl);
+  const [titles, ...counted] = counts.stdout.trimEnd().split("\n");
+  expect(titles).toMatch(/^COUNT +JOB +CODE +NEWEST +REASON$/);
+  const same = after.filter(({ code, reason }) => code === "payment_invalid" && reason === after[0]?.reason);
+  const of = counted.find((line) => line.includes(` ${after[0]?.reason}`)) ?? "";
+  expect(of).toMatch(new RegExp(`^${same.length} +1/0 +payment_invalid `));
+  await fetch(gateway.urlOf(), { method: "POST", body: "unpaid" });
+  const status = await runHere("status", "--target", gateway.jobgate.operatorUrl);
+  expect(status.stdout).toMatch(/^prices shown +\d+ since start, \d+ jobs? bought \(\d+\.\d %\)$/m);
 });

@@ -93,8 +93,10 @@ describe("A payment for one request", () => {
     expect(v2.accepts[0]?.amount).toBe("12000");
     const payment = await signV2Payment({ offer: v2, account: accounts.payer });
     const send = (body: string) => gateway.send(payment, { job: 11, body, headers: JSON_BODY });
-    for (const other of ['{"n":2500}', '{"n": 6}', '{"n":5}', ""])
+    for (const other of ['{"n":2500}', '{"n": 6}', '{"n":5}'])
       expect(await send(other)).toMatchObject({ status: 402, code: "payment_mismatch", charged: false });
+    // It has nothing that the price reads.
+    expect(await send("")).toMatchObject({ status: 422, code: "invalid_input", charged: false });
     await gateway.restart();
     expect(await send(small)).toMatchObject({ status: 202 });
   });
@@ -108,12 +110,12 @@ describe("A payment for one request", () => {
   });
 });
 
-describe("A price by what is asked, over another door", () => {
+describe("A price by what is asked, over another protocol", () => {
   const small = "x".repeat(20_000);
   const large = "x".repeat(30_000);
 
-  it.each(["evm", "blueprintevm"] as const)("Is that of the request: %s", async (door) => {
-    const { sign, send } = gateway.at(door);
+  it.each(["evm", "blueprintevm"] as const)("Is that of the request: %s", async (protocol) => {
+    const { sign, send } = gateway.at(protocol);
     const payment = await sign({ job: 10, body: small });
     expect(payment.signed.authorization.value).toBe("22000");
     expect(await send(payment, { job: 10, body: large })).toMatchObject({ status: 402, charged: false });

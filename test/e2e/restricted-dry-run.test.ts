@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders } from "../helpers/caller-claim.ts";
 import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
-import { DOORS_AND_MCP } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS } from "./paid-gateway.ts";
 import { type Headers, JOB } from "./restricted-gateway.ts";
 import { NOTHING, sign, withRestrictedGateway } from "./restricted-harness.ts";
 
@@ -71,7 +71,7 @@ describe("A dry run", () => {
 
   test("Uses the payer of an MPP credential, if it is for this body", async () => {
     const job = JOB.payerIsCaller;
-    const { headers } = await gateway.pay({ job, account: owner, door: "evm" });
+    const { headers } = await gateway.pay({ job, account: owner, protocol: "evm" });
     expect(await dryRun(job, headers)).toMatchObject({ ...allowed, caller_source: "payment" });
     const [challenge] = await requestChallenges(gateway.urlOf(job), "another body");
     const other = await signChallenge({ challenge: challenge as MppChallenge, account: owner });
@@ -94,9 +94,9 @@ describe("A dry run", () => {
     });
   });
 
-  test.each(DOORS_AND_MCP)(
+  test.each(ALL_PROTOCOLS)(
     "Restricted: dry-run then the paid call with the same nonce → works (%s)",
-    async (door) => {
+    async (protocol) => {
       const claim = await sign();
       const job = JOB.delegated;
       for (let run = 0; run < 2; run++) {
@@ -108,7 +108,7 @@ describe("A dry run", () => {
           ...ids(job),
         });
       }
-      expect(await buy(claim, { door })).toMatchObject({ httpStatus: 202 });
+      expect(await buy(claim, { protocol })).toMatchObject({ httpStatus: 202 });
       expect(await dryRun(job, claimHeaders(claim))).toMatchObject({
         ...denied,
         ...ids(job),

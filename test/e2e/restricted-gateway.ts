@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { PaymentRequired } from "@x402/core/types";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
-import type { X402Periods } from "../../src/x402/gateway-options.ts";
+import { buyTask } from "../helpers/a2a.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
@@ -12,7 +12,7 @@ import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/
 import type { Runner } from "../helpers/runner.ts";
 import { startTangle, type Tangle } from "../helpers/tangle.ts";
 import type { Token } from "../helpers/usdc.ts";
-import { type DoorName, paysByX402, startPaidGateway } from "./paid-gateway.ts";
+import { type PaidGatewayOptions, type ProtocolName, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 /** The jobs of service 0, all at one price. */
@@ -35,10 +35,10 @@ export interface RestrictedGateway {
   readonly facilitatorProxy: FaultProxy;
   readonly usdc: Token;
   readonly runner: Runner;
-  urlOf(job: number, door?: DoorName): string;
+  urlOf(job: number, protocol?: ProtocolName): string;
   /** Signs a payment for a job that can be bought. */
-  pay(options?: { account?: TestAccount; job?: number; door?: DoorName }): Promise<Payment>;
-  send(job: number, headers: Headers, body?: string, door?: DoorName): Promise<Answer>;
+  pay(options?: { account?: TestAccount; job?: number; protocol?: ProtocolName }): Promise<Payment>;
+  send(job: number, headers: Headers, body?: string, protocol?: ProtocolName): Promise<Answer>;
   dryRun(job: number, headers?: Headers, body?: string): Promise<Answer>;
   counters(): Promise<Record<string, number>>;
   /** Totals so far: settlements requested, token units received, payments and nonces stored. */
@@ -47,14 +47,16 @@ export interface RestrictedGateway {
   stop(): Promise<void>;
 }
 
-export async function startRestrictedGateway(periods: Partial<X402Periods> = {}): Promise<RestrictedGateway> {
+export async function startRestrictedGateway(
+  options: Pick<PaidGatewayOptions, "periods" | "facilitatorTimeoutSecs"> = {},
+): Promise<RestrictedGateway> {
   const payers = [accounts.deployer, accounts.payer, accounts.otherPayer];
   const [parts, tangle] = await Promise.all([startPaidParts({ payers }), startTangle()]);
   const policyRpc = await startFaultProxy({ target: tangle.anvil.rpcUrl });
   const gateway = await startPaidGateway({
     parts,
     setUp: "rpc_url",
-    periods,
+    ...options,
     rate: 'rate_per_native_unit = "1000"',
     edit: (config) =>
       config
@@ -65,8 +67,8 @@ export async function startRestrictedGateway(periods: Partial<X402Periods> = {})
   const database = openDriver(join(gateway.jobgate.folder, "jobgate.db"));
   database.exec("PRAGMA query_only = ON");
 
-  const urlOf = (job: number, door: DoorName = "x402") =>
-    gateway.at(door).urlOf(job).replace("/jobs/1/", "/jobs/0/");
+  const urlOf = (job: number, protocol: ProtocolName = "x402") =>
+    gateway.at(protocol).urlOf(job).replace("/jobs/1/", "/jobs/0/");
   const post = async (url: string, headers: Headers, body: string): Promise<Answer> => {
     const response = await fetch(url, { method: "POST", headers, body, signal: AbortSignal.timeout(55_000) });
     return { httpStatus: response.status, ...((await response.json()) as object) };
@@ -82,22 +84,27 @@ export async function startRestrictedGateway(periods: Partial<X402Periods> = {})
       return gateway.runner;
     },
     urlOf,
-    async pay({ account = accounts.payer, job = JOB.delegated, door = "x402" } = {}) {
+    async pay({ account = accounts.payer, job = JOB.delegated, protocol = "x402" } = {}) {
       const { v2 } = await requestOffer(urlOf(job));
       const payment = await signV2Payment({ offer: v2 as PaymentRequired, account });
-      if (paysByX402(door)) return payment;
-      const [challenge] = await requestChallenges(urlOf(job, door));
+      if (paysByX402(protocol)) return payment;
+      const [challenge] = await requestChallenges(urlOf(job, protocol));
       return { ...payment, ...(await signChallenge({ challenge: challenge as MppChallenge, account })) };
     },
-    async send(job, headers, body = "work", door = "x402") {
-      if (!door.endsWith("mcp")) return post(urlOf(job, door), headers, body);
-      const { status, ...answer } = await buyTool(`${gateway.jobgate.x402Url}/mcp`, {
-        name: `job-0-${job}`,
+    async send(job, headers, body = "work", protocol = "x402") {
+      const name = `job-0-${job}`;
+      const sent = {
         body,
         headers: Object.fromEntries(
-          Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+          Object.entries(headers).map(([header, value]) => [header.toLowerCase(), value]),
         ),
-      });
+      };
+      const { x402Url } = gateway.jobgate;
+      if (protocol !== "a2a" && !protocol.endsWith("mcp")) return post(urlOf(job, protocol), headers, body);
+      const { status, ...answer } =
+        protocol === "a2a"
+          ? await buyTask(`${x402Url}/a2a`, { skillId: name, ...sent })
+          : await buyTool(`${x402Url}/mcp`, { name, ...sent });
       return { httpStatus: Number(status), ...answer };
     },
     dryRun: (job, headers = {}, body = "work") => post(`${urlOf(job)}/auth-dry-run`, headers, body),
@@ -107,7 +114,9 @@ export async function startRestrictedGateway(periods: Partial<X402Periods> = {})
     },
     async traces() {
       const received = await parts.usdc.balanceOf(accounts.payTo.address);
-      const [payments, nonces] = ["payments", "one_time_nonces"].map((table) =>
+      // Each task of A2A has a nonce of its own.
+      const tables = ["payments", "one_time_nonces WHERE key NOT LIKE 'a2a %'"];
+      const [payments, nonces] = tables.map((table) =>
         Number(database.prepare<{ rows: number }>(`SELECT count(*) AS rows FROM ${table}`).get([])?.rows),
       );
       const settles = parts.facilitator.counts.settle;

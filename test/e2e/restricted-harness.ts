@@ -1,9 +1,8 @@
 import { afterEach } from "vitest";
-import type { X402Periods } from "../../src/x402/gateway-options.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders, type SignedClaim, signClaim } from "../helpers/caller-claim.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { type DoorName, paysByX402 } from "./paid-gateway.ts";
+import { type ProtocolName, paysByX402 } from "./paid-gateway.ts";
 import { type Answer, JOB, startRestrictedGateway } from "./restricted-gateway.ts";
 
 /** Effects of a refused payment. */
@@ -11,8 +10,11 @@ export const NOTHING = { settles: 0, received: 0n, payments: 0, nonces: 0 };
 /** Effects of an accepted payment, apart from a nonce that it may use up. */
 export const ONE_PAYMENT = { settles: 1, received: 100_000n, payments: 1 };
 
-/** Counters of an accepted payment at a door. */
-export const accepted = (door: DoorName) => ({ accepted: 1, ...(!paysByX402(door) && { mpp_accepted: 1 }) });
+/** Counters of an accepted payment over a protocol. */
+export const accepted = (protocol: ProtocolName) => ({
+  accepted: 1,
+  ...(!paysByX402(protocol) && { mpp_accepted: 1 }),
+});
 
 /** Counters of requests for offers. */
 const OF_OFFERS = ["payment_required", "mpp_challenge_issued"];
@@ -28,9 +30,9 @@ export const sign = (options: Partial<Parameters<typeof signClaim>[0]> = {}): Pr
   });
 
 /** One gateway for the tests of a file. Each of them begins without faults. */
-export function withRestrictedGateway(periods?: Partial<X402Periods>) {
+export function withRestrictedGateway(options?: Parameters<typeof startRestrictedGateway>[0]) {
   const gateway = startBeforeAll(async () => {
-    const started = await startRestrictedGateway(periods);
+    const started = await startRestrictedGateway(options);
     await started.tangle.permit(accounts.caller.address);
     return started;
   });
@@ -44,10 +46,10 @@ export function withRestrictedGateway(periods?: Partial<X402Periods>) {
     /** Pays anew and sends it with a claim. */
     async buy(
       claim: Partial<SignedClaim>,
-      { door, body }: { door?: DoorName; body?: string } = {},
+      { protocol, body }: { protocol?: ProtocolName; body?: string } = {},
     ): Promise<Answer> {
-      const { headers } = await gateway.pay(door && { door });
-      return gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) }, body, door);
+      const { headers } = await gateway.pay(protocol && { protocol });
+      return gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) }, body, protocol);
     },
 
     /** Runs `work`, and returns its effects apart from the answer, and the counters that increased. */

@@ -5,7 +5,7 @@ import { claimHeaders, highS, type SignedClaim } from "../helpers/caller-claim.t
 import { payingFetch } from "../helpers/clients.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { deployWallet, walletAccount } from "../helpers/wallets.ts";
-import { DOORS_AND_MCP } from "./paid-gateway.ts";
+import { ALL_PROTOCOLS } from "./paid-gateway.ts";
 import { type Answer, type Headers, JOB, NETWORK } from "./restricted-gateway.ts";
 import { accepted, NOTHING, ONE_PAYMENT, sign, withRestrictedGateway } from "./restricted-harness.ts";
 
@@ -42,20 +42,27 @@ describe("A job with payer_is_caller", () => {
     expect(await callerOf(result)).toBe(owner.address.toLowerCase());
   });
 
-  test.each(DOORS_AND_MCP.slice(1))("Runs for a permitted payer at another door (%s)", async (door) => {
-    const { headers } = await gateway.pay({ job: JOB.payerIsCaller, account: owner, door });
-    const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, headers, "work", door));
-    expect(result).toMatchObject({ httpStatus: 202 });
-    expect(traces).toEqual({ ...ONE_PAYMENT, nonces: 0, counted: accepted(door) });
-    expect(await callerOf(result)).toBe(owner.address.toLowerCase());
-  });
+  test.each(ALL_PROTOCOLS.slice(1))(
+    "Runs for a permitted payer over another protocol (%s)",
+    async (protocol) => {
+      const { headers } = await gateway.pay({ job: JOB.payerIsCaller, account: owner, protocol });
+      const { result, ...traces } = await watch(() =>
+        gateway.send(JOB.payerIsCaller, headers, "work", protocol),
+      );
+      expect(result).toMatchObject({ httpStatus: 202 });
+      expect(traces).toEqual({ ...ONE_PAYMENT, nonces: 0, counted: accepted(protocol) });
+      expect(await callerOf(result)).toBe(owner.address.toLowerCase());
+    },
+  );
 
-  test.each(DOORS_AND_MCP)(
+  test.each(ALL_PROTOCOLS)(
     "Is refused to any other payer before money moves, regardless of headers (%s)",
-    async (door) => {
-      const { headers } = await gateway.pay({ job: JOB.payerIsCaller, door });
+    async (protocol) => {
+      const { headers } = await gateway.pay({ job: JOB.payerIsCaller, protocol });
       const claimed = { ...headers, "X-CHAIN-CALLER": owner.address };
-      const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, claimed, "work", door));
+      const { result, ...traces } = await watch(() =>
+        gateway.send(JOB.payerIsCaller, claimed, "work", protocol),
+      );
       expect(result).toMatchObject({
         httpStatus: 403,
         code: "caller_not_permitted",
@@ -174,30 +181,30 @@ describe("A job with delegated_caller_signature", () => {
     ["a signature with v = 5", 400, "invalid_signature", () => shaped((text) => `${text.slice(0, -2)}05`)],
     ["a signature that is not hex", 400, "invalid_signature", () => shaped(() => "not hex")],
     ["an empty signature", 400, "missing_signature", () => shaped(() => "")],
-  ])("Is refused with %s at each door, and nothing moves", async (_, status, code, claim) => {
+  ])("Is refused with %s over each protocol, and nothing moves", async (_, status, code, claim) => {
     const ids = status === 403 ? { service_id: 0, job_index: JOB.delegated } : {};
     const refusal = { httpStatus: status, code, charged: false, retryable: false, ...ids };
     const { result, ...traces } = await watch(() =>
-      Promise.all(DOORS_AND_MCP.map(async (door) => [door, await buy(await claim(), { door })])),
+      Promise.all(ALL_PROTOCOLS.map(async (protocol) => [protocol, await buy(await claim(), { protocol })])),
     );
-    expect(result).toMatchObject(DOORS_AND_MCP.map((door) => [door, refusal]));
-    expect(traces).toEqual({ ...NOTHING, counted: { policy_denied: DOORS_AND_MCP.length } });
+    expect(result).toMatchObject(ALL_PROTOCOLS.map((protocol) => [protocol, refusal]));
+    expect(traces).toEqual({ ...NOTHING, counted: { policy_denied: ALL_PROTOCOLS.length } });
   });
 
-  test.each(DOORS_AND_MCP)("Runs with v as 0 or 1 (%s)", async (door) => {
+  test.each(ALL_PROTOCOLS)("Runs with v as 0 or 1 (%s)", async (protocol) => {
     const claim = await shaped((text) => text.replace(/..$/, (v) => (v === "1b" ? "00" : "01")));
-    expect(await buy(claim, { door })).toMatchObject({ httpStatus: 202 });
+    expect(await buy(claim, { protocol })).toMatchObject({ httpStatus: 202 });
   });
 
-  test.each(DOORS_AND_MCP)(
+  test.each(ALL_PROTOCOLS)(
     "Is refused without a charge while the chain cannot be asked or its contract has no code, and runs afterwards (%s)",
-    async (door) => {
-      const { headers } = await gateway.pay({ door });
+    async (protocol) => {
+      const { headers } = await gateway.pay({ protocol });
       const sent = { ...headers, ...claimHeaders(await sign()) };
       const noCode = { kind: "answer", status: 200, body: { jsonrpc: "2.0", id: 1, result: "0x" } } as const;
       for (const fault of [{ kind: "cut" }, noCode] as const) {
         gateway.policyRpc.add({ rpcMethod: "eth_call", fault });
-        const { result, ...traces } = await watch(() => gateway.send(JOB.delegated, sent, "work", door));
+        const { result, ...traces } = await watch(() => gateway.send(JOB.delegated, sent, "work", protocol));
         expect(result).toMatchObject({
           httpStatus: 503,
           code: "permission_check_failed",
@@ -207,7 +214,7 @@ describe("A job with delegated_caller_signature", () => {
         expect(traces).toEqual({ ...NOTHING, counted: { policy_error: 1 } });
         gateway.policyRpc.clear();
       }
-      expect(await gateway.send(JOB.delegated, sent, "work", door)).toMatchObject({ httpStatus: 202 });
+      expect(await gateway.send(JOB.delegated, sent, "work", protocol)).toMatchObject({ httpStatus: 202 });
     },
   );
 
@@ -226,15 +233,16 @@ describe("A job with delegated_caller_signature", () => {
   });
 });
 
-test.each(DOORS_AND_MCP)(
+test.each(ALL_PROTOCOLS)(
   "Restricted: disabled job with a good payment → 403 and no settle (%s)",
-  async (door) => {
-    const { headers } = await gateway.pay({ job: JOB.public, door });
+  async (protocol) => {
+    const { headers } = await gateway.pay({ job: JOB.public, protocol });
     const { result, ...traces } = await watch(() =>
-      gateway.send(JOB.disabled, headers, "work", door).catch(String),
+      gateway.send(JOB.disabled, headers, "work", protocol).catch(String),
     );
-    // It is no tool.
-    if (door.endsWith("mcp")) expect(result).toContain("There is no tool");
+    // It is no tool and no skill.
+    const isNamed = protocol === "a2a" || protocol.endsWith("mcp");
+    if (isNamed) expect(result).toMatch(/There is no tool|expected one of/);
     else
       expect(result).toMatchObject({
         httpStatus: 403,
@@ -243,6 +251,6 @@ test.each(DOORS_AND_MCP)(
         service_id: 0,
         job_index: JOB.disabled,
       });
-    expect(traces).toEqual({ ...NOTHING, counted: door.endsWith("mcp") ? {} : { policy_denied: 1 } });
+    expect(traces).toEqual({ ...NOTHING, counted: isNamed ? {} : { policy_denied: 1 } });
   },
 );

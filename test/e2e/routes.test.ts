@@ -63,14 +63,15 @@ describe("A runner", () => {
 });
 
 describe("A path or query string that is too long for runners", () => {
-  it("Is refused before anything is charged", async () => {
+  it("Is refused before anything is charged, and is offered nothing", async () => {
     const settles = parts.facilitator.counts.settle;
-    const { headers } = await gateway.sign();
-    for (const target of [`/weather/a/${"b".repeat(8_193)}`, `/weather/a/b?${"c".repeat(8_193)}`]) {
-      const answer = await fetch(`${gateway.jobgate.x402Url}${target}`, { headers });
-      expect(answer.status).toBe(431);
-      expect(await answer.json()).toMatchObject({ code: "headers_too_large", charged: false });
-    }
+    const { headers: payment } = await gateway.sign();
+    for (const target of [`/weather/a/${"b".repeat(8_193)}`, `/weather/a/b?${"c".repeat(8_193)}`])
+      for (const headers of [payment, {}]) {
+        const answer = await fetch(`${gateway.jobgate.x402Url}${target}`, { headers });
+        expect(answer.status).toBe(431);
+        expect(await answer.json()).toMatchObject({ code: "headers_too_large", charged: false });
+      }
     expect(parts.facilitator.counts.settle).toBe(settles);
   });
 });

@@ -1,5 +1,4 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { FAULT_POINTS } from "../../src/core/fault-points.ts";
 import { atOnce } from "../helpers/at-once.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { ACCEPTED, UNDECIDED } from "./expected-answers.ts";
@@ -9,7 +8,7 @@ import { startPaidParts } from "./paid-parts.ts";
 import { startSellingGateway, startServingGateway } from "./served-facilitator.ts";
 
 const ROUNDS = 3;
-const POINTS = FAULT_POINTS.filter((point) => /^settler-(before|after)-(journal|broadcast)$/.test(point));
+const POINTS = ["transactions/before-journal", "transactions/after-journal", "transactions/after-broadcast"];
 
 describe("A seller whose facilitator is another jobgate, which is killed", () => {
   it.each(SET_UPS)(

@@ -3,7 +3,7 @@ import { type PaidGateway, type PaidGatewayOptions, startPaidGateway } from "./p
 import type { PaidParts } from "./paid-parts.ts";
 
 /** The token of the seller that a test sells as. */
-const TOKEN = "token-of-the-shop";
+export const SHOP_TOKEN = "token-of-the-shop";
 
 /** A jobgate that settles itself and serves that to others. */
 export interface ServingGateway extends PaidGateway {
@@ -24,7 +24,7 @@ export async function startServingGateway(
   const service = `
 [x402.facilitator_service]
 bind_address = "127.0.0.1:${port}"
-tokens = [{ name = "shop", token = "${TOKEN}" }]
+tokens = [{ name = "shop", token = "${SHOP_TOKEN}" }]
 `;
   const gateway = await startPaidGateway({
     ...options,
@@ -48,7 +48,7 @@ export function startSellingGateway(options: {
   readonly setUp?: PaidGatewayOptions["setUp"];
   readonly periods?: NonNullable<PaidGatewayOptions["periods"]>;
 }): Promise<PaidGateway> {
-  const { parts, serviceUrl, token = TOKEN, nextUrl, setUp = "no rpc_url", periods = {} } = options;
+  const { parts, serviceUrl, token = SHOP_TOKEN, nextUrl, setUp = "no rpc_url", periods = {} } = options;
   const facilitator = `
 [[x402.facilitators]]
 url = "${serviceUrl}"

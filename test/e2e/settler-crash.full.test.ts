@@ -50,7 +50,7 @@ describe("A jobgate that settles itself mines one transaction for each payment, 
   );
 
   it("although one of two replicas stalls until the other has taken its place", { timeout }, () =>
-    onOwnSites(["settler-before-journal", "settler-after-journal"] as const, {
+    onOwnSites(["transactions/before-journal", "transactions/after-journal"] as const, {
       rounds: FROZEN_ROUNDS,
       round: (site, at) => site.freeze(at),
       on: postgres,

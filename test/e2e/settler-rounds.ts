@@ -14,10 +14,10 @@ import { readChain } from "./storm-audit.ts";
 
 /** Point at which the jobgate that settles is killed with SIGKILL. */
 export const SETTLER_CRASHES = [
-  "settler-before-journal",
-  "settler-after-journal",
-  "settler-after-broadcast",
-  "settler-after-replacement",
+  "transactions/before-journal",
+  "transactions/after-journal",
+  "transactions/after-broadcast",
+  "transactions/after-replacement",
 ] as const;
 export type SettlerCrash = (typeof SETTLER_CRASHES)[number];
 
@@ -152,10 +152,10 @@ export async function startSettlerSite(postgres?: Postgres): Promise<SettlerSite
     async crash(at) {
       const { client } = parts.anvil;
       const { owner, other } = await ownerOfRound({ JOBGATE_CRASH_AT: at });
-      const isDear = at === "settler-after-replacement";
+      const isDear = at === "transactions/after-replacement";
       // In every second round the node forgets what was broadcast, or the first bytes stay too cheap.
       const isHarder = rounds % 2 === 0;
-      const isUnmined = isDear || (isHarder && at === "settler-after-broadcast");
+      const isUnmined = isDear || (isHarder && at === "transactions/after-broadcast");
       await nextBlock(parts, BASE_FEE);
       const sales = await signPayments(other);
       if (isUnmined) await client.setAutomine(false);

@@ -4,6 +4,7 @@ import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts";
 import { type BrowserWallet, installWallet } from "../helpers/browser-wallet.ts";
 import type { JobHandler } from "../helpers/runner.ts";
+import { installSolanaWallet, type SolanaWallet } from "../helpers/solana-browser-wallet.ts";
 import { HOSTILE, JOBS, type ShopScene, startShop } from "./shop-scene.ts";
 
 /** Set before a file's tests run. */
@@ -40,10 +41,11 @@ const handle: JobHandler = ({ jobId, body }) => {
 /**
  * Starts one jobgate and one browser for all tests of a file. Errors of a page and content that its policy refuses fail
  * its test.
+ * @param edit changes the configuration
  */
-export function startShopBeforeAll(): void {
+export function startShopBeforeAll(edit?: (config: string) => string): void {
   beforeAll(async () => {
-    [shop, browser] = await Promise.all([startShop({ handle }), startBrowser()]);
+    [shop, browser] = await Promise.all([startShop({ handle, edit }), startBrowser()]);
   });
   afterEach(async () => {
     const watched = open;
@@ -80,6 +82,19 @@ export async function visit(
   const wallet = await installWallet(page, { account, anvil: shop.parts.anvil, isLegacy });
   await page.goto(url);
   return { page, wallet };
+}
+
+/** Opens a page with wallets for Solana alone, which is closed after its test. */
+export async function visitWithSolana(
+  url: string,
+  wallets: readonly Partial<SolanaWallet>[] = [{}],
+): Promise<{ readonly page: Page; readonly wallet: SolanaWallet }> {
+  const watched = await openPage(browser, "about:blank");
+  open.push(watched);
+  const { page } = watched;
+  const [wallet] = await Promise.all(wallets.map((one) => installSolanaWallet(page, one)));
+  await page.goto(url);
+  return { page, wallet: wallet as SolanaWallet };
 }
 
 export const payButton = (page: Page) => page.locator("#pay");

@@ -73,6 +73,8 @@ export async function startShop(options: {
   readonly handle: JobHandler;
   /** Sells only jobs that look well. */
   readonly isTidy?: boolean;
+  /** Changes the configuration. */
+  readonly edit?: ((config: string) => string) | undefined;
 }): Promise<ShopScene> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-shop-"));
   const write = async (name: string, value: object) => {
@@ -163,19 +165,20 @@ price = "$0.01"
 mode = "public_paid"
 output = { content_type = "text/html" }
 `;
+  const { edit = (config: string) => config } = options;
   const gateway = await startPaidGateway({
     parts,
     setUp: "rpc_url",
     handle: options.handle,
-    edit: (config) =>
-      (options.isTidy ? config : withPermit2(config))
+    edit: (config) => {
+      const priced = (options.isTidy ? config : withPermit2(config))
         .replaceAll('symbol = "USDC"', 'symbol = "USDC"\ncurrency = "USD"')
         .replaceAll("markup_bps = 200\n", "")
         .replace("public_url", 'service_name = "Words and Maps"\npublic_url')
         .replace("[runner]\n", "[runner]\nmax_attempts = 1\n")
-        .replace(options.isTidy ? /\[job_pricing\.1\]\n.*\n.*\n/ : "", "") +
-      jobs +
-      (options.isTidy ? "" : untidy),
+        .replace(options.isTidy ? /\[job_pricing\.1\]\n.*\n.*\n/ : "", "");
+      return edit(priced + jobs + (options.isTidy ? "" : untidy));
+    },
   });
   return {
     parts,

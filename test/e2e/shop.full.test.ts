@@ -85,7 +85,13 @@ describe("buying", () => {
 
   test("The price follows the form, and is what is paid", async () => {
     const before = await earned();
-    const { page, wallet } = await visit(shop.pageOf("print"));
+    const { page, wallet } = await visit(shop.url);
+    await page.getByRole("searchbox", { name: "Filter jobs" }).fill("book");
+    expect(await page.locator("#jobs > li:visible .card-price strong").textContent()).toBe("$0.05 to $1.00");
+    await page.goto(shop.pageOf("permitted"));
+    await page.locator("#facts").getByText("For permitted callers only.").waitFor();
+    await page.goto(shop.pageOf("print"));
+    await page.locator("#facts").getByText("$0.02 for each ").waitFor();
     for (const [pages, price] of [
       ["1", "0.05"],
       ["7", "0.14"],

@@ -9,6 +9,7 @@ import { expect, it, onTestFinished } from "vitest";
 import type { Fault } from "../helpers/fault.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
+import { startPostgres } from "../helpers/postgres.ts";
 import { type Runner, startRunner } from "../helpers/runner.ts";
 import { randomFrom } from "../helpers/seeded-random.ts";
 import { SOLANA_NETWORK } from "../helpers/solana-cluster.ts";
@@ -16,11 +17,12 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
 import { type Answer, PRICE, startSolanaParts, startSolanaShop } from "../parts/solana/harness.ts";
 import { SALE_CRASHES } from "./crash-rounds.ts";
-import { openJournal } from "./journal.ts";
+import { type Journal, openJournal } from "./journal.ts";
+import { openPostgresJournal } from "./postgres-journal.ts";
 
 const SEED = 23;
-const ROUNDS = 24;
-const PAYMENTS_PER_ROUND = 5;
+const ROUNDS = Number(process.env.JOBGATE_SOLANA_CRASH_ROUNDS ?? 24);
+const PAYMENTS_PER_ROUND = Number(process.env.JOBGATE_SOLANA_CRASH_PAYMENTS ?? 5);
 const POINTS = [...SALE_CRASHES.filter((crash) => crash !== "during settle"), "before-ack"] as const;
 /** Slots by which finalized blocks are behind. A blockhash ends while they are 200 behind. */
 const LAGS = [0, 30, 200];
@@ -36,7 +38,16 @@ interface Sent {
   answer?: Answer;
 }
 
+interface Site {
+  /** Default: a SQLite file. */
+  readonly storeUrl?: string;
+  /** Gateways that share the store. */
+  readonly replicas: number;
+  openJournal(folder: string): Journal | Promise<Journal>;
+}
+
 const parts = startBeforeAll(startSolanaParts);
+const postgres = startBeforeAll(startPostgres);
 const random = randomFrom(SEED);
 const oneOf = <Item>(items: readonly Item[]): Item => items[random(items.length)] as Item;
 
@@ -67,17 +78,33 @@ const settlement = (answer: { readonly success: boolean; readonly transaction: s
     payer: parts.payer,
   });
 
-it("Payments on Solana have one job each, and only if they moved, whatever is killed or answers wrongly", async () => {
+const PROMISE =
+  "Payments on Solana have one job each, and only if they moved, whatever is killed or answers wrongly";
+
+it(`${PROMISE}: SQLite`, () =>
+  payThroughCrashes({ replicas: 1, openJournal: (folder) => openJournal(join(folder, "jobgate.db")) }));
+
+it(`${PROMISE}: two gateways on one Postgres`, async () => {
+  const storeUrl = await postgres.createDatabase();
+  await payThroughCrashes({ storeUrl, replicas: 2, openJournal: () => openPostgresJournal(storeUrl) });
+});
+
+async function payThroughCrashes({ storeUrl, replicas, openJournal }: Site): Promise<void> {
   const { cluster, mint, payer, seller } = parts;
-  await cluster.fund(payer, mint, PRICE * 1_000n);
+  await cluster.fund(payer, mint, PRICE * BigInt(2 * ROUNDS * PAYMENTS_PER_ROUND));
+  const [alreadyLanded, received = 0n] = [cluster.landed.length, await cluster.balanceOf(seller, mint)];
   const folder = await mkdtemp(join(tmpdir(), "jobgate-solana-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const slots = setInterval(() => cluster.passSlots(1), 200);
   onTestFinished(() => clearInterval(slots));
 
   let config = "";
-  let life: Jobgate | undefined;
-  const current = new Proxy({} as Jobgate, { get: (_, name) => Reflect.get(life as Jobgate, name) });
+  const lives: (Jobgate | undefined)[] = new Array(replicas).fill(undefined);
+  /** The gateway that all requests go to; undefined if they go to any. */
+  let only: number | undefined;
+  const alive = () =>
+    only === undefined ? oneOf(lives.filter((life) => life !== undefined)) : (lives[only] as Jobgate);
+  const current = new Proxy({} as Jobgate, { get: (_, name) => Reflect.get(alive(), name) });
   const struck = new Set<string>();
   const shop = await startSolanaShop(parts, {
     async start(options) {
@@ -91,27 +118,40 @@ it("Payments on Solana have one job each, and only if they moved, whatever is ki
       onTestFinished(proxy.stop);
       config = options.config
         .replace(target, proxy.url)
+        .replace("sqlite:jobgate.db", storeUrl ?? "sqlite:jobgate.db")
         .replace("timeout_secs = 5", "timeout_secs = 2")
         .replace("[runner]", "[runner]\nretry_base_secs = 0.05\nlease_secs = 1\nmax_attempts = 100");
-      life = await startJobgate({ config, folder });
+      lives[0] = await startJobgate({ config, folder });
       return current;
     },
   });
-  onTestFinished(shop.stop);
+  onTestFinished(async () => {
+    await shop.stop();
+    await Promise.all(lives.flatMap((life) => life?.stop() ?? []));
+  });
   const runners: Runner[] = [shop.runner];
-  const startAgain = async (env: Readonly<Record<string, string>> = {}): Promise<Jobgate> => {
-    life?.kill("SIGKILL");
-    await life?.exited;
-    runners.at(-1)?.kill();
+  const runnerOf = [shop.runner];
+  const startAgain = async (
+    replica: number,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<Jobgate> => {
+    lives[replica]?.kill("SIGKILL");
+    await lives[replica]?.exited;
+    runnerOf[replica]?.kill();
     // A payment that is taken up again may reach the point before all listeners are there.
-    life = await startJobgate({ config, folder, env }).catch(() => startJobgate({ config, folder }));
+    const life = await startJobgate({ config, folder, env }).catch(() => startJobgate({ config, folder }));
+    lives[replica] = life;
     // A fault point may end it before its runner has subscribed.
     await startRunner({ address: life.runnerAddress }).then(
-      (runner) => runners.push(runner),
+      (runner) => {
+        runners.push(runner);
+        runnerOf[replica] = runner;
+      },
       () => undefined,
     );
     return life;
   };
+  for (let replica = 1; replica < replicas; replica++) await startAgain(replica);
   const sent: Sent[] = [];
   const send = async (one: Sent): Promise<void> => {
     const answer = await shop.send(one.payment, one).catch(() => undefined);
@@ -121,7 +161,9 @@ it("Payments on Solana have one job each, and only if they moved, whatever is ki
   const reached = new Set<string>();
   for (let round = 0; round < ROUNDS; round++) {
     const point = round % 2 === 0 ? POINTS[(round / 2) % POINTS.length] : undefined;
-    const jobgate = await startAgain(point && { JOBGATE_CRASH_AT: point });
+    const replica = random(replicas);
+    only = point && replica;
+    const jobgate = await startAgain(replica, point && { JOBGATE_CRASH_AT: point });
     const unanswered = sent.filter(({ answer }) => answer === undefined);
     cluster.finalizedLag = point === undefined ? oneOf(LAGS) : 0;
     if (random(4) === 0) await shop.restartFacilitator();
@@ -142,27 +184,31 @@ it("Payments on Solana have one job each, and only if they moved, whatever is ki
     await sending;
   }
 
+  only = undefined;
   cluster.finalizedLag = 0;
-  await startAgain();
-  const journal = openJournal(join(folder, "jobgate.db"));
+  for (let replica = 0; replica < replicas; replica++) await startAgain(replica);
+  const journal = await openJournal(folder);
   onTestFinished(journal.close);
   await until(
     async () => {
       const { payments } = await journal.totals();
       return payments.intent === 0;
     },
-    { waitMs: DECIDED_WITHIN_MS, details: () => (life as Jobgate).logs.slice(-20).join("\n") },
+    { waitMs: DECIDED_WITHIN_MS, details: () => alive().logs.slice(-20).join("\n") },
   );
-  for (const one of sent)
-    await until(
-      async () => {
-        if (one.answer === undefined) await send(one);
-        return one.answer !== undefined;
-      },
-      { waitMs: DECIDED_WITHIN_MS },
-    );
+  await Promise.all(
+    sent.map((one) =>
+      until(
+        async () => {
+          if (one.answer === undefined) await send(one);
+          return one.answer !== undefined;
+        },
+        { waitMs: DECIDED_WITHIN_MS },
+      ),
+    ),
+  );
 
-  const landed = cluster.landed.filter(({ err }) => err === null);
+  const landed = cluster.landed.slice(alreadyLanded).filter(({ err }) => err === null);
   const moved = sent.filter(({ payment }) =>
     landed.some(({ memo }) => memo?.includes(payment.accepted.extra.memo as string)),
   );
@@ -184,11 +230,11 @@ it("Payments on Solana have one job each, and only if they moved, whatever is ki
   });
   expect(wrong.map(({ body, answer }) => ({ body, code: answer?.code, jobs: idsOf(body).size }))).toEqual([]);
   expect(landed.length).toBe(moved.length);
-  expect(await cluster.balanceOf(seller, mint)).toBe(PRICE * BigInt(moved.length));
+  expect(await cluster.balanceOf(seller, mint)).toBe(received + PRICE * BigInt(moved.length));
   expect(await journal.totals()).toMatchObject({
     payments: { settled: moved.length, intent: 0, unresolved: 0 },
     paidCalls: { done: moved.length, ready: 0, leased: 0, dead: 0 },
   });
   expect(reached).toEqual(new Set(POINTS));
   expect(struck).toEqual(new Set(Object.keys(faults)));
-});
+}

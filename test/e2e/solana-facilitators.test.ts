@@ -25,10 +25,10 @@ it("A payment on Solana is settled by the owner of its fee payer alone, and offe
   expect(await shop.send(await shop.sign())).toMatchObject({ status: 202 });
   expect(next.counts).toMatchObject({ verify: 0, settle: 0 });
 
-  const payment = await shop.sign();
+  const payments = await Promise.all(Array.from({ length: FAILURES }, () => shop.sign()));
   await shop.facilitator.stop();
-  for (let sent = 0; sent < FAILURES; sent++)
-    expect(await shop.send(payment)).toMatchObject({ status: 503, code: "facilitator_unavailable" });
+  for (const answer of await Promise.all(payments.map((payment) => shop.send(payment))))
+    expect(answer).toMatchObject({ status: 503, code: "facilitator_unavailable" });
   expect(next.counts).toMatchObject({ verify: 0, settle: 0 });
   expect(await cluster.balanceOf(seller, mint)).toBe(PRICE);
 

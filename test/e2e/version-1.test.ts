@@ -36,7 +36,7 @@ it("A job in the catalogue is read by the official library for version 1", () =>
     schema: JSON.stringify({ type: "object" }),
     example: '{"text":"abc"}',
   };
-  const extensions = bazaarExtension({ ...offer.job, input });
+  const extensions = bazaarExtension({ ...offer.job, input }, []);
   const requirements = VERSION_1.requirementsOf(offer, {
     resource: { url: "https://operator.example.com/x402/jobs/1/0", description: "Adds." },
     extensions,

@@ -45,6 +45,9 @@ export async function openPage(
   page.on("pageerror", (error) => faults.push(String(error)));
   await page.goto(url);
   const close = async () => {
+    // From here on the page's requests are no longer answered by its routes.
+    page.removeAllListeners("console");
+    page.removeAllListeners("pageerror");
     // A route may be at work on a request that nobody waits for.
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await context.close();

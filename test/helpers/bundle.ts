@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { mkdirSync, readdirSync, readlinkSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, buildSync } from "esbuild";
@@ -37,10 +37,15 @@ export function bundledScript(text: string, options: BuildOptions = {}): string 
   return path;
 }
 
+/** Makes a link of the cache. One that leads elsewhere came with the cache of another checkout, whose pages it would serve. */
 function linkTo(target: string, name: string): void {
+  const [to, link] = [join(ROOT, target), join(CACHE, name)];
   try {
-    symlinkSync(join(ROOT, target), join(CACHE, name));
+    symlinkSync(to, link);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    if (readlinkSync(link) === to) return;
+    rmSync(link);
+    linkTo(target, name);
   }
 }

@@ -3,6 +3,7 @@ import { json } from "node:stream/consumers";
 import { x402Facilitator } from "@x402/core/facilitator";
 import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { toFacilitatorEvmSigner } from "@x402/evm";
+import { BatchSettlementEvmScheme } from "@x402/evm/batch-settlement/facilitator";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
 import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
@@ -54,15 +55,18 @@ export async function startFacilitator(options: {
   readonly sponsorsGas?: boolean;
   /** Settles payments of the scheme upto, too. */
   readonly meteredSettler?: boolean;
+  /** Settles deposits, claims and refunds of channels, too. */
+  readonly settlesChannels?: boolean;
 }): Promise<Facilitator> {
   const { anvil, rpcUrl = anvil.rpcUrl, port = 0, confirmationTimeoutMs = 10_000 } = options;
   const {
     privateKey = accounts.facilitator.privateKey,
     sponsorsGas = false,
     meteredSettler = false,
+    settlesChannels = false,
   } = options;
   const sends = { anvil, rpcUrl, privateKey, confirmationTimeoutMs };
-  const facilitator = officialFacilitator({ ...sends, sponsorsGas, meteredSettler });
+  const facilitator = officialFacilitator({ ...sends, sponsorsGas, meteredSettler, settlesChannels });
   const counts = { verify: 0, settle: 0, supported: 0 };
   const calls: FacilitatorCall[] = [];
 
@@ -114,8 +118,11 @@ function officialFacilitator(options: {
   readonly confirmationTimeoutMs: number;
   readonly sponsorsGas: boolean;
   readonly meteredSettler: boolean;
+  readonly settlesChannels: boolean;
 }): x402Facilitator {
-  const { anvil, rpcUrl, privateKey, confirmationTimeoutMs, sponsorsGas, meteredSettler } = options;
+  const { anvil, rpcUrl, privateKey, confirmationTimeoutMs } = options;
+  const { sponsorsGas, meteredSettler, settlesChannels } = options;
+  const network = `eip155:${anvil.chainId}` as Network;
   // A new nonce manager: a shared one would remember the nonces of an earlier chain.
   const nonceManager = createNonceManager({ source: jsonRpc() });
   const account = privateKeyToAccount(privateKey, { nonceManager });
@@ -136,10 +143,11 @@ function officialFacilitator(options: {
     { confirmationTimeoutMs },
   );
   const facilitator = new x402Facilitator().register(
-    `eip155:${anvil.chainId}` as Network,
+    network,
     new ExactEvmScheme(signer, { eip6492AllowedFactories: [ALLOWED_FACTORY] }),
   );
-  if (meteredSettler) facilitator.register(`eip155:${anvil.chainId}` as Network, new UptoEvmScheme(signer));
+  if (meteredSettler) facilitator.register(network, new UptoEvmScheme(signer));
+  if (settlesChannels) facilitator.register(network, new BatchSettlementEvmScheme(signer));
   const nameInV1 = Object.entries(EVM_NETWORK_CHAIN_ID_MAP).find(([, id]) => id === anvil.chainId)?.[0];
   if (nameInV1 !== undefined) facilitator.registerV1(nameInV1 as Network, new ExactEvmSchemeV1(signer));
   if (sponsorsGas) {

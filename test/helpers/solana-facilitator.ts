@@ -16,6 +16,8 @@ export interface SolanaFacilitator {
   readonly settled: readonly { readonly success: boolean; readonly errorReason?: string }[];
   /** While set, settlements are carried out and their answers lost. */
   losesAnswers: boolean;
+  /** While set, requests are counted and dropped. */
+  isAway: boolean;
   stop(): Promise<void>;
 }
 
@@ -38,6 +40,7 @@ export async function startSolanaFacilitator({
   const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const operation = request.url?.slice(1) as keyof typeof counts;
     counts[operation]++;
+    if (facilitator.isAway) return void response.destroy();
     let body: unknown = official.getSupported();
     if (operation !== "supported") {
       const { paymentPayload, paymentRequirements } = (await json(request)) as {
@@ -59,6 +62,7 @@ export async function startSolanaFacilitator({
   const facilitator: SolanaFacilitator = {
     ...{ url: listener.url, port: listener.port, counts, settled },
     losesAnswers: false,
+    isAway: false,
     stop: listener.stop,
   };
   return facilitator;

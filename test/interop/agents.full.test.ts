@@ -5,11 +5,13 @@ import { ONE_PAID_JOB, watchLedger } from "../e2e/ledger.ts";
 import { withReceipts } from "../e2e/paid-config.ts";
 import { startPaidGateway } from "../e2e/paid-gateway.ts";
 import { startPaidParts } from "../e2e/paid-parts.ts";
+import { accounts } from "../helpers/accounts.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { startRun } from "../runner/start-run.ts";
-import { askAgent, MCP_CLIENT, runAgent, X402_CLIENT } from "./agents.ts";
+import { askAgent, MCP_CLIENT, runAgent, STATELESS_MCP_CLIENT, X402_CLIENT } from "./agents.ts";
+import { buyTool, preparePythonClients } from "./api-clients.ts";
 
 /** Length of the job that outlives jobgate. */
 const LONG_JOB_SECS = Number(process.env.JOBGATE_MCP_TASK_SECS ?? 2);
@@ -108,14 +110,31 @@ tell(await client.callTool(call));
 await client.close();
 `;
 
-it("The official MCP client and the official x402 client buy a job", async () => {
+it.each([
+  ["with a session", MCP_CLIENT],
+  ["without a session", STATELESS_MCP_CLIENT],
+])("The official MCP client, %s, and the official x402 client buy a job", async (_, client) => {
   const expectChanges = await watchLedger(parts, gateway);
-  const result = await askAgent(MCP_CLIENT + X402_CLIENT + AS_CALL, `${gateway.jobgate.x402Url}/mcp`);
+  const before = gateway.jobsWith("by the official client").length;
+  const result = await askAgent(client + X402_CLIENT + AS_CALL, `${gateway.jobgate.x402Url}/mcp`);
   expect(result).toMatchObject({
     content: [],
     _meta: { "x402/payment-response": { success: true, extensions: { "offer-receipt": {} } } },
   });
-  await gateway.waitForJobs("by the official client");
+  await gateway.waitForJobs("by the official client", before + 1);
+  await expectChanges(ONE_PAID_JOB);
+});
+
+it.each([
+  ["with a session", "legacy"],
+  ["without a session", "2026-07-28"],
+])("The official Python clients of MCP, %s, and of x402 buy a job", async (_, mode) => {
+  await preparePythonClients();
+  const expectChanges = await watchLedger(parts, gateway);
+  const body = `by Python ${mode}`;
+  const result = await buyTool({ mode, url: `${gateway.jobgate.x402Url}/mcp`, body }, accounts.payer);
+  expect(result).toEqual({ asked: true, refused: false, settled: true });
+  await gateway.waitForJobs(body);
   await expectChanges(ONE_PAID_JOB);
 });
 

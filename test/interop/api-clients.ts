@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { copySources, createVenv, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
 import type { TestAccount } from "../helpers/accounts.ts";
@@ -25,6 +27,7 @@ export type ClientName = (typeof CLIENTS)[number];
 
 const AGENTS = join(ROOT, "test/interop/agents");
 const PYTHON = join(WORKSHOP, "interop-python");
+const VENV = join(PYTHON, ".venv/bin/python");
 
 /** Installs the clients of Python. Those of Node are installed by test/full-setup.ts. */
 export async function preparePythonClients(): Promise<void> {
@@ -45,9 +48,7 @@ export async function sendBy(
   requests: readonly ApiRequest[],
 ): Promise<readonly ApiAnswer[]> {
   const isPython = client === "httpx" || client === "requests";
-  const [command, program] = isPython
-    ? [join(PYTHON, ".venv/bin/python"), "buy.py"]
-    : [process.execPath, "buy.mjs"];
+  const [command, program] = isPython ? [VENV, "buy.py"] : [process.execPath, "buy.mjs"];
   const child = spawnTethered({
     ...{ command, args: [program, client, from.url], cwd: isPython ? PYTHON : AGENTS },
     env: {
@@ -80,4 +81,14 @@ export function initOf({ method, headers = {}, json, form }: ApiRequest): Reques
   body.append("file", new Blob([form.text]), form.name);
   body.append("title", form.title);
   return { method, headers, body };
+}
+
+/** Buys the first tool of an MCP server, by the official clients of Python. @param mode of the MCP client: `legacy`, or a version */
+export async function buyTool(
+  { mode, url, body }: Readonly<Record<"mode" | "url" | "body", string>>,
+  { privateKey }: Pick<TestAccount, "privateKey">,
+): Promise<unknown> {
+  const env = { ...process.env, KEY: privateKey };
+  const { stdout } = await promisify(execFile)(VENV, ["buy_tool.py", mode, url, body], { env, cwd: PYTHON });
+  return JSON.parse(stdout);
 }

@@ -31,7 +31,9 @@ const RECORD_KEYS: Record<string, string> = {
   "jobs.input.query": "NAME",
   "jobs.price.cases": "TEXT",
   "x402.facilitators.auth.headers": "NAME",
+  "x402.facilitators.fee_payers": "NETWORK",
   "x402.facilitators.rpc_urls": "NETWORK",
+  "x402.refunds.accounts": "NETWORK",
 };
 
 interface DocumentedKey {

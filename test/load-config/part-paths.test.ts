@@ -6,7 +6,19 @@ import { TOKEN, X402 } from "../config/config-folder.ts";
 /** Paths of parts, and one below each path that stands for those below it. */
 const PATHS = {
   x402: [
-    ...["/mcp", "/openapi.json", "/llms.txt", "/mpp/jobs"],
+    ...[
+      "/a2a",
+      "/.well-known/agent-card.json",
+      "/mcp",
+      "/mcp/server-card",
+      "/.well-known/mcp/server-card.json",
+      "/.well-known/mcp.json",
+      "/openapi.json",
+      "/llms.txt",
+      "/favicon.svg",
+      "/mpp/jobs",
+    ],
+    ...["/.well-known/x402.json", "/.well-known/agent-registration.json"],
     ...["/.well-known/x402", "/.well-known/did.json", "/.well-known/jobgate-keys.json"],
   ],
   operator: ["/healthz", "/readyz", "/metrics", "/page/app.js", "/jobgate.v1.OperatorService/GetStatus"],

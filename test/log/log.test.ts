@@ -24,6 +24,32 @@ it("Every line has the ID of its process, which tells replicas apart", () => {
   expect(other?.[0]).not.toBe(one?.[0]);
 });
 
+it("Lines about a paid job have its name, also once the names have changed", () => {
+  const { logger, nameJobs, written } = capture();
+  const about = { job: "1/0", origin: "x402" };
+  const write = () => {
+    logger.info(about, "paid");
+    logger.child({ request: "r1" }).warn({ job: "1/0" }, "refused");
+    logger.info({ job: "1/1" }, "another job");
+    logger.info({ ...about, origin: "webhook" }, "a webhook with these numbers");
+    logger.info({ ...about, jobName: "own" }, "named by its writer");
+  };
+  write();
+  nameJobs(new Map([["1/0", "render"]]));
+  write();
+  nameJobs(new Map([["1/0", "Render it"]]));
+  write();
+  const names = written()
+    .trim()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as { jobName?: string }).jobName);
+  expect(names).toEqual([
+    ...[undefined, undefined, undefined, undefined, "own"],
+    ...["render", "render", undefined, undefined, "own"],
+    ...["Render it", "Render it", undefined, undefined, "own"],
+  ]);
+});
+
 describe("The log hides", () => {
   it("a known secret in a field, a message, an error, its stack or its cause, with quotes too", () => {
     const { logger, hide, written } = capture();

@@ -9,6 +9,7 @@ export const LISTS: readonly string[] = [
   "src/parts.ts",
   "src/stored-parts.ts",
   "src/page/part-views.ts",
+  "src/page/part-chains.ts",
   "src/commands/program.ts",
   "test/stored-parts.ts",
 ];

@@ -19,6 +19,7 @@ const REPLACED: Readonly<Record<string, string>> = {
   undici: "undici.ts",
   "hash-wasm": "hash-wasm.ts",
   "@noble/hashes/sha3": "keccak.ts",
+  "src/chain/recover-address.ts": "viem.ts",
   "src/grpc/server.ts": "grpc-server.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
   "src/parts/transactions/account.ts": "settler-account.ts",

@@ -25,7 +25,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a stream that is over is written to",
-    seed: 57,
+    seed: 18,
     file: "grpc/grpc-call.ts",
     ...{ from: "written.length === 0 || this.#status !== undefined", to: "written.length === 0" },
   },
@@ -90,7 +90,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the URL that a buyer gave is not called",
-    seed: 5,
+    seed: 31,
     file: CALLBACKS,
     ...{ from: "known.notes(boughtCall)?.[CALLBACK_URL]", to: "undefined" },
   },

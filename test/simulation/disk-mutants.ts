@@ -15,7 +15,7 @@ export const DISK_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "only checkpoints are synced",
-    seed: 3,
+    seed: 4,
     ...{ file: OPEN, from: '{ name: "synchronous", value: 2 }', to: '{ name: "synchronous", value: 1 }' },
   },
   {

@@ -113,6 +113,7 @@ export class ModelJournal {
       undecided: { total: 0, ofPayer: 0 },
       openUnits: 0n,
       limits: undefined,
+      refusal: undefined,
       now: 0,
     });
     if (decision.kind !== "begin") return decision;

@@ -26,7 +26,7 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
     name: "a settled payment can fail",
     ...{
       file: RULES,
-      from: 'settled: { contradict: ifWatched("settled", "endWatch") },\n  },\n  /**',
+      from: 'settled: { finalize: ifWatched("settled", "endWatch"), contradict: ifWatched("settled", "endWatch") },\n  },\n  /**',
       to: 'settled: { fail: to("failed", "keepCall", "watch") },\n  },\n  /**',
     },
     scenario: { ...ONE, checks: 1, falseViews: 1 },

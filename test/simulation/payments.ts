@@ -206,6 +206,8 @@ export class PaymentsRun implements Run {
       covers: () => this.#hasChain,
       isRequired: () => this.#hasChain,
       isTransaction: () => true,
+      fieldsOf: () => ({}),
+      ownEvidence: () => undefined,
       look: (intent) => money.look(intent),
     };
     const facilitators: Partial<Facilitators> = {

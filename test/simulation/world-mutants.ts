@@ -1,9 +1,10 @@
 import { API_MUTANTS } from "./api-mutants.ts";
 import type { WorldMutant } from "./bundle-gateway.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
-import { DOOR_MUTANTS } from "./door-mutants.ts";
 import { PRICE_MUTANTS } from "./price-mutants.ts";
+import { PROTOCOL_MUTANTS } from "./protocol-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
+import { SOLANA_MUTANTS } from "./solana-mutants.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";
 const EVIDENCE = "x402/settlement/evm-evidence.ts";
@@ -36,7 +37,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     name: "the job of a payment that is not settled runs",
     seed: 79,
     file: PAYMENTS,
-    ...{ from: 'intent.charge === "before" ? "held" : "ready"', to: '"ready"' },
+    ...{ from: 'beginsReady(intent) ? "ready" : "held"', to: '"ready"' },
   },
   {
     name: "the job of a settled payment stays held",
@@ -192,7 +193,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a reported charge counts twice as a payment ends",
-    seed: 67,
+    seed: 57,
     ...{
       file: CHARGES,
       from: "String(reported > least ? reported : least)",
@@ -209,7 +210,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     name: "a job is charged only once its payment has ended",
     seed: 69,
     file: "x402/settlement/charges.ts",
-    ...{ from: "Math.ceil(clock() / 1000) + this.#settleMarginSecs", to: "Math.ceil(clock() / 1000)" },
+    ...{ from: "nowSecs + this.#settleMarginSecs", to: "nowSecs" },
   },
   {
     name: "a webhook that is not authentic starts a job",
@@ -315,9 +316,10 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
 export const PART_MUTANTS: readonly WorldMutant[] = [
   ...SETTLER_MUTANTS,
   ...DELIVERY_MUTANTS,
-  ...DOOR_MUTANTS,
+  ...PROTOCOL_MUTANTS,
   ...API_MUTANTS,
   ...PRICE_MUTANTS,
+  ...SOLANA_MUTANTS,
 ];
 
 export const WORLD_MUTANTS: readonly WorldMutant[] = [...CORE_MUTANTS, ...PART_MUTANTS];

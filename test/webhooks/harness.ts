@@ -1,8 +1,10 @@
-import { stat } from "node:fs/promises";
 import { pino } from "pino";
 import type { WebhookAuth, WebhookEndpoint, WebhooksConfig } from "../../src/config/config.ts";
 import { parseIpRange } from "../../src/core/network-address.ts";
 import { decodeJobCall, encodeDelivery } from "../../src/delivery/job-call-codec.ts";
+import { COMMIT_NUMBER_PRAGMA } from "../../src/store/sqlite/database-header.ts";
+import { openDriver } from "../../src/store/sqlite/driver.ts";
+import { readPragma } from "../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../src/store/store.ts";
 import { WebhookGateway } from "../../src/webhooks/gateway.ts";
 import { sendRaw } from "../helpers/raw-request.ts";
@@ -53,8 +55,8 @@ export interface WebhooksUnderTest {
   waiting(): Promise<number>;
   /** Takes the waiting JobCalls. */
   take(): Promise<TakenCall[]>;
-  /** Describes the write-ahead log, which changes with every commit. */
-  journalFile(): Promise<{ size: bigint; mtimeNs: bigint }>;
+  /** Returns the number of the last commit that wrote anything. */
+  lastCommit(): number;
   stop(): Promise<void>;
 }
 
@@ -130,9 +132,11 @@ export async function startWebhooks(
         return { callId: Number(callId), jobId, serviceId, body: Buffer.from(body), metadata };
       });
     },
-    async journalFile() {
-      const { size, mtimeNs } = await stat(`${opened.path}-wal`, { bigint: true });
-      return { size, mtimeNs };
+    lastCommit() {
+      const database = openDriver(opened.path);
+      const commit = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
+      database.close();
+      return commit;
     },
     async stop() {
       await gateway.stop();

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { Door } from "../../src/x402/doors/door.ts";
 import type { ShopAddition } from "../../src/x402/part.ts";
+import type { PaymentProtocol } from "../../src/x402/protocols/protocol.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { openTestGateway, startAnotherGateway } from "./gateway-harness.ts";
 
@@ -37,7 +37,7 @@ describe("An embedded gateway", () => {
     expect(listUndecided).not.toHaveBeenCalled();
   });
 
-  it("Does not start when two parts have one route, or one door's name", async () => {
+  it("Does not start when two parts have one route, or the name of one protocol", async () => {
     const part = (addition: ShopAddition) => ({ open: () => addition });
     const startWith = async (added: ShopAddition) => {
       const { gateway, stop } = await openTestGateway({ parts: async () => [part(added), part(added)] });
@@ -47,7 +47,9 @@ describe("An embedded gateway", () => {
     await expect(startWith({ routes: () => [["/honey", {}]] })).rejects.toThrow(
       "two parts of this build have the route /honey; expected one",
     );
-    await expect(startWith({ doors: { bees: {} as Door } })).rejects.toThrow("have the door bees");
+    await expect(startWith({ protocols: { bees: {} as PaymentProtocol } })).rejects.toThrow(
+      "have the protocol bees",
+    );
   });
 
   it("Sells no restricted job that no part restricts, neither at its start nor after a reload", async () => {

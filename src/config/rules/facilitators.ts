@@ -1,12 +1,18 @@
 import type { EntryClaims } from "../entry-keys.ts";
 import { type FacilitatorTable, facilitatorName } from "../facilitators.ts";
 import { earlierPlace, type Place } from "../mistakes.ts";
+import type { ConfigTables } from "../schema.ts";
 import { networkName } from "../token-presets.ts";
 import type { X402Table } from "../x402.ts";
 import { checkHttps } from "./urls.ts";
 
 /** Checks who verifies and settles: one `facilitator_url`, or a list. Parts check the entries that they claim. */
-export function checkFacilitators(x402: X402Table, claims: EntryClaims, place: Place): void {
+export function checkFacilitators(
+  { claims, methods }: Pick<ConfigTables, "claims" | "methods">,
+  x402: X402Table,
+  place: Place,
+): void {
+  const kinds = methods.flatMap(({ networks }) => networks ?? []);
   const { facilitatorUrl, facilitators, acceptedTokens } = x402;
   const urlPlace = place.at("facilitator_url");
   const listPlace = place.at("facilitators");
@@ -38,7 +44,7 @@ export function checkFacilitators(x402: X402Table, claims: EntryClaims, place: P
     place
       .at("accepted_tokens", i, "network")
       .report(
-        `is ${networkName(network)}, which none of x402.facilitators settles on; expected it in the networks of one`,
+        `is ${networkName(network, kinds)}, which none of x402.facilitators settles on; expected it in the networks of one`,
       );
   }
 }

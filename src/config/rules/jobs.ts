@@ -4,10 +4,9 @@ import { serviceIdOf } from "../config.ts";
 import { chargesOf, type JobTable, KEEP } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
-import type { TokenTable } from "../x402.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
 import { isOfPart } from "./prices.ts";
-import { checkPolicy } from "./x402.ts";
+import { checkPolicy, type PlacedToken, tokensOf } from "./x402.ts";
 
 /** Checks the keys of each of `[[jobs]]` against each other and against the tables that name jobs too. */
 export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
@@ -27,7 +26,7 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     const { name, jobIndex, mode } = job;
     checkPolicy({ ...job, invocationMode: mode }, place, "mode");
     if (!place.at("charge").hasMistake)
-      checkCharge(job, place, tables, mistakes.at("x402", "accepted_tokens"));
+      checkCharge(job, place, tables, x402 && tokensOf(job, x402, mistakes.at("x402", "accepted_tokens")));
     if (job.maxWaitSecs !== undefined && job.answer !== "result" && !place.at("answer").isReported)
       place.at("max_wait_secs").report('is set for a job that is not waited for; expected answer = "result"');
     checkForwardedHeaders(job.forwardHeaders, place.at("forward_headers"));
@@ -42,6 +41,8 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     const serviceId = job.serviceId ?? serviceIdOf(tables);
     const key = jobKeyText(serviceId, jobIndex);
     requireUnique(`job ${key}`, place.at("job_index"), "each job once");
+    if (name !== undefined && /^job-\d+-\d+$/.test(name) && name !== `job-${serviceId}-${jobIndex}`)
+      place.at("name").report("is what agents call another job without a name; expected another name");
     const policy = policies.get(key);
     if (mode !== undefined && policy !== undefined) {
       place.at("mode").report(`is set beside ${policy.text}; expected only one of them`);
@@ -87,7 +88,12 @@ function checkPriceKeys(
 }
 
 /** Checks that a job that is charged after it ran can be paid so, and that its other keys fit. */
-function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: Place): void {
+function checkCharge(
+  job: JobTable,
+  place: Place,
+  tables: ConfigTables,
+  tokens: readonly PlacedToken[] | undefined,
+): void {
   const charges = chargesOf(job);
   const { onFailure = KEEP } = job;
   if (charges.includes("before") && charges.includes("after")) {
@@ -101,17 +107,25 @@ function checkCharge(job: JobTable, place: Place, tables: ConfigTables, tokens: 
         'is set, and the job is not charged when it fails; expected "before" in charge, or no on_failure',
       );
   }
+  if (tables.x402?.acceptedTokens === undefined || tokens === undefined) return;
   for (const kind of charges.filter(isPartial)) checkMethods(kind, place, tables, tokens);
-  checkChains(charges, place, tables, tokens);
+  checkLateCharge(charges, job, place, tables.methods, tokens);
 }
 
 /** Checks that a transfer method can charge less than the payer signed. */
-function checkMethods(kind: ChargeKind, place: Place, { x402, methods }: ConfigTables, tokens: Place): void {
+function checkMethods(
+  kind: ChargeKind,
+  place: Place,
+  { methods, chargesPart }: ConfigTables,
+  tokens: readonly PlacedToken[],
+): void {
   // A token with a mistake may be the one.
   const paying = methods.filter(({ chargesPart }) => chargesPart);
-  const isPayable = (token: TokenTable | undefined, i: number) =>
-    tokens.at(i).hasMistake || paying.some(({ name }) => name === token?.transferMethod);
-  if (x402?.acceptedTokens === undefined || x402.acceptedTokens.some(isPayable)) return;
+  const isPayable = ([token, at]: PlacedToken) =>
+    at.hasMistake ||
+    paying.some(({ name }) => name === token?.transferMethod) ||
+    (token !== undefined && chargesPart(token));
+  if (tokens.some(isPayable)) return;
   const titles = paying.map(({ title }) => title).join(" or ");
   const names = paying.map(({ name }) => JSON.stringify(name)).join(" or ");
   place
@@ -123,34 +137,36 @@ function checkMethods(kind: ChargeKind, place: Place, { x402, methods }: ConfigT
     );
 }
 
-/** Checks that the chain of a token can show what became of a charge, and warns of the tokens whose chain cannot. */
-function checkChains(
+/** Checks that a charge can come after the job in a token, and warns of the tokens in which it cannot. */
+function checkLateCharge(
   charges: readonly ChargeKind[],
+  { maxRunSecs = Number.POSITIVE_INFINITY }: JobTable,
   place: Place,
-  { x402, methods }: ConfigTables,
-  tokens: Place,
+  methods: ConfigTables["methods"],
+  tokens: readonly PlacedToken[],
 ): void {
-  const kinds = charges.filter((kind) => kind !== "before").map((kind) => JSON.stringify(kind));
-  if (x402?.acceptedTokens === undefined || kinds.length === 0) return;
-  const accepted = x402.acceptedTokens;
-  const isLate = (token: TokenTable | undefined) =>
-    token?.rpcUrl !== undefined &&
-    !methods.some(({ name, endsSoon }) => endsSoon && name === token.transferMethod);
-  if (!charges.includes("before") && !accepted.some((token, i) => tokens.at(i).hasMistake || isLate(token))) {
+  const late = charges.filter((kind) => kind !== "before").map((kind) => JSON.stringify(kind));
+  if (late.length === 0) return;
+  const problems = tokens.map(([token, at]) => {
+    if (at.hasMistake) return undefined;
+    // Nothing but the chain of a token shows what became of a charge.
+    if (token?.rpcUrl === undefined) return at.at("rpc_url").text;
+    const { endsSoon } = methods.find(({ name }) => name === token.transferMethod) ?? {};
+    if (endsSoon === undefined || maxRunSecs <= endsSoon.maxRunSecs) return undefined;
+    return `max_run_secs of at most ${endsSoon.maxRunSecs}, because a payment in the token expires soon`;
+  });
+  const is = `is ${late.join(" and ")}`;
+  if (!charges.includes("before") && !problems.includes(undefined)) {
+    const isOfRpc = tokens.length !== 1 || tokens[0]?.[0]?.rpcUrl === undefined;
+    const expected = isOfRpc ? "a token with rpc_url" : problems[0];
     place
       .at("charge")
-      .report(
-        `is ${kinds.join(" and ")}, which no accepted token can be paid by; expected a token with rpc_url, or "before"`,
-      );
+      .report(`${is}, which no accepted token can be paid by; expected ${expected}, or "before"`);
     return;
   }
-  for (const [i, token] of accepted.entries()) {
-    const at = tokens.at(i);
-    if (at.hasMistake || token?.rpcUrl !== undefined) continue;
-    place
-      .at("charge")
-      .warn(
-        `is ${kinds.join(" and ")}, and the job is not offered so in ${at.text}; expected ${at.at("rpc_url").text}`,
-      );
-  }
+  for (const [i, problem] of problems.entries())
+    if (problem !== undefined)
+      place
+        .at("charge")
+        .warn(`${is}, and the job is not offered so in ${tokens[i]?.[1].text}; expected ${problem}`);
 }

@@ -15,6 +15,7 @@ import type { PriceSourceName } from "../price-sources.ts";
 import type { ConfigTables } from "../schema.ts";
 import type { X402Table } from "../x402.ts";
 import { hasRate } from "./rates.ts";
+import { type PlacedToken, tokensOf } from "./x402.ts";
 
 /**
  * Checks that every job for sale can be paid in a token, and that its amount is above 0 and fits u64 in every token
@@ -23,12 +24,23 @@ import { hasRate } from "./rates.ts";
 export function checkPrices(tables: ConfigTables, mistakes: MistakeList): void {
   const { x402, claims } = tables;
   if (x402?.acceptedTokens === undefined) return;
-  const known = { x402, claims };
+  const { jobs = [] } = tables;
+  const names = new Map(
+    jobs.flatMap((job) =>
+      job?.jobIndex === undefined
+        ? []
+        : [[jobKeyText(job.serviceId ?? serviceIdOf(tables), job.jobIndex), job.name] as const],
+    ),
+  );
   const isForSale = jobsForSale(tables);
   const tokens = mistakes.at("x402", "accepted_tokens");
-  for (const { job, path, price } of pricesOf(tables))
-    if (isForSale(job)) checkPrice(price, mistakes.at(...path), known, tokens);
-  if (isOfPart(x402) && !hasTokenFor("wei", known, tokens)) {
+  for (const { job, path, price } of pricesOf(tables)) {
+    if (!isForSale(job)) continue;
+    const sold = tokensOf({ name: names.get(job) }, x402, tokens);
+    checkPrice(price, mistakes.at(...path), { x402, claims, sold });
+  }
+  const all = x402.acceptedTokens.map((token, i) => [token, tokens.at(i), i] as const);
+  if (isOfPart(x402) && !hasTokenFor("wei", { x402, claims, sold: all })) {
     tokens.report(`have no rate, so none can be offered for a price in wei; expected ${rateKeys(claims)}`);
   }
 }
@@ -76,15 +88,16 @@ function rateKeys(claims: EntryClaims): string {
   return ["rate_per_native_unit", ...claims.alternatives("x402.acceptedTokens")].join(" or ");
 }
 
-/** The tokens, with what gives them rates. */
+/** The tokens that a job is sold in, with what gives them rates. */
 interface Tokens {
   readonly x402: X402Table;
   readonly claims: EntryClaims;
+  readonly sold: readonly PlacedToken[];
 }
 
-function checkPrice(price: Price | PriceSourceName, place: Place, known: Tokens, tokens: Place): void {
+function checkPrice(price: Price | PriceSourceName, place: Place, known: Tokens): void {
   const unit = typeof price === "string" ? "wei" : price.unit;
-  if (!hasTokenFor(unit, known, tokens)) {
+  if (!hasTokenFor(unit, known)) {
     const expected =
       unit === "usd"
         ? 'one with currency = "USD", or a preset such as token = "USDC"'
@@ -92,7 +105,7 @@ function checkPrice(price: Price | PriceSourceName, place: Place, known: Tokens,
     place.report(`can be paid in none of x402.accepted_tokens; expected ${expected}`);
   }
   if (typeof price === "string") return;
-  for (const { name, terms } of knownTerms(unit, known, tokens)) {
+  for (const { name, terms } of knownTerms(unit, known)) {
     const amount = tokenAmount(price.amount, terms);
     if (amount === 0n) {
       const least = boundText(unit, smallestPriceWei(terms), "up");
@@ -113,25 +126,23 @@ function boundText(unit: Price["unit"], amount: bigint, round: "up" | "down"): s
   return priceText({ unit, amount: steps * USD_STEP });
 }
 
-function hasTokenFor(unit: Price["unit"], known: Tokens, tokens: Place): boolean {
-  return (known.x402.acceptedTokens ?? []).some(
-    (token, i) =>
+function hasTokenFor(unit: Price["unit"], known: Tokens): boolean {
+  return known.sold.some(
+    ([token, place, i]) =>
       // A token with a mistake may be the one.
       token === undefined ||
-      tokens.at(i).hasMistake ||
+      place.hasMistake ||
       (unit === "usd"
         ? token.currency === "USD"
-        : token.currency === undefined || hasRate(token, i, known, tokens.at(i))),
+        : token.currency === undefined || hasRate(token, i, known, place)),
   );
 }
 
 function knownTerms(
   unit: Price["unit"],
-  { x402, claims }: Tokens,
-  tokens: Place,
+  { x402, claims, sold }: Tokens,
 ): { name: string; terms: TokenTerms }[] {
-  return (x402.acceptedTokens ?? []).flatMap((token, i) => {
-    const place = tokens.at(i);
+  return sold.flatMap(([token, place, i]) => {
     const isLive = claims.of("x402.acceptedTokens", i) !== undefined;
     const fixedRate = isLive ? undefined : (token?.ratePerNativeUnit ?? x402.ratePerNativeUnit);
     const ratePerNativeUnit = unit === "usd" ? token?.currency && "1" : fixedRate;

@@ -54,6 +54,12 @@ function checkTokenPaths({ endpoints = [] }: WebhooksTable, list: Place): void {
   }
 }
 
+/** Paths at which the gateway that sells jobs lists them. */
+const CATALOGUES = [
+  ...["/", "/openapi.json", "/llms.txt", "/favicon.svg"],
+  ...["/.well-known/x402", "/.well-known/x402.json", "/.well-known/agent-registration.json"],
+];
+
 /** Matches the paths that another listener answers on the same socket, or could after a change of addresses. */
 function builtInPaths(tables: ConfigTables, webhooks: WebhooksTable): (path: string) => boolean {
   const isShared = (other: { readonly bindAddress?: BindAddress | undefined } | undefined) =>
@@ -66,7 +72,7 @@ function builtInPaths(tables: ConfigTables, webhooks: WebhooksTable): (path: str
     path === "/webhooks/health" ||
     path === "/x402" ||
     path.startsWith("/x402/") ||
-    (withX402 && ["/", "/openapi.json", "/llms.txt", "/.well-known/x402"].includes(path)) ||
+    (withX402 && CATALOGUES.includes(path)) ||
     (withOperator &&
       (["/", "/healthz", "/readyz", "/metrics", "/page"].includes(path) ||
         path.startsWith("/page/") ||

@@ -1,12 +1,13 @@
+import { closestWord } from "../../core/closest-word.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { isLoopbackHost } from "../../core/network-address.ts";
-import type { EntryClaims } from "../entry-keys.ts";
 import type { PolicyTable } from "../job-policies.ts";
+import type { JobTable } from "../jobs.ts";
 import { earlierPlace, fileKey, type MistakeList, type Place } from "../mistakes.ts";
 import { isPublicAccount } from "../public-accounts.ts";
 import type { ConfigTables } from "../schema.ts";
 import { isTestNetwork, networkName } from "../token-presets.ts";
-import type { TokenTable, X402Table } from "../x402.ts";
+import { isSoldIn, type TokenTable, type X402Table } from "../x402.ts";
 import { checkFacilitators } from "./facilitators.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
 import { checkRate } from "./rates.ts";
@@ -14,16 +15,16 @@ import { checkCredentials } from "./urls.ts";
 
 /** Checks the keys of `[x402]`, its tokens and its policies against each other. */
 export function checkX402(tables: ConfigTables, mistakes: MistakeList): void {
-  const { serviceId, x402, claims } = tables;
+  const { serviceId, x402 } = tables;
   if (x402 === undefined) return;
   const place = mistakes.at("x402");
-  checkFacilitators(x402, claims, place);
+  checkFacilitators(tables, x402, place);
   checkPublicUrl(x402, place.at("public_url"));
   if (serviceId !== undefined && x402.serviceId !== undefined && serviceId !== x402.serviceId) {
     place.at("service_id").warn(`is not used: the service id is ${serviceId}`);
   }
   checkForwardedHeaders(x402.forwardHeaders, place.at("forward_headers"));
-  checkTokens(x402, claims, place.at("accepted_tokens"));
+  checkTokens(tables, x402, place.at("accepted_tokens"));
   checkPolicies(x402, place.at("job_policies"));
 }
 
@@ -38,18 +39,50 @@ function checkPublicUrl({ publicUrl, bindAddress }: X402Table, place: Place): vo
   }
 }
 
-function checkTokens(x402: X402Table, claims: EntryClaims, list: Place): void {
+function checkTokens({ jobs = [], claims }: ConfigTables, x402: X402Table, list: Place): void {
+  const names = jobs.map((job) => job?.name);
   const seen = new Map<string, Place>();
   for (const [i, token] of (x402.acceptedTokens ?? []).entries()) {
     if (token === undefined) continue;
     const place = list.at(i);
     checkToken(token, place);
+    for (const [j, name] of (token.jobs ?? []).entries())
+      if (name !== undefined && !names.includes(name))
+        place
+          .at("jobs", j)
+          .report(`is "${name}", which no job has as its name; ${expectedName(name, names)}`);
     checkRate(token, i, { x402, claims }, place);
     const { network, asset, transferMethod } = token;
     if (network === undefined || asset === undefined || transferMethod === undefined) continue;
-    const first = earlierPlace(seen, `${network} ${asset} ${transferMethod}`, place);
-    if (first !== undefined) place.report(`is the same token as ${first.text}; expected each once`);
+    for (const job of token.jobs ?? ["any"]) {
+      const first = earlierPlace(seen, `${network} ${asset} ${transferMethod} ${job}`, place);
+      if (first === undefined) continue;
+      const times = token.jobs === undefined ? "once" : `once for the job "${job}"`;
+      place.report(`is the same token as ${first.text}; expected each ${times}`);
+      break;
+    }
   }
+}
+
+function expectedName(name: string, names: readonly (string | undefined)[]): string {
+  const known = names.flatMap((one) => one ?? []);
+  if (known.length === 0) return "expected a name in [[jobs]]";
+  const near = closestWord(name, known);
+  return near === undefined ? "expected the name of one of jobs" : `expected "${near}"`;
+}
+
+/** An accepted token and its place; undefined for a token with a mistake. */
+export type PlacedToken = readonly [token: TokenTable | undefined, place: Place, index: number];
+
+/** Returns the accepted tokens that a job is sold in, and every token with a mistake, because the job may be sold in that token. */
+export function tokensOf(
+  { name }: Pick<JobTable, "name">,
+  { acceptedTokens = [] }: X402Table,
+  list: Place,
+): PlacedToken[] {
+  return acceptedTokens.flatMap((token, i) =>
+    token === undefined || isSoldIn(token, name, acceptedTokens) ? [[token, list.at(i), i] as const] : [],
+  );
 }
 
 function checkToken(token: TokenTable, place: Place): void {

@@ -2,7 +2,7 @@ import { type CallOptions, Code, ConnectError, createClient } from "@connectrpc/
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { QueryClient, useQuery } from "@tanstack/preact-query";
 import { useRef, useState } from "preact/hooks";
-import { OperatorService } from "../../gen/jobgate/v1/operator_pb.ts";
+import { type Network, OperatorService } from "../../gen/jobgate/v1/operator_pb.ts";
 import { announce } from "../shared/announce.js";
 
 const CALL_TIMEOUT_MS = 15_000;
@@ -76,6 +76,17 @@ export const useEndpoints = () =>
   useAnswer(["endpoints"], 15_000, (options) => client.listEndpoints({}, options));
 export const useConfiguration = () =>
   useAnswer(["configuration"], 60_000, (options) => client.getConfiguration({}, options));
+
+/** Name and explorer of a network, read once; undefined until then. @param network CAIP-2 */
+export function useNetwork(network: string): Network | undefined {
+  const { data } = useQuery({
+    queryKey: ["network", network],
+    queryFn: ({ signal }) => client.listNetworks({ networks: [network] }, { signal }),
+    enabled: network !== "",
+    staleTime: "static",
+  });
+  return data?.networks[0];
+}
 
 /** An action of the operator, one at a time. */
 export interface Action {

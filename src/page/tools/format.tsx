@@ -2,6 +2,7 @@ import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { momentText, spanText } from "../shared/format.js";
+import { useEndpoints, useNetwork } from "./client.ts";
 import { href } from "./route.ts";
 
 export const SECOND_MS = 1_000;
@@ -59,8 +60,21 @@ export function readJob(text = ""): { readonly serviceId?: bigint; readonly jobI
   return serviceId && jobId ? { serviceId: BigInt(serviceId), jobId: BigInt(jobId) } : {};
 }
 
+/** Returns what names a job: its title or name, or its numbers if the configuration has neither. */
+export function useJobName(): (job: JobKey) => string {
+  const endpoints = useEndpoints().data?.endpoints ?? [];
+  const names = new Map<string, string>();
+  for (const one of endpoints) if (one.name && !names.has(jobText(one))) names.set(jobText(one), one.name);
+  return (job) => names.get(jobText(job)) ?? jobText(job);
+}
+
 export function JobLink(job: JobKey) {
-  return <a href={href("jobs", jobFilters(job))}>{jobText(job)}</a>;
+  const nameOf = useJobName();
+  return (
+    <a href={href("jobs", jobFilters(job))} title={jobText(job)}>
+      {nameOf(job)}
+    </a>
+  );
 }
 
 export function CallLink({ callId }: { callId: bigint }) {
@@ -77,6 +91,37 @@ export function Hex({ children: hex }: { children: string }) {
     <span class="mono nowrap" title={hex}>
       {hex.length > 14 ? `${hex.slice(0, 8)}…${hex.slice(-4)}` : hex}
     </span>
+  );
+}
+
+/** Name of a network, and its CAIP-2 ID as title. */
+export function NetworkName({ network }: { network: string }) {
+  const name = useNetwork(network)?.name;
+  return <span title={network}>{name || network}</span>;
+}
+
+/** A transaction or an account, with a link to it at the network's explorer if that is known. */
+export function OnChain(options: {
+  readonly kind: "transaction" | "account";
+  readonly network: string;
+  readonly children: string;
+  /** Shows all of it, as a page about it does. */
+  readonly isWhole?: boolean;
+}) {
+  const { kind, network, children: text, isWhole = false } = options;
+  const known = useNetwork(network);
+  const url = kind === "transaction" ? known?.transactionUrl : known?.accountUrl;
+  const shown = isWhole ? <span class="mono">{text || "–"}</span> : <Hex>{text}</Hex>;
+  if (!url || text === "") return shown;
+  return (
+    <a
+      href={url.replace("{}", encodeURIComponent(text))}
+      target="_blank"
+      rel="noreferrer noopener"
+      title={`At the explorer of ${known?.name}, in a new tab`}
+    >
+      {shown}
+    </a>
   );
 }
 

@@ -35,7 +35,9 @@ export async function readEntries<Item>(
 }
 
 /** A list that filters select, with links to older entries. */
-export function Listing<Item extends { readonly id: bigint } | { readonly callId: bigint }>(options: {
+export function Listing<
+  Item extends { readonly id: bigint | string } | { readonly callId: bigint },
+>(options: {
   readonly path: string;
   readonly caption: string;
   readonly filters: Filters;

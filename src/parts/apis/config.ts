@@ -24,7 +24,8 @@ import { type BindAddress, isLoopbackHost } from "../../core/network-address.ts"
 import { isObject } from "../../core/objects.ts";
 import { parseRoute } from "../../core/route.ts";
 import { type HttpServer, placeOf } from "../outbound/http-server.ts";
-import { accessSchema, checkAccess } from "./access/config.ts";
+import { accessSchema, accountKeys, checkAccess } from "./access/config.ts";
+import { defaultRunSecs, defaultWaitSecs } from "./call-times.ts";
 
 const api = z.object({
   /** Unique. Jobs name it. */
@@ -69,6 +70,7 @@ export type ApiConfig = Complete<z.output<typeof api>>;
 /** `[[apis]]` */
 export const apisTable = ConfigTable.of({
   keys: { apis: z.array(api).describe("an array of tables, one for each API").default([]) },
+  accounts: { path: ["apis", "access"], keys: accountKeys },
   check({ apis = [] }, context) {
     const names = new Map<string, Place>();
     const routes = new RouteCheck(context.tables);
@@ -250,11 +252,8 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
         charge,
         answer,
         maxResultBytes: job.maxResultBytes ?? MAX_API_RESULT_BYTES,
-        maxRunSecs:
-          job.maxRunSecs ?? (stream ? STREAM_RUN_SECS : secsOf(found, EXTRA_RUN_SECS, MAX_RUN_SECS)),
-        maxWaitSecs:
-          job.maxWaitSecs ??
-          (answer === "result" ? secsOf(found, EXTRA_WAIT_SECS, MAX_WAIT_SECS) : undefined),
+        maxRunSecs: job.maxRunSecs ?? defaultRunSecs(found, { isStream: stream }),
+        maxWaitSecs: job.maxWaitSecs ?? (answer === "result" ? defaultWaitSecs(found) : undefined),
         forwardHeaders: job.forwardHeaders ?? (found?.forwardHeaders && [found.forwardHeaders].flat()),
       },
       check() {
@@ -310,19 +309,6 @@ export function jobsOf(api: string, jobs: readonly Job[] = []): SoldJob[] {
 export type SoldJob = Job & { readonly runner: ApiJob };
 
 const MAX_API_RESULT_BYTES = 10_485_760;
-/** Time that a call may last beyond the API's `timeout_secs`. A buyer waits a little longer than the call. */
-const EXTRA_RUN_SECS = 10;
-const EXTRA_WAIT_SECS = 15;
-/** Longest stream of a job whose `max_run_secs` is not configured. */
-const STREAM_RUN_SECS = 300;
-/** Most seconds that `max_wait_secs` and `max_run_secs` of a job can have. */
-const MAX_WAIT_SECS = 3_600;
-const MAX_RUN_SECS = 31_536_000;
-
-function secsOf(table: ApiTable | undefined, more: number, most: number): number | undefined {
-  if (table?.timeoutMs === undefined) return undefined;
-  return Math.min(most, Math.ceil(table.timeoutMs / 1_000) + more);
-}
 
 /** Returns the server of an API. */
 export function serverOf({ url, concurrency, timeoutMs, tls }: ApiConfig): HttpServer {

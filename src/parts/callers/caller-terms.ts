@@ -8,7 +8,7 @@ import type {
   TermsCheck,
 } from "../../x402/purchase/terms.ts";
 import type { CallerAuth } from "./caller-auth.ts";
-import { evmPayerOf } from "./headers.ts";
+import { callerHeadersOf, evmPayerOf } from "./headers.ts";
 
 const NOTE = "For permitted callers only.";
 const ACCESS: Readonly<Record<JobRestriction["authMode"], Omit<JobAccess, "mode">>> = {
@@ -60,7 +60,10 @@ export class CallerTerms implements Terms {
 
   accessTo(job: JobKey): JobAccess | undefined {
     const restriction = this.#restrictionOf(job);
-    return restriction && { mode: restriction.authMode, ...ACCESS[restriction.authMode] };
+    if (restriction === undefined) return undefined;
+    const { authMode: mode } = restriction;
+    const isSigned = mode === "delegated_caller_signature";
+    return { mode, ...ACCESS[mode], ...(isSigned && { headers: callerHeadersOf(job) }) };
   }
 
   async #authorize({ job, payment, ...asked }: CheckedRequest): Promise<Contribution | undefined> {

@@ -2,10 +2,10 @@ import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
-import type { Door } from "../../x402/doors/door.ts";
 import type { JobRoutes } from "../../x402/jobs/job-routes.ts";
 import type { Price } from "../../x402/prices/price.ts";
 import type { PriceBook } from "../../x402/prices/price-book.ts";
+import type { PaymentProtocol } from "../../x402/protocols/protocol.ts";
 import { type Checkout, withBodyOnce } from "../../x402/purchase/checkout.ts";
 import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import { withOffers } from "../../x402/purchase/purchase.ts";
@@ -17,7 +17,7 @@ import { evmPayerOf, readCaller } from "./headers.ts";
 import { parseTarget, TARGET } from "./target.ts";
 
 interface Parts {
-  readonly door: Door;
+  readonly protocol: PaymentProtocol;
   readonly routes: JobRoutes;
   readonly checkout: Checkout;
   readonly prices: PriceBook;
@@ -52,25 +52,25 @@ export class DryRunRoute {
       const answer = errorResponse(error, { allowed: false, ...ids, ...error.details });
       if (!(error instanceof PaymentRefusal)) return answer;
       // With the offers that the client can pay instead.
-      const { headers } = await this.#parts.door.refuse(request, job, error);
+      const { headers } = await this.#parts.protocol.refuse(request, job, error);
       return { ...answer, headers: { ...headers, ...answer.headers } };
     }
   }
 
   /** @throws GatewayError for every refusal of the caller */
   async #check(received: HttpRequest, job: JobKey) {
-    const { door, routes, checkout, prices, callerAuth, limits } = this.#parts;
+    const { protocol, routes, checkout, prices, callerAuth, limits } = this.#parts;
     routes.requireNoQuery(received);
     const request = atTarget(withBodyOnce(received));
     limits.countUnpaid(request);
     // As in a purchase, a payment that was seen before comes before everything that a reload may have changed.
-    if ((await checkout.findBought(request, job, door)) !== undefined) return { replayed: true };
+    if ((await checkout.findBought(request, job, protocol)) !== undefined) return { replayed: true };
     if (request.path === received.path && routes.routeOf(job) !== undefined)
       throw invalidTarget("is missing, and this job is sold at a route");
     routes.requireSold(request, job);
     this.#requireBuys(request, job);
     const price = await prices.find(request, job);
-    const body = await checkout.readChecked(request, job, door);
+    const body = await checkout.readChecked(request, job, protocol);
     await this.#requireWellFormed(request, price);
     const { invocationMode: mode, restriction } = price.policy;
     if (restriction === undefined) {
@@ -101,9 +101,9 @@ export class DryRunRoute {
 
   /** @throws PaymentRefusal `malformed_credential` */
   async #requireWellFormed(request: JobRequest, price: Price): Promise<void> {
-    const { door, checkout } = this.#parts;
+    const { protocol, checkout } = this.#parts;
     try {
-      door.readPayment(request);
+      protocol.readPayment(request);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.status !== 402) return;
       const body = await checkout.readBody(request, price.policy);
@@ -125,8 +125,8 @@ export class DryRunRoute {
     readonly source: "payment" | "header";
     readonly verify?: () => Promise<unknown>;
   }> {
-    const { door, verification } = this.#parts;
-    const payment = door.readPayment(request);
+    const { protocol, verification } = this.#parts;
+    const payment = protocol.readPayment(request);
     if (payment === undefined) return { payer: readCaller(request), source: "header" };
     payment.requireAskedFor?.({ ...price.policy, ...asked });
     const offer = await price.match(payment, asked.body);

@@ -1,33 +1,48 @@
 import { parseSignatureHex } from "../../chain/account-signature.ts";
 import { type ErrorCode, GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 
 const MAX_EXPIRY_AHEAD_SECS = 24 * 60 * 60;
 
 /** Headers of a delegated caller, with their error codes. */
-const CALLER = { name: "X-CHAIN-CALLER", missing: "missing_caller", invalid: "invalid_caller" } as const;
+const CALLER = {
+  name: "X-CHAIN-CALLER",
+  about: "Address of the permitted caller",
+  missing: "missing_caller",
+  invalid: "invalid_caller",
+} as const;
 const SIGNATURE = {
   name: "X-CHAIN-CALLER-SIG",
+  about:
+    "Hex of the caller's EIP-191 signature over x402-authorize:{service_id}:{job_index}:{body_hash}:{nonce}:{expiry}, where {body_hash} is the keccak-256 of the body in hex, and at a route that of the whole request",
   missing: "missing_signature",
   invalid: "invalid_signature",
 } as const;
 const NONCE = {
   name: "X-CHAIN-CALLER-NONCE",
+  about: "1 to 128 visible ASCII characters, new for each purchase",
   missing: "missing_signature_nonce",
   invalid: "invalid_signature_nonce",
 } as const;
 const EXPIRY = {
   name: "X-CHAIN-CALLER-EXPIRY",
+  about: "Unix seconds until which the signature is good, at most 24 hours ahead",
   missing: "missing_signature_expiry",
   invalid: "invalid_signature_expiry",
 } as const;
 
+const HEADERS = [CALLER, SIGNATURE, NONCE, EXPIRY];
+
 /** Names of the caller's headers, in the spelling of jobgate and in that of the SDK. */
-export const CALLER_HEADERS: readonly string[] = [CALLER, SIGNATURE, NONCE, EXPIRY].flatMap(({ name }) => [
-  name,
-  sdkName(name),
-]);
+export const CALLER_HEADERS: readonly string[] = HEADERS.flatMap(({ name }) => [name, sdkName(name)]);
+
+/** Returns the caller's headers of requests for a job, with their descriptions. */
+export function callerHeadersOf({ serviceId, jobIndex }: JobKey): Readonly<Record<string, string>> {
+  const own = (about: string) => about.replace("{service_id}:{job_index}", `${serviceId}:${jobIndex}`);
+  return Object.fromEntries(HEADERS.map(({ name, about }) => [name, own(about)]));
+}
 
 interface CallerHeader {
   readonly name: string;

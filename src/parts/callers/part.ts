@@ -1,7 +1,9 @@
 import type { Part } from "../../part.ts";
+import { callersTable } from "./config.ts";
 
 /** Restricted jobs, which only callers that a contract permits can buy. */
 export const part: Part = {
+  table: callersTable,
   ability: "restricted jobs",
   async x402(services) {
     const { RestrictedJobs } = await import("./restricted-jobs.ts");

@@ -26,8 +26,8 @@ export class RestrictedJobs implements X402Part {
     return {
       terms: new CallerTerms(callerAuth, jobPolicies),
       pageHeaders: { sent: [TARGET.toUpperCase(), ...CALLER_HEADERS], read: [] },
-      belowJobs(shop, door) {
-        const dryRun = new DryRunRoute({ ...services, ...shop, door, callerAuth });
+      belowJobs(shop, protocol) {
+        const dryRun = new DryRunRoute({ ...services, ...shop, protocol, callerAuth });
         return [["/auth-dry-run", (job) => ({ POST: (request) => dryRun.answer(request, job) })]];
       },
     };

@@ -1,10 +1,10 @@
-import type { Job } from "../../config/config.ts";
+import type { Job, JobBody } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import { NO_PARAMETERS, pathSchema, querySchema } from "../../core/parameters.ts";
 import { parameterNames, takesBody } from "../../core/route.ts";
+import { bodyExample, embeddedSchema } from "../../x402/jobs/job-body.ts";
 import type { DeclareExtensions } from "../../x402/jobs/job-descriptions.ts";
-import { embeddedSchema, inputExample } from "../../x402/jobs/job-input.ts";
 import { mediaKind } from "./media-schema.ts";
 
 /**
@@ -15,29 +15,37 @@ const MAX_BYTES = 2_048;
 /** Deepest nesting, so that a payment that sends it back is not nested too deeply. */
 const MAX_NESTING = 24;
 
-/** Place of the body's schema in that of the extension. */
+/** Places of the bodies' schemas in that of the extension. */
 const BODY_SCHEMA = "/properties/input/properties/body";
+const OUTPUT_SCHEMA = "/properties/output/properties/example";
 
 /** x402's extension `bazaar`: what facilitators need to list a job. */
 export type Bazaar = ReturnType<typeof bazaarOf>;
 
 /** Declares the extension. */
-export const bazaarExtension: DeclareExtensions = (job) => ({ bazaar: declareBazaar(job) });
+export const bazaarExtension: DeclareExtensions = (job, headers) => ({
+  bazaar: declareBazaar({ ...job, headers }),
+});
 
 /**
- * Declares the extension for a job. If it would be too large, leaves out the body's schema, then its example: the list
- * of jobs has both. Only a job at a route with parameters has a `routeTemplate`: with one for the ids of jobs, catalogues
- * make a single entry of all jobs, at a URL that cannot be paid.
+ * Declares the extension for a job. If it would be too large, leaves out what the result looks like, then the body's schema,
+ * then its example: the list of jobs has them all. Only a job at a route with parameters has a `routeTemplate`: with one for the
+ * ids of jobs, catalogues make a single entry of all jobs, at a URL that cannot be paid.
  */
-function declareBazaar(job: Job): Bazaar {
+function declareBazaar(job: Job & Pick<Described, "headers">): Bazaar {
   const schema = job.input && embeddedSchema(job.input, BODY_SCHEMA);
-  const example = job.input && inputExample(job.input);
+  const example = job.input && bodyExample(job.input);
   // Without an example there is no body that is known to match the schema.
-  const whole = bazaarOf(job, { schema, body: schema === undefined ? (example ?? {}) : example });
-  if (fits(whole)) return whole;
-  const withoutSchema = bazaarOf(job, { schema: undefined, body: example ?? {} });
-  if (fits(withoutSchema)) return withoutSchema;
-  return bazaarOf({ ...job, parameters: NO_PARAMETERS }, { schema: undefined, body: {} });
+  const whole = { schema, body: schema === undefined ? (example ?? {}) : example };
+  const { contentType } = job.output ?? {};
+  const withoutResult = { ...job, output: contentType === undefined ? undefined : { contentType } };
+  const several = [
+    bazaarOf(job, whole),
+    bazaarOf(withoutResult, whole),
+    bazaarOf(withoutResult, { schema: undefined, body: example ?? {} }),
+  ];
+  const least = { ...withoutResult, parameters: NO_PARAMETERS, headers: [] };
+  return several.find(fits) ?? bazaarOf(least, { schema: undefined, body: {} });
 }
 
 /** Checks the size, and that the schema refers to nothing outside, which facilitators refuse. */
@@ -50,8 +58,16 @@ function fits(bazaar: Bazaar): boolean {
   );
 }
 
-function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; readonly body: unknown }) {
-  const { input, output } = job;
+type Described = Omit<Job, "output"> & {
+  readonly output?: Job["output"] | undefined;
+  readonly headers: readonly string[];
+};
+
+function bazaarOf(
+  job: Described,
+  { schema = {}, body }: { readonly schema: unknown; readonly body: unknown },
+) {
+  const { input, output, headers } = job;
   const methods = job.route?.methods ?? ["POST"];
   const [method = "POST"] = methods;
   const isSent = takesBody(method);
@@ -65,7 +81,7 @@ function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; r
     ...routeTemplateOf(job),
     info: {
       input: { type: "http", method, ...bodyType, ...(hasBody && { body }), ...queryExample },
-      ...(output && { output: { type: mediaKind(output.contentType), format: output.contentType } }),
+      ...(output && { output: outputOf(output) }),
     },
     schema: {
       $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -79,19 +95,39 @@ function bazaarOf(job: Job, { schema = {}, body }: { readonly schema: unknown; r
             ...sent,
             ...(queryParams && { queryParams }),
             ...(pathParams && { pathParams }),
+            ...(headers.length > 0 && { headers: headersSchema(headers) }),
           },
           required: ["type", "method", ...Object.keys(bodyType), ...(hasBody ? ["body"] : [])],
           additionalProperties: false,
         },
-        ...(output && { output: { type: "object", required: ["type"] } }),
+        // Crawlers read the schema of a result at its example.
+        output: {
+          type: "object",
+          properties: { example: (output && embeddedSchema(output, OUTPUT_SCHEMA)) ?? {} },
+          ...(output && { required: ["type"] }),
+        },
       },
       required: ["input"],
     },
   };
 }
 
+function headersSchema(names: readonly string[]) {
+  const properties = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
+  return { type: "object", properties, additionalProperties: { type: "string" } };
+}
+
+function outputOf(output: JobBody) {
+  const example = bodyExample(output);
+  const { contentType } = output;
+  return { type: mediaKind(contentType), format: contentType, ...(example !== undefined && { example }) };
+}
+
 /** Returns the schemas of the path and the query, and an example of a query. */
-function parametersOf({ route, parameters = NO_PARAMETERS }: Job, hasBody: boolean) {
+function parametersOf(
+  { route, parameters = NO_PARAMETERS }: Pick<Described, "route" | "parameters">,
+  hasBody: boolean,
+) {
   if (route === undefined) return {};
   const { properties, required } = querySchema(route, parameters);
   const examples = Object.fromEntries(
@@ -135,7 +171,7 @@ function bodyTypeOf(contentType = "application/json"): "json" | "form-data" | "t
 const TEMPLATE = /^[\w:/.~%-]+$/;
 
 /** Writes a route with parameters as catalogues do: `/weather/:city`. */
-function routeTemplateOf({ route }: Job): { readonly routeTemplate?: string } {
+function routeTemplateOf({ route }: Pick<Described, "route">): { readonly routeTemplate?: string } {
   if (route === undefined || parameterNames(route).length === 0) return {};
   const segments = route.segments.map((segment) =>
     segment.kind === "literal" ? segment.text : `:${segment.name}`,

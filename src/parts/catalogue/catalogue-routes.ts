@@ -1,35 +1,38 @@
-import { createHash } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
-import { setImmediate } from "node:timers/promises";
 import { stringify } from "lossless-json";
+import type { X402Config } from "../../config/config.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { fileHandler, readPage } from "../../http/page-files.ts";
 import { type HttpRequest, prefersHtml } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
+import type { MethodHandlers } from "../../http/routes.ts";
+import type { JobDescriptions } from "../../x402/jobs/job-descriptions.ts";
+import { cached, type DocumentHandlers, jobDocument } from "../../x402/jobs/job-document.ts";
 import { jobEntry } from "../../x402/jobs/job-entry.ts";
 import type { ListedJob, Listing } from "../../x402/jobs/listing.ts";
 import type { Seller } from "../../x402/jobs/seller.ts";
 import type { Shop } from "../../x402/shop.ts";
 import { llmsText } from "./llms-text.ts";
 import { openApi } from "./openapi.ts";
-
-/** A document about the jobs for sale, in pieces of about one job each. */
-type Render = (jobs: readonly ListedJob[]) => Iterable<string>;
-
-type DocumentHandlers = Readonly<Record<"GET" | "HEAD", (request: HttpRequest) => Promise<HttpResponse>>>;
-
-/** Pieces that are rendered without a pause: a few milliseconds. */
-const PIECES_AT_ONCE = 50;
+import { agentRegistration, resourceItems, resourceList } from "./well-known.ts";
 
 /** Documents that tell people, crawlers and agents which jobs are for sale. */
 export class CatalogueRoutes {
   readonly #listing: Pick<Listing, "jobs">;
   /** Handlers by path. */
-  readonly all: readonly (readonly [path: string, handlers: DocumentHandlers])[];
+  readonly all: readonly (readonly [path: string, handlers: MethodHandlers])[];
 
   constructor({
+    config,
     listing,
     seller,
     pages,
-  }: Pick<Shop, "seller" | "pages"> & { readonly listing: Pick<Listing, "jobs"> }) {
+    descriptions,
+  }: Pick<Shop, "seller" | "pages"> & {
+    readonly descriptions: Pick<JobDescriptions, "withOffers">;
+    readonly config: Pick<X402Config, "jobs">;
+    readonly listing: Pick<Listing, "jobs">;
+  }) {
     this.#listing = listing;
     // Every job with all that is known about it.
     const jobs = this.#document((listed) => jobList(listed, seller), cached("application/json", 60));
@@ -41,48 +44,51 @@ export class CatalogueRoutes {
       ["/x402/jobs", jobs],
       ["/openapi.json", this.#document((listed) => openApi(listed, seller), cached("application/json", 300))],
       // The URL of every job.
-      ["/.well-known/x402", this.#document(wellKnown, cached("application/json", 300))],
+      ["/.well-known/x402", this.#document(resourceList, cached("application/json", 300))],
+      [
+        "/.well-known/x402.json",
+        this.#document(
+          (listed) => resourceItems(listed, (job) => descriptions.withOffers(job, job.offers), seller),
+          cached("application/json", 60),
+        ),
+      ],
+      [
+        "/.well-known/agent-registration.json",
+        this.#document((listed) => agentRegistration(listed, seller), cached("application/json", 300)),
+      ],
       ["/llms.txt", this.#document((listed) => llmsText(listed, seller), markdown)],
+      ["/favicon.svg", faviconHandlers(seller)],
+      ...(config.jobs ?? []).flatMap(({ name }) =>
+        name === undefined ? [] : [[`/x402/jobs/${name}`, this.#named(name, seller)] as const],
+      ),
     ];
   }
 
-  /** Returns the handlers of a document, which is rendered once for each listing. */
-  #document(render: Render, headers: OutgoingHttpHeaders): DocumentHandlers {
-    let rendered:
-      | { readonly jobs: readonly ListedJob[]; readonly body: Promise<RenderedDocument> }
-      | undefined;
-    const answer = async (request: HttpRequest): Promise<HttpResponse> => {
-      const jobs = await this.#listing.jobs();
-      if (rendered?.jobs !== jobs) rendered = { jobs, body: renderInSteps(render(jobs)) };
-      const { body, etag } = await rendered.body;
-      return request.headers["if-none-match"] === etag
-        ? { status: 304, headers: { "cache-control": headers["cache-control"], etag }, body: "" }
-        : { status: 200, headers: { ...headers, etag }, body };
+  /** Returns the handler that finds a job by its name. */
+  #named(name: string, seller: Seller): MethodHandlers {
+    const headers = cached("application/json", 60);
+    return {
+      route: "/x402/jobs/{name}",
+      GET: async () => {
+        const job = (await this.#listing.jobs()).find((listed) => listed.name === name);
+        if (job === undefined) throw new GatewayError("job_not_found", "The job is not for sale.");
+        return { status: 200, headers, body: stringify(jobEntry(job, seller)) ?? "" };
+      },
     };
-    return { GET: answer, HEAD: answer };
+  }
+
+  #document(render: Parameters<typeof jobDocument>[1], headers: OutgoingHttpHeaders): DocumentHandlers {
+    return jobDocument(this.#listing, render, headers);
   }
 }
 
-function cached(contentType: string, maxAgeSecs: number): OutgoingHttpHeaders {
-  return { "content-type": contentType, "cache-control": `public, max-age=${maxAgeSecs}` };
-}
-
-interface RenderedDocument {
-  readonly body: Uint8Array;
-  readonly etag: string;
-}
-
-/** Renders a document of any length without holding up other requests. */
-async function renderInSteps(pieces: Iterable<string>): Promise<RenderedDocument> {
-  const hash = createHash("sha256");
-  const chunks: Buffer[] = [];
-  for (const piece of pieces) {
-    const chunk = Buffer.from(piece);
-    hash.update(chunk);
-    chunks.push(chunk);
-    if (chunks.length % PIECES_AT_ONCE === 0) await setImmediate();
-  }
-  return { body: Buffer.concat(chunks), etag: `"${hash.digest("base64url")}"` };
+/** Crawlers look for a picture here before they read a page. */
+function faviconHandlers({ logo }: Seller): MethodHandlers {
+  const answer =
+    logo === undefined
+      ? fileHandler(readPage("shared/icon.svg"), "image/svg+xml", { "cache-control": "public, max-age=300" })
+      : (): HttpResponse => ({ status: 302, headers: { location: logo }, body: "" });
+  return { GET: answer, HEAD: answer };
 }
 
 /** Returns handlers that show a page to people, and another document to programs. */
@@ -95,15 +101,24 @@ function byAccept(page: DocumentHandlers, other: DocumentHandlers): DocumentHand
 }
 
 function* jobList(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
-  yield '{"jobs":[';
+  const { title, contact, logo, termsOfService: terms_of_service, guidance } = seller;
+  const about = { seller: { title, contact, logo, terms_of_service, guidance }, links: linksOf(seller) };
+  yield `${JSON.stringify(about).slice(0, -1)},"jobs":[`;
   for (const [i, job] of jobs.entries()) {
     yield `${i === 0 ? "" : ","}${stringify(jobEntry(job, seller))}`;
   }
   yield "]}";
 }
 
-function* wellKnown(jobs: readonly ListedJob[]): Iterable<string> {
-  yield '{"version":1,"resources":[';
-  for (const [i, { url }] of jobs.entries()) yield `${i === 0 ? "" : ","}${JSON.stringify(url)}`;
-  yield "]}";
+/** Returns the URLs of all that can be read, so that a client that knows the origin finds it. */
+function linksOf({ publicUrl, features }: Seller): Readonly<Record<string, string>> {
+  return {
+    jobs: `${publicUrl}/x402/jobs`,
+    openapi: `${publicUrl}/openapi.json`,
+    llms: `${publicUrl}/llms.txt`,
+    resources: `${publicUrl}/.well-known/x402`,
+    x402: `${publicUrl}/.well-known/x402.json`,
+    agent: `${publicUrl}/.well-known/agent-registration.json`,
+    ...Object.assign({}, ...features.map(({ links }) => links)),
+  };
 }

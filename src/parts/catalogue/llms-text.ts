@@ -1,6 +1,14 @@
 import { routeText } from "../../core/route.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
-import { asSentence, jobTitle, listedPriceText, optionText, type Seller } from "../../x402/jobs/seller.ts";
+import {
+  asSentence,
+  conditionsOf,
+  jobTitle,
+  listedPriceText,
+  optionText,
+  type Seller,
+} from "../../x402/jobs/seller.ts";
+import { longGuide } from "./guide.ts";
 
 /** Jobs that are named one by one, which keeps the text under 200 lines. */
 const MAX_NAMED = 100;
@@ -8,30 +16,18 @@ const MAX_NAMED = 100;
 const MAX_DESCRIPTION = 200;
 
 /** Renders `GET /llms.txt`: Markdown for agents (llmstxt.org). */
-export function* llmsText(
-  jobs: readonly ListedJob[],
-  { publicUrl, serviceName, promises, features }: Seller,
-): Iterable<string> {
-  yield `# ${serviceName}
+export function* llmsText(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
+  const { publicUrl, title, promises } = seller;
+  yield `# ${title}
 
 > Sells runs of ${jobs.length === 1 ? "1 job" : `${jobs.length} jobs`} over x402: pay per request with a stablecoin, without an account or an API key.
 
-## How to buy
-
-1. \`POST\` the input to the job's URL, or request a URL with a method beside it by that method. The answer is 402, with offers in the header \`PAYMENT-REQUIRED\` (JSON in base64).
-2. Sign one offer, and send the same request with the header \`PAYMENT-SIGNATURE\`. An x402 client does both, for example
-   \`@x402/fetch\` for JavaScript or \`x402\` for Python.
-3. The answer is 202 with \`call_id\`, \`access_token\` and \`links\`. \`GET\` \`links.result\` with \`Authorization: Bearer <access_token>\`
-   until it is 200. Or send \`Prefer: wait=30\` with the payment: then the answer is the result itself if it is there in time.
-
-${features.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an answer is lost, and send the very same request again: it is charged once. A refusal has \`error\`,
-\`code\`, \`charged\` and \`retryable\`. Only the 402 is binding; prices here may be a minute old.
-
+${longGuide(seller)}
 ## Reference
 
 - [Jobs](${publicUrl}/x402/jobs): every job with its input schema, example and price, as JSON
 - [OpenAPI](${publicUrl}/openapi.json): one operation for each job
-
+${contactLine(seller)}${termsLine(seller)}
 ## Jobs
 
 `;
@@ -41,30 +37,26 @@ ${features.map(({ guide }) => `${guide}\n\n`).join("")}Keep the payment when an 
   }
 }
 
+function contactLine({ contact }: Pick<Seller, "contact">): string {
+  if (contact === undefined) return "";
+  return `- [Contact](${contact.includes("://") ? contact : `mailto:${contact}`}): who sells the jobs\n`;
+}
+
+function termsLine({ termsOfService: terms }: Pick<Seller, "termsOfService">): string {
+  return terms === undefined ? "" : `- [Terms of service](${terms}): what buyers agree to\n`;
+}
+
 function line(job: ListedJob, { publicUrl, promises }: Pick<Seller, "publicUrl" | "promises">): string {
-  const {
-    description,
-    price,
-    offers,
-    input,
-    access,
-    onFailure = "",
-    storeAnswers,
-    url,
-    route,
-    serviceId,
-    jobIndex,
-  } = job;
+  const { description, offers, input, url, route, serviceId, jobIndex } = job;
+  const price = listedPriceText(job);
   const facts = [
     ...(route === undefined ? [] : [`\`${routeText(route)}\`.`]),
     ...(description === undefined ? [] : [asSentence(oneLine(description))]),
     price === undefined
       ? `Its price is at ${publicUrl}/x402/jobs/${serviceId}/${jobIndex}/price.`
-      : `Price: ${[listedPriceText(price), ...offers.map(optionText)].join(", ")}.`,
+      : `Price: ${[price, ...offers.map(optionText)].join(", ")}.`,
     ...(input === undefined ? [] : [`Input: ${input.contentType}.`]),
-    ...[promises.get(onFailure) ?? []].flat(),
-    ...(storeAnswers === false ? ["Its answer is forgotten once you have it: keep it."] : []),
-    ...(access === undefined ? [] : [access.note]),
+    ...conditionsOf(job, { promises }),
   ];
   return `- [${oneLine(jobTitle(job))}](${url}): ${facts.join(" ")}`;
 }

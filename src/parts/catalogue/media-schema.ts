@@ -1,7 +1,7 @@
-import type { JobInput } from "../../config/config.ts";
+import type { JobBody } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isObject } from "../../core/objects.ts";
-import { embeddedSchema } from "../../x402/jobs/job-input.ts";
+import { embeddedSchema } from "../../x402/jobs/job-body.ts";
 
 const FORM = /^(?:multipart\/form-data|application\/x-www-form-urlencoded)(?:;|$)/i;
 
@@ -25,13 +25,13 @@ export function mediaSchema(contentType = "*/*"): object {
 const DEFINITION = /^\/\$defs\/([A-Za-z0-9._-]+)(?=\/|$)/;
 
 /**
- * Returns the schema of a job's body, and those that it defines, by their names as components of OpenAPI: generators make no
+ * Returns the schema of a body that a job takes or returns, and those that it defines, by their names as components of OpenAPI: generators make no
  * types of definitions within a schema.
  */
-export function bodySchemas(name: string, input: JobInput): (readonly [name: string, schema: unknown])[] {
+export function bodySchemas(name: string, body: JobBody): (readonly [name: string, schema: unknown])[] {
   const own = (definition: string) => `${name}.${definition}`;
   const place = `/components/schemas/${name}`;
-  const whole = embeddedSchema(input, place, (part) =>
+  const whole = embeddedSchema(body, place, (part) =>
     DEFINITION.test(part)
       ? part.replace(DEFINITION, (_, definition: string) => `/components/schemas/${own(definition)}`)
       : `${place}${part}`,

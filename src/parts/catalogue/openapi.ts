@@ -1,12 +1,23 @@
+import type { JobBody } from "../../config/config.ts";
 import { decimalText } from "../../core/amounts.ts";
 import { NO_PARAMETERS, pathSchema, querySchema } from "../../core/parameters.ts";
-import { takesBody } from "../../core/route.ts";
+import { type Route, takesBody } from "../../core/route.ts";
 import { version } from "../../node/version.ts";
-import { inputExample } from "../../x402/jobs/job-input.ts";
+import { bodyExample } from "../../x402/jobs/job-body.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
-import { type Feature, jobTitle, optionText, type Seller } from "../../x402/jobs/seller.ts";
+import {
+  conditionsOf,
+  headersOf,
+  isMetered,
+  jobTitle,
+  optionText,
+  type Seller,
+} from "../../x402/jobs/seller.ts";
 import { schemeOf } from "../../x402/wire/offer.ts";
+import { CALL_SCHEMAS, callPaths } from "./call-operations.ts";
+import { shortGuide } from "./guide.ts";
 import { bodySchemas, mediaSchema } from "./media-schema.ts";
+import { components, SCHEMAS } from "./openapi-components.ts";
 
 /** Name of the protocol, and of its payment method. */
 const X402 = "x402";
@@ -16,13 +27,16 @@ const MAX_CATEGORIES = 5;
 
 /** Renders `GET /openapi.json`: one operation for each job, and the operations of the shop's features. */
 export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
-  const { publicUrl, serviceName, features } = seller;
+  const { publicUrl, title, contact, termsOfService, features } = seller;
   const protocols = ["x402", ...features.flatMap(({ protocol }) => protocol ?? [])];
   const head = {
     openapi: "3.1.0",
     info: {
-      title: serviceName,
+      title,
       version,
+      contact: contact && contactOf(contact),
+      termsOfService,
+      "x-guidance": shortGuide(seller),
       description: `Jobs for sale over ${protocols.join(" and ")}. Each paid request buys one run of a job; the 402 has the offers.`,
     },
     "x-service-info": {
@@ -33,7 +47,10 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
         llms: `${publicUrl}/llms.txt`,
       },
     },
+    "x-agentcash-guidance": { llmsTxtUrl: `${publicUrl}/llms.txt` },
     servers: [{ url: publicUrl }],
+    // Buyers need no account. Routes of paid calls say how to prove who paid.
+    security: [],
   };
   yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
   let comma = "";
@@ -41,18 +58,31 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
     yield `${comma}${JSON.stringify(path)}:${JSON.stringify(operations)}`;
     comma = ",";
   }
-  for (const { openApi: { paths } = NONE } of features) {
+  for (const { paths } of [
+    { paths: callPaths(features) },
+    ...features.map(({ openApi = NONE }) => openApi),
+  ]) {
     for (const [path, operations] of Object.entries(paths)) {
       yield `${comma}${JSON.stringify(path)}:${JSON.stringify(operations)}`;
       comma = ",";
     }
   }
-  const schemas = Object.assign({}, SCHEMAS, ...features.map(({ openApi }) => openApi?.schemas));
+  const schemas = Object.assign(
+    {},
+    SCHEMAS,
+    CALL_SCHEMAS,
+    ...features.map(({ openApi }) => openApi?.schemas),
+  );
   yield `},"components":${JSON.stringify(components(seller)).slice(0, -1)},"schemas":${JSON.stringify(schemas).slice(0, -1)}`;
   for (const job of jobs) {
-    if (job.input?.schema === undefined) continue;
-    for (const [name, schema] of bodySchemas(operationId(job), job.input))
-      yield `,${JSON.stringify(name)}:${JSON.stringify(schema)}`;
+    for (const [place, body] of [
+      [bodyName(job, "input"), job.input],
+      [bodyName(job, "output"), job.output],
+    ] as const) {
+      if (body?.schema === undefined) continue;
+      for (const [name, schema] of bodySchemas(place, body))
+        yield `,${JSON.stringify(name)}:${JSON.stringify(schema)}`;
+    }
   }
   yield "}}}";
 }
@@ -77,19 +107,32 @@ function operation(job: ListedJob, method: string, seller: Seller) {
   const { description, tags, input, onFailure, mode, route, parameters } = job;
   const isOneOfSeveral = route !== undefined && route.methods.length > 1;
   const hasBody = takesBody(method);
+  const { range } = job.price ?? {};
+  const conditions = conditionsOf(job, seller);
   return {
     operationId: isOneOfSeveral ? `${operationId(job)}_${method.toLowerCase()}` : operationId(job),
     summary: jobTitle(job),
     description,
     tags,
     "x-max-run-secs": job.maxRunSecs,
+    "x-max-body-bytes": job.maxBodyBytes,
     "x-max-result-bytes": job.maxResultBytes,
     "x-store-answers": job.storeAnswers,
     "x-on-failure": onFailure,
+    "x-charge": job.charge,
+    "x-conditions": conditions.length > 0 ? conditions : undefined,
     "x-restricted": mode === "restricted_paid" || undefined,
     "x-payment-info": paymentInfo(job, seller),
     parameters: [
       ...parametersOf(job),
+      ...headersOf({ range, access: job.access }).map(([name, description]) => ({
+        ...{
+          name,
+          in: "header",
+          required: job.access?.headers?.[name] !== undefined || range?.needsHeaders === true,
+        },
+        ...{ description, schema: { type: "string" } },
+      })),
       { $ref: "#/components/parameters/Payment" },
       { $ref: "#/components/parameters/Prefer" },
     ],
@@ -105,10 +148,11 @@ function operation(job: ListedJob, method: string, seller: Seller) {
 }
 
 /** The result, whose status the runner chooses at a route: generated clients read no answer of a status that is not listed. */
-function results({ output, route, waitSecs }: ListedJob) {
+function results(job: ListedJob) {
+  const { output, route, waitSecs } = job;
   const result = {
     description: `The result${waitSecs === undefined ? ", to a request that prefers to wait for it" : ""}`,
-    content: { [output?.contentType ?? "*/*"]: { schema: mediaSchema(output?.contentType) } },
+    content: contentOf(output, bodyName(job, "output")),
   };
   return route === undefined ? { 200: result } : { 200: result, "2XX": result };
 }
@@ -124,44 +168,59 @@ function parametersOf({ route, parameters = NO_PARAMETERS }: ListedJob) {
       name,
       in: place,
       required: required.includes(name),
+      description: isRest(route, place, name) ? "Segments of the path, joined by / as it is" : undefined,
       schema,
     })),
   );
 }
 
+function isRest({ segments }: Route, place: string, name: string): boolean {
+  return place === "path" && segments.some((one) => one.kind === "rest" && one.name === name);
+}
+
 function requestBody(job: ListedJob, input: ListedJob["input"]) {
-  if (input === undefined) return { content: { "*/*": { schema: mediaSchema() } } };
+  const content = contentOf(input, bodyName(job, "input"));
+  return input === undefined ? { content } : { required: true, content };
+}
+
+/** @param name of the body's schema, if it has one */
+function contentOf(body: JobBody | undefined, name: string) {
+  if (body === undefined) return { "*/*": { schema: mediaSchema() } };
+  const { contentType, schema } = body;
   return {
-    required: true,
-    content: {
-      [input.contentType]: {
-        schema:
-          input.schema === undefined
-            ? mediaSchema(input.contentType)
-            : { $ref: `#/components/schemas/${operationId(job)}` },
-        example: inputExample(input),
-      },
+    [contentType]: {
+      schema: schema === undefined ? mediaSchema(contentType) : { $ref: `#/components/schemas/${name}` },
+      example: bodyExample(body),
     },
   };
+}
+
+function contactOf(contact: string): { readonly email: string } | { readonly url: string } {
+  return contact.includes("://") ? { url: contact } : { email: contact };
 }
 
 /** Price and protocols as discovery libraries read them, and the features to pay as the discovery draft has them. */
 function paymentInfo(job: ListedJob, seller: Seller) {
   const offers = paymentOffers(job, seller);
-  const protocols = offers.map(({ protocol, method, scheme, intent, currency = "" }) =>
-    protocol === X402 ? { x402: { scheme } } : { [protocol]: { method, intent, currency } },
+  // The offers have their schemes, so that one entry tells of x402, by the scheme that most clients pay.
+  const schemes = offers.flatMap(({ protocol, scheme }) => (protocol === X402 ? scheme : []));
+  const scheme = schemes.find((one) => one === "exact") ?? schemes[0];
+  const others = offers.flatMap(({ protocol, method, intent, currency = "" }) =>
+    protocol === X402 ? [] : JSON.stringify({ [protocol]: { method, intent, currency } }),
   );
-  const isCeiling = offers.every(({ scheme }) => scheme !== "exact");
-  const price = job.price && discoveryPrice(job.price, isCeiling);
-  // The offers have their schemes, so that one entry tells of x402.
-  const keys = protocols.map((one) => ("x402" in one ? X402 : JSON.stringify(one)));
-  const different = protocols.filter((_, i) => keys.indexOf(keys[i] ?? "") === i);
-  return { price, protocols: different, offers: offers.map(({ protocol: _, ...offer }) => offer) };
+  const protocols = [{ x402: { scheme } }, ...[...new Set(others)].map((one): object => JSON.parse(one))];
+  return {
+    price: discoveryPrice(job),
+    protocols,
+    offers: offers.map(({ protocol: _, ...offer }) => offer),
+  };
 }
 
-/** A ceiling is a range up to itself. */
-function discoveryPrice({ priceWei, currency, range }: NonNullable<ListedJob["price"]>, isCeiling: boolean) {
-  if (currency !== "USD") return undefined;
+/** Returns the price in dollars as discovery libraries read it. A ceiling is a range up to itself. */
+export function discoveryPrice(job: Pick<ListedJob, "price" | "charge">) {
+  if (job.price?.currency !== "USD") return undefined;
+  const { priceWei, currency, range } = job.price;
+  const isCeiling = isMetered(job);
   const amount = decimalText(range?.upTo.amount ?? priceWei, 18);
   if (range !== undefined && !isCeiling)
     return {
@@ -209,98 +268,17 @@ function paymentOffers({ offers, price, schemes }: ListedJob, { features }: Sell
   });
 }
 
-/** Name of the operation, and of the input's schema. */
+/** Name of the operation. */
 function operationId({ name, serviceId, jobIndex }: ListedJob): string {
   return name ?? `job_${serviceId}_${jobIndex}`;
+}
+
+/** Name of the schema of a body: no other schema's name, and no job's name, has a `_`. */
+function bodyName(job: ListedJob, body: "input" | "output"): string {
+  return `${operationId(job)}_${body}`;
 }
 
 /** OpenAPI has no parameter of several segments: that of `{name...}` is one by its name. */
 function pathOf({ serviceId, jobIndex, route }: ListedJob): string {
   return route === undefined ? `/x402/jobs/${serviceId}/${jobIndex}` : route.path.replace("...}", "}");
 }
-
-const REFUSAL = {
-  type: "object",
-  properties: {
-    error: { type: "string", description: "What is wrong, and what to do" },
-    code: { type: "string" },
-    charged: { oneOf: [{ type: "boolean" }, { type: "string", enum: ["unknown"] }] },
-    retryable: { type: "boolean", description: "The very same request can succeed later" },
-  },
-  required: ["error", "code"],
-};
-
-const text = { type: "string" };
-
-/** Schemas besides those of inputs, whose names begin with a small letter. */
-const SCHEMAS = {
-  CallId: { type: "integer", minimum: 1 },
-  Links: { type: "object", properties: { self: text, result: text, events: text } },
-  Refusal: REFUSAL,
-  Accepted: {
-    type: "object",
-    properties: {
-      status: { type: "string", const: "accepted" },
-      payment: {
-        type: "string",
-        const: "authorized",
-        description: "Charged once the job is done; else absent",
-      },
-      call_id: { $ref: "#/components/schemas/CallId" },
-      access_token: { type: "string", description: "Bearer token of the call's routes" },
-      links: { $ref: "#/components/schemas/Links" },
-    },
-    required: ["status", "call_id", "access_token", "links"],
-  },
-};
-
-const refusal = { $ref: "#/components/schemas/Refusal" };
-
-const header = (description: string) => ({ description, schema: { type: "string" } });
-
-function headersOf(features: readonly Feature[], answer: "accepted" | "paymentRequired"): object {
-  const headers = features.flatMap((feature) => Object.entries(feature.headers?.[answer] ?? {}));
-  return Object.fromEntries(headers.map(([name, description]) => [name, header(description)]));
-}
-
-const components = ({ features }: Seller) => ({
-  parameters: {
-    Payment: {
-      name: "PAYMENT-SIGNATURE",
-      in: "header",
-      description:
-        "Signed x402 payment for one of the offers in PAYMENT-REQUIRED. Without it the answer is 402.",
-      schema: { type: "string" },
-    },
-    Prefer: {
-      name: "Prefer",
-      in: "header",
-      description: "wait=N waits up to N seconds for the result.",
-      schema: { type: "string" },
-      example: "wait=30",
-    },
-  },
-  responses: {
-    Accepted: {
-      description: "Paid, or to be paid once the job is done. The job is stored and will run.",
-      headers: {
-        ...headersOf(features, "accepted"),
-        "PAYMENT-RESPONSE": header("Settlement, JSON in base64, once there is one"),
-        Location: header("State of the call"),
-      },
-      content: { "application/json": { schema: { $ref: "#/components/schemas/Accepted" } } },
-    },
-    PaymentRequired: {
-      description: "Payment required. Sign one of the offers and send the request again.",
-      headers: {
-        ...headersOf(features, "paymentRequired"),
-        "PAYMENT-REQUIRED": header("Offers (x402 version 2), JSON in base64"),
-      },
-      content: { "application/json": { schema: refusal } },
-    },
-    Refused: {
-      description: "Refused. Nothing was charged unless `charged` says otherwise.",
-      content: { "application/json": { schema: refusal } },
-    },
-  },
-});

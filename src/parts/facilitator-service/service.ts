@@ -1,6 +1,7 @@
 import { parsePaymentPayload } from "@x402/core/schemas";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { isNestedDeeper, parseJson } from "../../core/objects.ts";
@@ -10,11 +11,12 @@ import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../../http/routes.ts";
 import type { HttpServer } from "../../http/server.ts";
-import type {
-  Facilitator,
-  FacilitatorRequest,
-  SettlementAnswer,
-  Verification,
+import {
+  DUPLICATE_SETTLEMENT,
+  type Facilitator,
+  type FacilitatorRequest,
+  type SettlementAnswer,
+  type Verification,
 } from "../../x402/facilitators/facilitator.ts";
 import type { Versions } from "../../x402/wire/version.ts";
 import type { FacilitatorServiceConfig } from "./config.ts";
@@ -27,6 +29,8 @@ const MAX_IN_PROGRESS = { verify: 256, settle: 1_024 };
 /** Wrong tokens that one client may send in a window. */
 const MAX_WRONG_TOKENS = 20;
 const WRONG_TOKEN_WINDOW_SECS = 10;
+/** Transactions that are remembered as told, longer than a payment that was verified before can wait for its settlement. */
+const MAX_TOLD = 100_000;
 
 type Operation = keyof typeof MAX_IN_PROGRESS;
 
@@ -43,6 +47,8 @@ export class FacilitatorService implements BackgroundService {
   readonly #telemetry: Telemetry;
   readonly #maxInProgress: Readonly<typeof MAX_IN_PROGRESS>;
   readonly #wrongTokens = new RateLimit(WRONG_TOKEN_WINDOW_SECS);
+  /** Successes that a seller was told. */
+  readonly #told = boundedCache<string, true>(MAX_TOLD);
   /** Number of requests, by operation and seller. */
   readonly #inProgress = new Map<string, number>();
   readonly #routes: ReadonlyMap<string, MethodHandlers>;
@@ -70,7 +76,10 @@ export class FacilitatorService implements BackgroundService {
       ["/verify", { POST: (request) => this.#ask("verify", request, (asked) => this.#verify(asked)) }],
       [
         "/settle",
-        { POST: (request) => this.#ask("settle", request, (asked, seller) => this.#settle(asked, seller)) },
+        {
+          POST: (request) =>
+            this.#ask("settle", request, (asked, seller) => this.#settle(asked, { request, seller })),
+        },
       ],
     ]);
   }
@@ -118,7 +127,10 @@ export class FacilitatorService implements BackgroundService {
     return jsonResponse(200, toVerifyAnswer(await this.#facilitator().verify(asked)));
   }
 
-  async #settle(asked: FacilitatorRequest, seller: string): Promise<HttpResponse> {
+  async #settle(
+    asked: FacilitatorRequest,
+    { request, seller }: { readonly request: HttpRequest; readonly seller: string },
+  ): Promise<HttpResponse> {
     const answer = await this.#facilitator().settle(asked);
     const { kind: outcome } = answer;
     const transaction = outcome === "no_answer" ? undefined : answer.transaction;
@@ -131,7 +143,27 @@ export class FacilitatorService implements BackgroundService {
         { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
       );
     }
+    if (answer.kind === "success") return this.#tellOnce(answer, asked, request);
     return jsonResponse(200, toSettleAnswer(answer, asked));
+  }
+
+  /**
+   * Tells one request of a success, and refuses the others, because a seller without a journal serves whenever it is told. A
+   * request whose client has left is not told.
+   */
+  #tellOnce(
+    success: Extract<SettlementAnswer, { kind: "success" }>,
+    asked: FacilitatorRequest,
+    { closed }: HttpRequest,
+  ): HttpResponse {
+    const { transaction } = success;
+    const key = `${asked.requirements.network} ${transaction}`;
+    if (this.#told.has(key)) {
+      const refused = { kind: "refused", reason: DUPLICATE_SETTLEMENT, transaction } as const;
+      return jsonResponse(200, toSettleAnswer(refused, asked));
+    }
+    if (!closed.aborted) this.#told.set(key, true);
+    return jsonResponse(200, toSettleAnswer(success, asked));
   }
 
   /** @returns the seller's name @throws GatewayError `unauthorized`, `rate_limited` */

@@ -93,6 +93,11 @@ export class FacilitatorHealth {
     this.#logChange(() => this.#circuits[operation].close());
   }
 
+  /** Notes that it refused a payment. */
+  refused(): void {
+    this.#kinds.readSoon();
+  }
+
   /** @param error for the time that a busy facilitator asks for */
   failed(operation: "verify" | "settle", error?: unknown): void {
     const cause = error instanceof Error ? error.cause : undefined;

@@ -56,7 +56,7 @@ export class SeveralFacilitators implements Facilitators {
   async verify(request: FacilitatorRequest): Promise<NamedVerification> {
     const [first, ...others] = this.#candidates(request);
     if (first !== undefined) return this.#firstVerdict(request, first, others);
-    throw noFacilitator();
+    throw noFacilitator(request, this.#takersOf(request).length > 0);
   }
 
   async settle(request: FacilitatorRequest, name?: string): Promise<SettlementAnswer> {
@@ -118,15 +118,16 @@ export class SeveralFacilitators implements Facilitators {
     return this.#listed.find(({ facilitator }) => facilitator.name === name);
   }
 
-  /** Returns those that may take the payment, healthy ones first. */
-  #candidates(request: FacilitatorRequest): readonly Listed[] {
-    const { payload, requirements } = request;
+  /** Returns the facilitators that take payments of this kind, as far as is known. */
+  #takersOf({ payload, requirements }: FacilitatorRequest): readonly Listed[] {
     const { scheme, network } = requirements;
     const kind = { x402Version: payload.x402Version, scheme, network };
-    const maySettle = ({ health }: Listed) => health.maySettle(request);
-    const candidates = this.#supporting(kind, this.#parts.methods.versions.networkOf(network)).filter(
-      maySettle,
-    );
+    return this.#supporting(kind, this.#parts.methods.versions.networkOf(network));
+  }
+
+  /** Returns the facilitators that may take the payment, healthy facilitators first. */
+  #candidates(request: FacilitatorRequest): readonly Listed[] {
+    const candidates = this.#takersOf(request).filter(({ health }) => health.maySettle(request));
     return [
       ...candidates.filter(({ health }) => health.isReady()),
       ...candidates.filter(({ health }) => !health.isReady()),
@@ -169,6 +170,7 @@ export class SeveralFacilitators implements Facilitators {
     try {
       const verification = await facilitator.verify(request);
       health.succeeded("verify");
+      if (verification.kind === "invalid") health.refused();
       return { ...verification, facilitator: facilitator.name };
     } catch (error) {
       if (!isUnfunded(error)) health.failed("verify", error);

@@ -101,7 +101,7 @@ export function parsePayableNetwork(value: string): string {
   if (network !== undefined && presetOn(network) !== undefined) return network;
   const known = TOKEN_PRESETS.map((preset) => preset.network).filter(presetOn);
   throw new InvalidArgumentError(
-    `Expected a network with a dollar token that jobgate knows: ${[...new Set(known.map(networkName))].join(", ")}.`,
+    `Expected a network with a dollar token that jobgate knows: ${[...new Set(known.map((one) => networkName(one)))].join(", ")}.`,
   );
 }
 

@@ -9,9 +9,27 @@ import type {
 import type { FacilitatorTable } from "../../config/facilitators.ts";
 import { fileKey, type Place } from "../../config/mistakes.ts";
 import { checkCredentials } from "../../config/rules/urls.ts";
-import { readSigner, type Signer, signer } from "../../config/signers.ts";
-import { decimalAmount, network, parseNetwork, trueOrFalse } from "../../config/value-types.ts";
+import { checkAccountKey, readSigners, type Signer, signer } from "../../config/signers.ts";
+import {
+  type anyNetwork,
+  decimalAmount,
+  network,
+  parseAnyNetwork,
+  text,
+  trueOrFalse,
+} from "../../config/value-types.ts";
 import { httpUrl } from "../../config/web-types.ts";
+import type { NetworkKind } from "../../core/addresses.ts";
+
+/** Keys by network. */
+const networkKeys = (key: ReturnType<typeof anyNetwork>) => ({
+  rpcUrls: z.record(key, httpUrl()).describe('a table such as { base = "https://…" }').optional(),
+  /** Keys of the accounts that pay for transactions on networks that are not EVM chains. */
+  feePayers: z
+    .record(key, text("the key of an account, as env:NAME or file:PATH"))
+    .describe('a table of network = "file:PATH"')
+    .optional(),
+});
 
 const keys = z.object({
   /** jobgate settles itself. */
@@ -20,7 +38,7 @@ const keys = z.object({
     .union([signer, z.array(signer).min(1).describe("an array of tables, one for each account")])
     .describe('a table such as { private_key = "file:/run/secrets/settler" }, or an array of such tables')
     .optional(),
-  rpcUrls: z.record(network(), httpUrl()).describe('a table such as { base = "https://…" }').optional(),
+  ...networkKeys(network()),
   /** Gwei in the file. Yields wei. */
   maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").optional(),
   /** Native units in the file. Yields wei. */
@@ -38,8 +56,18 @@ const DEFAULT_MIN_BALANCE_WEI = 10n ** 15n;
 export interface LocalFacilitatorConfig extends InProcessFacilitatorConfig {
   readonly name: "local";
   readonly signers: readonly Signer[];
+  readonly chains: readonly LocalChain[];
   readonly maxFeePerGasWei: bigint;
   readonly minBalanceWei: bigint;
+}
+
+/** A network that jobgate settles on. */
+interface LocalChain {
+  /** CAIP-2. */
+  readonly network: string;
+  readonly rpcUrl: string;
+  /** Key of the account that pays for transactions. Absent on EVM chains, where `signers` pay. */
+  readonly feePayer?: string;
 }
 
 /** Finds the local facilitator in a configuration. */
@@ -53,10 +81,11 @@ export function findLocal(
 export const localKeys: EntryKeys<"x402.facilitators"> = {
   list: "x402.facilitators",
   keys: keys.shape,
+  keysWith: networkKeys,
   alternative: "local = true",
   claim(table: FacilitatorTable & LocalTable, place) {
     if (table.local === true || place.at("local").isReported) return new LocalEntry(table, place);
-    for (const key of ["signer", "rpcUrls", "maxFeePerGasGwei", "minBalance"] as const) {
+    for (const key of ["signer", "rpcUrls", "feePayers", "maxFeePerGasGwei", "minBalance"] as const) {
       if (table[key] === undefined) continue;
       place.at(fileKey(key)).report("is for jobgate's own facilitator; expected local = true beside it");
     }
@@ -68,9 +97,11 @@ export const localKeys: EntryKeys<"x402.facilitators"> = {
 class LocalEntry implements FacilitatorClaim {
   readonly name = "local";
   readonly keys: LocalTable;
+  readonly accounts = new Set<string>();
   readonly #table: FacilitatorTable & LocalTable;
   readonly #place: Place;
   #signers: readonly Signer[] = [];
+  #kinds: readonly NetworkKind[] = [];
 
   constructor(table: FacilitatorTable & LocalTable, place: Place) {
     this.#table = table;
@@ -80,35 +111,74 @@ class LocalEntry implements FacilitatorClaim {
   }
 
   get networks(): readonly string[] {
-    return Object.keys(this.#table.rpcUrls ?? {}).map((name) => parseNetwork(name) ?? name);
+    return Object.keys(this.#table.rpcUrls ?? {}).map((name) => this.#networkOf(name));
   }
 
-  async check({ settlers }: EntryContext): Promise<void> {
+  async check({ networkKinds }: EntryContext): Promise<void> {
+    this.#kinds = networkKinds;
     if (this.#place.at("local").isReported) return;
     this.#refuseRemoteKeys();
     this.#checkRpcs();
+    for (const account of this.#checkFeePayers()) this.accounts.add(account);
     const { signer } = this.#table;
+    const needsSigner = this.networks.length === 0 || this.networks.some((one) => !this.#kindOf(one));
     if (signer === undefined) {
+      if (!needsSigner) return;
       this.#place.at("signer").reportMissing("is missing; expected the key that signs transactions");
       return;
     }
     this.#signers = await readSigners(signer, this.#place.at("signer"));
-    for (const { privateKey } of this.#signers) settlers.add(privateKey);
+    for (const { privateKey } of this.#signers) this.accounts.add(privateKey);
   }
 
   complete(): LocalFacilitatorConfig {
-    const { rpcUrls, maxFeePerGasGwei, minBalance } = this.keys;
+    const { rpcUrls, feePayers = {}, maxFeePerGasGwei, minBalance } = this.keys;
+    const keyOf = (network: string) =>
+      Object.entries(feePayers).find(([name]) => this.#networkOf(name) === network)?.[1];
     return {
       kind: "in_process",
       name: "local",
       signers: this.#signers,
-      chains: Object.entries(required(rpcUrls)).map(([name, rpcUrl]) => ({
-        network: required(parseNetwork(name)),
-        rpcUrl: required(rpcUrl),
-      })),
+      chains: Object.entries(required(rpcUrls)).map(([name, rpcUrl]) => {
+        const network = this.#networkOf(name);
+        const feePayer = keyOf(network);
+        return { network, rpcUrl: required(rpcUrl), ...(feePayer && { feePayer }) };
+      }),
       maxFeePerGasWei: required(maxFeePerGasGwei),
       minBalanceWei: required(minBalance),
     };
+  }
+
+  #networkOf(name: string): string {
+    return parseAnyNetwork(name, this.#kinds) ?? name;
+  }
+
+  /** Returns the kind of a network; undefined for an EVM chain. */
+  #kindOf(network: string): NetworkKind | undefined {
+    return this.#kinds.find((kind) => kind.has(network));
+  }
+
+  /** Checks that each network that is not an EVM chain has the key of one account. @returns the accounts */
+  #checkFeePayers(): string[] {
+    const { rpcUrls = {}, feePayers = {} } = this.#table;
+    const place = this.#place.at("fee_payers");
+    const paid = new Set<string>();
+    const accounts: (string | undefined)[] = [];
+    for (const [name, key] of Object.entries(feePayers)) {
+      const network = this.#networkOf(name);
+      const keys = this.#kindOf(network)?.feePayers;
+      if (keys === undefined) place.at(name).report("is an EVM chain; expected its key in signer");
+      else if (!this.networks.includes(network))
+        place.at(name).report("is a network without an RPC; expected it in rpc_urls");
+      else if (key !== undefined) accounts.push(checkAccountKey(key, keys, place.at(name)));
+      paid.add(network);
+    }
+    for (const name of Object.keys(rpcUrls)) {
+      const keys = this.#kindOf(this.#networkOf(name))?.feePayers;
+      if (keys !== undefined && !paid.has(this.#networkOf(name)))
+        place.at(name).reportMissing(`is missing; expected ${keys.expected}`);
+    }
+    return accounts.filter((account) => account !== undefined);
   }
 
   #refuseRemoteKeys(): void {
@@ -128,28 +198,10 @@ class LocalEntry implements FacilitatorClaim {
     const seen = new Map<string, string>();
     for (const [name, url] of Object.entries(rpcUrls)) {
       checkCredentials(place.at(name), url);
-      const network = parseNetwork(name);
-      if (network === undefined) continue;
+      const network = this.#networkOf(name);
       const first = seen.get(network);
       if (first === undefined) seen.set(network, name);
       else place.at(name).report(`is the same network as ${first}; expected each once`);
     }
   }
-}
-
-/** Reads the keys of the accounts, each with another key. */
-async function readSigners(
-  signer: NonNullable<LocalTable["signer"]>,
-  place: Place,
-): Promise<readonly Signer[]> {
-  const found: Signer[] = [];
-  for (const [i, table] of [signer].flat().entries()) {
-    const at = Array.isArray(signer) ? place.at(i) : place;
-    const read = table && (await readSigner(table, at));
-    if (read === undefined) continue;
-    if (found.some(({ privateKey }) => privateKey === read.privateKey))
-      at.report("has the key of another signer; expected each key once");
-    else found.push(read);
-  }
-  return found;
 }

@@ -19,6 +19,7 @@ import {
   type Supported,
   type Verification,
 } from "../../x402/facilitators/facilitator.ts";
+import type { OwnSettler } from "../../x402/facilitators/own-settlement.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import { SettlerAccount } from "../transactions/account.ts";
@@ -35,6 +36,8 @@ const RPC_TIMEOUT_MS = 5_000;
 export class LocalFacilitator implements Facilitator, BackgroundService {
   readonly name = "local";
   readonly #networks: ReadonlyMap<string, NetworkSettler>;
+  /** Settlers of networks that are not EVM chains. */
+  readonly #own: ReadonlyMap<string, OwnSettler>;
   readonly #addresses: readonly string[];
   readonly #methods: Methods;
   readonly #timeoutMs: number;
@@ -56,8 +59,18 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const { signers, chains, maxFeePerGasWei, minBalanceWei } = local;
     const accounts = signers.map(({ privateKey }) => new SettlerAccount(privateKey));
     const owner = randomUUID();
+    this.#own = new Map(
+      chains.flatMap(({ network, rpcUrl, feePayer }) => {
+        const settlement = methods.ownSettlement(network);
+        if (settlement === undefined || feePayer === undefined) return [];
+        const access = { network, rpcUrl, rpcTimeoutMs: RPC_TIMEOUT_MS, feePayer };
+        const own = { owner, minBalanceWei, store, clock: monotonicClock, logger, telemetry };
+        return [[network, settlement.open({ ...access, ...own })] as const];
+      }),
+    );
+    const evmChains = chains.filter(({ feePayer }) => feePayer === undefined);
     this.#networks = new Map(
-      chains.map(({ network, rpcUrl }) => {
+      evmChains.map(({ network, rpcUrl }) => {
         const settler = new NetworkSettler({
           network,
           rpcUrl,
@@ -84,11 +97,11 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
 
   /** Sends from now on. Needs no chain to answer yet. */
   async start(): Promise<void> {
-    await Promise.all([...this.#networks.values()].map((network) => network.start()));
+    await Promise.all([...this.#networks.values(), ...this.#own.values()].map((one) => one.start()));
   }
 
   async stop(): Promise<void> {
-    await Promise.all([...this.#networks.values()].map((network) => network.stop()));
+    await Promise.all([...this.#networks.values(), ...this.#own.values()].map((one) => one.stop()));
   }
 
   async supported(): Promise<Supported> {
@@ -96,20 +109,27 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const scheme = settledScheme(this.#methods);
     const [settler = ""] = this.#addresses;
     return {
-      kinds: [...this.#networks.keys()].flatMap((network) => {
-        return [
+      kinds: [
+        ...[...this.#own].map(([network, { extra }]) => ({
+          ...{ x402Version: 2, scheme: "exact", network, extra },
+        })),
+        ...[...this.#networks.keys()].flatMap((network) => [
           { x402Version: 2, scheme: "exact", network },
           ...(scheme
             ? [{ x402Version: 2, scheme: scheme.name, network, extra: scheme.extraFor(settler) }]
             : []),
+          ...this.#ownSchemes.map(({ name }) => ({ x402Version: 2, scheme: name, network })),
           ...this.#methods.versions.added.flatMap((version) => {
             const name = version.nameOf(network);
             return name === undefined ? [] : { x402Version: version.number, scheme: "exact", network: name };
           }),
-        ];
-      }),
+        ]),
+      ],
       extensions: methods.flatMap(({ settledExtensions = [] }) => settledExtensions),
-      signers: { "eip155:*": [...this.#addresses] },
+      signers: {
+        ...(this.#networks.size > 0 && { "eip155:*": [...this.#addresses] }),
+        ...Object.fromEntries([...this.#own].map(([network, { address }]) => [network, [address]])),
+      },
     };
   }
 
@@ -123,14 +143,19 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   }
 
   async #verify(request: FacilitatorRequest): Promise<Verification> {
+    const own = this.#own.get(request.requirements.network);
+    if (own !== undefined)
+      return own.verify(request).catch((error: unknown) => {
+        throw error instanceof GatewayError ? error : silent(error);
+      });
     const payment = readSettlerPayment(request, this.#methods);
     const settler = payment && this.#networks.get(payment.network);
     if (payment === undefined || settler === undefined)
       return { kind: "invalid", reason: "unsupported_scheme" };
-    const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs: 0 });
+    const signer = settler.signerOf({ ...payment, deadlineMs: 0 });
     const { payload, requirements } = payment;
     const [verdict] = await Promise.all([
-      this.#schemeOf(payment, signer).verify(payload, requirements),
+      this.#schemeOf(payment, signer).then((scheme) => scheme.verify(payload, requirements)),
       settler.funds.require(),
     ]).catch((error: unknown) => {
       throw error instanceof GatewayError ? error : silent(error);
@@ -138,20 +163,21 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const reason = verdict.isValid ? undefined : await reasonOf(verdict.invalidReason, payment, signer);
     // The scheme takes silence for a no, or for a plain account.
     if (signer.silence !== undefined) throw silent(signer.silence);
-    return reason === undefined
-      ? { kind: "valid", payer: payment.transfer.from }
-      : { kind: "invalid", reason };
+    return reason === undefined ? { kind: "valid", payer: payment.from } : { kind: "invalid", reason };
   }
 
   async #settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
+    const own = this.#own.get(request.requirements.network);
+    if (own !== undefined) return own.settle(request, monotonicClock() + this.#timeoutMs);
     const payment = readSettlerPayment(request, this.#methods);
     const settler = payment && this.#networks.get(payment.network);
     if (payment === undefined || settler === undefined)
       return { kind: "refused", reason: "unsupported_scheme" };
     const deadlineMs = monotonicClock() + this.#timeoutMs;
-    const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs });
+    const signer = settler.signerOf({ ...payment, deadlineMs });
     try {
-      const answer = await this.#schemeOf(payment, signer).settle(payment.payload, payment.requirements);
+      const scheme = await this.#schemeOf(payment, signer);
+      const answer = await scheme.settle(payment.payload, payment.requirements);
       return toSettlementAnswer(answer, signer, payment);
     } catch (error) {
       this.#logger.debug({ err: error, reference: payment.reference }, "a settlement is undecided");
@@ -159,15 +185,21 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     }
   }
 
-  #schemeOf({ sender }: SettlerPayment, signer: PaymentSigner) {
+  async #schemeOf({ sender, requirements }: SettlerPayment, signer: PaymentSigner) {
     const config = { pendingSettlementStore: signer.earlierSettlement };
+    const own = this.#ownSchemes.find(({ name }) => name === requirements.scheme);
+    if (own !== undefined) return own.load(signer, config);
     const ceilings = sender === undefined ? undefined : this.#methods.ceilingScheme;
     return ceilings?.settledBy(signer, config) ?? new ExactEvmScheme(signer, config);
   }
 
+  get #ownSchemes() {
+    return [...this.#methods].flatMap(({ ownScheme }) => ownScheme ?? []);
+  }
+
   /** Balances and waiting transactions on each network. */
   gauges(): GaugeSample[] {
-    return [...this.#networks.values()].flatMap((network) => network.gauges());
+    return [...this.#networks.values(), ...this.#own.values()].flatMap((network) => network.gauges());
   }
 }
 
@@ -177,11 +209,12 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
  */
 async function reasonOf(
   reason = "no reason given",
-  { transfer: { token, from, value } }: SettlerPayment,
+  { from, transfer }: SettlerPayment,
   signer: PaymentSigner,
 ): Promise<string> {
   if (/insufficient_balance$/.test(reason)) return "insufficient_funds";
-  if (!/simulation_failed$/.test(reason)) return reason;
+  if (!/simulation_failed$/.test(reason) || transfer === undefined) return reason;
+  const { token, value } = transfer;
   const asked = { address: token as Hex, abi: erc20Abi, functionName: "balanceOf", args: [from] };
   const balance = await signer.readContract(asked).catch(() => value);
   return (balance as bigint) < value ? "insufficient_funds" : reason;
@@ -205,16 +238,17 @@ function toSettlementAnswer(
   if (!movesTokens(receipt, payment))
     return { kind: "refused", reason: "transfer_event_mismatch", transaction };
   const blockNumber = receipt.blockNumber.toString();
-  const { network, transfer } = payment;
-  return { kind: "success", transaction, blockNumber, network, payer: transfer.from };
+  const { network, from: payer } = payment;
+  return { kind: "success", transaction, blockNumber, network, payer };
 }
 
 /** Reports whether the token logged the transfer: a contract may succeed without doing anything. */
-function movesTokens({ logs }: Receipt, { transfer }: SettlerPayment): boolean {
+function movesTokens({ logs }: Receipt, { from, transfer }: SettlerPayment): boolean {
+  if (transfer === undefined) return true;
   return logs.some((log) => {
     if (log.address.toLowerCase() !== transfer.token) return false;
     const moved = readTransfer(log);
-    return moved?.from === transfer.from && moved.to === transfer.to && moved.value === transfer.value;
+    return moved?.from === from && moved.to === transfer.to && moved.value === transfer.value;
   });
 }
 

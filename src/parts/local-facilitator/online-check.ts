@@ -18,13 +18,20 @@ export async function checkChains(
   const schemes = ["exact", settledScheme(methods)?.name ?? []].flat().join(", ");
   const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
   const found = await Promise.all(
-    chains.map(async ({ network, rpcUrl }): Promise<PeerFindings> => {
+    chains.map(async ({ network, rpcUrl, feePayer }): Promise<PeerFindings> => {
       const rpc = new Rpc({ rpcUrl, timeoutMs: at.timeoutMs });
       const problem = (message: string) => ({
         notes: [],
         problems: [{ path: [...at.path, "rpc_urls"], message }],
       });
+      const own = methods.ownSettlement(network);
       try {
+        if (own !== undefined && feePayer !== undefined) {
+          const access = { network, rpcUrl, rpcTimeoutMs: at.timeoutMs, feePayer };
+          const { account, balanceWei } = await own.readBalance(access);
+          const text = balanceText(account, balanceWei, { minBalanceWei, coin: coinOf(network) });
+          return { notes: [`local: exact on ${network}; ${text}`], problems: [] };
+        }
         const chainId = await readChainId(rpc);
         if (`eip155:${chainId}` !== network)
           return problem(`has the RPC of eip155:${chainId} for ${network}`);
@@ -37,7 +44,7 @@ export async function checkChains(
         return { notes: [`local: ${schemes} on ${network}; ${accounts.join(", ")}`], problems: [] };
       } catch (error) {
         return problem(
-          `has an RPC for ${network} that does not answer (${unreachableText(rpcUrl, error)}); expected an Ethereum JSON-RPC endpoint`,
+          `has an RPC for ${network} that does not answer (${unreachableText(rpcUrl, error)}); expected a JSON-RPC endpoint of the network`,
         );
       }
     }),

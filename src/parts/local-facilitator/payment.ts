@@ -21,12 +21,11 @@ export interface SettlerPayment {
   readonly validBefore: number;
   /** Address that alone can settle it; undefined if any can. */
   readonly sender: string | undefined;
-  readonly transfer: {
-    readonly token: string;
-    readonly from: string;
-    readonly to: string;
-    readonly value: bigint;
-  };
+  readonly from: string;
+  /** Token units that are required. */
+  readonly amount: bigint;
+  /** Transfer from the payer that shows the settlement; undefined if there is none. */
+  readonly transfer: { readonly token: string; readonly to: string; readonly value: bigint } | undefined;
 }
 
 /* The scheme throws for values of other shapes, which other sellers may send. */
@@ -54,7 +53,9 @@ export function readSettlerPayment(
   const settlable = methods.ofPayload(signed).readSettlable?.(signed, required.scheme);
   if (settlable === undefined) return undefined;
   const { network, asset, payTo, amount } = required;
-  const text = JSON.stringify([network, asset, payTo, amount, signed]).toLowerCase();
+  const { reference, moves = { to: payTo, amount } } = settlable;
+  const known = reference === undefined ? [payTo, amount, signed] : [reference];
+  const text = JSON.stringify([network, asset, ...known]).toLowerCase();
   return {
     network,
     payload,
@@ -62,11 +63,11 @@ export function readSettlerPayment(
     reference: createHash("sha256").update(text).digest("hex"),
     validBefore: Number(settlable.validBefore),
     sender: settlable.settler?.toLowerCase(),
-    transfer: {
-      token: asset.toLowerCase(),
-      from: settlable.from.toLowerCase(),
-      to: payTo.toLowerCase(),
-      value: BigInt(amount),
-    },
+    from: settlable.from.toLowerCase(),
+    amount: BigInt(amount),
+    transfer:
+      moves === "none"
+        ? undefined
+        : { token: asset.toLowerCase(), to: moves.to.toLowerCase(), value: BigInt(moves.amount) },
   };
 }

@@ -1,10 +1,19 @@
 import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import type { MethodHandlers } from "../../http/routes.ts";
-import { parseMessage, RPC, RpcError, type RpcMessage, rpcError } from "./json-rpc.ts";
-import { type Context, type McpServer, PROTOCOL_VERSIONS } from "./mcp-server.ts";
-import { PARAMS, paramsAs } from "./params.ts";
+import {
+  paramsAs,
+  parseMessage,
+  RPC,
+  RpcError,
+  type RpcMessage,
+  rpcError,
+} from "../../x402/protocols/json-rpc.ts";
+import type { Context } from "./context.ts";
+import type { McpServer } from "./mcp-server.ts";
+import { PARAMS } from "./params.ts";
 import type { Session, Sessions } from "./sessions.ts";
+import { PROTOCOL_VERSIONS, type StatelessClient } from "./stateless.ts";
 
 const LOOPBACK = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$/;
 
@@ -38,13 +47,16 @@ export class McpRoute {
     const refused = this.#refuseOrigin(request);
     if (refused !== undefined) return refused;
     let message: RpcMessage | undefined;
+    let client: StatelessClient | undefined;
     try {
       message = parseMessage(await request.readBody(this.#maxBytes));
+      if (message?.id !== undefined) client = this.#server.clientOf(message, request);
     } catch (error) {
-      if (error instanceof RpcError) return failure(400, error);
-      throw error;
+      if (!(error instanceof RpcError)) throw error;
+      return failure(error.code === RPC.methodNotFound ? 404 : 400, error, message?.id);
     }
-    const session = this.#sessionOf(request);
+    // A session that an old message left behind means nothing to a message without sessions.
+    const session = client === undefined ? this.#sessionOf(request) : undefined;
     if (session === "unknown")
       return failure(404, new RpcError(RPC.refused, "There is no such session: begin one with initialize."));
     const version = request.headers["mcp-protocol-version"];
@@ -57,7 +69,8 @@ export class McpRoute {
     if (message?.id === undefined) return { status: 202, headers: { "cache-control": "no-store" }, body: "" };
     let headers = {};
     try {
-      if (message.method === "initialize") headers = this.#newSession(request, message);
+      if (client === undefined && message.method === "initialize")
+        headers = this.#newSession(request, message);
     } catch (error) {
       if (error instanceof RpcError) return jsonResponse(200, rpcError(message.id, error));
       throw error;
@@ -67,23 +80,23 @@ export class McpRoute {
       for (const listener of listeners) await listener();
     };
     const context = {
-      ...{ request, session },
+      ...{ message, request, session, client },
       whenSent: (listener: () => Promise<void>) => void listeners.push(listener),
     };
     if (message.meta.progressToken !== undefined && acceptsEvents(request)) {
       return {
         status: 200,
         headers: { ...EVENTS, ...headers },
-        stream: this.#stream(message, context),
+        stream: this.#stream(context),
         onSent,
       };
     }
-    const answer = jsonResponse(200, await this.#server.answer(message, context), headers);
+    const answer = jsonResponse(200, await this.#server.answer(context), headers);
     return listeners.length > 0 ? { ...answer, onSent } : answer;
   }
 
   /** Streams progress, and then the answer. */
-  async *#stream(message: RpcMessage, context: Context): AsyncGenerator<string> {
+  async *#stream(context: Context): AsyncGenerator<string> {
     const notifications: object[] = [];
     let wake = () => {};
     const notify = (notification: object) => {
@@ -91,7 +104,7 @@ export class McpRoute {
       wake();
     };
     let answer: object | undefined;
-    const answered = this.#server.answer(message, { ...context, notify }).then((done) => {
+    const answered = this.#server.answer({ ...context, notify }).then((done) => {
       answer = done;
       wake();
     });
@@ -152,6 +165,6 @@ function acceptsEvents({ headers }: HttpRequest): boolean {
   return headers.accept?.includes("text/event-stream") ?? false;
 }
 
-function failure(status: number, error: RpcError): HttpResponse {
-  return jsonResponse(status, rpcError(null, error));
+function failure(status: number, error: RpcError, id?: RpcMessage["id"]): HttpResponse {
+  return jsonResponse(status, rpcError(id, error));
 }

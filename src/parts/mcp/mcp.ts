@@ -4,6 +4,7 @@ import type { Services } from "../../x402/services.ts";
 import { mcpTable } from "./config.ts";
 import { McpRoute } from "./mcp-route.ts";
 import { McpServer, WAITS } from "./mcp-server.ts";
+import { CARD_PATHS, serverCard } from "./server-card.ts";
 import { Sessions } from "./sessions.ts";
 
 /** MCP at each configuration. Its sessions outlive a reload. */
@@ -26,12 +27,20 @@ export class Mcp implements X402Part {
     const { allowedOrigins } = config;
     const sessions = this.#sessions;
     return {
-      feature: { guide: `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.` },
-      pageHeaders: { sent: ["Mcp-Session-Id", "MCP-Protocol-Version"], read: ["Mcp-Session-Id"] },
+      feature: {
+        guide: `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.`,
+        service: { name: "MCP", endpoint: `${publicUrl}/mcp` },
+        links: { mcp: `${publicUrl}/mcp`, mcpServerCard: `${publicUrl}/.well-known/mcp/server-card.json` },
+      },
+      pageHeaders: {
+        sent: ["Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"],
+        read: ["Mcp-Session-Id"],
+      },
       routes: (shop) => {
         const server = new McpServer({ services: this.#services, shop, waits: this.#waits });
         const route = new McpRoute({ server, sessions, allowedOrigins, publicUrl, maxBodyBytes });
-        return [["/mcp", route.handlers]];
+        const card = serverCard(shop.seller);
+        return [["/mcp", route.handlers], ...CARD_PATHS.map((path): [string, typeof card] => [path, card])];
       },
     };
   }

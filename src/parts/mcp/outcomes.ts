@@ -1,18 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SettleResponse } from "@x402/core/types";
-import { MAX_RESULT_BYTES } from "../../core/job-call.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import { equalJobs, type JobKey, MAX_RESULT_BYTES } from "../../core/job-call.ts";
 import { type CallState, NOT_KEPT } from "../../store/contract/call-lookup.ts";
 import { hasResult, lateSettlement } from "../../x402/calls/call-answer.ts";
 import { wholeResult } from "../../x402/calls/result-response.ts";
-import { isFinished } from "../../x402/calls/watch.ts";
 import { resultNotKept, withheldBecause } from "../../x402/calls/withheld.ts";
-import type { Meta } from "../../x402/doors/door.ts";
+import type { Meta } from "../../x402/protocols/protocol.ts";
 import type { Services } from "../../x402/services.ts";
 import type { Shop } from "../../x402/shop.ts";
 import { callPath } from "../../x402/wire/paths.ts";
-import type { RpcMessage } from "./json-rpc.ts";
-import { errorContent, progressAfter, type ToldProgress, text } from "./tasks.ts";
+import type { Context } from "./context.ts";
+import { IN_CONTENT, isDescribed, isStructured } from "./output-schema.ts";
+import { errorContent, hasEnded, progressAfter, type ToldProgress, text } from "./tasks.ts";
 import { contentOf } from "./tools.ts";
 
 /** Key in `_meta` of a runner's status and headers. */
@@ -20,13 +19,8 @@ const ANSWER = "jobgate/answer";
 /** Key in `_meta` of the call. */
 export const CALL = "jobgate/call";
 
-/** Request that waits for a call, with the function that sends its progress. */
-interface Waiting {
-  readonly request: HttpRequest;
-  readonly notify?: (notification: object) => void;
-  /** Registers what is called once the whole answer to the request was sent. */
-  readonly whenSent: (listener: () => Promise<void>) => void;
-  readonly message: RpcMessage;
+/** A message that waits for a call. */
+interface Waiting extends Context {
   readonly meta: Meta;
   /** Returns the fields that `_meta` has for a settlement after the job. Default: the fields of x402. */
   readonly settledMeta?: (settlement: SettleResponse) => Meta;
@@ -69,7 +63,7 @@ export class Outcomes {
           const params = { progressToken, ...progress };
           of.notify?.({ jsonrpc: "2.0", method: "notifications/progress", params });
         }
-        if (!isFinished(call) && call.state !== "failed") continue;
+        if (!hasEnded(call)) continue;
         if (hasResult(call)) {
           const settled = await extensions.settlementOf(call);
           const late = lateSettlement(call);
@@ -110,7 +104,7 @@ export class Outcomes {
       const { code, message: error, details } = resultNotKept(call);
       return { content: errorContent({ error, code, ...details }), answer: {} };
     }
-    if (result === undefined) return { content: { content: [] }, answer: {} };
+    if (result === undefined) return { content: await this.#described(call, { content: [] }), answer: {} };
     const { size, contentType: mimeType, status, headers } = result;
     const answer =
       status === undefined && headers === undefined
@@ -121,15 +115,31 @@ export class Outcomes {
       // A status without a body, such as 204.
       const isEmpty = size === 0 && status !== undefined;
       const body = isEmpty ? undefined : await wholeResult(calls, callId, result);
-      const content =
-        body === undefined ? { content: [] } : contentOf(callId, { contentType: mimeType, body });
+      const shown = body === undefined ? { content: [] } : contentOf(callId, { contentType: mimeType, body });
+      const content = await this.#described(call, shown, body);
       // The result is read first. If that fails, the answer lacks the result, which has to stay.
       if (forget !== undefined) whenSent(forget);
       return { content, answer };
     }
     const uri = `${callPath(this.#shop.seller.publicUrl, callId)}/result`;
     const link = { type: "resource_link", uri, name: `Result of call ${callId}`, mimeType, size };
-    return { content: { content: [link] }, answer };
+    return { content: await this.#described(call, { content: [link] }), answer };
+  }
+
+  /** Returns content whose `structuredContent` the schema of the call's tool describes, if the tool has one. */
+  async #described({ job }: CallState, content: object, result?: Uint8Array): Promise<object> {
+    const output = await this.#outputOf(job);
+    if (output === undefined) return content;
+    const isKept =
+      "structuredContent" in content && result !== undefined && (await isDescribed(output, result));
+    return isKept ? content : { ...content, structuredContent: IN_CONTENT };
+  }
+
+  /** Returns the output of a job whose tool has a schema of it. */
+  async #outputOf(key: JobKey) {
+    const jobs = await this.#shop.listing.jobs();
+    const output = jobs.find((job) => equalJobs(job, key))?.output;
+    return isStructured(output) ? output : undefined;
   }
 }
 

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { RPC, RpcError } from "./json-rpc.ts";
 
 const object = z.record(z.string(), z.unknown());
 
@@ -22,12 +21,3 @@ export const PARAMS = {
   }),
   task: z.object({ taskId: z.string() }),
 };
-
-/** Checks the types of parameters: a list with a string in it is no string. @throws RpcError */
-export function paramsAs<T>(schema: z.ZodType<T>, params: unknown, name = "params"): T {
-  const parsed = schema.safeParse(params);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const at = [name, ...(issue?.path ?? []).map(String)].join(".");
-  throw new RpcError(RPC.invalidParams, `${at}: ${issue?.message ?? "is wrong"}.`);
-}

@@ -1,4 +1,5 @@
 import type { CallState } from "../../store/contract/call-lookup.ts";
+import { isFinished } from "../../x402/calls/watch.ts";
 
 const POLL_INTERVAL_MS = 1_000;
 const TOTAL = 100;
@@ -14,25 +15,46 @@ export function stillRunning(taskId: string, meta: object): object {
   };
 }
 
-/** Shows a call as a task. */
+/** Shows a call as a task, in versions with sessions. */
 export function taskOf(taskId: string, call: CallState | undefined): object {
-  const createdAt = new Date(call?.enqueuedAt ?? Date.now()).toISOString();
-  const lastUpdatedAt = call?.finishedAt === undefined ? createdAt : new Date(call.finishedAt).toISOString();
-  const message = call?.progress?.text ?? call?.reason;
+  const isFailed = call?.state === "failed" || call?.state === "expired";
   return {
-    taskId,
-    status: statusOf(call),
-    ...(message !== undefined && message !== "" && { statusMessage: message }),
-    createdAt,
-    lastUpdatedAt,
+    ...factsOf(taskId, call),
+    status: isFailed ? "failed" : statusOf(call),
     ttl: null,
     pollInterval: POLL_INTERVAL_MS,
   };
 }
 
-function statusOf(call: CallState | undefined): "working" | "completed" | "failed" {
-  if (call?.state === "succeeded") return "completed";
-  return call?.state === "failed" || call?.state === "expired" ? "failed" : "working";
+/** Shows a call as a task, without sessions. A call that failed is completed: its result says that the job failed. */
+export function statelessTask(taskId: string, call: CallState | undefined): object {
+  return {
+    ...factsOf(taskId, call),
+    status: statusOf(call),
+    ttlMs: null,
+    pollIntervalMs: POLL_INTERVAL_MS,
+  };
+}
+
+function factsOf(taskId: string, call: CallState | undefined): object {
+  const createdAt = new Date(call?.enqueuedAt ?? Date.now()).toISOString();
+  const lastUpdatedAt = call?.finishedAt === undefined ? createdAt : new Date(call.finishedAt).toISOString();
+  const message = call?.progress?.text ?? call?.reason;
+  return {
+    taskId,
+    ...(message !== undefined && message !== "" && { statusMessage: message }),
+    createdAt,
+    lastUpdatedAt,
+  };
+}
+
+function statusOf(call: CallState | undefined): "working" | "completed" {
+  return call !== undefined && hasEnded(call) ? "completed" : "working";
+}
+
+/** Returns true for a call whose outcome can be shown. */
+export function hasEnded(call: CallState): boolean {
+  return call.state === "failed" || isFinished(call);
 }
 
 /** Progress of a call as its client is told. */

@@ -1,54 +1,57 @@
 import { createHash } from "node:crypto";
-import type { JobInput } from "../../config/config.ts";
+import { isLosslessNumber, stringify } from "lossless-json";
+import type { JobBody } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import { defined, isObject } from "../../core/objects.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
-import { embeddedSchema, inputSchema } from "../../x402/jobs/job-input.ts";
+import { bodyExample, embeddedSchema, jsonSchemaOf } from "../../x402/jobs/job-body.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
-import { asSentence, jobTitle, listedPriceText, optionText, type Seller } from "../../x402/jobs/seller.ts";
-import { RPC, RpcError } from "./json-rpc.ts";
-import { requestAt, routeSchema } from "./route-tools.ts";
-import type { ToolInput } from "./tool-payment.ts";
-
-export function toolName({
-  name,
-  serviceId,
-  jobIndex,
-}: Pick<ListedJob, "name" | "serviceId" | "jobIndex">): string {
-  return name ?? `job-${serviceId}-${jobIndex}`;
-}
+import { requestAt, routeSchema } from "../../x402/jobs/route-arguments.ts";
+import { callName, jobTitle, type Seller, saleText } from "../../x402/jobs/seller.ts";
+import { RPC, RpcError } from "../../x402/protocols/json-rpc.ts";
+import type { MessageInput } from "../../x402/protocols/message-request.ts";
+import { outputSchema } from "./output-schema.ts";
 
 /** Describes a job as a tool. */
-export function toTool(job: ListedJob, { promises }: Pick<Seller, "promises">) {
-  const { description, price, offers, onFailure = "", access } = job;
-  const facts = [
-    asSentence(description ?? jobTitle(job)),
-    price && `Costs ${listedPriceText(price)}${offers[0] ? ` (${optionText(offers[0])})` : ""} a call.`,
-    promises.get(onFailure),
-    access?.note,
-  ];
+export function toTool(job: ListedJob, seller: Pick<Seller, "promises">) {
   return {
-    name: toolName(job),
+    name: callName(job),
     title: jobTitle(job),
-    description: facts.filter(Boolean).join(" "),
-    inputSchema:
-      job.route === undefined
-        ? argumentsSchema(job.input)
-        : routeSchema(job.route, job.input, job.parameters),
+    description: saleText(job, seller, "call"),
+    inputSchema: inputSchemaOf(job),
+    ...defined({ outputSchema: outputSchema(job.output) }),
     execution: { taskSupport: "optional" },
     _meta: { "jobgate/url": job.url },
   };
 }
 
+function inputSchemaOf({ route, input, parameters }: ListedJob): { readonly required?: readonly string[] } {
+  return route === undefined ? argumentsSchema(input) : routeSchema(route, input, parameters);
+}
+
+/** @throws RpcError for a purchase without the body that the tool requires. A call without a payment asks what the tool costs. */
+export function requireBody(args: unknown, tool: ListedJob): void {
+  if (!inputSchemaOf(tool).required?.includes("body") || Object.hasOwn(Object(args), "body")) return;
+  throw new RpcError(RPC.invalidParams, "arguments.body is missing. Nothing was charged.");
+}
+
 /** A body whose schema is an object is the arguments themselves; any other body is the argument `body`. */
-function argumentsSchema(input: JobInput | undefined): object {
+function argumentsSchema(input: JobBody | undefined): object {
   if (hasBodyOfArguments(input))
-    return ((input && inputSchema(input)) as object | undefined) ?? { type: "object" };
+    return withExample(((input && jsonSchemaOf(input)) as object | undefined) ?? { type: "object" }, input);
   const body =
     input?.schema === undefined
       ? { type: "string", description: `The job's input${input ? ` (${input.contentType})` : ""}` }
       : embeddedSchema(input, "/properties/body");
-  return { type: "object", properties: { body }, ...(input && { required: ["body"] }) };
+  const properties = { body: withExample(body, input) };
+  return { type: "object", properties, ...(input && { required: ["body"] }) };
+}
+
+/** Adds the example of an input to its schema, unless the schema has examples of its own. */
+function withExample<Schema>(schema: Schema, input: JobBody | undefined): Schema | object {
+  const example = input && bodyExample(input);
+  return example === undefined || !isObject(schema) ? schema : { examples: [example], ...schema };
 }
 
 /**
@@ -65,7 +68,7 @@ export function inputOf(
     /** Query string of the message's own request, which no job takes. */
     readonly query: string;
   },
-): ToolInput {
+): MessageInput {
   const { route, input } = of.tool ?? {};
   if (route !== undefined) return requestAt(route, input, args);
   return {
@@ -81,7 +84,7 @@ export function inputOf(
 function bodyOf(
   args: unknown,
   { tool, earlierHash }: Pick<Parameters<typeof inputOf>[2], "tool" | "earlierHash">,
-): Pick<ToolInput, "body" | "contentType"> {
+): Pick<MessageInput, "body" | "contentType"> {
   const { contentType = "text/plain; charset=utf-8" } = tool?.input ?? {};
   const forms = formsOf(args);
   const earlier = earlierHash === undefined ? undefined : forms.find((body) => sha256(body) === earlierHash);
@@ -92,8 +95,8 @@ function bodyOf(
 /** Returns the body of a call in every form that {@link currentBodyOf} can give it. */
 function formsOf(args: unknown): [Uint8Array, ...Uint8Array[]] {
   const { body = "" } = (args ?? {}) as { readonly body?: unknown };
-  const json = Buffer.from(JSON.stringify(args));
-  return [json, Buffer.from(JSON.stringify(body)), ...(typeof body === "string" ? [Buffer.from(body)] : [])];
+  const json = jsonOf(args);
+  return [json, jsonOf(body), ...(typeof body === "string" ? [Buffer.from(body)] : [])];
 }
 
 function sha256(body: Uint8Array): string {
@@ -101,19 +104,23 @@ function sha256(body: Uint8Array): string {
 }
 
 /** Returns the body of a call in the tool's form. @throws RpcError */
-function currentBodyOf(args: unknown, input: JobInput | undefined): Uint8Array {
-  if (typeof args !== "object" || args === null || Array.isArray(args))
+function currentBodyOf(args: unknown, input: JobBody | undefined): Uint8Array {
+  if (!isObject(args) || isLosslessNumber(args))
     throw new RpcError(RPC.invalidParams, "arguments must be an object.");
-  if (hasBodyOfArguments(input)) return Buffer.from(JSON.stringify(args));
+  if (hasBodyOfArguments(input)) return jsonOf(args);
   const { body = "" } = args as { readonly body?: unknown };
-  if (input?.schema !== undefined) return Buffer.from(JSON.stringify(body));
+  if (input?.schema !== undefined) return jsonOf(body);
   if (typeof body !== "string") throw new RpcError(RPC.invalidParams, "The argument body must be a string.");
   return Buffer.from(body);
 }
 
-function hasBodyOfArguments(input: JobInput | undefined): boolean {
+function jsonOf(value: unknown): Buffer {
+  return Buffer.from(String(stringify(value)));
+}
+
+function hasBodyOfArguments(input: JobBody | undefined): boolean {
   if (input === undefined || !isJsonType(input.contentType)) return false;
-  const schema = inputSchema(input) as { readonly type?: unknown } | undefined;
+  const schema = jsonSchemaOf(input) as { readonly type?: unknown } | undefined;
   return schema === undefined || schema.type === "object";
 }
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isEvm } from "../../chain/chain-client.ts";
 import { type Complete, required } from "../../config/check-shape.ts";
 import { ConfigTable } from "../../config/config-table.ts";
 import { headerValue, integer, secretList, secretOrArray } from "../../config/value-types.ts";
@@ -39,7 +40,14 @@ export const mppTable = ConfigTable.of({
   in: ["x402"],
   keys: { mpp: mpp.optional() },
   check({ mpp: table }, { tables, place }) {
-    const { quoteTtlSecs } = tables.x402 ?? {};
+    const { quoteTtlSecs, acceptedTokens = [] } = tables.x402 ?? {};
+    const isOnEvm = (network: string | undefined) => network === undefined || isEvm(network);
+    if (
+      table !== undefined &&
+      acceptedTokens.length > 0 &&
+      !acceptedTokens.some((token) => isOnEvm(token?.network))
+    )
+      place.at("mpp").warn("makes no challenge, because no accepted token is on an EVM chain");
     const { challengeTtlSecs = 0 } = table ?? {};
     if (quoteTtlSecs === undefined || challengeTtlSecs <= quoteTtlSecs) return;
     place

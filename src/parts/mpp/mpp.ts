@@ -1,3 +1,4 @@
+import { isEvm } from "../../chain/chain-client.ts";
 import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Feature } from "../../x402/jobs/seller.ts";
@@ -6,11 +7,11 @@ import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import type { Services } from "../../x402/services.ts";
 import { JobUrls } from "../../x402/wire/paths.ts";
 import { Challenges } from "./challenges.ts";
+import { CombinedProtocol } from "./combined-protocol.ts";
 import { mppTable } from "./config.ts";
-import { MessageDoor } from "./message-door.ts";
 import { BLUEPRINT, EVM, type MppMethod } from "./methods.ts";
-import { MPP_COUNTERS, type MppCounter, MppDoor } from "./mpp-door.ts";
-import { SharedDoor } from "./shared-door.ts";
+import { MppMessages } from "./mpp-messages.ts";
+import { MPP_COUNTERS, type MppCounter, MppProtocol } from "./mpp-protocol.ts";
 
 /** Prefix of the routes for clients of the Blueprint SDK. */
 const ROUTES = "mpp";
@@ -34,24 +35,24 @@ export class Mpp implements X402Part {
     if (config === undefined) return undefined;
     const before = this.#challenges;
     const challenges = before ?? new Challenges({ config, clock: this.#clock });
-    const doorBy = (method: MppMethod) =>
-      new MppDoor({
+    const protocolBy = (method: MppMethod) =>
+      new MppProtocol({
         method,
         transferMethods: this.#transferMethods,
         challenges,
         tokens,
         count: this.#count,
       });
-    const mpp = doorBy(EVM);
+    const mpp = protocolBy(EVM);
     return {
       apply: () => {
         this.#challenges = challenges;
         before?.reload(config);
       },
-      door: (other) => new SharedDoor({ x402: other, mpp }),
-      doors: { [ROUTES]: doorBy(BLUEPRINT) },
-      messageDoor: new MessageDoor(mpp),
-      feature: featureOf(new JobUrls(x402)),
+      protocol: (other) => new CombinedProtocol({ x402: other, mpp }),
+      protocols: { [ROUTES]: protocolBy(BLUEPRINT) },
+      messageProtocol: new MppMessages(mpp),
+      ...(tokens.some(({ network }) => isEvm(network)) && { feature: featureOf(new JobUrls(x402)) }),
       pageHeaders: { sent: ["Accept-Payment", "Idempotency-Key"], read: ["Payment-Receipt"] },
     };
   }

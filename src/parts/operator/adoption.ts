@@ -12,9 +12,7 @@ type Sources = Pick<OperatorSources, "store" | "configuration" | "jobs" | "loadM
 /** Adopts the payments that a transaction made, and that the journal lacks. */
 export async function adoptPayment(request: AdoptPaymentRequest, sources: Sources, logger: Logger) {
   const signature = readSignature(request);
-  const transaction = request.transaction.toLowerCase();
-  if (!/^0x[0-9a-f]{64}$/.test(transaction))
-    throw invalid("transaction: expected the hash of a transaction: 0x and 64 hex digits.");
+  const transaction = oneSpelling(request.transaction);
   const paid = await read(sources, transaction);
   const listed = await sources.jobs();
   const payments = [];
@@ -48,15 +46,22 @@ export async function adoptPayment(request: AdoptPaymentRequest, sources: Source
   return { payments, journalled: known.map(BigInt) };
 }
 
-async function read({ configuration, loadMethods }: Sources, transaction: string): Promise<ChainPayment[]> {
-  // Loaded when it is needed: a jobgate without [x402] does without the libraries of chains.
-  const { NotPaid, readPaidTransaction } = await import("../../x402/settlement/paid-transaction.ts");
-  try {
-    return await readPaidTransaction(
-      configuration().x402?.acceptedTokens ?? [],
-      transaction,
-      await loadMethods(),
+async function read(
+  { configuration, loadMethods }: Sources,
+  transaction: string,
+): Promise<readonly ChainPayment[]> {
+  // Loaded when they are needed: a jobgate without [x402] does without the libraries of chains.
+  const [{ readPaidTransaction }, { NotPaid }, methods] = await Promise.all([
+    import("../../x402/settlement/paid-transaction.ts"),
+    import("../../x402/settlement/chain-history.ts"),
+    loadMethods(),
+  ]);
+  if (![...methods].some(({ name }) => methods.isTransaction(name, transaction)))
+    throw invalid(
+      "transaction: expected the name of a transaction, which is a hash of 0x and 64 hex digits on an EVM chain.",
     );
+  try {
+    return await readPaidTransaction(configuration().x402?.acceptedTokens ?? [], transaction, methods);
   } catch (error) {
     if (error instanceof NotPaid) throw new ConnectError(error.message, Code.FailedPrecondition);
     const reason = error instanceof Error ? error.message : String(error);

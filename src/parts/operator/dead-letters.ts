@@ -5,6 +5,7 @@ import type {
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { DeadLetterStatus } from "../../gen/jobgate/v1/operator_pb.ts";
 import { invalid, isCallId, readPageToken } from "../../operator/requests.ts";
+import { groupedReason } from "../../store/contract/dead-letter-box.ts";
 import type { CallFilter } from "../../store/contract/operator-lists.ts";
 import type { Store } from "../../store/store.ts";
 import { readOrigin } from "./requests.ts";
@@ -66,7 +67,7 @@ export async function changeDeadLetters(
 function readGroup({ origin, serviceId, jobId, reason }: DeadLetterGroup): Omit<CallFilter, "limit"> {
   const exactOrigin = readOrigin(origin);
   if (exactOrigin === undefined) throw invalid('group.origin: expected "x402" or "webhook".');
-  return { state: "dead", origin: exactOrigin, serviceId, jobId, reason };
+  return { state: "dead", origin: exactOrigin, serviceId, jobId, reason: groupedReason(reason) };
 }
 
 function countOf(outcomes: readonly Outcome[]): bigint {

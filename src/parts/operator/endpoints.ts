@@ -6,6 +6,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import { isPartial } from "../../core/payment.ts";
 import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
+import { chargeKindOf } from "../../x402/wire/offer.ts";
 import type { JobMeasures } from "./job-measures.ts";
 
 type Refusals = ReadonlyMap<string, number>;
@@ -61,9 +62,9 @@ function toPaidJob({ serviceId, jobIndex, name, title, description = "", price, 
     name: title ?? name ?? "",
     description,
     price: price === undefined ? "" : priceText({ unit, amount: price.priceWei }),
-    amounts: job.offers.map(({ amount, token, decimals, charge }) => {
+    amounts: job.offers.map(({ amount, token, decimals, ...offer }) => {
       const text = amountText(amount, token.symbol, decimals);
-      return isPartial(charge?.kind ?? "before") ? `up to ${text}` : text;
+      return isPartial(chargeKindOf(offer)) ? `up to ${text}` : text;
     }),
     auth: job.access?.mode ?? "",
   };

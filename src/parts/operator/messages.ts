@@ -2,7 +2,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { amountText } from "../../core/amounts.ts";
 import type { GatewayEvent, WhatHappened } from "../../core/events.ts";
-import type { PaymentClosing, PaymentRecord } from "../../core/payment.ts";
+import { type PaymentClosing, type PaymentRecord, transactionOf } from "../../core/payment.ts";
 import type { RunnerReport } from "../../delivery/subscription.ts";
 import { type EventSchema, PaymentVerdict } from "../../gen/jobgate/v1/operator_pb.ts";
 import { CALL_STATES, type DecimalsOf, PAYMENT_STATES, statesInEvent } from "../../operator/messages.ts";
@@ -11,6 +11,7 @@ import type { ListedCall } from "../../store/contract/operator-lists.ts";
 import { isBalanced } from "../../store/rules/payments.ts";
 import type { Revenue, StoreTotals } from "../../store/store.ts";
 import type { RateReport } from "../../x402/prices/token-rates.ts";
+import type { UntakenJob } from "./untaken-jobs.ts";
 
 /** The API's number for each way to close a payment. */
 const PAYMENT_VERDICTS = {
@@ -48,7 +49,7 @@ export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
     callId: BigInt(record.callId),
     state: PAYMENT_STATES[record.state],
     validBefore: timestampFromMs(record.validBefore * 1_000),
-    transaction: transactionOf(record.settlement),
+    transaction: transactionOf(record.settlement) ?? "",
     createdAt: timestampFromMs(record.createdAt),
     updatedAt: timestampFromMs(record.updatedAt),
     ...(closed === undefined ? {} : { closed: toClosing(closed) }),
@@ -60,12 +61,6 @@ export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
 
 function toClosing({ as, by, note, at }: NonNullable<PaymentRecord["closed"]>) {
   return { verdict: PAYMENT_VERDICTS[as], by, note, at: timestampFromMs(at) };
-}
-
-function transactionOf(settlement: string | undefined): string {
-  if (settlement === undefined) return "";
-  const { transaction } = JSON.parse(settlement) as { transaction?: unknown };
-  return typeof transaction === "string" ? transaction : "";
 }
 
 export function toCall(call: ListedCall, decimalsOf: DecimalsOf) {
@@ -83,6 +78,7 @@ export function toCall(call: ListedCall, decimalsOf: DecimalsOf) {
       ? {}
       : {
           payer: payment.payer,
+          network: payment.network,
           amountText: amountText(payment.amount, payment.symbol, decimalsOf(payment)),
           amountBaseUnits: payment.amount,
         }),
@@ -139,8 +135,12 @@ export function toRevenue(
   };
 }
 
-export function toRunner({ connectedSince, jobIds, ...runner }: RunnerReport) {
+export function toRunner({ connectedSince, jobIds, reserves: _, ...runner }: RunnerReport) {
   return { ...runner, jobIds: [...jobIds], connectedSince: timestampFromMs(connectedSince) };
+}
+
+export function toUntakenJob({ count, oldestAt, ...job }: UntakenJob) {
+  return { ...job, calls: BigInt(count), oldestAcceptedAt: timestampFromMs(oldestAt) };
 }
 
 type EventInit = MessageInitShape<typeof EventSchema>;

@@ -29,6 +29,21 @@ export async function listRefusedPayments(
   return { refusedPayments: items.map(toRefusedPayment), nextPageToken };
 }
 
+/** Most jobs, codes and reasons that one answer counts. */
+const MAX_COUNTS = 100;
+
+export async function countRefusedPayments(log: Pick<RefusedPaymentLog, "countRefusedPayments">) {
+  const counts = await log.countRefusedPayments();
+  return {
+    counts: counts.slice(0, MAX_COUNTS).map(({ count, newestAt, ...of }) => ({
+      ...of,
+      count: BigInt(count),
+      newestRefusedAt: timestampFromMs(newestAt),
+    })),
+    total: BigInt(counts.reduce((sum, { count }) => sum + count, 0)),
+  };
+}
+
 function toRefusedPayment({ id, at, payment, ...refused }: ListedRefusedPayment) {
   return { ...refused, ...payment, id: BigInt(id), refusedAt: timestampFromMs(at) };
 }

@@ -11,7 +11,7 @@ import {
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { CALL_STATES, nameIn, PAYMENT_STATES } from "../../operator/messages.ts";
 import { invalid, readSignature } from "../../operator/requests.ts";
-import { GROUPED_CHARACTERS } from "../../store/contract/dead-letter-box.ts";
+import { groupedReason } from "../../store/contract/dead-letter-box.ts";
 import type { CallFilter, PaymentFilter } from "../../store/contract/operator-lists.ts";
 import type { RevenuePeriod } from "../../store/store.ts";
 
@@ -31,14 +31,13 @@ const MAX_TEXT_LENGTH = 200;
 
 /** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
 export function readCallFilter(request: ListCallsRequest): Omit<CallFilter, "limit"> {
-  const { origin, text, jobId, serviceId } = request;
+  const { origin, jobId, serviceId } = request;
   const state = nameIn(CALL_STATES, request.state);
   if (state === undefined && request.state !== 0) throw invalid("state: expected a CallState.");
-  if (text.length > MAX_TEXT_LENGTH) throw invalid(`text: expected at most ${MAX_TEXT_LENGTH} characters.`);
   return {
     ...{ state, jobId, serviceId, ...readWho(request) },
     origin: readOrigin(origin),
-    text: text === "" ? undefined : text,
+    text: readText(request),
   };
 }
 
@@ -46,8 +45,14 @@ export function readCallFilter(request: ListCallsRequest): Omit<CallFilter, "lim
 export function readDeadLetterFilter({ origin, jobId, serviceId, reason }: ListDeadLettersRequest) {
   return {
     ...({ state: "dead", jobId, serviceId, origin: readOrigin(origin) } as const),
-    reason: reason === undefined ? undefined : [...reason].slice(0, GROUPED_CHARACTERS).join(""),
+    reason: reason === undefined ? undefined : groupedReason(reason),
   };
+}
+
+/** Reads a text to search for; undefined means all. @throws ConnectError INVALID_ARGUMENT for a text that is too long */
+export function readText({ text }: { readonly text: string }): string | undefined {
+  if (text.length > MAX_TEXT_LENGTH) throw invalid(`text: expected at most ${MAX_TEXT_LENGTH} characters.`);
+  return text === "" ? undefined : text;
 }
 
 /** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */

@@ -14,7 +14,9 @@ import type {
   GetPaymentRequest,
   GetRevenueRequest,
   ListCallsRequest,
+  ListDeadLetterGroupsRequest,
   ListDeadLettersRequest,
+  ListNetworksRequest,
   ListPaymentsRequest,
   ListRefusedPaymentsRequest,
   RetryDeadLettersRequest,
@@ -41,14 +43,17 @@ import {
   toRevenue,
   toRunner,
   toTotals,
+  toUntakenJob,
 } from "./messages.ts";
-import { listRefusedPayments } from "./refused-payments.ts";
+import { Networks } from "./networks.ts";
+import { countRefusedPayments, listRefusedPayments } from "./refused-payments.ts";
 import {
   readCallFilter,
   readClosing,
   readDeadLetterFilter,
   readPaymentFilter,
   readRevenuePeriod,
+  readText,
 } from "./requests.ts";
 import type { OperatorSources } from "./sources.ts";
 import { Tail } from "./tail.ts";
@@ -65,6 +70,7 @@ export class OperatorApi implements OperatorMethods {
   readonly #logger: Logger;
   readonly #tail: Tail;
   readonly #decimalsOf: DecimalsOf;
+  readonly #networks: Networks;
 
   constructor(base: {
     readonly sources: OperatorSources;
@@ -78,6 +84,7 @@ export class OperatorApi implements OperatorMethods {
     this.#additions = additions;
     this.#logger = logger;
     this.#decimalsOf = decimalsIn(sources.configuration);
+    this.#networks = new Networks(sources.loadMethods);
     this.#tail = new Tail({ events: sources.events, decimalsOf: this.#decimalsOf });
   }
 
@@ -185,8 +192,13 @@ export class OperatorApi implements OperatorMethods {
     return listRefusedPayments(request, this.#sources.store);
   }
 
-  async listDeadLetterGroups() {
-    return toDeadLetterGroups(await this.#sources.store.listDeadLetterGroups(MAX_GROUPS));
+  countRefusedPayments() {
+    return countRefusedPayments(this.#sources.store);
+  }
+
+  async listDeadLetterGroups(request: ListDeadLetterGroupsRequest) {
+    const { store } = this.#sources;
+    return toDeadLetterGroups(await store.listDeadLetterGroups(MAX_GROUPS, readText(request)));
   }
 
   async listDeadLetters(request: ListDeadLettersRequest) {
@@ -238,6 +250,14 @@ export class OperatorApi implements OperatorMethods {
 
   listRunners() {
     return { runners: this.#sources.runners().map(toRunner) };
+  }
+
+  async listUntakenJobs() {
+    return { jobs: (await this.#sources.untaken.read()).map(toUntakenJob) };
+  }
+
+  async listNetworks({ networks }: ListNetworksRequest) {
+    return { networks: await this.#networks.describe(networks) };
   }
 
   async listEndpoints() {

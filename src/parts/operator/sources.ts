@@ -8,6 +8,7 @@ import type { LoadMethods } from "../../part.ts";
 import type { Store } from "../../store/store.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import type { RateReport } from "../../x402/prices/token-rates.ts";
+import type { UntakenJobs } from "./untaken-jobs.ts";
 
 /** Everything that the operator can look at or act on. */
 export interface OperatorSources {
@@ -21,6 +22,7 @@ export interface OperatorSources {
   readonly rates: () => readonly RateReport[];
   /** Every open stream of a runner, longest connected first. */
   readonly runners: () => readonly RunnerReport[];
+  readonly untaken: Pick<UntakenJobs, "read">;
   /** The paid jobs for sale. */
   readonly jobs: () => Promise<readonly ListedJob[]>;
   readonly loadMethods: LoadMethods;

@@ -1,12 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { x402Client, x402HTTPClient } from "@x402/core/client";
 import type { PaymentRequired, SettleResponse } from "@x402/core/types";
-import { registerExactEvmScheme } from "@x402/evm/exact/client";
-import { UptoEvmScheme } from "@x402/evm/upto/client";
-import { privateKeyToAccount } from "viem/accounts";
 import { Refusal } from "../../commands/input.ts";
 import { printable } from "../../core/printable.ts";
-import type { PrivateKey } from "../../core/private-keys.ts";
+import type { PayingAccount } from "./account.ts";
 import type { Offer } from "./offers.ts";
 
 /** An HTTP answer, read to its end. */
@@ -26,9 +23,11 @@ export interface ChosenOffer {
 }
 
 interface BuyerOptions {
-  readonly privateKey: PrivateKey;
+  readonly account: PayingAccount;
   /** Longest wait for the answer to the payment and for the result. */
   readonly timeoutMs: number;
+  /** Returns the offers on networks that may be chosen. @throws Refusal when the account can pay none */
+  offersOnNetwork(offers: readonly Offer[]): readonly Offer[];
   /** Returns the offers that may be paid, best first. @throws Refusal when there is none */
   select(offers: readonly Offer[]): Offer[];
   /**
@@ -52,23 +51,21 @@ const OFFER_TRIES = 3;
 /** Buys with the official client. One payment is signed; if its answer is lost, the very same one is sent again. */
 export class Buyer {
   readonly #options: BuyerOptions;
-  readonly #payer: string;
+  readonly #client: x402Client;
   readonly #http: x402HTTPClient;
   /** Set when the payment is signed. */
   #deadline: AbortSignal | undefined;
+  #isApproved = false;
 
   constructor(options: BuyerOptions) {
     this.#options = options;
-    const signer = privateKeyToAccount(options.privateKey);
-    this.#payer = signer.address;
     // `select` bounds the amount instead: the official limit knows only the tokens of its own table.
-    const client = registerExactEvmScheme(new x402Client(), { signer })
-      .register("eip155:*", new UptoEvmScheme(signer))
-      .setSpendControls(false);
+    const client = new x402Client().setSpendControls(false);
     client.registerPolicy((_version, offers) => options.select(offers));
     client.onBeforePaymentCreation(({ paymentRequired, selectedRequirements }) =>
       this.#approve(paymentRequired, selectedRequirements),
     );
+    this.#client = client;
     this.#http = new x402HTTPClient(client);
   }
 
@@ -76,15 +73,40 @@ export class Buyer {
   async buy(url: string, init: RequestInit): Promise<{ readonly answer: Answer; readonly isPaid: boolean }> {
     const offered = await this.untilAnswered(url, init, OFFER_TRIES);
     if (offered.status !== 402) return { answer: offered, isPaid: false };
-    const required = this.#readOffer(offered);
+    const { accepts, ...rest } = this.#readOffer(offered);
+    const required = { ...rest, accepts: [...this.#options.offersOnNetwork(accepts)] };
+    const { account, timeoutMs } = this.#options;
+    account.addTo(this.#client, required.accepts);
+    const release = await account.channels?.hold(timeoutMs);
+    try {
+      const first = await this.#pay(url, init, required);
+      // The 402 had the sums of the channel: the client signs once more, from them.
+      return {
+        answer: first.isOutdated ? (await this.#pay(url, init, required)).answer : first.answer,
+        isPaid: true,
+      };
+    } finally {
+      await release?.();
+    }
+  }
+
+  /** Signs a payment, and sends it until it is answered. `isOutdated`: the client signed from sums that the seller has corrected. */
+  async #pay(url: string, init: RequestInit, required: PaymentRequired) {
     const payload = await this.#http.createPaymentPayload(required).catch((error: unknown) => {
       throw error instanceof Refusal ? error : new Refusal([`The offer cannot be paid: ${reasonOf(error)}`]);
     });
     const headers = new Headers(init.headers);
     for (const [name, value] of Object.entries(this.#http.encodePaymentSignatureHeader(payload)))
       headers.set(name, value);
-    this.#deadline = AbortSignal.timeout(this.#options.timeoutMs);
-    return { answer: await this.untilAnswered(url, { ...init, headers }), isPaid: true };
+    this.#deadline ??= AbortSignal.timeout(this.#options.timeoutMs);
+    const answer = await this.untilAnswered(url, { ...init, headers });
+    if (this.#options.account.channels === undefined) return { answer, isOutdated: false };
+    const { recovered: isOutdated } = await this.#http.processPaymentResult(
+      payload,
+      (name) => answer.headers.get(name),
+      answer.status,
+    );
+    return { answer, isOutdated };
   }
 
   /** Returns the settlement that an answer names, in any version of x402; undefined if it names none that can be read. */
@@ -140,12 +162,14 @@ export class Buyer {
   }
 
   async #approve(required: PaymentRequired, requirements: Offer): Promise<void> {
-    const { name, approve } = this.#options;
+    const { account, name, approve } = this.#options;
     const purchaseName = name(required.extensions);
+    if (this.#isApproved) return;
+    this.#isApproved = true;
     await approve({
       requirements,
       description: required.resource?.description,
-      payer: this.#payer,
+      payer: account.address,
       purchaseName,
     });
   }

@@ -1,26 +1,25 @@
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { type Command, InvalidArgumentError } from "commander";
-import { ask, canAsk, Refusal, readBody, readKey } from "../../commands/input.ts";
+import { ask, canAsk, loadNetworkPayers, Refusal, readBody } from "../../commands/input.ts";
 import { addCommand, jsonOption, option, parseInteger } from "../../commands/options.ts";
 import { fields } from "../../commands/output.ts";
-import { fileErrorText } from "../../config/named-files.ts";
-import { isTestNetwork, networkName } from "../../config/token-presets.ts";
-import { parseNetwork } from "../../config/value-types.ts";
-import { type PrivateKey, parsePrivateKey } from "../../core/private-keys.ts";
+import { KEY_VARIABLE, readAccount } from "./account.ts";
 import { type Answer, Buyer, type ChosenOffer, isResult, jsonOf, refusalText } from "./buyer.ts";
+import type { PayerChannels } from "./channel.ts";
+import { KnownTokens } from "./known-tokens.ts";
 import {
   type Charging,
   chargeOption,
   hasCeiling,
-  networkOf,
+  networksOf,
   type Offer,
+  offersBy,
+  offersOn,
   payableOffers,
   priceOf,
 } from "./offers.ts";
 import { type CallMoney, chargeText, failureLines, howToNameJob, moneyJson, readMoney } from "./seller.ts";
 
-const KEY_VARIABLE = "JOBGATE_PAYER_KEY";
 const MAX_TIMEOUT_SECS = 86_400;
 
 export function addTo(program: Command): void {
@@ -28,7 +27,7 @@ export function addTo(program: Command): void {
     name: "pay",
     description: "Buy one run of a job over x402, and print its result.",
     notes:
-      "The result goes to stdout, everything else to stderr. The key is a private key in hex; no option takes it." +
+      "The result goes to stdout, everything else to stderr. The key is that of an account on a network of the offers; no option takes it." +
       "\nIf an answer is lost, the same payment is sent again, never a new one.",
     example: "pay https://jobs.example.com/x402/jobs/1/0 --body text.txt --max 0.05",
     takes: [
@@ -37,9 +36,12 @@ export function addTo(program: Command): void {
         "--max <amount>",
         "most to pay, in dollars for tokens that jobgate knows, in base units of any other; without it you are asked, except for test money",
       ).argParser(parseMax),
-      option("--network <name>", "pay on this network only, such as base or eip155:8453").argParser(
-        parseNetworkOption,
-      ),
+      option(
+        "--deposit <amount>",
+        "pay from a payment channel, and deposit this much where the channel does not cover the price, in dollars for tokens that jobgate knows, in base units of any other",
+      ).argParser(parseMax),
+      option("--refund", "buy nothing: have the seller pay back what is left in the channel"),
+      option("--network <name>", "pay on this network only, such as base or eip155:8453"),
       chargeOption(),
       option("--method <method>", "HTTP method").default("POST"),
       option(
@@ -47,6 +49,10 @@ export function addTo(program: Command): void {
         "header of the request, such as `content-type: text/plain`, or several lines of them",
       ),
       option("--key-file <file>", `file with the payer's private key (default: ${KEY_VARIABLE})`),
+      option(
+        "--rpc-url <url>",
+        "JSON-RPC of the network, for what neither the offer nor jobgate knows and a payment needs there",
+      ),
       option(
         "--payment-id <id>",
         "identifier of a purchase that was interrupted, which is not charged again (default: random)",
@@ -65,11 +71,14 @@ export function addTo(program: Command): void {
 interface PayOptions {
   readonly body?: string;
   readonly max?: string;
+  readonly deposit?: string;
+  readonly refund?: boolean;
   readonly network?: string;
   readonly charge?: Charging;
   readonly method: string;
   readonly header?: readonly string[];
   readonly keyFile?: string;
+  readonly rpcUrl?: string;
   readonly paymentId?: string;
   readonly timeout: number;
   readonly wait: boolean;
@@ -81,12 +90,34 @@ async function pay(url: string, options: PayOptions): Promise<void> {
     throw new InvalidArgumentError(`${url}: expected the http:// or https:// URL of a job.`);
   const headers = new Headers(headerLines(options.header));
   if (options.wait && !headers.has("prefer")) headers.set("prefer", "wait=30");
-  const privateKey = await readPayerKey(options.keyFile);
+  const parts = await loadNetworkPayers();
+  const tokens = new KnownTokens(parts);
+  const { keyFile: file, rpcUrl, max } = options;
+  const network = parseNetworkOption(options.network, tokens);
+  const account = await readAccount({
+    ...{ file, rpcUrl, parts, tokens },
+    deposit: options.refund ? "0" : options.deposit,
+    onDeposit: (amount) => console.error(fields([["deposit", amount]])),
+  });
+  const { channels } = account;
+  if (channels === undefined && (options.refund || options.deposit !== undefined))
+    throw new Refusal([
+      `The key is of ${account.address}, which has no payment channels; expected a key for an EVM chain`,
+    ]);
+  if (options.refund && channels !== undefined) return refund(url, channels, options);
   const body = options.body === undefined ? undefined : await readBody(options.body);
   const paymentId = options.paymentId ?? `pay_${randomUUID()}`;
   let chosen: ChosenOffer | undefined;
   const buyer = new Buyer({
-    privateKey,
+    account,
+    offersOnNetwork(offers) {
+      const way = channels === undefined ? "payment" : "channel";
+      const there = offersBy(way, offersOn(network, offers, tokens));
+      if (there.length === 0 || there.some((offer) => account.isOn(tokens.networkOf(offer)))) return there;
+      throw new Refusal([
+        `The job is sold on ${networksOf(there, tokens)}, and the key is of ${account.address}, which is not an account there; expected a key for that network`,
+      ]);
+    },
     name(extensions) {
       const declared = extensions?.["payment-identifier"] as { info?: { id?: string } } | undefined;
       if (declared?.info === undefined) return undefined;
@@ -94,10 +125,10 @@ async function pay(url: string, options: PayOptions): Promise<void> {
       return paymentId;
     },
     timeoutMs: options.timeout * 1_000,
-    select: (offers) => payableOffers(offers, options),
+    select: (offers) => payableOffers(offers, options, tokens),
     async approve(offer) {
-      console.error(offerText(offer));
-      await approve(offer.requirements, options.max);
+      console.error(offerText(offer, tokens));
+      await approve(offer.requirements, max, tokens);
       chosen = offer;
     },
     onRetry: (reason) => console.error(`${reason}; sending the same request again`),
@@ -105,7 +136,7 @@ async function pay(url: string, options: PayOptions): Promise<void> {
   try {
     const init = { method: options.method, headers, body: body ? new Uint8Array(body) : null };
     const { answer, isPaid } = await buyer.buy(url, init);
-    await deliver({ url, buyer, answer, chosen: isPaid ? chosen : undefined, options });
+    await deliver({ url, buyer, answer, chosen: isPaid ? chosen : undefined, options, tokens });
   } catch (error) {
     const canGoOn = error instanceof Refusal && !(error instanceof NoResult);
     if (!canGoOn || chosen?.purchaseName === undefined) throw error;
@@ -113,6 +144,24 @@ async function pay(url: string, options: PayOptions): Promise<void> {
       ...error.lines,
       `This purchase is never charged twice: try it again with --payment-id ${paymentId}`,
     ]);
+  }
+}
+
+/** Has the seller pay back what is left in the payer's channel. @throws Refusal if nothing was paid back */
+async function refund(url: string, channels: PayerChannels, { timeout }: PayOptions): Promise<void> {
+  const release = await channels.hold(timeout * 1_000);
+  try {
+    const { transaction, amount } = await channels.scheme.refund(url);
+    console.error(
+      fields([
+        ["paid back", amount === undefined ? "" : `${amount} base units`],
+        ["transaction", transaction],
+      ]),
+    );
+  } catch (error) {
+    throw new Refusal([`Nothing was paid back: ${(error as Error).message}`]);
+  } finally {
+    await release();
   }
 }
 
@@ -126,8 +175,9 @@ async function deliver(purchase: {
   readonly answer: Answer;
   readonly chosen: ChosenOffer | undefined;
   readonly options: PayOptions;
+  readonly tokens: KnownTokens;
 }): Promise<void> {
-  const { url, buyer, answer, chosen, options } = purchase;
+  const { url, buyer, answer, chosen, options, tokens } = purchase;
   const { headers } = answer;
   if (answer.status >= 300 && !isResult(answer)) {
     const isNoJob = answer.status === 404 || answer.status === 405;
@@ -142,7 +192,8 @@ async function deliver(purchase: {
   const location = headers.get("location");
   const receiptUrl = location === null ? undefined : new URL(location, url).href;
   const accessToken = headers.get("x-access-token") ?? (accepted.access_token as string | undefined);
-  const transaction = buyer.settlementOf(answer)?.transaction;
+  // A voucher is settled without a transaction.
+  const transaction = buyer.settlementOf(answer)?.transaction || undefined;
   console.error(
     chosen === undefined
       ? "Nothing was charged."
@@ -162,7 +213,7 @@ async function deliver(purchase: {
     const mayHaveMore = (result?.status ?? 0) >= 400 || transaction === undefined || isCeiling;
     if (result !== undefined && mayHaveMore) money = await readMoney(receiptUrl, headers);
   }
-  const charged = chargeText(money);
+  const charged = chargeText(money, tokens);
   if (charged !== "")
     console.error(
       fields([
@@ -173,7 +224,7 @@ async function deliver(purchase: {
   if (options.json)
     console.log(
       JSON.stringify({
-        ...purchaseJson({ receiptUrl, accessToken, transaction, chosen, money }),
+        ...purchaseJson({ receiptUrl, accessToken, transaction, chosen, money, tokens }),
         ...resultJson(result),
       }),
     );
@@ -181,7 +232,7 @@ async function deliver(purchase: {
   if (isResult(result) && !options.json) process.stdout.write(result.body);
   if (isResult(result) && result.status < 400) return;
   const reason = isResult(result) ? `The job failed with status ${result.status}` : refusalText(result);
-  const lines = [reason, ...failureLines(money, receiptUrl ?? url)];
+  const lines = [reason, ...failureLines(money, receiptUrl ?? url, tokens)];
   throw isResult(result) || isFinal(result) ? new NoResult(lines) : new Refusal(lines);
 }
 
@@ -194,8 +245,9 @@ function purchaseJson(purchase: {
   readonly transaction: string | undefined;
   readonly chosen: ChosenOffer | undefined;
   readonly money: CallMoney;
+  readonly tokens: KnownTokens;
 }) {
-  const { receiptUrl, accessToken, transaction, chosen, money } = purchase;
+  const { receiptUrl, accessToken, transaction, chosen, money, tokens } = purchase;
   const { network, asset, amount, payTo } = chosen?.requirements ?? {};
   return {
     receipt_url: receiptUrl,
@@ -204,8 +256,8 @@ function purchaseJson(purchase: {
     payment_id: chosen?.purchaseName,
     payer: chosen?.payer,
     ...{ pay_to: payTo, network, asset, amount },
-    amount_text: chosen && priceOf(chosen.requirements),
-    ...moneyJson(money),
+    amount_text: chosen && priceOf(chosen.requirements, tokens),
+    ...moneyJson(money, tokens),
   };
 }
 
@@ -226,41 +278,25 @@ function resultJson(result: Answer | undefined) {
 }
 
 /** Asks before money is spent without --max. @throws Refusal without a yes */
-async function approve(offer: Offer, max: string | undefined): Promise<void> {
-  if (max !== undefined || isTestNetwork(networkOf(offer))) return;
+async function approve(offer: Offer, max: string | undefined, tokens: KnownTokens): Promise<void> {
+  if (max !== undefined || tokens.isForTests(offer)) return;
   if (!canAsk()) throw new Refusal(["Nothing was paid: --max is missing, the most that you would pay"]);
-  const answer = await ask(`Pay ${priceOf(offer)}? [y/N] `);
+  const answer = await ask(`Pay ${priceOf(offer, tokens)}? [y/N] `);
   if (!/^y(es)?$/i.test(answer)) throw new Refusal(["Nothing was paid."]);
 }
 
-function offerText({ requirements, description, payer, purchaseName }: ChosenOffer): string {
+function offerText(
+  { requirements, description, payer, purchaseName }: ChosenOffer,
+  tokens: KnownTokens,
+): string {
   return fields([
     ["job", description ?? ""],
-    ["price", priceOf(requirements)],
-    ["network", networkName(networkOf(requirements))],
+    ["price", priceOf(requirements, tokens)],
+    ["network", tokens.nameOf(requirements)],
     ["pay to", requirements.payTo],
     ["payer", payer],
     ["payment ID", purchaseName ?? ""],
   ]);
-}
-
-async function readPayerKey(file: string | undefined): Promise<PrivateKey> {
-  const where = file ?? `environment variable ${KEY_VARIABLE}`;
-  const text = file === undefined ? readKey(KEY_VARIABLE) : await readKeyFile(file);
-  const key = parsePrivateKey(`0x${text.trim().replace(/^0x/, "")}`);
-  if (key === undefined)
-    throw new Refusal([`${where} does not hold a private key; expected 32 bytes in hex`]);
-  return key;
-}
-
-async function readKeyFile(file: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    throw new Refusal([
-      `${file} cannot be read: ${fileErrorText(error)}; expected a file with a private key`,
-    ]);
-  }
 }
 
 /** An option may hold several lines. */
@@ -283,9 +319,9 @@ function parseMax(value: string): string {
   return amount;
 }
 
-function parseNetworkOption(value: string): string {
-  const network = parseNetwork(value);
-  if (network === undefined)
-    throw new InvalidArgumentError("Expected a network, such as base or eip155:8453.");
+function parseNetworkOption(value: string | undefined, tokens: KnownTokens): string | undefined {
+  const network = value === undefined ? undefined : tokens.parseNetwork(value);
+  if (value !== undefined && network === undefined)
+    throw new InvalidArgumentError("--network: expected a network, such as base or eip155:8453.");
   return network;
 }

@@ -1,6 +1,6 @@
 import { printable } from "../../core/printable.ts";
 import { jsonOf } from "./buyer.ts";
-import { tokenText } from "./offers.ts";
+import type { KnownTokens } from "./known-tokens.ts";
 
 /* What a seller says beside the answer to a purchase. None of it is awaited for long, or needed. */
 
@@ -44,12 +44,12 @@ export async function readMoney(
 }
 
 /** Says what a job was charged after it ran. @returns an empty text for a charge that is not decided */
-export function chargeText({ charge }: CallMoney): string {
+export function chargeText({ charge }: CallMoney, tokens: KnownTokens): string {
   if (charge === undefined) return "";
-  const amount = printable(tokenText(charge));
+  const amount = printable(tokens.text(charge));
   const { moved } = charge;
   if (isMoved(moved)) {
-    const taken = tokenText({ ...charge, amount: moved.amount });
+    const taken = tokens.text({ ...charge, amount: moved.amount });
     return printable(`nothing for this job, but transaction ${moved.transaction} took ${taken}`);
   }
   switch (charge.state) {
@@ -65,20 +65,20 @@ export function chargeText({ charge }: CallMoney): string {
 }
 
 /** Returns the money of a call with its amounts as text, for people who read JSON. */
-export function moneyJson({ charge, refund }: CallMoney) {
+export function moneyJson({ charge, refund }: CallMoney, tokens: KnownTokens) {
   return {
-    ...(charge && { charge: { ...charge, amount_text: tokenText(charge) } }),
-    ...(refund && { refund: { ...refund, amount_text: tokenText(refund) } }),
+    ...(charge && { charge: { ...charge, amount_text: tokens.text(charge) } }),
+    ...(refund && { refund: { ...refund, amount_text: tokens.text(refund) } }),
   };
 }
 
 /** Says what becomes of the money for a job that failed; nothing if the seller owes no refund. */
-export function failureLines({ refund }: CallMoney, receiptUrl: string): string[] {
-  return refund === undefined ? [] : [printable(refundText(refund, receiptUrl))];
+export function failureLines({ refund }: CallMoney, receiptUrl: string, tokens: KnownTokens): string[] {
+  return refund === undefined ? [] : [printable(refundText(refund, receiptUrl, tokens))];
 }
 
-function refundText(refund: Refund, receiptUrl: string): string {
-  const amount = tokenText(refund);
+function refundText(refund: Refund, receiptUrl: string, tokens: KnownTokens): string {
+  const amount = tokens.text(refund);
   switch (refund.state) {
     case "owed":
       return `A refund of ${amount} is owed; ${receiptUrl} shows when the seller has sent it`;

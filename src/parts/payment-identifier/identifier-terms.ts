@@ -3,7 +3,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { X402Part } from "../../x402/part.ts";
-import type { Terms, TermsCheck } from "../../x402/purchase/terms.ts";
+import type { Requirement, Terms, TermsCheck } from "../../x402/purchase/terms.ts";
 import type { JobDescription } from "../../x402/wire/offer.ts";
 import { requiresIdentifier } from "./config.ts";
 import { EXTENSION, SCHEMA } from "./identifiers.ts";
@@ -34,6 +34,12 @@ export class IdentifierTerms implements Terms {
         run: ({ payment }) => requireIdentifier(payment),
       },
     ];
+  }
+
+  requires(job: JobKey): Requirement | undefined {
+    return this.#isRequired(job)
+      ? { name: EXTENSION, note: "Payments must have a payment identifier." }
+      : undefined;
   }
 
   /** Returns the extension as a 402 for the job declares it. */

@@ -1,7 +1,7 @@
 import { PERMIT2_ADDRESS } from "@x402/evm";
-import { recoverTypedDataAddress } from "viem";
 import * as z from "zod";
 import { chainIdOf } from "../../chain/chain-client.ts";
+import { recoverTypedDataAddress } from "../../chain/recover-address.ts";
 import type {
   SettlablePayload,
   SignedFields,

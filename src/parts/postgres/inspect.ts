@@ -42,6 +42,10 @@ export async function inspectPostgres(address: PostgresAddress): Promise<StoreIn
       // One statement, and so one snapshot, in which the journal balances.
       return problemTexts((await client.query<Finding>(findProblems("jobgate."))).rows);
     },
+    async read<Row>(sql: (schema: string) => string) {
+      requireNewest(MIGRATIONS, schemaVersion, place);
+      return (await client.query<Row & pg.QueryResultRow>(sql("jobgate."))).rows;
+    },
     backup: () =>
       Promise.reject(
         new Error(

@@ -53,7 +53,7 @@ function list(options: ListOptions & { readonly state?: RefundState }): Promise<
   return printList(options, {
     readPage: (client, page) => client.listRefunds({ ...page, ...filter }),
     items: (page) => page.refunds,
-    columns: COLUMNS,
+    columns: ({ network }) => ({ ...COLUMNS, NETWORK: (refund) => network(refund.network) }),
   });
 }
 

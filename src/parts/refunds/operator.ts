@@ -15,7 +15,7 @@ import { invalid, isCallId, notFound, readPage, readSignature } from "../../oper
 import { REFUND_STATES } from "./operator-states.ts";
 import type { Refund, RefundDecision, RefundLedger, RefundSum } from "./store/ledger.ts";
 import { refundSums } from "./store/queries.ts";
-import { isUnproven, refundEvent } from "./store/rules.ts";
+import { isLost, isUnproven, refundEvent } from "./store/rules.ts";
 
 /** Adds refunds to the operator's API. */
 export function refundOperation(parts: {
@@ -90,7 +90,7 @@ const NO_ACCOUNT = "the configuration has no account for refunds";
 /** Makes the message of a refund, whose reason is also why it is not sent at the configuration in use. */
 function toRefund(refund: Refund, configuration: () => Pick<Config, "x402">) {
   const { network, asset, symbol, amount, payer, attempt, state, decision, transaction = "" } = refund;
-  const asks = state === "owed" && (!refund.isApproved || isUnproven(refund));
+  const asks = (state === "owed" && (!refund.isApproved || isUnproven(refund))) || isLost(refund);
   const isDue = (state === "owed" && !asks) || state === "sending";
   const reason = isDue && !configuration().x402?.paysBack ? NO_ACCOUNT : (refund.reason ?? "");
   return {

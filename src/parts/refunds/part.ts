@@ -38,7 +38,17 @@ export const part: Part = {
       };
     };
   },
+
+  async checkPeers(whole, loadMethods) {
+    const config = refundsTable.in(whole);
+    if (whole.x402 === undefined || config === undefined) return { notes: [], problems: [] };
+    const [{ checkAccounts }, methods] = await Promise.all([import("./online-check.ts"), loadMethods()]);
+    return checkAccounts(config, { methods, tokens: whole.x402.acceptedTokens, timeoutMs: MAX_TIMEOUT_MS });
+  },
 };
+
+/** Longest time to wait for one answer of an RPC that is checked. */
+const MAX_TIMEOUT_MS = 10_000;
 
 /** Warns of refunds that are owed and not sent, because the process runs without `[x402.refunds]`. */
 async function warnOfWaiting(ledger: Pick<RefundLedger, "countOpenRefunds">, logger: Logger): Promise<void> {

@@ -1,11 +1,12 @@
+import type { RefundEnd } from "../../core/payment.ts";
+import { NO_FUNDS, type OwedRefund } from "../../x402/refund-sender.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import type { TransactionRecord } from "../transactions/store/journal.ts";
-import type { Refund, RefundEnd } from "./store/ledger.ts";
 
 /** Facts about the transaction of a refund that is being sent. */
 export interface RefundFacts {
-  readonly refund: Pick<Refund, "asset" | "payer" | "amount">;
+  readonly refund: OwedRefund;
   readonly record: TransactionRecord;
   /** Receipt in a block that is part of the chain. */
   readonly receipt: Receipt | undefined;
@@ -64,9 +65,6 @@ export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {
     }
   }
 }
-
-/** Reason of a refund that waits for tokens. */
-export const NO_FUNDS = "the refund account is short of tokens";
 
 function showsTransfer({ refund, record }: RefundFacts, { logs }: Receipt): boolean {
   const account = record.signed?.account.toLowerCase();

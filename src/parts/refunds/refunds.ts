@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
+import { isEvm } from "../../chain/chain-client.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { monotonicClock } from "../../core/clock.ts";
@@ -7,11 +8,13 @@ import type { GaugeSample } from "../../core/instruments.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
+import type { RefundSender } from "../../x402/refund-sender.ts";
 import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
 import { TRANSACTIONS } from "../transactions/store/module.ts";
 import type { RefundsConfig } from "./config.ts";
+import { EvmRefunds } from "./evm-refunds.ts";
 import type { ShortToken } from "./gauges.ts";
 import { NetworkRefunds } from "./network-refunds.ts";
 import { REFUNDS } from "./store/module.ts";
@@ -23,7 +26,7 @@ const SECOND_LOOK_MS = 500;
 const ROUND_MS = 1_000;
 
 interface Network {
-  readonly settler: NetworkSettler;
+  readonly sender: RefundSender;
   readonly refunds: NetworkRefunds;
 }
 
@@ -31,11 +34,12 @@ interface Network {
 export class Refunds implements BackgroundService {
   readonly #parts: {
     readonly config: RefundsConfig;
+    readonly methods: Methods;
     readonly store: Store;
     readonly logger: Logger;
     readonly telemetry: Telemetry;
   };
-  readonly #account: SettlerAccount;
+  readonly #account: SettlerAccount | undefined;
   readonly #owner = randomUUID();
   readonly #evidence: ChainEvidence;
   readonly #networks = new Map<string, Network>();
@@ -49,9 +53,9 @@ export class Refunds implements BackgroundService {
     readonly logger: Logger;
     readonly telemetry: Telemetry;
   }) {
-    const { telemetry } = parts;
+    const { config, telemetry } = parts;
     this.#parts = parts;
-    this.#account = new SettlerAccount(parts.config.signer.privateKey);
+    this.#account = config.signer && new SettlerAccount(config.signer.privateKey);
     this.#evidence = new ChainEvidence({
       methods: parts.methods,
       tokens: [],
@@ -78,7 +82,7 @@ export class Refunds implements BackgroundService {
 
   /** Gas and waiting transactions on each network. */
   gauges(): GaugeSample[] {
-    return [...this.#networks.values()].flatMap(({ settler }) => settler.gauges());
+    return [...this.#networks.values()].flatMap(({ sender }) => sender.gauges());
   }
 
   /** Tokens that the account is short of. */
@@ -94,43 +98,57 @@ export class Refunds implements BackgroundService {
     this.#evidence.watch(tokens);
     return tokens.flatMap(({ network, rpcUrl }) => {
       if (rpcUrl === undefined || this.#networks.has(network)) return [];
-      const added = this.#network(network, rpcUrl);
+      const sender = this.#openSender(network, rpcUrl);
+      if (sender === undefined) return [];
+      const added = { sender, refunds: this.#refundsBy(sender, network) };
       this.#networks.set(network, added);
       return [added];
     });
   }
 
-  #network(network: string, rpcUrl: string): Network {
-    const { config, store, logger, telemetry } = this.#parts;
+  /** @returns undefined if the configuration has no account that sends refunds on the network */
+  #openSender(network: string, rpcUrl: string): RefundSender | undefined {
+    const { config, methods, store, logger, telemetry } = this.#parts;
     const { maxFeePerGasWei, minBalanceWei } = config;
+    const common = { network, rpcUrl, rpcTimeoutMs: RPC_TIMEOUT_MS, owner: this.#owner, minBalanceWei };
+    const services = { store, clock: monotonicClock, logger, telemetry };
+    const feePayer = config.accounts.get(network);
+    if (feePayer !== undefined)
+      return methods.ownSettlement(network)?.openRefunds({ ...common, ...services, feePayer });
+    if (!isEvm(network) || this.#account === undefined) return undefined;
     const settler = new NetworkSettler({
-      network,
+      ...common,
+      ...services,
       // A queue and an owner of its own: payments are never signed by the refund account, nor refunds by a settler's.
       queue: `${network}/refunds`,
-      rpcUrl,
-      rpcTimeoutMs: RPC_TIMEOUT_MS,
       accounts: [this.#account],
-      owner: this.#owner,
       senderOf: () => undefined,
       maxFeePerGasWei,
-      minBalanceWei,
-      store,
-      clock: monotonicClock,
-      logger,
-      telemetry,
     });
-    const refunds = new NetworkRefunds({
-      network,
-      account: this.#account.address,
+    const { address: account } = this.#account;
+    return new EvmRefunds({
+      account,
       settler,
-      ledger: store.of(REFUNDS),
       journal: store.of(TRANSACTIONS),
+      tokens: () => this.#tokensOf(network),
+    });
+  }
+
+  #refundsBy(sender: RefundSender, network: string): NetworkRefunds {
+    const { store, logger } = this.#parts;
+    return new NetworkRefunds({
+      network,
+      sender,
+      ledger: store.of(REFUNDS),
       store,
       evidence: this.#evidence,
-      tokens: () => this.#tokens.filter((token) => token.network === network),
+      tokens: () => this.#tokensOf(network),
       roundMs: ROUND_MS,
       logger,
     });
-    return { settler, refunds };
+  }
+
+  #tokensOf(network: string): readonly AcceptedToken[] {
+    return this.#tokens.filter((token) => token.network === network);
   }
 }

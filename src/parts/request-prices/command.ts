@@ -59,7 +59,7 @@ async function show(name: string, options: RequestOptions & { readonly config: s
       const { read } = priceOf(pricing.byRule, asked, knownFieldsOf(job));
       console.log(`read: ${read ?? "nothing, because the request has neither body nor query"}`);
     }
-    print(await ask(job, x402, asked), pricing, x402);
+    print(job, await ask(job, x402, asked), pricing, x402);
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     throw new Refusal([`${error.status} ${error.code}: ${error.message}`]);
@@ -80,6 +80,7 @@ async function ask(job: Job, x402: X402Config, asked: AskedRequest): Promise<Job
 }
 
 function print(
+  job: Job,
   { priceWei: amount, extra }: JobPrice,
   { from, upTo }: RequestPricing,
   x402: X402Config,
@@ -87,7 +88,7 @@ function print(
   console.log(`price: ${priceText({ unit: "usd", amount })} of ${priceText(from)} to ${priceText(upTo)}`);
   if (extra?.description !== undefined) console.log(`description: ${extra.description}`);
   const rates = new TokenRates(undefined);
-  for (const token of new PayableTokens(x402.acceptedTokens).for({ currency: "USD" }))
+  for (const token of new PayableTokens(x402.acceptedTokens, x402.jobs).of(job).for({ currency: "USD" }))
     console.log(`${token.symbol} on ${token.network}: ${amountIn(token, amount, rates)} units`);
 }
 

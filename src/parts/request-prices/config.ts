@@ -2,7 +2,7 @@ import * as z from "zod";
 import { type Checked, required } from "../../config/check-shape.ts";
 import type { Job } from "../../config/config.ts";
 import type { EntryKeys } from "../../config/entry-keys.ts";
-import type { JobTable } from "../../config/jobs.ts";
+import { DEFAULT_CONTENT_TYPE, type JobTable } from "../../config/jobs.ts";
 import { fileKey, type Place } from "../../config/mistakes.ts";
 import { checkCredentials } from "../../config/rules/urls.ts";
 import { integer, matching, parsedText, seconds } from "../../config/value-types.ts";
@@ -29,6 +29,7 @@ import {
   ruleText,
   SOURCE_FORM,
   type Source,
+  sourceOf,
 } from "./rule.ts";
 
 const OFFERED_DECIMALS = 6;
@@ -254,11 +255,14 @@ function toPricing(given: PriceTable): RulePricing | PricerPricing {
     };
   const rule = toRule(given);
   const { from, upTo } = boundsOf(rule);
+  const source = sourceOf(rule);
   return {
     from: { unit: "usd", amount: from },
     upTo: { unit: "usd", amount: upTo },
     rule: ruleText(rule),
     headers: headersOf(rule),
+    ...(source.in === "header" && { needsHeaders: rule.kind !== "cases" || rule.other === undefined }),
+    ...(source.in === "json" && { contentType: DEFAULT_CONTENT_TYPE }),
     byRule: rule,
   };
 }

@@ -17,17 +17,41 @@ export interface RulePrice {
  * @throws GatewayError `invalid_input`, `unsupported_media_type`
  */
 export function priceOf(rule: Rule, asked: AskedRequest, known: KnownFields): RulePrice {
-  const source = sourceOf(rule);
+  if (isBare(rule, asked)) return priceOfBare(rule);
   if (rule.kind === "cases") return priceOfCase(rule, asked, known);
-  const readsInput = source.in !== "path" && source.in !== "header";
-  if (readsInput && asked.body.length === 0 && asked.query === "") return lowestOf(rule);
   const units = unitsOf(rule.measure, asked, known);
   const amount = rule.kind === "each" ? priceOfUnits(rule, units) : priceOfTier(rule, units);
   return { amount, read: countText(rule.measure, units) };
 }
 
-function lowestOf(rule: Rule): RulePrice {
-  return { amount: boundsOf(rule).from, read: undefined };
+/**
+ * Refuses the purchase of a request that has nothing that the rule could read, unless that has a price of its own: such a request
+ * asks what a job costs.
+ * @throws GatewayError `invalid_input`
+ */
+export function requireValue(rule: Rule, asked: Values): void {
+  const source = sourceOf(rule);
+  const hasPrice = source.in === "body" || (rule.kind === "cases" && rule.other !== undefined);
+  if (hasPrice || !isBare(rule, asked)) return;
+  throw invalid(source, `${capital(sourceText(source))} is missing.`, "is missing");
+}
+
+/** The parts of a request that a rule reads. */
+type Values = Pick<AskedRequest, "body" | "query" | "path" | "headerValues">;
+
+/** Reports whether a request has nothing that the rule could read. A parameter of the path may stand there as documents show it: `{city}`. */
+function isBare(rule: Rule, { body, query, path, ...asked }: Values): boolean {
+  if (body.length > 0 || query !== "") return false;
+  const source = sourceOf(rule);
+  if (source.in === "header") return asked.headerValues(source.name).length === 0;
+  return (
+    source.in !== "path" || path.replace(/%7b/gi, "{").replace(/%7d/gi, "}").includes(`{${source.name}}`)
+  );
+}
+
+function priceOfBare(rule: Rule): RulePrice {
+  const other = rule.kind === "cases" ? rule.other : undefined;
+  return { amount: other ?? boundsOf(rule).from, read: undefined };
 }
 
 function priceOfUnits({ base, each, min, max, measure }: Rule & { kind: "each" }, units: bigint): bigint {
@@ -47,12 +71,6 @@ function priceOfCase(
   asked: AskedRequest,
   known: KnownFields,
 ): RulePrice {
-  const isEmpty = asked.body.length === 0 && asked.query === "";
-  const readsInput = of.in === "json" || of.in === "query";
-  if (isEmpty && readsInput)
-    return other === undefined
-      ? lowestOf({ kind: "cases", of, cases, other })
-      : { amount: other, read: undefined };
   if (of.in === "body") throw new Error("a rule compares the whole body");
   const value = valueAt(of, asked, known);
   if (value !== undefined && value.kind !== "string")

@@ -5,11 +5,14 @@ import { jobKeyText } from "../../core/job-call.ts";
 import { parameterNames } from "../../core/route.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import { KeptPrices, type RequestPrices } from "../../x402/prices/request-prices.ts";
+import type { Terms, TermsCheck } from "../../x402/purchase/terms.ts";
 import { type PricerPricing, pricingOf } from "./config.ts";
+import { requireValue } from "./price-of.ts";
 import type { Pricer } from "./pricer.ts";
 import { PricesByPricer } from "./prices-by-pricer.ts";
 import { PricesByRule } from "./prices-by-rule.ts";
 import type { KnownFields } from "./request-values.ts";
+import type { Rule } from "./rule.ts";
 
 interface Services {
   readonly clock: Clock;
@@ -55,7 +58,7 @@ export class PricesOfRequests implements X402Part {
       if (prices !== undefined) byJob.set(jobKeyText(job.serviceId, job.jobIndex), prices);
     }
     if (byJob.size === 0 && this.#pricers.size === 0) return undefined;
-    return { requestPrices: byJob, apply: () => this.#replace(pricers) };
+    return { requestPrices: byJob, terms: new RuleTerms(jobs), apply: () => this.#replace(pricers) };
   }
 
   #replace(pricers: ReadonlyMap<string, Pricer>): void {
@@ -69,4 +72,35 @@ export function knownFieldsOf({ parameters, route }: Job): KnownFields {
   const known = new Set(Object.keys(parameters?.properties ?? {}));
   if (route !== undefined) for (const name of parameterNames(route)) known.delete(name);
   return known;
+}
+
+/** Requests that ask what a job costs are not sold: they have nothing that its rule could read. */
+export class RuleTerms implements Terms {
+  readonly checks: readonly TermsCheck[];
+
+  constructor(jobs: readonly Job[]) {
+    const rules = new Map<string, Rule>();
+    for (const job of jobs) {
+      const pricing = pricingOf(job);
+      if (pricing !== undefined && "byRule" in pricing)
+        rules.set(jobKeyText(job.serviceId, job.jobIndex), pricing.byRule);
+    }
+    this.checks = [
+      {
+        name: "value",
+        jobs: rules,
+        before: "offer",
+        refusals: ["invalid_input"],
+        run({ job, request, body }) {
+          const rule = rules.get(jobKeyText(job.serviceId, job.jobIndex));
+          if (rule !== undefined)
+            requireValue(rule, {
+              ...{ body, path: request.path, query: request.query },
+              headerValues: (name) => request.headerValues(name),
+            });
+          return undefined;
+        },
+      },
+    ];
+  }
 }

@@ -3,9 +3,9 @@ import type { Part } from "../../part.ts";
 /** Pages where people see the jobs for sale, and pay for them with a wallet. */
 export const part: Part = {
   async x402() {
-    const { SHOP_FILES, ShopPages } = await import("./shop-pages.ts");
+    const { shopFiles, ShopPages } = await import("./shop-pages.ts");
     return {
-      open: () => ({ pages: (shop) => new ShopPages(shop), routes: () => SHOP_FILES }),
+      open: () => ({ pages: (shop) => new ShopPages(shop), routes: ({ seller }) => shopFiles(seller) }),
     };
   },
 };

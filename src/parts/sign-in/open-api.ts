@@ -23,6 +23,7 @@ const LIST_CALLS = {
       schema: { type: "integer", minimum: 1 },
     },
   ],
+  security: [{ SignIn: [] }],
   responses: {
     200: {
       description: "One page of calls; it can be short, or empty, although more follow.",
@@ -91,4 +92,17 @@ const SCHEMAS = {
 };
 
 /** The list of a payer's calls in OpenAPI. It refers to schemas and responses that every shop has. */
-export const OPEN_API = { paths: { "/x402/calls": { get: LIST_CALLS } }, schemas: SCHEMAS };
+export const OPEN_API = {
+  paths: { "/x402/calls": { get: LIST_CALLS } },
+  schemas: SCHEMAS,
+  securitySchemes: {
+    SignIn: {
+      type: "apiKey",
+      in: "header",
+      name: "SIGN-IN-WITH-X",
+      description: "A challenge that the payer has signed",
+      // The name by which discovery libraries know a sign-in.
+      "x-agentcash-auth-kind": "siwx",
+    },
+  },
+};

@@ -19,8 +19,10 @@ export class PayerSignIn implements X402Part {
   }
 
   open({ publicUrl, acceptedTokens }: X402Config): ShopAddition {
-    const { tokens, store, limits, clock } = this.#services;
-    const networks = [...new Set(acceptedTokens.map(({ network }) => network))];
+    const { tokens, store, limits, clock, methods } = this.#services;
+    const networks = new Map(
+      acceptedTokens.map(({ network, transferMethod }) => [network, methods.find(transferMethod)?.signIn]),
+    );
     const contracts = this.#contracts;
     const signIn = new SignIn({ tokens, nonces: store, contracts, networks, limits, publicUrl, clock });
     const calls = new PayerCallsRoute({ payments: store, calls: store, tokens, signIn, limits, publicUrl });
@@ -29,6 +31,7 @@ export class PayerSignIn implements X402Part {
       payerProof: signIn,
       feature: {
         guide: `A payer who lost the \`access_token\` signs the challenge of \`GET ${publicUrl}/x402/calls\` (\`sign-in-with-x\`) and lists its calls.`,
+        links: { calls: `${publicUrl}/x402/calls` },
         openApi: OPEN_API,
       },
       pageHeaders: { sent: [SIGN_IN.toUpperCase()], read: [] },

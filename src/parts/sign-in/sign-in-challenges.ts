@@ -6,7 +6,7 @@ import type { AccessTokens, ProofPurpose } from "../../x402/calls/access-tokens.
 import type { SignInChallenge } from "./sign-in-message.ts";
 
 /** Time for which a challenge can be signed. */
-const LIFETIME_MS = 5 * 60_000;
+export const LIFETIME_MS = 5 * 60_000;
 /** Difference of the replicas' clocks that is no sign of a wrong time. */
 const MAX_SKEW_MS = 60_000;
 /** 16 bytes as hex, of which a nonce has two: chance, and the seal. */

@@ -1,9 +1,9 @@
 import { safeBase64Decode } from "@x402/core/utils";
 import * as z from "zod";
-import { parseSignatureHex } from "../../chain/account-signature.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { ProofPurpose } from "../../x402/calls/access-tokens.ts";
+import type { AccountSignIn } from "../../x402/methods/method.ts";
 
 /** x402's extension for payers who prove who they are (CAIP-122), and in upper case its header. */
 export const SIGN_IN = "sign-in-with-x";
@@ -27,7 +27,7 @@ export interface SignInMessage extends SignInChallenge {
   readonly address: string;
   /** CAIP-2. */
   readonly chainId: string;
-  readonly signature: `0x${string}`;
+  readonly signature: string;
 }
 
 /** Other fields would be lines of the message that no challenge has, so its signature would not match. */
@@ -39,9 +39,9 @@ const payload = z.object({
   nonce: z.string(),
   issuedAt: z.string(),
   expirationTime: z.string(),
-  address: z.string().regex(/^0x[0-9a-fA-F]{40}$/),
-  chainId: z.string().regex(/^eip155:[1-9][0-9]{0,14}$/),
-  type: z.literal("eip191"),
+  address: z.string(),
+  chainId: z.string(),
+  type: z.string(),
   signature: z.string(),
 });
 
@@ -49,8 +49,15 @@ export function carriesSignIn({ headers }: HttpRequest): boolean {
   return headers[SIGN_IN] !== undefined;
 }
 
-/** @throws GatewayError `invalid_signature` */
-export function readSignIn(request: HttpRequest, purpose: Pick<ProofPurpose, "challengeOf">): SignInMessage {
+/**
+ * @param accountsOf returns how the accounts of a network sign in; undefined if they do not
+ * @throws GatewayError `invalid_signature`
+ */
+export function readSignIn(
+  request: HttpRequest,
+  purpose: Pick<ProofPurpose, "challengeOf">,
+  accountsOf: (network: string) => AccountSignIn | undefined,
+): SignInMessage {
   const invalid = (what: string) => invalidFor(purpose, what);
   const [value = "", ...more] = request.headerValues(SIGN_IN);
   if (more.length > 0) throw invalid("was sent more than once");
@@ -63,22 +70,29 @@ export function readSignIn(request: HttpRequest, purpose: Pick<ProofPurpose, "ch
   const parsed = payload.safeParse(json);
   const field = parsed.error?.issues[0]?.path.join(".");
   if (!parsed.success) throw invalid(`has no valid ${field || "object"}`);
-  const signature = parseSignatureHex(parsed.data.signature);
-  if (signature === undefined) throw invalid("has no signature in hex");
-  return { ...parsed.data, signature };
+  const { chainId, type, address, signature } = parsed.data;
+  const accounts = accountsOf(chainId);
+  if (accounts === undefined) throw invalid("has no valid chainId");
+  if (type !== accounts.type) throw invalid("has no valid type");
+  if (!accounts.isAddress(address)) throw invalid("has no valid address");
+  if (!accounts.isSignature(signature)) throw invalid("has no valid signature");
+  return parsed.data;
 }
 
-/** Returns the text that a wallet signs (ERC-4361). */
-export function signInText(message: Omit<SignInMessage, "signature">): string {
+/** Returns the text that a wallet signs (ERC-4361, and the same for accounts on other networks). */
+export function signInText(
+  message: Omit<SignInMessage, "signature">,
+  { accounts }: Pick<AccountSignIn, "accounts">,
+): string {
   const { domain, address, statement, uri, version, chainId, nonce, issuedAt, expirationTime } = message;
-  return `${domain} wants you to sign in with your Ethereum account:
+  return `${domain} wants you to sign in with your ${accounts} account:
 ${address}
 
 ${statement}
 
 URI: ${uri}
 Version: ${version}
-Chain ID: ${chainId.slice("eip155:".length)}
+Chain ID: ${chainId.slice(chainId.indexOf(":") + 1)}
 Nonce: ${nonce}
 Issued At: ${issuedAt}
 Expiration Time: ${expirationTime}`;

@@ -1,20 +1,30 @@
 import { encodePaymentRequiredHeader } from "@x402/core/http";
-import type { PaymentRequired } from "@x402/core/types";
-import { hashMessage, isErc6492Signature, parseErc6492Signature } from "viem";
-import { recoverSigner } from "../../chain/account-signature.ts";
+import type { Network, PaymentRequired } from "@x402/core/types";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
+import { oneSpelling } from "../../core/payment.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { NonceLedger } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens, PayerProof, ProofPurpose, ProvenPayer } from "../../x402/calls/access-tokens.ts";
+import type { AccountSignIn } from "../../x402/methods/method.ts";
 import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import type { AccountContracts } from "./account-contracts.ts";
-import { SignInChallenges } from "./sign-in-challenges.ts";
+import { contractQuestion, EVM_SIGN_IN, isEvmNetwork } from "./evm-sign-in.ts";
+import { LIFETIME_MS, SignInChallenges } from "./sign-in-challenges.ts";
 import { carriesSignIn, readSignIn, SIGN_IN, type SignInMessage, signInText } from "./sign-in-message.ts";
 
 /** Time for which a used nonce is remembered after its challenge has expired, for replicas whose clocks are slow. */
 const MARGIN_SECS = 600;
+
+const NOTHING_TO_PAY = {
+  scheme: SIGN_IN,
+  amount: "0",
+  asset: "none",
+  payTo: "none",
+  maxTimeoutSeconds: LIFETIME_MS / 1000,
+  extra: {},
+};
 
 const SCHEMA = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -27,8 +37,8 @@ interface Parts {
   readonly nonces: NonceLedger;
   readonly contracts: AccountContracts;
   readonly limits: Pick<ClientLimits, "countUnpaid" | "countWrongToken">;
-  /** CAIP-2 networks whose accounts can sign in. */
-  readonly networks: readonly string[];
+  /** CAIP-2 networks whose accounts can sign in, and how they do; undefined on EVM chains. */
+  readonly networks: ReadonlyMap<string, AccountSignIn | undefined>;
   readonly publicUrl: string;
   readonly clock: Clock;
 }
@@ -52,13 +62,19 @@ export class SignIn implements PayerProof {
 
   readonly isIn = carriesSignIn;
 
-  /** Returns the 402 with a new challenge. x402 clients look for it there, and pay nothing: there is no offer. */
+  /**
+   * Returns the 402 with a new challenge. x402 clients look for it there. The official `wrapFetchWithSIWx` signs in on the
+   * network of the first offer. So the 402 has offers, of a scheme in which nobody can pay.
+   */
   challenge(): HttpResponse {
     const required: PaymentRequired = {
       x402Version: 2,
       error: `Sign in as the payer: sign the challenge, and send it in the header ${SIGN_IN.toUpperCase()}.`,
       resource: { url: this.#ownCalls.url },
-      accepts: [],
+      accepts: [...this.#parts.networks.keys()].map((network) => ({
+        ...NOTHING_TO_PAY,
+        network: network as Network,
+      })),
       extensions: this.challengeFor(this.#ownCalls),
     };
     const headers = { "payment-required": encodePaymentRequiredHeader(required) };
@@ -68,7 +84,10 @@ export class SignIn implements PayerProof {
 
   challengeFor(purpose: ProofPurpose) {
     const info = this.#challenges.make(purpose);
-    const supportedChains = this.#parts.networks.map((chainId) => ({ chainId, type: "eip191" }));
+    const supportedChains = [...this.#parts.networks].map(([chainId, accounts = EVM_SIGN_IN]) => ({
+      chainId,
+      type: accounts.type,
+    }));
     return { [SIGN_IN]: { info, supportedChains, schema: SCHEMA } };
   }
 
@@ -81,16 +100,17 @@ export class SignIn implements PayerProof {
     const { limits, contracts } = this.#parts;
     limits.countUnpaid(request);
     const message = this.#readOwn(request, purpose);
-    const hash = hashMessage(signInText(message));
-    const payer = message.address.toLowerCase() as `0x${string}`;
-    const isByKey = (await recoverSigner(hash, message.signature)) === payer;
+    const accounts = this.#accountsOf(message.chainId) ?? EVM_SIGN_IN;
+    const text = signInText(message, accounts);
+    const payer = oneSpelling(message.address);
+    const isByKey = await accounts.isSigned(text, message);
     const signedIn = { payer, network: message.chainId, isByKey };
     // Used up before the RPC is asked: a challenge makes it answer one question, and a client makes few.
     if (!isByKey) limits.countWrongToken(request);
     await this.#useUp(message);
     if (isByKey) return signedIn;
-    const signature = innerSignature(message.signature);
-    if (await contracts.approve(message.chainId, { account: payer, hash, signature })) return signedIn;
+    const question = contractQuestion(text, payer, message.signature);
+    if (accounts === EVM_SIGN_IN && (await contracts.approve(message.chainId, question))) return signedIn;
     throw new GatewayError(
       "signature_mismatch",
       "The signature is neither the account's own, nor approved by its contract on this network. Sign a new challenge.",
@@ -100,7 +120,7 @@ export class SignIn implements PayerProof {
   /** Reads a message that answers a challenge of this gateway. */
   #readOwn(request: HttpRequest, purpose: ProofPurpose): SignInMessage {
     try {
-      const message = readSignIn(request, purpose);
+      const message = readSignIn(request, purpose, (network) => this.#accountsOf(network));
       this.#challenges.check(message, purpose);
       return message;
     } catch (error) {
@@ -109,20 +129,15 @@ export class SignIn implements PayerProof {
     }
   }
 
+  /** Returns how the accounts of a network sign in. Those of every EVM chain can: their calls are told apart by the network. */
+  #accountsOf(network: string): AccountSignIn | undefined {
+    return isEvmNetwork(network) ? EVM_SIGN_IN : this.#parts.networks.get(network);
+  }
+
   /** @throws GatewayError `signature_replay` */
   async #useUp({ nonce, expirationTime }: SignInMessage): Promise<void> {
     const expiresAt = Math.ceil(Date.parse(expirationTime) / 1000) + MARGIN_SECS;
     if (await this.#parts.nonces.useNonce({ key: `${SIGN_IN} ${nonce}`, expiresAt })) return;
     throw new GatewayError("signature_replay", "The challenge was used before: sign a new one.");
-  }
-}
-
-/** Leaves out how to deploy the account's contract (ERC-6492): an account that has paid is deployed. */
-function innerSignature(signature: `0x${string}`): `0x${string}` {
-  if (!isErc6492Signature(signature)) return signature;
-  try {
-    return parseErc6492Signature(signature).signature;
-  } catch {
-    return signature;
   }
 }

@@ -1,4 +1,4 @@
-import type { Rpc } from "../../chain/rpc.ts";
+import { type Rpc, RpcError } from "../../chain/rpc.ts";
 import { messageHashOf, parseTransaction } from "./transaction.ts";
 
 /** Blocks that a node answers from. A fork never replaces a `finalized` block, and almost never a `confirmed` one. */
@@ -10,6 +10,8 @@ export interface LandedTransaction {
   readonly slot: number;
   readonly hasFailed: boolean;
   readonly messageHash: string;
+  /** The transaction as the network carries it. */
+  readonly bytes: Uint8Array;
   /**
    * Returns the token units that an account received; negative if it paid.
    * @throws Error if {@link parseTransaction} cannot parse the transaction
@@ -17,6 +19,9 @@ export interface LandedTransaction {
   received(account: string): bigint;
 }
 
+/** Place of the units in the data of a token account, and of its state, which is 1 unless it is frozen. */
+const UNITS_AT = 64;
+export const ACCOUNT_STATE = 108;
 /** Most signatures that a node lists at once. */
 const PAGE_LENGTH = 1_000;
 
@@ -33,6 +38,21 @@ export async function readFirstSlot(rpc: Rpc): Promise<number> {
 /** Returns the CAIP-2 reference of the cluster: the first characters of the hash of its first block. */
 export async function readReference(rpc: Rpc): Promise<string> {
   return String(await rpc.call("getGenesisHash", [])).slice(0, 32);
+}
+
+/** Place of the decimals in the data of a mint. */
+export const MINT_DECIMALS = 44;
+
+/** Reads an account: the program that owns it, and its data. @returns undefined if there is no such account */
+export async function readAccount(
+  rpc: Rpc,
+  address: string,
+): Promise<{ readonly owner: string; readonly data: Buffer } | undefined> {
+  const options = { encoding: "base64", commitment: "confirmed" };
+  const { value } = asObject(await rpc.call("getAccountInfo", [address, options]));
+  if (value === null) return undefined;
+  const { owner, data } = asObject(value);
+  return { owner: String(owner), data: Buffer.from((data as readonly string[])[0] ?? "", "base64") };
 }
 
 /**
@@ -67,6 +87,7 @@ export async function readLanded(
     slot: asInteger(slot),
     hasFailed: err !== null,
     messageHash: messageHashOf(bytes),
+    bytes,
     received(account) {
       const index = parseTransaction(bytes).accounts.indexOf(account);
       return unitsOf(postTokenBalances, index) - unitsOf(preTokenBalances, index);
@@ -78,7 +99,8 @@ export async function readLanded(
  * Finds the transaction of a message. Searches the transactions that name an account, from the newest back.
  * @param of `memo`: the memo of the message; `since`: a slot before the message landed; `atSlot`: a slot that the node must have
  * reached
- * @returns "unfinished" when the account had too many transactions since
+ * @returns "unfinished" when the account had too many transactions since, or when one node lists a transaction that another node
+ * does not have
  */
 export async function findLanded(
   rpc: Rpc,
@@ -93,30 +115,61 @@ export async function findLanded(
   },
 ): Promise<LandedTransaction | "unfinished" | undefined> {
   const { messageHash, account, memo, since, commitment, atSlot, maxPages } = of;
-  let before: string | undefined;
-  for (let page = 0; page < maxPages; page++) {
-    const options = { commitment, limit: PAGE_LENGTH, before, minContextSlot: atSlot };
-    const listed = (await rpc.call("getSignaturesForAddress", [
-      account,
-      options,
-    ])) as readonly ListedSignature[];
+  let pages = 0;
+  for await (const listed of listPages(rpc, account, { commitment, atSlot })) {
     for (const { signature, memo: text } of listed) {
       if (!text?.includes(memo)) continue;
-      const landed = await readLanded(rpc, signature, commitment);
-      if (landed?.messageHash === messageHash) return landed;
+      // Nodes can take turns behind one address, and the next node may be behind the node that listed the transaction.
+      const landed =
+        (await readLanded(rpc, signature, commitment)) ?? (await readLanded(rpc, signature, commitment));
+      if (landed === undefined) return "unfinished";
+      if (landed.messageHash === messageHash) return landed;
     }
-    const oldest = listed.at(-1);
-    if (oldest === undefined || listed.length < PAGE_LENGTH || oldest.slot < since) return undefined;
-    before = oldest.signature;
+    if (listed.length < PAGE_LENGTH || (listed.at(-1)?.slot ?? 0) < since) return undefined;
+    if (++pages === maxPages) return "unfinished";
   }
-  return "unfinished";
+  return undefined;
 }
 
-interface ListedSignature {
+/** Lists the transactions that name an account in pages, from the newest back. */
+export async function* listPages(
+  rpc: Rpc,
+  account: string,
+  { commitment, atSlot }: { readonly commitment: Commitment; readonly atSlot?: number | undefined },
+): AsyncGenerator<readonly ListedSignature[]> {
+  let before: string | undefined;
+  do {
+    const options = { commitment, limit: PAGE_LENGTH, before, minContextSlot: atSlot };
+    const listed = await callUpToDate(rpc, "getSignaturesForAddress", [account, options]);
+    const page = listed as readonly ListedSignature[];
+    yield page;
+    before = page.length < PAGE_LENGTH ? undefined : page.at(-1)?.signature;
+  } while (before !== undefined);
+}
+
+/** Error code of a node that has not reached `minContextSlot`. */
+const IS_BEHIND = -32_016;
+/** Times that a call is made until a node answers that has reached the slot. */
+const MAX_TURNS = 4;
+
+/** Calls a method with a `minContextSlot`, again at once while the node that answers is behind: another node may answer next. */
+async function callUpToDate(rpc: Rpc, method: string, params: readonly unknown[]): Promise<unknown> {
+  for (let turn = 1; ; turn++)
+    try {
+      return await rpc.call(method, params);
+    } catch (error) {
+      if (!(error instanceof RpcError) || error.code !== IS_BEHIND || turn === MAX_TURNS) throw error;
+    }
+}
+
+export interface ListedSignature {
   readonly signature: string;
   readonly slot: number;
+  readonly err: unknown;
   /** `[length] text`, several joined. */
   readonly memo: string | null;
+  /** Unix seconds. */
+  readonly blockTime?: number | null;
 }
 
 function unitsOf(balances: unknown, index: number): bigint {
@@ -139,8 +192,20 @@ function asInteger(value: unknown): number {
   throw new Error("the RPC answered with something other than a number");
 }
 
-/** The newest blockhash, as the `extra` of an offer names it. */
+/** Reads the token units of an account. @returns undefined if there is no such account */
+export async function readBalance(rpc: Rpc, account: string): Promise<bigint | undefined> {
+  return (await readAccount(rpc, account))?.data.readBigUInt64LE(UNITS_AT);
+}
+
+/** The newest blockhash that a node knows. */
 interface LatestBlockhash {
+  /** Unix milliseconds: when the node was asked, or earlier if the node lags behind the cluster. */
+  readonly readAt: number;
+  readonly fields: BlockhashFields;
+}
+
+/** A blockhash in the `extra` of an offer. */
+interface BlockhashFields {
   readonly recentBlockhash: string;
   readonly lastValidBlockHeight: string;
 }
@@ -158,8 +223,20 @@ export function latestBlockhash(rpc: Rpc): Promise<LatestBlockhash> {
   return blockhash;
 }
 
+/** Age of a newest block up to which its node does not lag: times of blocks are some seconds off. */
+const FRESH_BLOCK_MS = 5_000;
+/** The most that a lag takes from the life of a blockhash. A wall clock that is fast looks like a lag, and must not stop all sales. */
+const MAX_LAG_MS = 30_000;
+
 async function readLatestBlockhash(rpc: Rpc): Promise<LatestBlockhash> {
+  const askedAt = Date.now();
   const answer = asObject(await rpc.call("getLatestBlockhash", [{ commitment: "confirmed" }]));
   const { blockhash, lastValidBlockHeight } = asObject(answer.value);
-  return { recentBlockhash: String(blockhash), lastValidBlockHeight: String(lastValidBlockHeight) };
+  // A node may have no time of a block.
+  const secs = await rpc.call("getBlockTime", [asObject(answer.context).slot]).catch(() => null);
+  const lagMs = typeof secs === "number" ? askedAt - secs * 1_000 - FRESH_BLOCK_MS : 0;
+  return {
+    readAt: askedAt - Math.min(Math.max(0, lagMs), MAX_LAG_MS),
+    fields: { recentBlockhash: String(blockhash), lastValidBlockHeight: String(lastValidBlockHeight) },
+  };
 }

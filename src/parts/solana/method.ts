@@ -1,12 +1,33 @@
 import { randomBytes } from "node:crypto";
-import type { Method } from "../../x402/methods/method.ts";
+import type { Method, PayerFundsReader } from "../../x402/methods/method.ts";
+import { LOW_BALANCE } from "../../x402/methods/payer-balance.ts";
 import { tokenAccountOf } from "./addresses.ts";
-import { latestBlockhash } from "./chain.ts";
+import { latestBlockhash, readBalance } from "./chain.ts";
 import { solanaTokens } from "./config.ts";
 import { SolanaEvidence } from "./evidence.ts";
-import { isSignedByPayer, payload, readTransfer, type Transfer } from "./payment.ts";
+import { SOLANA_HISTORY } from "./history.ts";
+import {
+  hasSealedMemo,
+  isSignedByPayer,
+  payload,
+  readTransfer,
+  sealedMemo,
+  type Transfer,
+  transferIn,
+} from "./payment.ts";
+import { describeCluster } from "./portable/clusters.ts";
+import { SOLANA_SIGN_IN } from "./sign-in.ts";
 
 const { name, title, endsSoon } = solanaTokens;
+
+/** The balance of the account that a payment takes the token from. */
+const SOLANA_FUNDS: PayerFundsReader = {
+  read: (rpc, payment) => readBalance(rpc, transferIn(payment).source),
+  async findShortfall(rpc, payment) {
+    const balance = await readBalance(rpc, transferIn(payment).source);
+    return (balance ?? 0n) < BigInt(payment.amount) ? LOW_BALANCE : undefined;
+  },
+};
 
 /** Solana: the payer signs a transaction that moves the token, and a facilitator signs as its fee payer and sends it. */
 export const SOLANA: Method = {
@@ -31,18 +52,24 @@ export const SOLANA: Method = {
   },
   fresh: {
     keys: ["feePayer", "memo", "recentBlockhash", "lastValidBlockHeight"],
-    async make({ kind: { feePayer }, connect }) {
+    async make({ kind: { feePayer }, connect, seal }) {
       if (typeof feePayer !== "string") return undefined;
-      // Without a memo of its own, two purchases at one blockhash would be one transaction.
-      const memo = randomBytes(16).toString("hex");
-      // A buyer who gets no blockhash asks an RPC of his own.
-      const blockhash = await connect()
+      const latest = await connect()
         .then((rpc) => rpc && latestBlockhash(rpc))
         .catch(() => undefined);
-      return { feePayer, memo, ...blockhash };
+      // Without a memo of its own, two purchases at one blockhash would be one transaction. A buyer who gets no blockhash asks an
+      // RPC of his own.
+      if (latest === undefined) return { feePayer, memo: randomBytes(16).toString("hex") };
+      const { fields, readAt } = latest;
+      return { feePayer, memo: sealedMemo(fields.recentBlockhash, readAt, seal), ...fields };
     },
+    hasOwnEnd: (payment, seal) => hasSealedMemo(transferOf(payment), seal),
   },
+  funds: SOLANA_FUNDS,
+  signIn: SOLANA_SIGN_IN,
+  describeNetwork: describeCluster,
   watch: (token) => new SolanaEvidence(token),
+  history: SOLANA_HISTORY,
   transaction: /^[1-9A-HJ-NP-Za-km-z]{64,88}$/,
 };
 

@@ -1,15 +1,14 @@
 import { Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken, PeerFindings, PeerProblem, X402Config } from "../../config/config.ts";
 import { unreachableText } from "../../node/unreachable.ts";
-import { PROGRAMS, tokenAccountOf } from "./addresses.ts";
-import { asObject, readReference } from "./chain.ts";
+import { tokenAccountOf } from "./addresses.ts";
+import { ACCOUNT_STATE, MINT_DECIMALS, readAccount, readReference } from "./chain.ts";
 import { solanaTokens } from "./config.ts";
+import { ACCOUNT_BYTES, PROGRAMS, toBase58 } from "./portable/addresses.ts";
 
 /** Longest time to wait for one answer. */
 const TIMEOUT_MS = 10_000;
-/** Places in the data of a mint and of a token account. */
-const MINT_DECIMALS = 44;
-const ACCOUNT_STATE = 108;
+const MINT_BYTES = 82;
 
 /** Checks that the tokens on Solana are mints of the SPL Token program whose seller has an account for them. */
 export async function checkTokens({ acceptedTokens }: X402Config): Promise<PeerFindings> {
@@ -31,8 +30,10 @@ async function findProblem(token: AcceptedToken): Promise<PeerProblem | undefine
     const actual = `solana:${await readReference(rpc)}`;
     if (actual !== network) return { path: ["rpc_url"], message: `is of ${actual}; expected ${network}` };
     const mint = await readAccount(rpc, asset);
-    if (mint?.owner !== PROGRAMS.token) {
-      const found = mint === undefined ? "does not exist" : `belongs to the program ${mint.owner}`;
+    if (mint?.owner !== PROGRAMS.token || mint.data.length !== MINT_BYTES) {
+      const isOfProgram = mint?.owner === PROGRAMS.token;
+      const other = isOfProgram ? "is an account for a token" : `belongs to the program ${mint?.owner}`;
+      const found = mint === undefined ? "does not exist" : other;
       const message = `${found} on ${network}; expected a mint of the SPL Token program. jobgate takes no tokens of Token-2022, which can charge a fee or run a hook`;
       return { path: ["asset"], message };
     }
@@ -41,6 +42,12 @@ async function findProblem(token: AcceptedToken): Promise<PeerProblem | undefine
       return { path: ["decimals"], message: `is ${decimals}; expected ${actualDecimals}, as the mint says` };
     const account = tokenAccountOf(payTo, asset);
     const held = await readAccount(rpc, account);
+    const holder = held && toBase58(held.data.subarray(ACCOUNT_BYTES, 2 * ACCOUNT_BYTES));
+    if (held?.owner === PROGRAMS.token && holder !== payTo)
+      return {
+        path: ["pay_to"],
+        message: `has an account for the token (${account}) that belongs to ${holder} now, who would get what is paid; expected another pay_to`,
+      };
     if (held?.owner !== PROGRAMS.token || held.data[ACCOUNT_STATE] !== 1) {
       const state =
         held === undefined ? "has no account for the token" : "has a frozen account for the token";
@@ -53,15 +60,4 @@ async function findProblem(token: AcceptedToken): Promise<PeerProblem | undefine
       message: `does not answer as an RPC of Solana (${unreachableText(rpcUrl, error)})`,
     };
   }
-}
-
-async function readAccount(
-  rpc: Rpc,
-  address: string,
-): Promise<{ readonly owner: string; readonly data: Buffer } | undefined> {
-  const options = { encoding: "base64", commitment: "confirmed" };
-  const { value } = asObject(await rpc.call("getAccountInfo", [address, options]));
-  if (value === null) return undefined;
-  const { owner, data } = asObject(value);
-  return { owner: String(owner), data: Buffer.from((data as readonly string[])[0] ?? "", "base64") };
 }

@@ -1,11 +1,36 @@
-import { createHash, createPublicKey, verify } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import * as z from "zod";
+import { equalInConstantTime } from "../../core/constant-time.ts";
 import type { SignedFields } from "../../x402/methods/method.ts";
-import { bytesOf, PROGRAMS } from "./addresses.ts";
-import { MAX_BASE64_LENGTH, parseTransaction, type Transaction } from "./transaction.ts";
+import { isSignedBy } from "./key.ts";
+import { PROGRAMS } from "./portable/addresses.ts";
+import { MAX_BASE64_LENGTH, parseTransaction, SIGNATURE_BYTES, type Transaction } from "./transaction.ts";
 
 /** Longest time in which a transaction can land: its blockhash must be one of the last 150 blocks'. */
-const LIFETIME_SECS = 90;
+const LONGEST_LIFE_SECS = 90;
+/** Time for which a blockhash is good at least, with 5 s for its way to jobgate. */
+const SHORTEST_LIFE_SECS = 55;
+
+/** A memo of a 402 that names a blockhash: time at which jobgate read the blockhash in Unix seconds, chance, seal. */
+const SEALED_MEMO = /^([0-9]{10})-([0-9a-f]{16})-([\w-]{22})$/;
+
+/** Makes the memo of a 402, which shows the age of the blockhash beside it. @param readAt Unix milliseconds */
+export function sealedMemo(blockhash: string, readAt: number, seal: (text: string) => string): string {
+  const stamp = `${Math.floor(readAt / 1000)}-${randomBytes(8).toString("hex")}`;
+  return `${stamp}-${sealOf(blockhash, stamp, seal)}`;
+}
+
+/** Reports whether a transaction has a blockhash and a memo that jobgate gave in one 402. */
+export function hasSealedMemo({ memo, transaction }: Transfer, seal: (text: string) => string): boolean {
+  const [, secs, chance, found = ""] = SEALED_MEMO.exec(memo) ?? [];
+  return (
+    secs !== undefined && equalInConstantTime(found, sealOf(transaction.blockhash, `${secs}-${chance}`, seal))
+  );
+}
+
+function sealOf(blockhash: string, stamp: string, seal: (text: string) => string): string {
+  return seal(`blockhash of a 402\n${blockhash}\n${stamp}`).slice(0, 22);
+}
 /** Limit of the official facilitator, which refuses transactions above it. */
 const MAX_INSTRUCTIONS = 7;
 
@@ -16,6 +41,8 @@ export interface Transfer {
   readonly feePayer: string;
   /** The owner of the account that the token leaves. */
   readonly payer: string;
+  /** The account that the token leaves. */
+  readonly source: string;
   readonly mint: string;
   /** The account that the token goes to. */
   readonly destination: string;
@@ -60,6 +87,7 @@ export function readTransfer(base64: string): Transfer {
     transaction,
     feePayer,
     payer,
+    source,
     mint,
     destination,
     amount: data.readBigUInt64LE(1),
@@ -68,11 +96,23 @@ export function readTransfer(base64: string): Transfer {
   };
 }
 
+/** Reads the transfer of a transaction that its fee payer has signed. @throws Error as {@link readTransfer} does */
+export function readLandedTransfer(bytes: Uint8Array): Transfer {
+  const unsigned = Buffer.from(bytes);
+  // The number of signatures takes one byte, and the fee payer's comes first.
+  unsigned.fill(0, 1, 1 + SIGNATURE_BYTES);
+  return readTransfer(unsigned.toString("base64"));
+}
+
+/** Reads the transfer of a payment that was accepted. */
+export function transferIn({ payload }: { readonly payload: string }): Transfer {
+  const signed = JSON.parse(payload) as { readonly payload: { readonly transaction: string } };
+  return readTransfer(signed.payload.transaction);
+}
+
 /** Reports whether the payer of a transfer signed its transaction. */
 export function isSignedByPayer({ transaction, payer }: Transfer): boolean {
-  const x = bytesOf(payer).toString("base64url");
-  const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
-  return verify(null, transaction.message, key, transaction.signatures[1] ?? Buffer.alloc(0));
+  return isSignedBy(payer, transaction.message, transaction.signatures[1] ?? Buffer.alloc(0));
 }
 
 /** The payload of a payment: a transaction that its payer signed and its fee payer has not. */
@@ -88,7 +128,7 @@ export const payload = z
     }
   });
 
-function toSignedFields({ transaction, payer, destination, amount }: Transfer): SignedFields {
+function toSignedFields({ transaction, payer, destination, amount, memo }: Transfer): SignedFields {
   const { message, messageHash, signatures } = transaction;
   const fingerprint = createHash("sha256")
     .update(signatures[1] ?? "")
@@ -99,10 +139,19 @@ function toSignedFields({ transaction, payer, destination, amount }: Transfer): 
     to: destination,
     value: amount,
     validAfter: 0n,
-    // An upper bound: the transaction names a blockhash and no time. Only the chain shows when that blockhash has expired.
-    validBefore: BigInt(Math.ceil(Date.now() / 1000) + LIFETIME_SECS),
+    validBefore: BigInt(endOf(memo, Date.now())),
     nonce: messageHash,
     settler: undefined,
     fingerprint,
   };
+}
+
+/**
+ * Returns the end of a transaction in Unix seconds: at the earliest, if its memo is of a 402 that names its blockhash, or else at the
+ * latest, because the transaction itself names no time. Only the chain shows when a blockhash has expired.
+ */
+function endOf(memo: string, now: number): number {
+  const latest = Math.ceil(now / 1000) + LONGEST_LIFE_SECS;
+  const [, readAt] = SEALED_MEMO.exec(memo) ?? [];
+  return readAt === undefined ? latest : Math.min(latest, Number(readAt) + SHORTEST_LIFE_SECS);
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { ACCOUNT_BYTES, toBase58 } from "./addresses.ts";
+import { ACCOUNT_BYTES, toBase58 } from "./portable/addresses.ts";
 
-const SIGNATURE_BYTES = 64;
+export const SIGNATURE_BYTES = 64;
 /** The largest transaction that the network carries. */
 const MAX_BYTES = 1_232;
 /** Characters of base64 that the largest transaction has. */

@@ -1,6 +1,7 @@
 import { styleText } from "node:util";
 import type { Command } from "commander";
 import { EVENT_KINDS, eventRow, kindOf } from "../../commands/event-text.ts";
+import { type Names, readNames } from "../../commands/names.ts";
 import { callOperator, type Event, jsonLine } from "../../commands/operator-client.ts";
 import { addOperatorCommand, jsonOption, option, parseCallId, parseInteger } from "../../commands/options.ts";
 import type { PrintOptions } from "../../commands/output.ts";
@@ -61,6 +62,7 @@ async function tail(options: TailOptions): Promise<void> {
     await callOperator(options, async (client) => {
       try {
         let watching = false;
+        const names = isJson ? undefined : await readNames(client);
         for await (const { event, missed } of client.tail({ history }, { signal: stopping.signal })) {
           // The first message after the history is empty, and so are those that only keep the stream alive.
           if (!watching && event === undefined) {
@@ -69,7 +71,7 @@ async function tail(options: TailOptions): Promise<void> {
           }
           if (missed > 0n) await print(isJson ? `{"missed":"${missed}"}` : `… ${missed} events missed`);
           if (event !== undefined && isWanted(event))
-            await print(isJson ? jsonLine(event) : eventLine(event));
+            await print(names === undefined ? jsonLine(event) : eventLine(event, names));
         }
       } catch (error) {
         if (!stopping.signal.aborted) throw error;
@@ -96,8 +98,8 @@ const CALL_WIDTH = 9;
 const KIND_WIDTH = 18;
 
 /** Formats an event for a terminal, in the color of its outcome. */
-export function eventLine(event: Event): string {
-  const [time = "", kind = "", details = ""] = eventRow(event).map(printable);
+export function eventLine(event: Event, names: Pick<Names, "job">): string {
+  const [time = "", kind = "", details = ""] = eventRow(event, names).map(printable);
   const call = `#${event.callId}`.padEnd(CALL_WIDTH);
   return `${paint("dim", time)}  ${call}  ${paint(colorOf(kind), kind.padEnd(KIND_WIDTH))}  ${details}`.trimEnd();
 }

@@ -6,7 +6,7 @@ import type { SettlerChain } from "./chain.ts";
 
 interface Parts {
   readonly network: string;
-  readonly chain: SettlerChain;
+  readonly chain: Pick<SettlerChain, "balance">;
   readonly addresses: readonly string[];
   readonly minBalanceWei: bigint;
   readonly clock: Clock;

@@ -158,10 +158,10 @@ export class Sender implements BackgroundService {
     if (batch.length === 0) return;
     const { journal, network, owner, changes, clock } = this.#parts;
     const isReplacement = batch.some(({ signed }) => signed.replaces !== undefined);
-    if (!isReplacement) faultPoint("settler-before-journal");
+    if (!isReplacement) faultPoint("transactions/before-journal");
     const signed = batch.map((one) => one.signed);
     await this.#write("signed", () => journal.signTransactions(network, owner, signed));
-    faultPoint(isReplacement ? "settler-after-replacement" : "settler-after-journal");
+    faultPoint(isReplacement ? "transactions/after-replacement" : "transactions/after-journal");
     for (const { record, signed } of batch) {
       const { account, nonce, raw, hash } = signed;
       const earlierHashes = isSigned(record) ? hashesOf(record).toReversed() : [];
@@ -191,7 +191,7 @@ export class Sender implements BackgroundService {
     sent.noteBroadcast(reference);
     const broadcast = chain
       .broadcast(raw)
-      .then(() => faultPoint("settler-after-broadcast"))
+      .then(() => faultPoint("transactions/after-broadcast"))
       .catch((error: unknown) =>
         logger.debug({ err: error, network, hash, account, nonce }, "a broadcast was not confirmed"),
       )

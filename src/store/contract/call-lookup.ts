@@ -61,7 +61,7 @@ export interface NonceLedger {
 }
 
 /** Charge for a call that is charged after it ran. */
-interface CallCharge {
+export interface CallCharge {
   /** The job has succeeded, and what it is charged is not certain yet. */
   readonly isAwaited?: true;
   readonly state: Exclude<PaymentState, "intent">;

@@ -2,8 +2,11 @@ import type { JobCall } from "../../core/job-call.ts";
 
 /** Dead letters, for operators. */
 export interface DeadLetterBox {
-  /** The largest groups first. `listCalls` lists the dead letters of one. */
-  listDeadLetterGroups(limit: number): Promise<DeadLetterGroups>;
+  /**
+   * The largest groups first. `listCalls` lists the dead letters of one.
+   * @param text only groups whose reason has this text somewhere, in any letter case
+   */
+  listDeadLetterGroups(limit: number, text?: string): Promise<DeadLetterGroups>;
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
   /**
    * Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. Refuses if its
@@ -14,15 +17,20 @@ export interface DeadLetterBox {
   dropDeadLetter(callId: number): Promise<boolean>;
 }
 
-/** Number of characters at the beginning of a reason that make a group. */
+/** Number of characters at the beginning of a reason without numbers that make a group. */
 export const GROUPED_CHARACTERS = 200;
 
-/** The dead letters of one job with one reason. */
+/** Returns the reason of a dead letter's group, with # for each number. The Postgres store computes the same in SQL. */
+export function groupedReason(reason: string): string {
+  return [...reason.replace(/[0-9]+/g, "#")].slice(0, GROUPED_CHARACTERS).join("");
+}
+
+/** The dead letters of one job with one reason, whatever numbers it has. */
 export interface DeadLetterGroup {
   readonly origin: JobCall["origin"];
   readonly serviceId: bigint;
   readonly jobId: bigint;
-  /** The first {@link GROUPED_CHARACTERS} of the reason. */
+  /** As {@link groupedReason} returns it. */
   readonly reason: string;
 }
 
@@ -33,7 +41,7 @@ export interface DeadLetterGroups {
     readonly oldestDeadAt: number;
     readonly newestDeadAt: number;
   })[];
-  /** Number of groups, those beyond the limit included. */
+  /** Number of the groups with the text, those beyond the limit included. */
   readonly totalGroups: number;
   readonly totalDeadLetters: number;
 }

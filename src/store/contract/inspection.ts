@@ -7,6 +7,12 @@ export interface StoreInspection {
    */
   check(): Promise<string[]>;
   /**
+   * Reads rows.
+   * @param sql makes the query. `schema` is the prefix of table names: empty, or with a dot at its end
+   * @throws Error for a store of another version of jobgate
+   */
+  read<Row>(sql: (schema: string) => string): Promise<Row[]>;
+  /**
    * Writes a consistent copy to a new file, also while the store is served.
    * @throws Error when the file exists or cannot be written, or the store is no file
    */

@@ -10,6 +10,11 @@ import type {
 } from "../../core/payment.ts";
 import type { DeadLetteredCall, DecidedCharge } from "./work-queue.ts";
 
+/** An authorization that is not charged yet. */
+export interface EndingAuthorization extends Pick<PaymentIntent, "transferMethod" | "validBefore"> {
+  readonly callId: number;
+}
+
 /** Journal of paid jobs: no money moves before its payment is written here. */
 export interface PaymentJournal {
   /** Other processes write to it too: an intent that this one did not begin may be in the hands of another. */
@@ -46,13 +51,22 @@ export interface PaymentJournal {
    * @param settlement JSON of the settlement response
    * @param blockNumber block that the settlement is in, if the chain was asked
    * @param amount token units that moved; default: the payment's amount
+   * @param isEarly a fork may still replace the block: the payment is watched until {@link finalizePayment}, however long that takes
    */
   settlePayment(
     key: PaymentKey,
     settlement: string,
     blockNumber?: string,
     amount?: string,
+    isEarly?: boolean,
   ): Promise<SettlePaymentOutcome>;
+
+  /**
+   * Ends the watch over a payment that settled early: a block that no fork can replace has it.
+   * @param blockNumber that block, which may be another one than before
+   * @returns true for one call alone, in whichever process, if several ask for the same
+   */
+  finalizePayment(key: PaymentKey, blockNumber?: string): Promise<boolean>;
 
   /**
    * The chain shows that nothing moved: takes the held JobCall out of the queue and frees the one-time nonce. The
@@ -82,22 +96,22 @@ export interface PaymentJournal {
   /**
    * Notes that the chain contradicts what is recorded of a watched payment, and ends the watch.
    * @param settlement JSON of the settlement response, where it says what moved; default: as it is
-   * @returns true for exactly one of several calls, over all processes
+   * @returns true for one call alone, in whichever process, if several ask for the same
    */
   contradictPayment(key: PaymentKey, reason: string, settlement?: string): Promise<boolean>;
 
   /**
    * Ends the watch over payments decided more than {@link WATCHED_MS} ago, and the oldest beyond {@link MAX_WATCHED} of those that
-   * are charged `before`, and of others. JobCalls kept for failed ones are dropped. One call does a bounded part.
+   * are charged `before`, and of others. Payments that settled early stay watched. JobCalls kept for failed ones are dropped. One call does a bounded part.
    * @returns true if there may be more to do
    */
   endWatches(): Promise<boolean>;
 
   /**
-   * JobCalls whose authorizations end before a time and are not charged yet, the first to end first.
+   * Lists the authorizations that end before a time and are not charged yet, the first to end first.
    * @param beforeSecs Unix seconds
    */
-  listEndingAuthorizations(beforeSecs: number, limit: number): Promise<number[]>;
+  listEndingAuthorizations(beforeSecs: number, limit: number): Promise<EndingAuthorization[]>;
 
   /**
    * The last moment to charge a payment has come. A job that runs and is charged in part is charged for what its runner last
@@ -106,8 +120,9 @@ export interface PaymentJournal {
   endAuthorization(callId: number): Promise<EndAuthorizationOutcome>;
 
   /**
-   * Undecided payments of one state, or the watched ones, oldest first. `after` is the `callId` to page from. Watched
-   * are decisions that the chain may still contradict: failed and released payments, and those that the operator closed.
+   * Undecided payments of one state, or the watched ones, oldest first. `after` is the `callId` to page from. `watched`:
+   * decided payments that the chain may still contradict: failed and released ones, and those that the operator closed. `early`:
+   * payments that settled in a block that a fork may still replace.
    */
   listUndecided(filter: {
     state: UndecidedState;
@@ -116,7 +131,7 @@ export interface PaymentJournal {
   }): Promise<UndecidedPayment[]>;
 }
 
-export type UndecidedState = "intent" | "settling" | "unresolved" | "watched";
+export type UndecidedState = "intent" | "settling" | "unresolved" | "watched" | "early";
 
 /** Time after a failed charge for which its payer has to pay before a job runs. */
 export const LOSS_MS = 24 * 60 * 60_000;
@@ -153,6 +168,8 @@ export type BeginPaymentOutcome =
   | { kind: "payment_known"; record: PaymentRecord }
   /** `key` is that of the first nonce that is used up. */
   | { kind: "nonce_used"; key: string }
+  /** Rows of a part do not allow it. */
+  | { kind: "not_taken"; reason: string }
   | { kind: "too_many_undecided" }
   | { kind: "too_many_open_payments" }
   /** The payer cannot pay this payment beside the open ones in the same token. */

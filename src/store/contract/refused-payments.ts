@@ -18,6 +18,16 @@ export interface RefusedPaymentLog {
   saveRefusedPayments(refused: readonly RefusedPayment[]): Promise<void>;
   /** Lists refusals that are to be kept, newest first. */
   listRefusedPayments(filter: RefusedPaymentFilter): Promise<readonly ListedRefusedPayment[]>;
+  /** Counts the refusals that are to be kept, by job, code and reason; the most frequent first. */
+  countRefusedPayments(): Promise<readonly RefusedPaymentCount[]>;
+}
+
+/** Refusals of the payments for one job that have one code and one reason. */
+export interface RefusedPaymentCount
+  extends Pick<RefusedPayment, "serviceId" | "jobIndex" | "code" | "reason"> {
+  readonly count: number;
+  /** Time of the newest, Unix milliseconds. */
+  readonly newestAt: number;
 }
 
 export interface RefusedPaymentFilter {

@@ -1,4 +1,4 @@
-import type { PurchaseNotes } from "../../core/payment.ts";
+import type { PaymentIntent, PurchaseNotes } from "../../core/payment.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RowKey, Rows, Table, ValuesOf } from "../rows.ts";
 import { HOUR_MS, type PaymentEvent } from "../rules/payments.ts";
@@ -12,6 +12,13 @@ export interface DeadCall extends EndedCall {
 
 /** Change that a commit makes, with the row as it is after the change. Times are Unix milliseconds. */
 export type Change =
+  /** A payment began that a module let begin ({@link "../module.ts".BeginGate}). */
+  | {
+      readonly kind: "paymentBegun";
+      readonly payment: SoldPayment;
+      readonly intent: PaymentIntent;
+      readonly at: number;
+    }
   /** A payment's state became another one. */
   | { readonly kind: "paymentDecided"; readonly payment: SoldPayment }
   /** The chain contradicts a decided payment. */
@@ -20,6 +27,16 @@ export type Change =
   | { readonly kind: "deadLettered"; readonly call: EndedCall; readonly reason: string; readonly at: number }
   /** A dead letter is in the queue again. */
   | { readonly kind: "revived"; readonly callId: number }
+  /** The operator decided about the money of a JobCall that failed, which a module can give back itself. */
+  | { readonly kind: "returnDecided"; readonly callId: number; readonly isReturned: boolean }
+  /** A part of a payment is owed back to its payer, although the JobCall has not failed. */
+  | {
+      readonly kind: "owed";
+      readonly payment: SoldPayment;
+      /** Token units. */
+      readonly amount: string;
+      readonly at: number;
+    }
   /** Money left an account of the seller. */
   | { readonly kind: "moneySent"; readonly sent: SentMoney }
   /** An event that operators, and a buyer, may be told of. */
@@ -71,7 +88,7 @@ export type Effect =
       readonly event: PaymentEvent;
       readonly at: number;
     }
-  | { readonly kind: "put" | "add"; readonly table: RowKey["table"]; readonly row: object }
+  | { readonly kind: "put" | "add" | "count"; readonly table: RowKey["table"]; readonly row: object }
   | { readonly kind: "change"; readonly change: Change }
   | { readonly kind: "revenue"; readonly revenue: Revenue };
 
@@ -91,6 +108,14 @@ export function add<Row extends ValuesOf<Row>, Key extends keyof Row>(
   return { kind: "add", table, row };
 }
 
+/** Adds to the numbers of a row. */
+export function count<Row extends ValuesOf<Row>, Key extends keyof Row>(
+  table: Table<Row, Key>,
+  by: Readonly<Row>,
+): Effect {
+  return { kind: "count", table, row: by };
+}
+
 /** Rows that reactions read beside the change, as the commit has made them so far. */
 export interface Known {
   /** Finds the payment of a JobCall. */
@@ -99,6 +124,8 @@ export interface Known {
   notes(callId: number): PurchaseNotes | undefined;
   /** Returns true for a JobCall that was acked, and has not failed. */
   hasSucceeded(callId: number): boolean;
+  /** Reports whether a module gives the payer of a job that failed the money back itself. */
+  givesBack(payment: SoldPayment): boolean;
   readonly rows: Pick<Rows, "find" | "all">;
 }
 

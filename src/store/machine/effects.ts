@@ -2,7 +2,7 @@ import type { PurchaseNotes } from "../../core/payment.ts";
 import { hasFailed } from "../../core/result-answer.ts";
 import type { AckedLease, DeadLetteredCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
-import { REACTIONS } from "../modules/modules.ts";
+import { gateOf, reactionsTo } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
 import {
@@ -62,14 +62,24 @@ export abstract class Effects implements Known, Commit {
     if (before === undefined || decision === undefined) return undefined;
     const { payment, effects } = decision;
     rows.change(payment, before);
-    for (const effect of effects) rows[effect](payment, at);
+    // Its voucher may have paid for another JobCall since, so that nothing sells this one later.
+    const isOver =
+      payment.state === "failed" && gateOf({ transferMethod: payment.transfer_method }) !== undefined;
+    for (const effect of effects) {
+      if (effect === "watch" && isOver) continue;
+      rows[effect === "keepCall" && isOver ? "dropCall" : effect](payment, at);
+    }
     if (payment.state !== before.state) this.note({ kind: "paymentDecided", payment });
-    else this.note({ kind: "paymentContradicted", payment, at });
+    else if (event.kind === "contradict") this.note({ kind: "paymentContradicted", payment, at });
     return payment;
   }
 
   hasSucceeded(callId: number): boolean {
     return this.#succeeded.has(callId) || this.hadSucceeded(callId);
+  }
+
+  givesBack({ transfer_method: transferMethod, call_id }: SoldPayment): boolean {
+    return gateOf({ transferMethod })?.givesBack(call_id, this.rows) ?? false;
   }
 
   /** Notes that a JobCall was acked. */
@@ -100,6 +110,9 @@ export abstract class Effects implements Known, Commit {
       case "add":
         this.rows.add(effect.table, effect.row);
         break;
+      case "count":
+        this.rows.count(effect.table, effect.row);
+        break;
       case "change":
         this.note(effect.change);
         break;
@@ -120,8 +133,6 @@ export abstract class Effects implements Known, Commit {
 
 /** Decides what else a commit writes because of a change. */
 function react(change: Change, known: Known): Effect[] {
-  return REACTIONS.flatMap((reactions) => {
-    const reaction = reactions[change.kind] as ((change: Change, known: Known) => Effect[]) | undefined;
-    return reaction?.(change, known) ?? [];
-  });
+  const reactions = reactionsTo(change.kind) as readonly ((change: Change, known: Known) => Effect[])[];
+  return reactions.flatMap((reaction) => reaction(change, known));
 }

@@ -1,5 +1,6 @@
 import type { OneTimeNonce, PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../contract/payment-journal.ts";
+import { gateOf } from "../modules/modules.ts";
 import type { Capacity, NewCall } from "../new-call.ts";
 import type { Input, Outcome } from "../operations.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
@@ -9,6 +10,7 @@ import type { Effects } from "./effects.ts";
 /** Operations that decide a payment. */
 export const PAYMENT_STEPS = [
   "settlePayment",
+  "finalizePayment",
   "failPayment",
   "leavePaymentUnresolved",
   "confirmPayment",
@@ -24,16 +26,20 @@ type Steps = {
 /** Returns {@link PAYMENT_STEPS}. @param find finds the payment as the commit has left it so far */
 export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, effects: Effects): Steps {
   return {
-    settlePayment(now, key, settlement, blockNumber, amount) {
+    settlePayment(now, key, settlement, blockNumber, amount, isEarly) {
       const row = find(key);
       if (row === undefined) return { kind: "not_open" };
       const callId = row.call_id;
       if (row.state === "settled")
         return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
-      const settled = effects.decide(row, { kind: "settle", settlement, blockNumber, amount }, now);
+      const kind = isEarly === true ? "settleEarly" : "settle";
+      const settled = effects.decide(row, { kind, settlement, blockNumber, amount }, now);
       if (settled === undefined) return { kind: "not_open" };
       return { kind: "settled", callId, changed: true, record: toPaymentRecord(settled) };
     },
+
+    finalizePayment: (now, key, blockNumber) =>
+      effects.decide(find(key), { kind: "finalize", blockNumber }, now) !== undefined,
 
     failPayment(now, key, settlement, reason) {
       const failed = effects.decide(find(key), { kind: "fail", settlement, reason }, now);
@@ -72,8 +78,8 @@ export interface BeginRows {
   undecided(payer: string, now: number, limits: UndecidedLimits): BeginFacts["undecided"];
   /** Sums {@link BeginFacts.openUnits}. @param since time of the payer's funds */
   openUnits(key: PaymentKey, since: number): bigint;
-  /** Adds a payment with its JobCall. @returns ID of the JobCall */
-  add(intent: PaymentIntent, call: NewCall, now: number): number;
+  /** Adds a payment with its JobCall. */
+  add(intent: PaymentIntent, call: NewCall, now: number): PaymentRow;
   useNonce(nonce: OneTimeNonce, callId: number, now: number): void;
 }
 
@@ -81,10 +87,13 @@ export interface BeginRows {
 export function beginStep(
   rows: BeginRows,
   capacity: Capacity,
+  effects: Pick<Effects, "rows" | "note">,
+  findGate = gateOf,
 ): (now: number, ...input: Input<"beginPayment">) => Outcome<"beginPayment"> {
   return (now, intent, call, limits) => {
     const { key, oneTimeNonces = [] } = intent;
     const known = rows.findRepeated(intent);
+    const gate = findGate(intent);
     const decision = beginDecision({
       intent,
       known: known && toPaymentRecord(known),
@@ -93,12 +102,16 @@ export function beginStep(
       undecided: limits === undefined ? NONE : rows.undecided(key.payer, now, limits),
       openUnits: limits?.funds === undefined ? 0n : rows.openUnits(key, now - (limits.fundsAgeMs ?? 0)),
       limits,
+      refusal: gate?.refusal(intent, effects.rows, now),
       now,
     });
     if (decision.kind !== "begin") return decision;
     capacity.adjust(1);
-    const callId = rows.add(intent, call, now);
+    const payment = rows.add(intent, call, now);
+    const callId = payment.call_id;
     for (const nonce of oneTimeNonces) rows.useNonce(nonce, callId, now);
+    if (gate !== undefined) effects.note({ kind: "paymentBegun", payment, intent, at: now });
+    if (intent.settlement !== undefined) effects.note({ kind: "paymentDecided", payment });
     return { kind: "begun", callId };
   };
 }

@@ -34,7 +34,7 @@ export const CALLS = {
       if (callIds.length === 0) return [];
       const { values, add } = parameters(dialect);
       const { schema } = dialect;
-      const sql = `SELECT job_calls.call_id, CASE WHEN charge NOT IN ('before', 'after') THEN payments.ceiling END AS ceiling
+      const sql = `SELECT job_calls.call_id, CASE WHEN charge <> 'after' THEN job_calls.ceiling END AS ceiling
           FROM ${schema}job_calls LEFT JOIN ${schema}payments ON payments.call_id = job_calls.call_id
          WHERE job_calls.call_id IN (${callIds.map(add).join()})`;
       const rows = (yield { sql, values }) as { readonly call_id: number; readonly ceiling: string | null }[];

@@ -1,8 +1,9 @@
 import { distinct } from "../../core/objects.ts";
+import type { PaymentIntent } from "../../core/payment.ts";
 import type { Lookup } from "../list-dialect.ts";
-import { REVENUE } from "../machine/changes.ts";
+import { type Change, REVENUE, type Reactions } from "../machine/changes.ts";
 import { DEFERRED } from "../machine/deferred.ts";
-import type { AnyModule, Asked, Commit } from "../module.ts";
+import type { AnyModule, Asked, BeginGate, Commit } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
 import type { RowKey, Rows } from "../rows.ts";
@@ -42,6 +43,7 @@ export type LookupName = NamesIn<"lookups">;
 export interface AnyStep {
   keys?(...input: readonly unknown[]): readonly RowKey[];
   callIds?(...input: readonly unknown[]): readonly number[];
+  reactsFor?(...input: readonly unknown[]): readonly number[];
   locks?(...input: readonly unknown[]): readonly { readonly name: string; readonly owner: string }[];
   run(commit: Commit, now: number, ...input: readonly unknown[]): unknown;
 }
@@ -75,12 +77,31 @@ export const SMALL_TABLES: readonly RowKey["table"][] = MODULES.flatMap(
   ({ smallTables = [] }) => smallTables,
 );
 
-/** Reactions of modules to changes. */
-export const REACTIONS = MODULES.flatMap(({ on }) => on ?? []);
+type Reaction = NonNullable<Reactions[Change["kind"]]>;
+
+const REACTIONS = new Map<string, Reaction[]>();
+for (const { on = {} } of MODULES) {
+  for (const [kind, reaction] of Object.entries(on) as [string, Reaction][])
+    REACTIONS.set(kind, [...(REACTIONS.get(kind) ?? []), reaction]);
+}
+
+/** Returns the reactions of modules to changes of a kind. */
+export function reactionsTo(kind: Change["kind"]): readonly Reaction[] {
+  return REACTIONS.get(kind) ?? [];
+}
 
 /** Returns the rows that reactions to the end of a JobCall read. */
 export function keysOfCall(callId: number): RowKey[] {
   return MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []);
+}
+
+const GATES: ReadonlyMap<string, BeginGate> = new Map(
+  MODULES.flatMap(({ begins }) => (begins === undefined ? [] : [[begins.transferMethod, begins] as const])),
+);
+
+/** Returns what decides whether a payment by a transfer method can begin; undefined if no module does. */
+export function gateOf({ transferMethod }: Pick<PaymentIntent, "transferMethod">): BeginGate | undefined {
+  return GATES.get(transferMethod);
 }
 
 /** Checks whether a dead letter can be retried. */

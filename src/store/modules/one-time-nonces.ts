@@ -18,13 +18,16 @@ const TABLE: Table<NonceRow, "key"> = {
   columns: ["key", "expires_at_secs", "call_id"],
 };
 
+/** Returns the key of a nonce's row. */
+export const nonceKey = (key: string) => keyIn(TABLE, { key });
+
 const EXPIRED = endedRows(TABLE.name, "expires_at_secs", 10);
 
 /** Nonces that are used up once, with a payment or alone, until they expire. */
 export const ONE_TIME_NONCES = {
   steps: {
     useNonce: {
-      keys: ({ key }) => [keyIn(TABLE, { key })],
+      keys: ({ key }) => [nonceKey(key)],
       run({ rows }, now, nonce) {
         if (nonce.expiresAt * 1000 <= now || isNonceUsed(rows, nonce, now)) return false;
         useNonce(rows, nonce, { callId: 0, now });

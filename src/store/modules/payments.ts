@@ -1,5 +1,5 @@
 import { oneSpelling, type PaymentRecord } from "../../core/payment.ts";
-import { LOSS_MS, type PaymentJournal } from "../contract/payment-journal.ts";
+import { type EndingAuthorization, LOSS_MS, type PaymentJournal } from "../contract/payment-journal.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
@@ -47,29 +47,34 @@ export const PAYMENTS = {
     ): Lookup<(PaymentRecord & { readonly ageMs: number })[]> {
       const { values, add } = parameters(dialect);
       const { schema } = dialect;
-      const isWatched = state === "watched";
+      const isWatched = state === "watched" || state === "early";
       const tables = isWatched
         ? `${schema}watched_payments JOIN ${schema}payments USING (call_id)`
         : `${schema}payments`;
       const conditions = isWatched
-        ? `watched_payments.call_id > ${add(after)}`
+        ? `${state === "early" ? "" : "NOT "}is_early AND watched_payments.call_id > ${add(after)}`
         : `state = ${add(state)} AND payments.call_id > ${add(after)}`;
       const sql = `SELECT ${COLUMN_LIST}, ${dialect.now(add(now()))} - payments.created_at AS age_ms FROM ${tables}
         WHERE ${conditions} ORDER BY ${isWatched ? "watched_payments" : "payments"}.call_id LIMIT ${add(limit)}`;
-      const name = isWatched ? "list_watched" : "list_undecided";
+      const name = isWatched ? `list_${state}` : "list_undecided";
       const rows = (yield { name, sql, values }) as (PaymentRow & { readonly age_ms: number })[];
       return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
     },
 
-    *listEndingAuthorizations({ dialect }, beforeSecs, limit): Lookup<number[]> {
+    *listEndingAuthorizations({ dialect }, beforeSecs, limit): Lookup<EndingAuthorization[]> {
       const { values, add } = parameters(dialect);
       const table = `${dialect.schema}payments${dialect.indexedBy("payments_authorized")}`;
-      const sql = `SELECT call_id FROM ${table}
+      const sql = `SELECT call_id, transfer_method, valid_before_secs FROM ${table}
         WHERE state = 'authorized' AND valid_before_secs < ${add(beforeSecs)} ORDER BY valid_before_secs LIMIT ${add(limit)}`;
-      const rows = (yield { name: "list_ending_authorizations", sql, values }) as {
-        readonly call_id: number;
-      }[];
-      return rows.map(({ call_id }) => call_id);
+      const rows = (yield { name: "list_ending_authorizations", sql, values }) as Pick<
+        PaymentRow,
+        "call_id" | "transfer_method" | "valid_before_secs"
+      >[];
+      return rows.map(({ call_id, transfer_method, valid_before_secs }) => ({
+        callId: call_id,
+        transferMethod: transfer_method,
+        validBefore: valid_before_secs,
+      }));
     },
   },
 } satisfies StoreModule<PaymentJournal>;

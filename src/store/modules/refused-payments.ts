@@ -5,6 +5,7 @@ import {
   REFUSED_AT_ONCE,
   REFUSED_KEPT_MS,
   type RefusedPayment,
+  type RefusedPaymentCount,
   type RefusedPaymentLog,
 } from "../contract/refused-payments.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
@@ -44,7 +45,7 @@ const OLD: OldRows = {
 
 /** Refusals of payments. */
 export const REFUSED_PAYMENTS = {
-  forOperator: ["listRefusedPayments"],
+  forOperator: ["listRefusedPayments", "countRefusedPayments"],
   steps: {
     saveRefusedPayments: {
       run({ rows }, now, refused) {
@@ -67,8 +68,7 @@ export const REFUSED_PAYMENTS = {
       };
       const conditions = [
         `id < ${add(before)}`,
-        `id > (SELECT max(id) FROM ${table}) - ${MAX_REFUSED_PAYMENTS}`,
-        `at > ${dialect.now(add(now()))} - ${REFUSED_KEPT_MS}`,
+        ...areKept(table, dialect.now(add(now()))),
         ...Object.entries(searched).flatMap(([column, value]) =>
           value === undefined ? [] : [`${column} = ${add(value)}`],
         ),
@@ -77,8 +77,50 @@ export const REFUSED_PAYMENTS = {
         WHERE ${conditions.join(" AND ")} ORDER BY id DESC LIMIT ${add(limit)}`;
       return ((yield { sql, values }) as RefusedPaymentRow[]).map(toRefusedPayment);
     },
+
+    *countRefusedPayments({ dialect, now }): Lookup<RefusedPaymentCount[]> {
+      const { values, add } = parameters(dialect);
+      const table = `${dialect.schema}refused_payments`;
+      const conditions = areKept(table, dialect.now(add(now())));
+      const sql = `SELECT service_id, job_index, code, more, CAST(count(*) AS bigint) AS count, max(at) AS newest_at
+          FROM ${table} WHERE ${conditions.join(" AND ")} GROUP BY service_id, job_index, code, more`;
+      return countsByReason((yield { sql, values }) as CountRow[]);
+    },
   },
 } satisfies StoreModule<RefusedPaymentLog>;
+
+function areKept(table: string, now: string): string[] {
+  return [
+    `id > (SELECT max(id) FROM ${table}) - ${MAX_REFUSED_PAYMENTS}`,
+    `at > ${now} - ${REFUSED_KEPT_MS}`,
+  ];
+}
+
+type CountRow = Pick<RefusedPaymentRow, "service_id" | "job_index" | "code" | "more"> & {
+  readonly count: number;
+  readonly newest_at: number;
+};
+
+/** Reads the reasons here, because Postgres does not read JSON text with each character that a reason can have. */
+function countsByReason(rows: readonly CountRow[]): RefusedPaymentCount[] {
+  const counts = new Map<string, RefusedPaymentCount>();
+  for (const { service_id, job_index, code, more, count, newest_at } of rows) {
+    const { reason } = JSON.parse(more) as More;
+    const key = JSON.stringify([service_id, job_index, code, reason]);
+    const known = counts.get(key);
+    counts.set(key, {
+      ...{ serviceId: BigInt(service_id), jobIndex: job_index, code: code as ErrorCode },
+      ...(reason === undefined ? {} : { reason }),
+      count: count + (known?.count ?? 0),
+      newestAt: Math.max(newest_at, known?.newestAt ?? 0),
+    });
+  }
+  const textOf = ({ serviceId, jobIndex, code, reason }: RefusedPaymentCount) =>
+    JSON.stringify([String(serviceId), jobIndex, code, reason]);
+  return [...counts.values()].sort(
+    (a, b) => b.count - a.count || b.newestAt - a.newestAt || (textOf(a) < textOf(b) ? -1 : 1),
+  );
+}
 
 function toRow(refused: RefusedPayment): Omit<RefusedPaymentRow, "id"> {
   const { at, requestId, serviceId, jobIndex, code, message, reason, payment } = refused;

@@ -1,12 +1,13 @@
+import type { JobCallOrigin } from "../../core/job-call.ts";
 import { countRows, type NamedRow, toTotals } from "../counted-rows.ts";
 import { type Lookup, parameters } from "../list-dialect.ts";
 import type { StoreModule } from "../module.ts";
 import { firstSummedHour, HOUR_MS } from "../rules/payments.ts";
-import type { Revenue, Store, StoreTotals } from "../store.ts";
+import type { Revenue, Store, StoreTotals, WaitingJob } from "../store.ts";
 
 /** Sums for operators. The totals count rows, so that they show it when the journal does not balance. */
 export const REPORTS = {
-  forOperator: ["totals", "revenue"],
+  forOperator: ["totals", "revenue", "countWaiting"],
   lookups: {
     *totals({ dialect, now }): Lookup<StoreTotals> {
       const { values, add } = parameters(dialect);
@@ -35,5 +36,43 @@ export const REPORTS = {
       })[];
       return rows.map((row) => ({ ...row, amount: BigInt(row.amount) }));
     },
+
+    *countWaiting({ dialect, now }, { kind, jobIds }): Lookup<WaitingJob[]> {
+      if (kind === "only" && jobIds.length === 0) return [];
+      const { values, add } = parameters(dialect);
+      const { schema, indexedBy } = dialect;
+      const time = dialect.now(add(now()));
+      const list = jobIds.map((id) => add(String(id))).join();
+      const isWanted = list === "" ? "TRUE" : `job_id ${kind === "only" ? "IN" : "NOT IN"} (${list})`;
+      const nextId = (after: string) =>
+        `SELECT min(job_id) FROM ${schema}job_calls${indexedBy("job_calls_ready_by_job")} WHERE state = 'ready'${after}`;
+      const columns = "SELECT origin, service_id, job_calls.job_id AS job_id, enqueued_at FROM";
+      // Steps from job to job in the index, so that the queues of jobs that runners take are not read.
+      const sql = `WITH RECURSIVE ready(id) AS (
+            SELECT (${nextId("")})
+             UNION ALL
+            SELECT (${nextId(" AND job_id > ready.id")}) FROM ready WHERE id IS NOT NULL),
+          wanted AS (SELECT id AS job_id FROM ready WHERE id IS NOT NULL),
+          waiting AS (
+            ${columns} (SELECT job_id FROM wanted WHERE ${isWanted}) AS wanted
+              JOIN ${schema}job_calls${indexedBy("job_calls_ready_by_job")}
+                ON job_calls.job_id = wanted.job_id AND state = 'ready'
+             UNION ALL
+            ${columns} ${schema}job_calls${indexedBy("job_calls_waiting")}
+             WHERE state IN ('leased', 'delayed') AND visible_at <= ${time} AND ${isWanted})
+        SELECT origin, service_id, job_id, CAST(count(*) AS bigint) AS count, min(enqueued_at) AS oldest_at
+          FROM waiting GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3`;
+      const rows = (yield { sql, values }) as {
+        readonly origin: JobCallOrigin;
+        readonly service_id: string;
+        readonly job_id: string;
+        readonly count: number;
+        readonly oldest_at: number;
+      }[];
+      return rows.map(({ origin, service_id, job_id, count, oldest_at }) => ({
+        ...{ origin, serviceId: BigInt(service_id), jobId: BigInt(job_id) },
+        ...{ count, oldestAt: oldest_at },
+      }));
+    },
   },
-} satisfies StoreModule<Pick<Store, "totals" | "revenue">>;
+} satisfies StoreModule<Pick<Store, "totals" | "revenue" | "countWaiting">>;

@@ -35,6 +35,8 @@ export interface BeginFacts {
    */
   readonly openUnits: bigint;
   readonly limits: UndecidedLimits | undefined;
+  /** Why a module does not let the payment begin; undefined if it does. */
+  readonly refusal: string | undefined;
   readonly now: number;
 }
 
@@ -42,13 +44,14 @@ export interface BeginFacts {
 export function beginDecision(
   facts: BeginFacts,
 ): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin" } {
-  const { intent, known, isNonceUsed, hasRoom, undecided, openUnits, limits, now } = facts;
+  const { intent, known, isNonceUsed, hasRoom, undecided, openUnits, limits, refusal, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
   const used = intent.oneTimeNonces?.find(
     // A nonce that expired on the way here may have been used, and forgotten since.
     (nonce) => isNonceUsed(nonce) || nonce.expiresAt * 1000 <= now,
   );
   if (used !== undefined) return { kind: "nonce_used", key: used.key };
+  if (refusal !== undefined) return { kind: "not_taken", reason: refusal };
   if (limits !== undefined && undecided.total >= limits.maxUndecided) return { kind: "too_many_undecided" };
   if (limits !== undefined && undecided.ofPayer >= limits.maxOpenPerPayer)
     return { kind: "too_many_open_payments" };
@@ -89,13 +92,15 @@ export function firstSummedHour({ since, bucketMs }: RevenuePeriod): number {
 
 /** Event that decides a payment, with what the payment's row keeps of the event. */
 export type PaymentEvent =
-  /** Money moved. `amount` is undefined for the payment's own amount. */
+  /** Money moved; `settleEarly`: in a block that a fork may still replace. `amount` is undefined for the payment's own amount. */
   | {
-      readonly kind: "settle";
+      readonly kind: "settle" | "settleEarly";
       readonly settlement: string;
       readonly blockNumber: string | undefined;
       readonly amount: string | undefined;
     }
+  /** No fork can replace the block any longer that has the money of a payment which settled early. */
+  | { readonly kind: "finalize"; readonly blockNumber: string | undefined }
   /** No money moved. */
   | { readonly kind: "fail"; readonly settlement: string; readonly reason: string }
   /** Nothing more can be found out automatically. */
@@ -115,6 +120,8 @@ export type PaymentEffect =
   | "queueCall"
   /** The held JobCall leaves the queue. Its body is kept. */
   | "keepCall"
+  /** The held JobCall leaves the queue, with its body. */
+  | "dropCall"
   /** The JobCall that was kept becomes ready. */
   | "requeueCall"
   /** The one-time nonces can be used again; if the job ran, those of the charge alone. */
@@ -123,6 +130,8 @@ export type PaymentEffect =
   | "useNonce"
   /** The chain may still contradict the decision. */
   | "watch"
+  /** A fork may still take away what the decision rests on. */
+  | "watchUntilFinal"
   | "endWatch";
 
 interface Transition {
@@ -155,6 +164,7 @@ export const PAYMENT_TRANSITIONS = {
   before: {
     intent: {
       settle: to("settled", "queueCall"),
+      settleEarly: to("settled", "queueCall", "watchUntilFinal"),
       fail: to("failed", "keepCall", "freeNonce", "watch"),
       leaveUnresolved: to("unresolved"),
       closeAsPaid: ifEnded("settled", "queueCall", "watch"),
@@ -162,15 +172,17 @@ export const PAYMENT_TRANSITIONS = {
     },
     unresolved: {
       settle: to("settled", "queueCall"),
+      settleEarly: to("settled", "queueCall", "watchUntilFinal"),
       fail: to("failed", "keepCall", "freeNonce", "watch"),
       closeAsPaid: to("settled", "queueCall", "watch"),
       closeAsNotPaid: to("failed", "keepCall", "freeNonce", "watch"),
     },
     failed: {
       settle: ifWatched("settled", "endWatch", "requeueCall", "useNonce"),
+      settleEarly: ifWatched("settled", "endWatch", "requeueCall", "useNonce", "watchUntilFinal"),
       closeAsPaid: ifWatched("settled", "endWatch", "requeueCall", "useNonce", "watch"),
     },
-    settled: { contradict: ifWatched("settled", "endWatch") },
+    settled: { finalize: ifWatched("settled", "endWatch"), contradict: ifWatched("settled", "endWatch") },
   },
   /**
    * Payments that are charged later: the job runs first. A failed payment stays failed, because what its authorization moved may have paid
@@ -181,6 +193,7 @@ export const PAYMENT_TRANSITIONS = {
     authorized: { charge: to("settling"), release: to("released", "watch") },
     settling: {
       settle: to("settled"),
+      settleEarly: to("settled", "watchUntilFinal"),
       fail: to("failed", "freeNonce", "watch"),
       leaveUnresolved: to("unresolved"),
       closeAsPaid: ifEnded("settled", "watch"),
@@ -188,11 +201,12 @@ export const PAYMENT_TRANSITIONS = {
     },
     unresolved: {
       settle: to("settled"),
+      settleEarly: to("settled", "watchUntilFinal"),
       fail: to("failed", "freeNonce", "watch"),
       closeAsPaid: to("settled", "watch"),
       closeAsNotPaid: to("failed", "freeNonce", "watch"),
     },
-    settled: { contradict: ifWatched("settled", "endWatch") },
+    settled: { finalize: ifWatched("settled", "endWatch"), contradict: ifWatched("settled", "endWatch") },
     failed: { contradict: ifWatched("failed", "endWatch") },
     released: { contradict: ifWatched("released", "endWatch") },
   },
@@ -229,7 +243,7 @@ export function decidePayment<Payment extends SoldPayment>(
     ...{ ...payment, ...valuesOf(payment, event, now), state },
     // Under its name, another payment may have been made since.
     purchase_name: isSettledLate && facts.isNameTaken(payment) ? null : payment.purchase_name,
-    updated_at: event.kind === "contradict" ? payment.updated_at : now,
+    updated_at: event.kind === "contradict" || event.kind === "finalize" ? payment.updated_at : now,
   };
   return { payment: decided, effects };
 }
@@ -244,11 +258,14 @@ const MAX_REASON_LENGTH = 500;
 /** Columns that an event gives a payment. */
 function valuesOf(payment: SoldPayment, event: PaymentEvent, now: number): Partial<SoldPayment> {
   switch (event.kind) {
-    case "settle": {
+    case "settle":
+    case "settleEarly": {
       const { settlement, blockNumber: block_number = null, amount = payment.amount } = event;
       const reason = payment.state === "failed" ? `recorded as failed before: ${payment.reason}` : null;
       return { settlement, block_number, amount, reason };
     }
+    case "finalize":
+      return { block_number: event.blockNumber ?? payment.block_number };
     case "fail":
       return { settlement: event.settlement, reason: event.reason };
     case "leaveUnresolved":

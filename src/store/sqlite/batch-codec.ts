@@ -1,4 +1,5 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
+import type { PaymentIntent } from "../../core/payment.ts";
 import type { AcceptOnceOutcome, Delivery } from "../contract/intake.ts";
 import type {
   Charge,
@@ -60,12 +61,13 @@ const INPUT_FORMS: { readonly [Name in OperationName]?: Form<Input<Name>> } = {
   beginPayment: {
     write(to, [intent, call, limits]) {
       writeNewCall(to, call);
-      to.other([intent, limits]);
+      writeIntent(to, intent);
+      to.other(limits);
     },
     read(from) {
       const call = readNewCall(from);
-      const [intent, limits] = from.other() as [Input<"beginPayment">[0], Input<"beginPayment">[2]];
-      return [intent, call, limits];
+      const intent = readIntent(from);
+      return [intent, call, from.other() as Input<"beginPayment">[2]];
     },
   },
   ack: {
@@ -103,6 +105,16 @@ const RESULT_FORMS: { readonly [Name in OperationName]?: Form<Outcome<Name>> } =
       const outcome = LEASE_OUTCOMES[from.number()] ?? "not_found";
       return from.boolean() ? { outcome, charge: from.other() as DecidedCharge } : { outcome };
     },
+  },
+  beginPayment: {
+    write(to, outcome) {
+      const hasBegun = outcome.kind === "begun";
+      to.boolean(hasBegun);
+      if (hasBegun) to.number(outcome.callId);
+      else to.other(outcome);
+    },
+    read: (from) =>
+      from.boolean() ? { kind: "begun", callId: from.number() } : (from.other() as Outcome<"beginPayment">),
   },
   claim: { write: writeClaimed, read: readClaimed },
 };
@@ -188,6 +200,60 @@ function readNewCall(from: FlatReader): NewCall {
     headBytes: from.number(),
   };
 }
+
+/** Forms of the fields of an intent. */
+const INTENT_FIELDS = {
+  ...({ fingerprint: "text", bodyHash: "text", payload: "text", requirements: "text" } as const),
+  ...({ transferMethod: "text", payTo: "text", amount: "text", symbol: "text", price: "text" } as const),
+  ...({ rate: "text", receipt: "text", charge: "text" } as const),
+  ...({ purchaseName: "optional", boundHeaders: "optional", facilitator: "optional" } as const),
+  ...({
+    fromBlock: "optional",
+    onFailure: "optional",
+    minCharge: "optional",
+    settlement: "optional",
+  } as const),
+  ...({ jobIndex: "number", x402Version: "number", decimals: "number", validBefore: "number" } as const),
+  ...({ key: "key", serviceId: "bigint", oneTimeNonces: "other", notes: "other" } as const),
+  chargesBack: "other",
+} as const satisfies { readonly [Field in keyof PaymentIntent]-?: string };
+const INTENT_ENTRIES = Object.entries(INTENT_FIELDS) as readonly [
+  keyof PaymentIntent,
+  "text" | "optional" | "number" | "bigint" | "key" | "other",
+][];
+
+function writeIntent(to: FlatWriter, intent: PaymentIntent): void {
+  for (const [field, form] of INTENT_ENTRIES) {
+    const value = intent[field];
+    if (form === "text") to.text(value as string);
+    else if (form === "number") to.number(value as number);
+    else if (form === "bigint") to.text(String(value));
+    else if (form === "key") for (const part of KEY_PARTS) to.text(intent.key[part]);
+    else {
+      to.boolean(value !== undefined);
+      if (value === undefined) continue;
+      if (form === "optional") to.text(value as string);
+      else to.other(value);
+    }
+  }
+}
+
+function readIntent(from: FlatReader): PaymentIntent {
+  const intent: Partial<Record<keyof PaymentIntent, unknown>> = {};
+  for (const [field, form] of INTENT_ENTRIES) {
+    if (form === "text") intent[field] = from.text();
+    else if (form === "number") intent[field] = from.number();
+    else if (form === "bigint") intent[field] = BigInt(from.text());
+    else if (form === "key") {
+      const [network, asset, payer, nonce] = [from.text(), from.text(), from.text(), from.text()];
+      intent[field] = { network, asset, payer, nonce };
+    } else if (from.boolean()) intent[field] = form === "optional" ? from.text() : from.other();
+    else intent[field] = undefined;
+  }
+  return intent as PaymentIntent;
+}
+
+const KEY_PARTS = ["network", "asset", "payer", "nonce"] as const;
 
 function writeDelivery(to: FlatWriter, { keys, bodyHash, windowMs }: Delivery): void {
   to.number(keys.length);

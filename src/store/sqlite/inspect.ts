@@ -117,6 +117,10 @@ function openInspection(path: string): StoreInspection & { readonly isKnown: boo
       requireKnown();
       return problemTexts(database.prepare<Finding>(findProblems("")).all([]));
     },
+    async read<Row>(sql: (schema: string) => string) {
+      requireKnown();
+      return database.prepare<Row>(sql("")).all([]);
+    },
     async backup(file) {
       if (existsSync(file)) throw new Error(`${file} exists: expected the name of a new file`);
       requireKnown();

@@ -50,7 +50,7 @@ export class AccessTokens {
  * another account's.
  */
 export interface ProvenPayer {
-  /** Lower case. */
+  /** Address, in the spelling of `oneSpelling` (core/payment.ts). */
   readonly payer: string;
   /** CAIP-2. */
   readonly network: string;

@@ -49,9 +49,10 @@ function fieldsOf(additions: NonNullable<CallState["additions"]>): Readonly<Reco
   return Object.assign({}, ...additions.map(({ fields }) => fields));
 }
 
-/** Returns the settlement of a call that was charged after it ran: its 202 had none. */
+/** Returns the settlement of a call that was charged after it ran: its 202 had none, or another one. */
 export function lateSettlement({ charge, settlement }: CallState): SettleResponse | undefined {
-  return charge?.state === "settled" && settlement !== undefined ? JSON.parse(settlement) : undefined;
+  const isCharged = charge?.state === "settled" || charge?.state === "released";
+  return isCharged && settlement !== undefined ? JSON.parse(settlement) : undefined;
 }
 
 /** Headers with the settlement of a call that was charged after it ran. */

@@ -14,7 +14,7 @@ interface Waiter {
   readonly session?: string | undefined;
 }
 
-/** Places for the clients that wait for paid calls, at every door and on every route. */
+/** Places for the clients that wait for paid calls, over every protocol and on every route. */
 export class WaitPlaces {
   readonly #taken = new Map<string, number>();
   #total = 0;

@@ -48,6 +48,9 @@ export type SettlementAnswer =
     | { readonly kind: "no_answer"; readonly reason: string }
   ) & { readonly extensionResponses?: ExtensionResponses | undefined };
 
+/** Reason of a facilitator that told of the payment's settlement before, or is settling the payment. */
+export const DUPLICATE_SETTLEMENT = "duplicate_settlement";
+
 /** Kind of payment. `network` is CAIP-2, a pattern such as `eip155:*` for all EVM chains, or a name of another version of x402. */
 export interface PaymentKind {
   readonly x402Version: number;

@@ -84,8 +84,16 @@ export function reloadFacilitator(
   if (config?.kind === "remote" && facilitator instanceof RemoteFacilitator) facilitator.reload(config);
 }
 
-/** Refuses a payment that no facilitator takes. */
-export function noFacilitator(): GatewayError {
+/**
+ * Refuses a payment that no facilitator takes.
+ * @param isOfNone each facilitator is known to take other payments alone
+ */
+export function noFacilitator({ requirements }: FacilitatorRequest, isOfNone: boolean): GatewayError {
+  if (isOfNone && requirements.extra?.feePayer !== undefined)
+    return new GatewayError(
+      "payment_mismatch",
+      "The fee payer of the payment is not that of an offer here: sign for a fresh offer. Nothing was charged.",
+    );
   return new GatewayError(
     "facilitator_unavailable",
     "No facilitator settles payments of this kind now. Nothing was charged: try again, or pay in another way.",

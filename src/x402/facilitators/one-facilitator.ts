@@ -61,10 +61,11 @@ export class OneFacilitator implements Facilitators {
   }
 
   async verify(request: FacilitatorRequest): Promise<NamedVerification> {
-    if (!this.#kinds.maySettle(request)) throw noFacilitator();
+    if (!this.#kinds.maySettle(request)) throw noFacilitator(request, true);
     try {
       const verification = await this.#facilitator.verify(request);
       this.#note("verify", true);
+      if (verification.kind === "invalid") this.#kinds.readSoon();
       return { ...verification, facilitator: this.#facilitator.name };
     } catch (error) {
       if (!isUnfunded(error)) this.#note("verify", false);
@@ -116,6 +117,8 @@ export class OneFacilitator implements Facilitators {
 /** Time for which the answer of `/supported` is used. */
 const FRESH_MS = 300_000;
 const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
+/** Time until `/supported` is read again after a refusal, at the earliest. */
+const SOON_MS = 5_000;
 
 interface Parts {
   readonly facilitator: Facilitator;
@@ -132,6 +135,7 @@ export class SupportedKinds {
   readonly #retries = new Backoff(RETRIES);
   #answer: Supported | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #isSoon = false;
   #isStopped = false;
 
   constructor(parts: Parts) {
@@ -141,6 +145,16 @@ export class SupportedKinds {
   /** Asks now and from time to time. Does not wait for the answer. */
   startPolling(): void {
     void this.#poll();
+  }
+
+  /**
+   * Asks again within seconds, once for the refusals of that time: a facilitator may refuse what it supported when it was
+   * asked last, such as an account that it has replaced.
+   */
+  readSoon(): void {
+    if (this.#timer === undefined || this.#isSoon || this.#isStopped) return;
+    this.#isSoon = true;
+    this.#askAfter(SOON_MS);
   }
 
   stop(): void {
@@ -201,8 +215,14 @@ export class SupportedKinds {
   }
 
   async #poll(): Promise<void> {
+    this.#timer = undefined;
     const delayMs = await this.#read();
-    if (this.#isStopped) return;
+    this.#isSoon = false;
+    if (!this.#isStopped) this.#askAfter(delayMs);
+  }
+
+  #askAfter(delayMs: number): void {
+    clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.#poll(), delayMs);
     this.#timer.unref();
   }

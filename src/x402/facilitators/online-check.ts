@@ -1,4 +1,5 @@
 import type {
+  AcceptedToken,
   InProcessFacilitatorConfig,
   PeerFindings,
   PeerProblem,
@@ -67,12 +68,15 @@ async function checkRemote(
   };
 }
 
-function tokensWithoutFacilitator(
-  { acceptedTokens, facilitators }: X402Config,
-  found: readonly Findings[],
-): PeerProblem[] {
+/** Reports whether the file has a token: parts offer others beside those. */
+export function isConfigured({ offered }: Pick<AcceptedToken, "offered">): boolean {
+  return offered === undefined;
+}
+
+function tokensWithoutFacilitator(config: X402Config, found: readonly Findings[]): PeerProblem[] {
+  const { facilitators } = config;
   const networks = found.flatMap((one) => one.networks("exact"));
-  return acceptedTokens.flatMap(({ network }, i) => {
+  return config.acceptedTokens.filter(isConfigured).flatMap(({ network }, i) => {
     if (takesNetwork(networks, network)) return [];
     const who = facilitators.length === 1 ? "the facilitator does not settle" : "no facilitator settles";
     const message = `${who} "exact" payments on ${network} in x402 version 2; expected one of ${networks.join(", ") || "none"}`;
@@ -91,6 +95,7 @@ function jobsWithoutFacilitator(
   const networks = found.flatMap((one) => one.networks(scheme));
   const payable = acceptedTokens.filter(({ transferMethod }) => methods.chargesPart(transferMethod));
   if (payable.some(({ network }) => takesNetwork(networks, network))) return [];
+  if (acceptedTokens.some(({ offered }) => offered?.unusedPromise !== undefined)) return [];
   const wanted = [...new Set(payable.map(({ network }) => network))].join(" or ");
   return jobs.flatMap(({ charge = [] }, i) =>
     charge.filter(isPartial).map((kind) => ({

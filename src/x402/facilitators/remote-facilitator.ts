@@ -7,6 +7,7 @@ import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import { type Answer, JsonEndpoint, type NewHeaders } from "../../node/json-endpoint.ts";
 import { Versions } from "../wire/version.ts";
 import {
+  DUPLICATE_SETTLEMENT,
   type ExtensionResponses,
   type Facilitator,
   type FacilitatorRequest,
@@ -167,6 +168,8 @@ export class RemoteFacilitator implements Facilitator {
     const { success, errorReason, payer, transaction, network, amount } = answer.data;
     const { extensionResponses } = received;
     if (!success) {
+      // An earlier answer may have been a success that did not arrive.
+      if (errorReason === DUPLICATE_SETTLEMENT) return { kind: "no_answer", reason: errorReason };
       return {
         kind: "refused",
         reason: errorReason ?? "no reason given",

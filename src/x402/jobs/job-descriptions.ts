@@ -1,21 +1,21 @@
 import type { Job } from "../../config/config.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { defined } from "../../core/objects.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { Methods } from "../methods/methods.ts";
-import type { JobDescription, Offer } from "../wire/offer.ts";
-import { asSentence, jobTitle, type Seller } from "./seller.ts";
+import { accessTo, type Terms } from "../purchase/terms.ts";
+import { chargeKindOf, type JobDescription, type Offer } from "../wire/offer.ts";
+import { asSentence, chargeTexts, headersOf, jobTitle, LABEL, type Seller } from "./seller.ts";
 
 /** Bound on the descriptions that are kept: a few KB each. */
 const MAX_REMEMBERED = 1_000;
 /** Longest description of a job in a header. */
 const MAX_DESCRIPTION = 300;
 const MAX_TAGS = 5;
-/** A tag that x402 clients take: printable ASCII. */
-const LABEL = /^[\x20-\x7e]{1,32}$/;
 
-/** Declares extensions of x402 for a job. */
-export type DeclareExtensions = (job: Job) => JobDescription["extensions"];
+/** Declares extensions of x402 for a job. @param headers names of the headers that buyers send */
+export type DeclareExtensions = (job: Job, headers: readonly string[]) => JobDescription["extensions"];
 
 interface Parts {
   readonly jobs: readonly Job[];
@@ -24,6 +24,7 @@ interface Parts {
   /** The extensions that each job's 402 declares, in the order in which the 402 shows them. */
   readonly declares: readonly DeclareExtensions[];
   readonly facilitators: Pick<Facilitators, "extensionsOf">;
+  readonly terms: readonly Terms[];
 }
 
 /** Jobs as their 402s describe them, at one configuration. */
@@ -48,14 +49,18 @@ export class JobDescriptions {
   }
 
   /**
-   * Returns the description for a 402 with these offers, which may need more extensions. It makes the promise of the
-   * offers, which may be of an earlier configuration.
+   * Returns the description for a 402 with these offers, which may need more extensions. It says when the
+   * offers, which may be of an earlier configuration, are charged, and makes their promise.
    */
   withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
     const { resource, extensions } = this.of(job);
-    const { onFailure = "" } = offers.find((offer) => offer.onFailure) ?? {};
-    const promise = this.#parts.seller.promises.get(onFailure);
-    const description = withPromise(resource.description ?? "", promise);
+    const { onFailure } = offers.find((offer) => offer.onFailure && offer.chargesBack === undefined) ?? {};
+    const charge = offers.length === 0 ? ["before"] : offers.map(chargeKindOf);
+    const late = chargeTexts(defined({ charge, onFailure }), this.#parts.seller.promises);
+    const { terms } = this.#parts;
+    const notes = [accessTo(job, terms)?.note, ...terms.map((one) => one.requires?.(job)?.note)];
+    const texts = [...late, ...notes.filter((note) => note !== undefined)];
+    const description = withTexts(resource.description ?? "", texts);
     return {
       resource: { ...resource, description },
       extensions: { ...extensions, ...this.#listed(offers) },
@@ -75,7 +80,9 @@ export class JobDescriptions {
   }
 
   #describe(job: Job): JobDescription {
-    const { urls, serviceName } = this.#parts.seller;
+    const { urls, serviceName, logo } = this.#parts.seller;
+    const range = typeof job.price === "object" && "from" in job.price ? job.price : undefined;
+    const headers = headersOf({ range, access: accessTo(job, this.#parts.terms) }).map(([name]) => name);
     return {
       resource: {
         url: urls.of(job),
@@ -83,18 +90,20 @@ export class JobDescriptions {
         // Without a wait for the result, the answer is the 202's JSON.
         mimeType: job.output?.contentType ?? "application/json",
         serviceName,
+        ...(logo !== undefined && { iconUrl: logo }),
         tags: (job.tags ?? []).filter((tag) => LABEL.test(tag)).slice(0, MAX_TAGS),
         ...(job.maxResultBytes !== undefined && { maxResultBytes: job.maxResultBytes }),
         ...(job.storeAnswers === false && { storeAnswers: false }),
       },
-      extensions: Object.assign({}, ...this.#parts.declares.map((declare) => declare(job))),
+      extensions: Object.assign({}, ...this.#parts.declares.map((declare) => declare(job, headers))),
     };
   }
 }
 
-function withPromise(text: string, promise: string | undefined): string {
-  if (promise === undefined) return text;
-  return `${asSentence(shortened(text, MAX_DESCRIPTION - promise.length - 2))} ${promise}`;
+function withTexts(text: string, added: readonly string[]): string {
+  if (added.length === 0) return text;
+  const end = added.join(" ");
+  return `${asSentence(shortened(text, MAX_DESCRIPTION - end.length - 2))} ${end}`;
 }
 
 function shortened(text: string, length: number): string {

@@ -8,7 +8,7 @@ import type { Methods } from "../methods/methods.ts";
 import type { JobChargeTerms, JobPolicies } from "../prices/job-policies.ts";
 import type { JobPrice, PayableTokens, PriceSource } from "../prices/price-source.ts";
 import type { TokenRates } from "../prices/token-rates.ts";
-import { accessTo, type JobAccess, type Terms } from "../purchase/terms.ts";
+import { accessTo, type JobAccess, type Requirement, type Terms } from "../purchase/terms.ts";
 import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";
 import { JobUrls } from "../wire/paths.ts";
 
@@ -17,6 +17,7 @@ export interface ListedJob extends Omit<Job, "policy" | "price"> {
   readonly mode: "public_paid" | "restricted_paid";
   /** Present for a restricted job. */
   readonly access?: JobAccess;
+  readonly requirements: readonly Requirement[];
   /** Schemes of x402 that its offers have, in their order. */
   readonly schemes: readonly string[];
   /** Absent while it is not known. */
@@ -158,6 +159,7 @@ export class Listing {
       ...described,
       mode: invocationMode === "restricted_paid" ? invocationMode : ("public_paid" as const),
       access: accessTo(job, terms),
+      requirements: terms.flatMap((one) => one.requires?.(job) ?? []),
       schemes: charge.flatMap((kind) => methods.schemeOf(kind) ?? []),
       price: price && pick(price),
       offers: price ? this.#offers(job, price) : [],
@@ -170,21 +172,24 @@ export class Listing {
     const job = { serviceId, jobIndex };
     const { priceWei, currency } = price;
     const terms = { job, priceWei, currency, charge: chargeTerms.of(job), ttlSecs: config.quoteTtlSecs };
-    return tokens.for(price, policies.policyOf(job)).flatMap((token) => {
-      const offers = makeOffers({ ...terms, tokens: [token] }, rates);
-      const method = methods.get(token.transferMethod).title;
-      return offers.map((offer) => ({
-        ...offer,
-        decimals: token.decimals,
-        method,
-        isLowest: price.range !== undefined,
-      }));
-    });
+    return tokens
+      .of(job)
+      .for(price, policies.policyOf(job))
+      .flatMap((token) => {
+        const offers = makeOffers({ ...terms, tokens: [token] }, rates);
+        const method = methods.get(token.transferMethod).title;
+        return offers.map((offer) => ({
+          ...offer,
+          decimals: token.decimals,
+          method,
+          isLowest: price.range !== undefined,
+        }));
+      });
   }
 }
 
-/** Returns every job that the configuration names, each once: first `[[jobs]]`, then those without a description. */
-function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]): Job[] {
+/** Returns the jobs that a configuration names, disabled ones too. */
+export function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]): Job[] {
   const found = new Map(jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
   const add = (serviceId: bigint, jobIndex: number) => {
     const key = jobKeyText(serviceId, jobIndex);

@@ -1,14 +1,17 @@
 import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
-import { priceText } from "../../core/amounts.ts";
+import { priceText, type RequestPricing } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import { isPartial } from "../../core/payment.ts";
-import { type Offer, offeredMethod } from "../wire/offer.ts";
+import { type ChargeKind, isPartial } from "../../core/payment.ts";
+import type { JobAccess } from "../purchase/terms.ts";
+import { chargeKindOf, type Offer, offeredMethod } from "../wire/offer.ts";
 import { JobUrls } from "../wire/paths.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";
 
 /** Longest service name that x402 clients take. */
 const MAX_NAME = 32;
+/** A label that x402 clients take: printable ASCII. */
+export const LABEL = new RegExp(`^[\\x20-\\x7e]{1,${MAX_NAME}}$`);
 
 /** Who sells the jobs. */
 export interface Seller {
@@ -17,6 +20,18 @@ export interface Seller {
   readonly urls: JobUrls;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
+  /** Name for people and agents. */
+  readonly title: string;
+  /** E-mail address, or URL of a page. */
+  readonly contact: string | undefined;
+  /** URL of a picture. */
+  readonly logo: string | undefined;
+  /** Colour of the pages: `#rrggbb`. */
+  readonly themeColor: string | undefined;
+  /** URL of a page. */
+  readonly termsOfService: string | undefined;
+  /** Advice to agents before they buy. */
+  readonly guidance: string | undefined;
   /** Texts of promises to buyers of jobs that fail, by their names. */
   readonly promises: ReadonlyMap<string, string>;
   /** Abilities of the shop besides sales over x402. */
@@ -33,19 +48,55 @@ export interface Feature {
   entryFields?(job: JobKey): Readonly<Record<string, string>>;
   /** Returns the payment method that can pay an offer; undefined if none can. */
   methodFor?(offer: Offer): string | undefined;
+  /** The shop as a service of another protocol, for registries of agents. */
+  readonly service?: { readonly name: string; readonly endpoint: string; readonly version?: string };
+  /** URLs that it adds to the list of what can be read, by their names. */
+  readonly links?: Readonly<Record<string, string>>;
   /** Its own routes in OpenAPI, and the schemas that they name. */
-  readonly openApi?: Readonly<Record<"paths" | "schemas", Readonly<Record<string, object>>>>;
+  readonly openApi?: Readonly<Record<"paths" | "schemas", Readonly<Record<string, object>>>> & {
+    /** Ways to prove who paid for a call, by their names. */
+    readonly securitySchemes?: Readonly<Record<string, object>>;
+  };
   /** Headers of its answers, with their descriptions. */
   readonly headers?: Readonly<Record<"accepted" | "paymentRequired", Readonly<Record<string, string>>>>;
 }
 
 export function sellerOf(
-  config: Pick<X402Config, "publicUrl" | "serviceName" | "jobs" | "promises">,
+  config: Pick<
+    X402Config,
+    | "title"
+    | "contact"
+    | "logo"
+    | "themeColor"
+    | "termsOfService"
+    | "guidance"
+    | "publicUrl"
+    | "serviceName"
+    | "jobs"
+    | "promises"
+  >,
   features: readonly Feature[] = [],
 ): Seller {
-  const { publicUrl, serviceName = new URL(publicUrl).hostname.slice(0, MAX_NAME) } = config;
+  const { publicUrl, contact, logo, themeColor, termsOfService, guidance } = config;
+  const isLabel = config.title !== undefined && LABEL.test(config.title);
+  const usual = isLabel ? config.title : new URL(publicUrl).hostname.slice(0, MAX_NAME);
+  const { serviceName = usual, title = serviceName } = config;
   const promises = new Map(config.promises?.map(({ name, text }) => [name, text]));
-  return { publicUrl, urls: new JobUrls(config), serviceName, promises, features };
+  const urls = new JobUrls(config);
+  const about = { title, contact, logo, themeColor, termsOfService, guidance };
+  return { publicUrl, urls, serviceName, ...about, promises, features };
+}
+
+/** Returns the headers that buyers send for a job, without the payment's, and their descriptions. @param range of its price */
+export function headersOf({
+  range,
+  access,
+}: {
+  readonly range: RequestPricing | undefined;
+  readonly access: JobAccess | undefined;
+}): [string, string][] {
+  const priced = range?.headers.map((name): [string, string] => [name, "The price depends on it"]);
+  return [...(priced ?? []), ...Object.entries(access?.headers ?? {})];
 }
 
 /** Returns what people call a job. */
@@ -53,17 +104,72 @@ export function jobTitle(job: Pick<Job, "serviceId" | "jobIndex" | "name" | "tit
   return job.title ?? job.name ?? `Job ${job.jobIndex} of service ${job.serviceId}`;
 }
 
-/** Returns a price for people: `$0.01`, `1000000000000000 wei`. */
-export function listedPriceText({ priceWei, currency, range }: NonNullable<ListedJob["price"]>): string {
-  if (range !== undefined) return `${priceText(range.from)} to ${priceText(range.upTo)} (${range.rule})`;
-  return priceText({ unit: currency === "USD" ? "usd" : "wei", amount: priceWei });
+/** Returns the name by which agents call a job. */
+export function callName({
+  name,
+  serviceId,
+  jobIndex,
+}: Pick<Job, "name" | "serviceId" | "jobIndex">): string {
+  return name ?? `job-${serviceId}-${jobIndex}`;
+}
+
+/** Returns the price of a job for people: `$0.01`, `up to $0.05`, `1000000000000000 wei`; undefined while it is not known. */
+export function listedPriceText(job: Pick<ListedJob, "price" | "charge">): string | undefined {
+  if (job.price === undefined) return undefined;
+  const { priceWei, currency, range } = job.price;
+  const ceiling = isMetered(job) ? "up to " : "";
+  if (range !== undefined)
+    return `${ceiling || `${priceText(range.from)} to `}${priceText(range.upTo)} (${range.rule})`;
+  return `${ceiling}${priceText({ unit: currency === "USD" ? "usd" : "wei", amount: priceWei })}`;
+}
+
+/** Reports whether buyers of a job always sign more than they may be charged. */
+export function isMetered({ charge = ["before"] }: Pick<ListedJob, "charge">): boolean {
+  return charge.every(isPartial);
 }
 
 /** Returns a way to pay for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
-export function optionText({ amount, decimals, token, charge, method, isLowest }: ListedOffer): string {
-  const ceiling = isPartial(charge?.kind ?? "before") ? "up to " : isLowest ? "from " : "";
+export function optionText(offer: ListedOffer): string {
+  const { amount, decimals, token, method, isLowest } = offer;
+  const ceiling = isLowest ? "from " : isPartial(chargeKindOf(offer)) ? "up to " : "";
   const by = offeredMethod(token) === undefined ? "" : ` by ${method}`;
   return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${by}`;
+}
+
+/** Returns what agents read about a job before they buy it, as sentences. @param unit that the price is for: `call` */
+export function saleText(job: ListedJob, seller: Pick<Seller, "promises">, unit: string): string {
+  const { description, offers } = job;
+  const price = listedPriceText(job);
+  const options = offers.length === 0 ? "" : ` (${offers.map(optionText).join(" or ")})`;
+  const costs = price === undefined ? [] : [`Costs ${price}${options} a ${unit}.`];
+  return [asSentence(description ?? jobTitle(job)), ...costs, ...conditionsOf(job, seller)].join(" ");
+}
+
+/** Returns what buyers of a job should know beside its price: what follows a failure, and what is particular about its answer and its buyers. */
+export function conditionsOf(
+  {
+    charge = ["before"],
+    onFailure = "",
+    storeAnswers,
+    access,
+    requirements,
+  }: Pick<ListedJob, "charge" | "onFailure" | "storeAnswers" | "access" | "requirements">,
+  { promises }: Pick<Seller, "promises">,
+): string[] {
+  const forgotten = storeAnswers === false ? "Its answer is forgotten once you have it: keep it." : undefined;
+  const notes = requirements.map(({ note }) => note);
+  return [...chargeTexts({ charge, onFailure }, promises), forgotten, access?.note, ...notes].filter(
+    (text) => text !== undefined,
+  );
+}
+
+/** Returns when buyers are charged, unless it is before the job runs, and what follows a failure. */
+export function chargeTexts(
+  { charge, onFailure = "" }: { readonly charge: readonly ChargeKind[]; readonly onFailure?: string },
+  promises: Seller["promises"],
+): string[] {
+  const isLate = !charge.includes("before");
+  return [isLate ? "It is charged once it has succeeded." : [], promises.get(onFailure) ?? []].flat();
 }
 
 /** Ends a text of the seller so that a sentence can follow it. */

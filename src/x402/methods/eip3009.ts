@@ -1,7 +1,7 @@
 import { authorizationTypes } from "@x402/evm";
-import { recoverTypedDataAddress } from "viem";
 import * as z from "zod";
 import { chainIdOf } from "../../chain/chain-client.ts";
+import { recoverTypedDataAddress } from "../../chain/recover-address.ts";
 import { EIP3009 } from "../../core/payment.ts";
 import { Eip3009Authorization, paymentsIn } from "./eip3009-authorization.ts";
 import type { Method, SettlablePayload, SignedFields, SignedPayment, SignedToken } from "./method.ts";

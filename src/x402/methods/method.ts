@@ -1,12 +1,17 @@
+import type { SchemeNetworkFacilitator } from "@x402/core/types";
 import type * as z from "zod";
 import type { Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
+import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { oneSpelling, TransferMethod } from "../../core/payment.ts";
+import type { oneSpelling, PaymentIntent, TransferMethod } from "../../core/payment.ts";
 import type { KindExtra } from "../facilitators/facilitator.ts";
+import type { OwnSettlement } from "../facilitators/own-settlement.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
+import type { ChainHistory } from "../settlement/chain-history.ts";
 import type { RawLog } from "../settlement/chain-logs.ts";
 import type { ChainPayment, MinedTransaction } from "../settlement/chain-payment.ts";
+import type { PaidEvidence } from "../settlement/payment-decision.ts";
 import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
 import type { JobDescription, Offer } from "../wire/offer.ts";
 import type { NamedOffer, Payload, WireVersion } from "../wire/version.ts";
@@ -44,6 +49,8 @@ export interface SignedPayment extends SignedFields, NamedOffer {
   readonly method: Method;
   /** Name that the client gives all payments of one purchase. Not signed. */
   readonly purchaseName?: string;
+  /** Set if it is known that no payment with this fingerprint is in the journal. */
+  readonly isNew?: true;
   /** The whole payload, for the facilitator. */
   readonly payload: Payload;
   /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */
@@ -61,6 +68,27 @@ export interface SettlablePayload {
   readonly validBefore: string;
   /** The only address that can settle it. */
   readonly settler?: string | undefined;
+  /** Text that tells its transaction from others, where the payload alone does not. */
+  readonly reference?: string | undefined;
+  /** The transfer that settles it. Absent: of the required amount to its recipient. `none`: no transfer from the payer. */
+  readonly moves?: { readonly to: string; readonly amount: string } | "none";
+}
+
+/** A scheme beside `exact`, by which jobgate's own facilitator settles on EVM chains. */
+export interface OwnScheme {
+  readonly name: string;
+  /**
+   * Loads what verifies and settles payments in this process.
+   * @param signer the SDK's for `exact`, as are the options
+   */
+  load(signer: object, options: object): Promise<Pick<SchemeNetworkFacilitator, "verify" | "settle">>;
+}
+
+/** Name and explorer of a network, for people. */
+export interface NetworkDescription {
+  readonly name: string;
+  /** Addresses at its explorer, with `{}` in place of what they show. */
+  readonly explorer: { readonly transactionUrl: string; readonly accountUrl: string } | undefined;
 }
 
 /**
@@ -88,18 +116,45 @@ export interface Method extends TransferMethod {
   recipientOf?(token: SignedToken): string;
   /** Names of what {@link pays} compares besides the amount, for people: `recipient`. */
   readonly compared: string;
+  /**
+   * Returns a payment that is known by the request that it pays for as well: payers may sign the same bytes for several requests.
+   * Absent: the payload alone identifies a payment.
+   * @param request digest of the request
+   */
+  bind?(payment: SignedPayment, request: string): SignedPayment;
+  /** Reports whether a payment has no end. Absent: every payment has. */
+  isEndless?(payment: SignedPayment): boolean;
+  /**
+   * Checks a payment without its chain.
+   * @returns "paid" for a payment that its journal entry alone pays, "unpaid" if a facilitator has to settle it, or why it is not valid
+   */
+  check?(payment: SignedPayment, offer: Offer): Promise<"paid" | "unpaid" | { readonly invalid: string }>;
+  /** Returns the evidence of a journalled payment that its journal entry alone pays; undefined for any other. */
+  evidenceOf?(intent: Pick<PaymentIntent, "payload">): PaidEvidence | undefined;
+  /** Makes the refusal of a payment that a module of the store did not let begin. @param reason the module's */
+  notTaken?(reason: string): GatewayError;
+  /** Returns further fields of the settlement that clients are given. */
+  settlementOf?(intent: Pick<PaymentIntent, "payload" | "amount">): object;
   /** Recovers who signed the payment for a token. @returns undefined for a signature that recovers to nobody */
   recoverSigner(payment: SignedPayment, token: SignedToken): Promise<string | undefined>;
 
+  /** Sign-in of accounts on networks that are not EVM chains. Absent: accounts sign in as on EVM chains. */
+  readonly signIn?: AccountSignIn;
+
+  /** Describes a network that is not an EVM chain. @returns undefined for a network that the method does not pay on */
+  describeNetwork?(network: string): NetworkDescription | undefined;
+
   /** Shows the payments in a token on a chain that is not an EVM chain. Absent: {@link authorizationOf} pays on an EVM chain. */
   watch?(token: TokenWatch): TokenEvidence;
+  /** Shows past payments on a chain that is not an EVM chain. Absent: {@link paymentsIn} reads them on an EVM chain. */
+  readonly history?: ChainHistory;
   /** Names of the transactions of that chain. Absent: hashes of 32 bytes. */
   readonly transaction?: RegExp;
   /** Returns the authorization that pays a payment, as its EVM chain shows it. */
-  authorizationOf?(payment: AuthorizedPayment): Authorization;
+  authorizationOf?(payment: AuthorizedPayment): Authorization | undefined;
   /**
-   * Reads the payments in a token to its `pay_to` that a mined transaction made, and that are exact. Absent: an operator
-   * cannot adopt such payments.
+   * Reads the payments in a token to its `pay_to` that a transaction of an EVM chain made, and that are exact. Absent: an
+   * operator cannot adopt such payments.
    */
   paymentsIn?(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] | Promise<ChainPayment[]>;
   /** Returns why a transaction with these logs cannot be adopted if it made no exact payment. */
@@ -117,10 +172,30 @@ export interface Method extends TransferMethod {
    * @returns undefined for another shape
    */
   readSettlable?(payload: object, scheme: string): SettlablePayload | undefined;
+  /** Settles payments on chains that are not EVM chains from accounts of jobgate's own. */
+  readonly ownSettlement?: OwnSettlement;
+  /** The scheme of its payments, if the SDK's facilitator for `exact` does not settle them. */
+  readonly ownScheme?: OwnScheme;
   /** Those of {@link extensions} that jobgate's own facilitator settles. */
   readonly settledExtensions?: readonly string[];
   /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */
   senderOf?(transaction: { readonly to: string; readonly data: string }): `0x${string}` | undefined;
+}
+
+/** Makes a seal of a text: 43 characters of base64url. */
+type Seal = (text: string) => string;
+
+/** Sign-in by the keys of accounts on networks of one kind (CAIP-122). */
+export interface AccountSignIn {
+  /** Type of the signatures in challenges: `eip191`. */
+  readonly type: string;
+  /** Name in the text that is signed: "sign in with your … account". */
+  readonly accounts: string;
+  isAddress(text: string): boolean;
+  /** Reports whether a text has the form of a signature. */
+  isSignature(text: string): boolean;
+  /** Reports whether the account's own key signed a text. */
+  isSigned(text: string, by: { readonly address: string; readonly signature: string }): Promise<boolean>;
 }
 
 /** Fields of an offer's `extra` that are made for one 402. */
@@ -129,12 +204,19 @@ export interface FreshTerms {
   readonly keys: readonly string[];
   /**
    * Makes the fields.
-   * @param of `kind` is what a facilitator says of such payments; `connect` connects to the token's chain
+   * @param of `kind` is what a facilitator says of such payments; `connect` connects to the token's chain; `seal` makes a
+   * seal that only holders of the store's secret can make
    */
   make(of: {
     readonly kind: KindExtra;
     readonly connect: () => Promise<Rpc | undefined>;
+    readonly seal: Seal;
   }): Promise<Readonly<Record<string, string>> | undefined>;
+  /**
+   * Reports whether the end of a payment, `validBefore`, follows from fields that were made here. A charge that comes after the
+   * job depends on it. Absent: payers sign the end.
+   */
+  hasOwnEnd?(payment: SignedPayment, seal: Seal): boolean;
 }
 
 export interface PayerFundsReader {

@@ -1,4 +1,5 @@
 import { type ChargeKind, isPartial } from "../../core/payment.ts";
+import type { OwnSettlement } from "../facilitators/own-settlement.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import { EvmEvidence } from "../settlement/evm-evidence.ts";
 import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
@@ -72,6 +73,11 @@ export class Methods implements Iterable<Method> {
     const authorization = this.get(payment.transferMethod).authorizationOf?.(payment);
     if (authorization === undefined) throw new Error(`${payment.transferMethod} does not pay on EVM chains`);
     return authorization;
+  }
+
+  /** Returns what settles on a network that is not an EVM chain; undefined if this build cannot. */
+  ownSettlement(network: string): OwnSettlement | undefined {
+    return [...this].find(({ ownSettlement }) => ownSettlement?.has(network))?.ownSettlement;
   }
 
   /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */

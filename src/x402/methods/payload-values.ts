@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import * as z from "zod";
 
 /* Values of signed payloads, which the schemas of methods are made of. */
@@ -39,5 +39,5 @@ export function fingerprintOf(signature: string, fields: object): string {
   const text = JSON.stringify({ ...fields, signature: signature.toLowerCase() }, (_key, value) =>
     typeof value === "bigint" ? value.toString() : value,
   );
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text);
 }

@@ -1,6 +1,7 @@
 import type { Job, JobPolicy, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { SoonEnd } from "../../core/payment.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { ChargeTerms } from "../wire/offer.ts";
@@ -92,6 +93,11 @@ export function jobNotFound({ serviceId, jobIndex }: JobKey): GatewayError {
 /** Longest run of a job whose `max_run_secs` is not configured. */
 const DEFAULT_RUN_SECS = 300;
 
+/** Returns the time that a run and its settlement may take; undefined if payments that expire soon do not last so long. */
+function runSecsWithin({ maxRunSecs, marginSecs }: SoonEnd, runSecs: number): number | undefined {
+  return runSecs <= maxRunSecs ? runSecs + marginSecs : undefined;
+}
+
 /** Terms of the jobs that are charged after they ran, at one configuration. */
 export class JobChargeTerms {
   readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "settlers">>;
@@ -112,7 +118,9 @@ export class JobChargeTerms {
     const methods = new Set(
       [...parts.methods].flatMap(({ name }) => (parts.methods.chargesPart(name) ? name : [])),
     );
-    const beforeOnly = new Set([...parts.methods].flatMap(({ name, endsSoon }) => (endsSoon ? name : [])));
+    const soon = [...parts.methods].flatMap(({ name, endsSoon }) =>
+      endsSoon ? [[name, endsSoon] as const] : [],
+    );
     this.#jobs = new Map(
       jobs.flatMap(({ serviceId, jobIndex, charge, leastCharge, maxRunSecs = DEFAULT_RUN_SECS }) => {
         if (charge === undefined) return [];
@@ -120,8 +128,10 @@ export class JobChargeTerms {
           kinds: charge,
           methods,
           scheme,
-          ...(beforeOnly.size > 0 && { beforeOnly }),
           runSecs: maxRunSecs + settleMarginSecs,
+          ...(soon.length > 0 && {
+            runSecsOf: new Map(soon.map(([name, end]) => [name, runSecsWithin(end, maxRunSecs)])),
+          }),
           leastCharge,
         };
         return [[jobKeyText(serviceId, jobIndex), terms] as const];

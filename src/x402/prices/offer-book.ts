@@ -179,12 +179,13 @@ function equalTerms(left: OfferTerms, right: OfferTerms): boolean {
 
 /** Everything that makes two offers the same. */
 function offerId(offer: Offer): string {
-  const { job, token, amount, ttlSecs, digest, onFailure, charge } = offer;
+  const { job, token, amount, ttlSecs, digest, onFailure, charge, scheme, extra, chargesBack } = offer;
   const { network, asset, payTo, transferMethod, eip3009 } = token;
   const key = jobKeyText(job.serviceId, job.jobIndex);
   // The remaining lifetime of an offer that ends with its price changes all the time; its digest does not.
   const lifetime = digest ?? ttlSecs;
-  const terms = [amount, lifetime, onFailure, charge];
+  const terms = [amount, lifetime, onFailure, charge, ...(scheme === undefined ? [] : [scheme, extra])];
+  if (chargesBack !== undefined) terms.push(chargesBack.kind);
   return JSON.stringify([key, network, asset, payTo, transferMethod, eip3009, ...terms]);
 }
 
@@ -200,7 +201,7 @@ export interface HashedParts {
 }
 
 /** Makes a seal that only holders of the store's secret can make. */
-interface Seals {
+export interface Seals {
   seal(text: string): string;
 }
 

@@ -11,7 +11,7 @@ import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, type OfferTerms, schemeOf, secsUntil } from "../wire/offer.ts";
 import type { JobChargeTerms, JobPolicies, SoldPolicy } from "./job-policies.ts";
-import type { OfferBook } from "./offer-book.ts";
+import type { OfferBook, Seals } from "./offer-book.ts";
 import type { ConfirmedPrice, NamedPrices, Price } from "./price.ts";
 import { type JobPrice, type PayableTokens, type PriceSource, priceUnavailable } from "./price-source.ts";
 import {
@@ -139,7 +139,7 @@ export function offerTerms(
     job,
     priceWei: price.priceWei,
     currency: price.currency,
-    tokens: tokens.for(price, policy),
+    tokens: tokens.of(job).for(price, policy),
     onFailure,
     charge: chargeTerms?.of(job),
     ttlSecs: endSecs === undefined ? quoteTtlSecs : Math.min(quoteTtlSecs, secsUntil(endSecs, clock())),
@@ -223,8 +223,8 @@ class CurrentPrice implements Price {
 }
 
 /** Returns what an offer is worth to the buyer of a job that fails: nothing is worth more than not to be charged. */
-function worthOf({ onFailure, charge }: Offer, promises: readonly FailurePromise[]): number {
-  if (charge !== undefined) return promises.length + 1;
+function worthOf({ onFailure, charge, chargesBack }: Offer, promises: readonly FailurePromise[]): number {
+  if (charge !== undefined || chargesBack !== undefined) return promises.length + 1;
   const rank = promises.findIndex(({ name }) => name === onFailure);
   return rank < 0 ? 0 : promises.length - rank;
 }
@@ -239,6 +239,7 @@ interface Parts {
   readonly methods: Pick<Methods, "find">;
   readonly facilitators: Pick<Facilitators, "extraOf">;
   readonly evidence: Pick<ChainEvidence, "connect">;
+  readonly seals: Seals;
 }
 
 /** Completes offers with what their transfer methods make for one 402 alone. */
@@ -255,9 +256,23 @@ export class FreshOffers {
     return {
       ...{ policy, range, ...(isOfBody && { isOfBody }) },
       offers: async (body) => this.#complete(await price.offers(body)),
-      match: (payment, body) => price.match(payment, body),
+      match: async (payment, body) => {
+        const offer = await price.match(payment, body);
+        if (offer.charge !== undefined) this.#requireOwnEnd(payment);
+        return offer;
+      },
       confirm: (offer) => price.confirm(offer),
     };
+  }
+
+  /** Requires that it is known when a payment ends, because the charge comes after the job. */
+  #requireOwnEnd(payment: SignedPayment): void {
+    const { fresh } = payment.method;
+    if (fresh?.hasOwnEnd?.(payment, (text) => this.#parts.seals.seal(text)) !== false) return;
+    throw new GatewayError(
+      "payment_mismatch",
+      `The payment is not made of the ${fresh.keys.join(", ")} of one 402, so its end is not known. Nothing was charged: sign one for a new 402.`,
+    );
   }
 
   /**
@@ -274,12 +289,13 @@ export class FreshOffers {
   }
 
   async #completed(offer: Offer): Promise<readonly Offer[]> {
-    const { methods, facilitators, evidence } = this.#parts;
+    const { methods, facilitators, evidence, seals } = this.#parts;
     const { token, extra } = offer;
     const fresh = methods.find(token.transferMethod)?.fresh;
     if (fresh === undefined) return [offer];
     const kind = facilitators.extraOf({ x402Version: 2, scheme: schemeOf(offer), network: token.network });
-    const fields = kind && (await fresh.make({ kind, connect: () => evidence.connect(token) }));
+    const connect = () => evidence.connect(token);
+    const fields = kind && (await fresh.make({ kind, connect, seal: (text) => seals.seal(text) }));
     return fields === undefined ? [] : [{ ...offer, extra: { ...extra, ...fields } }];
   }
 }

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
-import { concat, keccak256, numberToHex } from "viem";
 import { isEvm } from "../../chain/chain-client.ts";
-import type { AcceptedToken, Job, JobPolicy } from "../../config/config.ts";
+import { keccak256 } from "../../chain/keccak.ts";
+import { type AcceptedToken, isSoldIn, type Job, type JobPolicy } from "../../config/config.ts";
 import type { RequestPricing } from "../../core/amounts.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -78,13 +78,9 @@ export function createJobPrices(parts: {
  * @returns 64 lower-case hex digits, without `0x`
  */
 export function offerDigest(job: JobKey, priceWei: bigint, offeredAtNs: bigint): string {
-  const packed = concat([
-    numberToHex(job.serviceId, { size: 8 }),
-    numberToHex(job.jobIndex, { size: 4 }),
-    numberToHex(priceWei, { size: 32 }),
-    numberToHex(offeredAtNs, { size: 16 }),
-  ]);
-  return keccak256(packed).slice(2);
+  const hex = (value: bigint | number, bytes: number) => value.toString(16).padStart(2 * bytes, "0");
+  const packed = hex(job.serviceId, 8) + hex(job.jobIndex, 4) + hex(priceWei, 32) + hex(offeredAtNs, 16);
+  return keccak256(Buffer.from(packed, "hex")).slice(2);
 }
 
 /** Refusal of a request whose price cannot be known now. */
@@ -96,15 +92,27 @@ export function priceUnavailable(reason: string, cause?: unknown): GatewayError 
   );
 }
 
-/** The accepted tokens by the prices that they can be offered for. */
+/** The accepted tokens by the jobs that are sold in them, and by the prices that they can be offered for. */
 export class PayableTokens {
+  /** The tokens of the jobs that are sold in other tokens than the rest, by job. */
+  readonly #ofJobs: ReadonlyMap<string, PayableTokens>;
   /** Tokens with a rate. */
   readonly forWei: readonly AcceptedToken[];
   readonly #forUsd: readonly AcceptedToken[];
   /** The tokens whose payers can be callers. */
   readonly #ofCallers: PayableTokens;
 
-  constructor(tokens: readonly AcceptedToken[]) {
+  /** @param jobs those that tokens may name */
+  constructor(accepted: readonly AcceptedToken[], jobs: readonly Job[] = []) {
+    this.#ofJobs = new Map(
+      jobs.flatMap(({ serviceId, jobIndex, name }) => {
+        if (!accepted.some((token) => name !== undefined && token.jobs?.includes(name))) return [];
+        const own = accepted.filter((token) => isSoldIn(token, name, accepted));
+        const tokens = own.map(({ jobs: _, ...token }) => token);
+        return [[jobKeyText(serviceId, jobIndex), new PayableTokens(tokens)] as const];
+      }),
+    );
+    const tokens = accepted.filter((token) => isSoldIn(token, undefined, accepted));
     this.forWei = tokens.filter(({ rate }) => rate !== undefined);
     this.#forUsd = tokens
       .filter(({ currency }) => currency === "USD")
@@ -112,6 +120,11 @@ export class PayableTokens {
     // A chain that permits callers knows accounts of EVM chains alone.
     const ofCallers = tokens.filter(({ network }) => isEvm(network));
     this.#ofCallers = ofCallers.length === tokens.length ? this : new PayableTokens(ofCallers);
+  }
+
+  /** Returns the tokens that a job is sold in. */
+  of({ serviceId, jobIndex }: JobKey): PayableTokens {
+    return this.#ofJobs.get(jobKeyText(serviceId, jobIndex)) ?? this;
   }
 
   /**
@@ -191,7 +204,8 @@ export class PriceChecks {
     return {
       priceOf: async (job) => {
         const price = await source.priceOf(job);
-        if (price === undefined || !this.hasAmount(job, price.priceWei, tokens.for(price))) return undefined;
+        if (price === undefined || !this.hasAmount(job, price.priceWei, tokens.of(job).for(price)))
+          return undefined;
         if (this.lastsLongEnough(job, price)) return price;
         throw endsTooSoon();
       },

@@ -10,7 +10,7 @@ import type { Terms } from "../purchase/terms.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import { JobUrls } from "../wire/paths.ts";
 import { JobChargeTerms, JobPolicies } from "./job-policies.ts";
-import { OfferBook } from "./offer-book.ts";
+import { OfferBook, type Seals } from "./offer-book.ts";
 import type { MakeNamedPrices, SaleTerms } from "./price.ts";
 import { FreshOffers, offerTerms, PriceBook, type PricesOfRequests } from "./price-book.ts";
 import { createJobPrices, createPriceMap, PayableTokens, PriceChecks } from "./price-source.ts";
@@ -21,6 +21,7 @@ interface Parts extends Pick<X402GatewayOptions, "prices" | "rates"> {
   readonly facilitators: Facilitators;
   readonly evidence: ChainEvidence;
   readonly methods: Methods;
+  readonly seals: Seals;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -56,12 +57,12 @@ export class Prices {
       namedPrices,
     }: { readonly terms: readonly Terms[]; readonly namedPrices: readonly MakeNamedPrices[] },
   ): ShopPrices {
-    const { prices, facilitators, evidence, methods, clock } = this.#parts;
+    const { prices, facilitators, evidence, methods, seals, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
     /** Prices of the jobs that have none of their own. */
     const ofSource = config.priceSource === "map" ? undefined : prices;
     const chargeTerms = new JobChargeTerms({ config, facilitators, methods });
-    const tokens = new PayableTokens(acceptedTokens);
+    const tokens = new PayableTokens(acceptedTokens, jobs);
     const source = this.#checks.payablePrices(
       createJobPrices({ jobs, named: prices, otherwise: ofSource ?? createPriceMap(config.jobPricing) }),
       tokens,
@@ -76,7 +77,7 @@ export class Prices {
           offerTerms(policies.policyOf(job), price, { tokens, chargeTerms, quoteTtlSecs, clock }),
         ),
       isPayable: (job, price) =>
-        this.#checks.hasAmount(job, price.priceWei, tokens.for(price)) &&
+        this.#checks.hasAmount(job, price.priceWei, tokens.of(job).for(price)) &&
         this.#checks.lastsLongEnough(job, price),
       urlOf: (job) => urls.of(job),
     };
@@ -85,7 +86,7 @@ export class Prices {
       prices: source,
       offers: this.#offers,
       named: namedPrices.map((make) => make(sale)),
-      fresh: new FreshOffers({ methods, facilitators, evidence }),
+      fresh: new FreshOffers({ methods, facilitators, evidence, seals }),
       ofRequests,
       tokens,
       chargeTerms,

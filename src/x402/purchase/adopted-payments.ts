@@ -24,8 +24,8 @@ export class AdoptedPayments {
   }
 
   /**
-   * Finds the adoption of a payment that was refused, because its authorization was used or has ended, or because its
-   * offer is no longer open. An adopted payment buys any job at whose price it is the exact amount.
+   * Finds the adoption of a payment that was refused, because its authorization was used or has ended, because its offer is no
+   * longer open, or because its facilitator finds it invalid, as it does once the payment has moved its money. An adopted payment buys any job at whose price it is the exact amount.
    * @param offer the offer that the payment answers; absent if it answers none
    * @throws GatewayError the refusal, if the payment is not adopted, or not for this price
    */
@@ -88,4 +88,8 @@ function paidAlready([payment]: readonly AdoptedPayment[]): GatewayError {
   );
 }
 
-const REFUSED_AS: ReadonlySet<string> = new Set(["authorization_used", "payment_mismatch"]);
+const REFUSED_AS: ReadonlySet<string> = new Set([
+  "authorization_used",
+  "payment_mismatch",
+  "payment_invalid",
+]);

@@ -1,5 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
-import type { JobKey } from "../../core/job-call.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { PurchaseNotes } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
@@ -16,7 +16,7 @@ import { type AcceptedPayment, type Purchase, withOffers } from "./purchase.ts";
 import type { PaidRequest } from "./steps.ts";
 import type { NotedHeader } from "./terms.ts";
 
-/** Reads payments in one protocol. It only translates: what follows is the same through every door. */
+/** Reads payments in one protocol. It only translates: what follows is the same for every protocol. */
 export interface PaymentReader {
   /** Reports whether a request carries a payment, well-formed or not. */
   carriesPayment(request: JobRequest): boolean;
@@ -41,13 +41,13 @@ export interface UnpaidRequest {
   readonly offers: readonly Offer[];
 }
 
-/** Settlement of a payment, as a door tells its client. */
-export type ToldSettlement = Pick<
+/** Settlement fields that the answer to a payment includes. */
+export type SettlementSummary = Pick<
   Extract<PaymentOutcome, { kind: "accepted" }>,
   "settlement" | "takenAt" | "replayed" | "extensionResponses"
 >;
 
-/** The way from a request to its purchase, in the order of refusals that clients of every door rely on. */
+/** The way from a request to its purchase, in the order of refusals that clients of every protocol rely on. */
 export class Checkout {
   readonly #routes: JobRoutes;
   readonly #prices: PriceBook;
@@ -78,15 +78,17 @@ export class Checkout {
    * depend on it come later. The comments name the refusals of each step.
    * @throws GatewayError
    */
-  async buy(received: JobRequest, job: JobKey, door: PaymentReader): Promise<Sale> {
+  async buy(received: JobRequest, job: JobKey, protocol: PaymentReader): Promise<Sale> {
     const request = withBodyOnce(received);
     // store_unavailable
-    const paid = await this.#findPaid(request, job, door);
+    const paid = await this.#findPaid(request, job, protocol);
     if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
     // not_found, query_not_allowed, job_not_found, api_unreachable, x402_disabled, price_unavailable;
     // the refusals of a price that the request names
     const price = await this.#findPrice(request, job);
-    if (price.isOfBody !== true && this.#spares(request, job, door)) {
+    // headers_too_large
+    this.#routes.requireRoom(request, job);
+    if (price.isOfBody !== true && this.#spares(request, job, protocol)) {
       await this.#checkInput(request, job, undefined);
       this.#limits.countUnpaid(request);
       const offers = await price.offers(NO_BODY);
@@ -96,11 +98,11 @@ export class Checkout {
       };
     }
     // body_too_large, invalid_input, the refusals of noted headers, rate_limited
-    const body = await this.readChecked(request, job, door);
+    const body = await this.readChecked(request, job, protocol);
     const requestHash = this.requestHashOf(request, job, body);
     try {
       // invalid_payment, malformed_credential
-      door.readPayment(request);
+      protocol.readPayment(request);
     } catch (error) {
       throw await withOffers(error, { findPrice: async () => price, body, requestHash });
     }
@@ -118,9 +120,9 @@ export class Checkout {
   async findBought(
     request: JobRequest,
     job: JobKey,
-    door: PaymentReader,
+    protocol: PaymentReader,
   ): Promise<AcceptedPayment | undefined> {
-    const paid = await this.#findPaid(request, job, door);
+    const paid = await this.#findPaid(request, job, protocol);
     return paid && this.#purchase.findBought(paid);
   }
 
@@ -128,18 +130,18 @@ export class Checkout {
    * Finds what a payment that was seen before is for: its job may have left the configuration.
    * @returns undefined for a payment that was not seen before, or cannot be read
    */
-  async findEarlier(request: JobRequest, door: PaymentReader): Promise<PurchaseIdentity | undefined> {
-    const payment = readable(request, door);
+  async findEarlier(request: JobRequest, protocol: PaymentReader): Promise<PurchaseIdentity | undefined> {
+    const payment = readable(request, protocol);
     return payment && this.#purchase.findEarlier(payment);
   }
 
   /**
-   * Finds the outcome of a payment that bought a request which its door can no longer make: its route has left the
+   * Finds the outcome of a payment that bought a request that its protocol can no longer make: its route has left the
    * configuration.
    * @throws GatewayError `settlement_failed`, `settlement_unknown`
    */
-  async findOutcome(request: JobRequest, door: PaymentReader): Promise<AcceptedPayment | undefined> {
-    const payment = readable(request, door);
+  async findOutcome(request: JobRequest, protocol: PaymentReader): Promise<AcceptedPayment | undefined> {
+    const payment = readable(request, protocol);
     return payment && this.#purchase.findOutcome(payment);
   }
 
@@ -162,10 +164,10 @@ export class Checkout {
    * Reads the body of a request that buys nothing now, and checks it as that of a purchase.
    * @throws GatewayError `body_too_large`, `invalid_input`, `rate_limited`, the refusals of noted headers
    */
-  async readChecked(request: JobRequest, job: JobKey, door: PaymentReader): Promise<Uint8Array> {
+  async readChecked(request: JobRequest, job: JobKey, protocol: PaymentReader): Promise<Uint8Array> {
     const body = await this.readBody(request, job);
-    // Nobody can buy with an empty body that does not match, but catalogues ask that way what a job costs.
-    const isQuestion = body.length === 0 && !door.carriesPayment(request);
+    // Nobody can buy with an empty body that does not match, but catalogues send one to ask for the price.
+    const isQuestion = body.length === 0 && readable(request, protocol) === undefined;
     await this.#checkInput(request, job, isQuestion ? undefined : body);
     return body;
   }
@@ -177,20 +179,28 @@ export class Checkout {
   }
 
   /** Reads what a request pays for; undefined if its payment or body cannot be read. */
-  async #findPaid(request: JobRequest, job: JobKey, door: PaymentReader): Promise<PaidRequest | undefined> {
-    const payment = readable(request, door);
-    if (payment === undefined) return undefined;
-    const body = await this.#readPaidBody(request, job, payment);
+  async #findPaid(
+    request: JobRequest,
+    job: JobKey,
+    protocol: PaymentReader,
+  ): Promise<PaidRequest | undefined> {
+    const read = readable(request, protocol);
+    if (read === undefined) return undefined;
+    const body = await this.#readPaidBody(request, job, read);
     if (body === undefined) return undefined;
-    const { fingerprint, purchaseName, from: payer } = payment;
     const { notes } = this.#readNotes(request);
     const { serviceId, jobIndex } = job;
     const boundHeaders = this.#routes.boundHeadersOf(request, job);
     const binding = bindRequest(request, body, boundHeaders);
+    const payment = await this.#purchase.recognise(
+      read.method.bind?.(read, `${jobKeyText(serviceId, jobIndex)} ${binding.bodyHash}`) ?? read,
+    );
+    const { fingerprint, purchaseName, from: payer } = payment;
     const identity = {
       serviceId,
       jobIndex,
-      ...binding,
+      bodyHash: binding.bodyHash,
+      boundHeaders,
       notes,
       fingerprint,
       purchaseName,
@@ -242,11 +252,11 @@ export class Checkout {
    * Returns true if an unpaid request is answered without its body: the client waits for `100 Continue` before it sends
    * the body, and no check needs it.
    */
-  #spares(request: JobRequest, job: JobKey, door: PaymentReader): boolean {
+  #spares(request: JobRequest, job: JobKey, protocol: PaymentReader): boolean {
     const { expect, "content-length": announced = "0" } = request.headers;
     if (expect?.toLowerCase() !== "100-continue") return false;
     if (Number(announced) > this.#inputs.maxBodyBytes(job)) return false;
-    return door.bindsBody !== true && !door.carriesPayment(request) && !this.#inputs.readsBody(job);
+    return protocol.bindsBody !== true && !protocol.carriesPayment(request) && !this.#inputs.readsBody(job);
   }
 
   /** @throws GatewayError */
@@ -297,9 +307,9 @@ export function withBodyOnce(request: JobRequest): JobRequest {
 }
 
 /** Reads the payment of a request; undefined also for a payment that cannot be read. */
-function readable(request: JobRequest, door: PaymentReader): SignedPayment | undefined {
+function readable(request: JobRequest, protocol: PaymentReader): SignedPayment | undefined {
   try {
-    return door.readPayment(request);
+    return protocol.readPayment(request);
   } catch (error) {
     if (error instanceof GatewayError) return undefined;
     throw error;

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import type { PaymentRequirements } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
@@ -23,9 +23,9 @@ export function bindRequest(
   body: Uint8Array,
   boundHeaders: string | undefined,
 ): RequestBinding {
-  const hash = createHash("sha256");
-  if (boundHeaders !== undefined) hash.update(headOf(request, boundHeaders.split(",")), "latin1");
-  return { bodyHash: hash.update(body).digest("hex"), boundHeaders };
+  if (boundHeaders === undefined) return { bodyHash: hash("sha256", body), boundHeaders };
+  const head = headOf(request, boundHeaders.split(","));
+  return { bodyHash: createHash("sha256").update(head, "latin1").update(body).digest("hex"), boundHeaders };
 }
 
 /** Returns the hash of a whole request; undefined for a payment that is bound to a body alone. */

@@ -113,7 +113,7 @@ interface Input {
 
 /** Input that a request has for a job. */
 interface GivenInput {
-  /** Undefined: it is not checked. */
+  /** Undefined: it is not checked, and neither is an empty query. Nobody can buy with them, but catalogues ask that way what a job costs. */
   readonly body: Uint8Array | undefined;
   /** Parameters of the path of the job's route, decoded. */
   readonly params: readonly (readonly [name: string, value: string])[];
@@ -175,10 +175,12 @@ export class InputChecks {
     const { parameters } = input;
     const read = parameters?.reader.read(params, request.query);
     if (read !== undefined && "message" in read) return refusalOfInput("request", [read]);
+    const isQuestion = body === undefined && request.query === "";
+    const unread = isQuestion ? unreadIn(params) : [];
     const refusal =
       parameters &&
       read &&
-      (await this.#refusalOf("request", request, parameters.schema, Buffer.from(read.json)));
+      (await this.#refusalOf("request", request, parameters.schema, Buffer.from(read.json), unread));
     if (refusal !== undefined || input.body === undefined || body === undefined) return refusal;
     return this.#refusalOf("body", request, input.body, body);
   }
@@ -188,13 +190,23 @@ export class InputChecks {
     request: AddressedRequest,
     schema: InputSchema,
     json: Uint8Array,
+    unread: readonly string[] = [],
   ): Promise<GatewayError | undefined> {
     const { bodies, limits } = this.#parts;
     const invalid = await bodies.check(limits.clientOf(request), schema, json);
-    if (typeof invalid !== "number") return refusalOfInput(what, invalid);
+    if (typeof invalid !== "number")
+      return refusalOfInput(
+        what,
+        invalid.filter(({ path }) => !unread.some((place) => path.startsWith(place))),
+      );
     const reason = "Bodies that take long to check against the job's input schema have used up their time";
     return rateLimited(`${reason}. Nothing was charged`, invalid);
   }
+}
+
+/** Returns the places that are not checked in a question: the query, and parameters that stand in the path as documents show them, `{city}`. */
+function unreadIn(params: GivenInput["params"]): string[] {
+  return ["/query", ...params.flatMap(([name, value]) => (value === `{${name}}` ? `/path/${name}` : []))];
 }
 
 /** Part of the request that is checked. */

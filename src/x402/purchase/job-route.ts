@@ -18,7 +18,7 @@ import { resultResponse } from "../calls/result-response.ts";
 import type { SentResults } from "../calls/sent-results.ts";
 import type { ResultWaits } from "../calls/wait-for-result.ts";
 import { callFailed, resultNotKept, withheldBecause } from "../calls/withheld.ts";
-import type { Door } from "../doors/door.ts";
+import type { PaymentProtocol } from "../protocols/protocol.ts";
 import type { AnswerExtensions } from "../wire/extensions.ts";
 import { callPath } from "../wire/paths.ts";
 import type { Checkout, UnpaidRequest } from "./checkout.ts";
@@ -28,7 +28,7 @@ import type { Refusals } from "./refused-payments.ts";
 type Answer = HttpResponse | StreamingResponse;
 
 interface Parts {
-  readonly door: Door;
+  readonly protocol: PaymentProtocol;
   readonly checkout: Checkout;
   readonly waits: ResultWaits;
   readonly store: Pick<CallLookup, "readResult">;
@@ -47,7 +47,7 @@ interface Parts {
 /** Longest wait for the result of a job that is no longer sold, when its payment is sent again. */
 const EARLIER_WAIT_SECS = 1;
 
-/** Sells runs of jobs through one door, at their ids and at their routes. */
+/** Sells runs of jobs over one protocol, at their ids and at their routes. */
 export class JobRoute {
   readonly #parts: Parts;
 
@@ -62,9 +62,9 @@ export class JobRoute {
   answer(request: HttpRequest, job: JobKey, waitSecs = this.#waitSecsOf(job)): Promise<Answer> {
     const startedAt = performance.now();
     return this.refusing(request, job, async () => {
-      const { checkout, door } = this.#parts;
-      const sale = await checkout.buy(request, job, door);
-      if (sale.kind === "unpaid") return this.#askToPay(request, sale.unpaid);
+      const { checkout, protocol } = this.#parts;
+      const sale = await checkout.buy(request, job, protocol);
+      if (sale.kind === "unpaid") return this.#paymentRequired(request, sale.unpaid);
       return this.#accept(request, job, sale.payment, { waitSecs, startedAt });
     });
   }
@@ -75,15 +75,15 @@ export class JobRoute {
    */
   show(request: HttpRequest, job: JobKey, allow = "POST"): Promise<Answer> {
     return this.refusing(request, job, async () => {
-      const { checkout, door } = this.#parts;
-      if (door.carriesPayment(request)) {
+      const { checkout, protocol } = this.#parts;
+      if (protocol.carriesPayment(request)) {
         throw new GatewayError(
           "method_not_allowed",
           `A payment buys the job only with ${allow}. Nothing was charged.`,
           { headers: { allow } },
         );
       }
-      return this.#askToPay(request, await checkout.show(request, job));
+      return this.#paymentRequired(request, await checkout.show(request, job));
     });
   }
 
@@ -92,8 +92,8 @@ export class JobRoute {
    * @throws GatewayError the refusal, for any other request
    */
   async answerEarlier(request: HttpRequest, refusal: GatewayError): Promise<Answer> {
-    const { checkout, door } = this.#parts;
-    const earlier = await checkout.findEarlier(request, door);
+    const { checkout, protocol } = this.#parts;
+    const earlier = await checkout.findEarlier(request, protocol);
     if (earlier === undefined) throw refusal;
     const { serviceId, jobIndex } = earlier;
     const job = { serviceId, jobIndex };
@@ -110,7 +110,7 @@ export class JobRoute {
    */
   refusalDetails(code: ErrorCode, request: HttpRequest | undefined): Readonly<Record<string, unknown>> {
     const mayBeCharged =
-      code === "shutting_down" && request !== undefined && this.#parts.door.carriesPayment(request);
+      code === "shutting_down" && request !== undefined && this.#parts.protocol.carriesPayment(request);
     return mayBeCharged ? { ...chargedNothing(code), charged: "unknown" } : chargedNothing(code);
   }
 
@@ -128,10 +128,10 @@ export class JobRoute {
     }
   }
 
-  #askToPay(request: HttpRequest, unpaid: UnpaidRequest): HttpResponse | Promise<HttpResponse> {
-    const { door, refusals } = this.#parts;
+  #paymentRequired(request: HttpRequest, unpaid: UnpaidRequest): HttpResponse | Promise<HttpResponse> {
+    const { protocol, refusals } = this.#parts;
     refusals.count("payment_required", unpaid.job);
-    return door.askToPay(request, unpaid);
+    return protocol.paymentRequired(request, unpaid);
   }
 
   /**
@@ -145,13 +145,13 @@ export class JobRoute {
     payment: AcceptedPayment,
     { waitSecs: ofJob, startedAt }: { readonly waitSecs: number | undefined; readonly startedAt: number },
   ): Promise<Answer> {
-    const { door, waits, tokens, extensions, sent, publicUrl } = this.#parts;
+    const { protocol, waits, tokens, extensions, sent, publicUrl } = this.#parts;
     const bought = (settlement = payment.settlement) => ({
       ...payment,
       settlement,
       accessToken: tokens.tokenOf(payment.payment),
       path: callPath(publicUrl, payment.callId),
-      headers: door.acceptedHeaders(request, { ...payment, settlement }),
+      headers: protocol.acceptedHeaders(request, { ...payment, settlement }),
     });
     const preferred = preferredWaitSecs(request);
     const secs = preferred ?? ofJob;
@@ -168,7 +168,7 @@ export class JobRoute {
         const { call } = waited;
         const live = waited.kind === "begun" ? waited.answer.bytes(request.closed) : undefined;
         const result = waited.kind === "begun" ? { ...waited.answer.head, size: 0 } : waited.result;
-        const settled = bought(payment.settlement ?? lateSettlement(call));
+        const settled = bought(lateSettlement(call) ?? payment.settlement);
         if (result === NOT_KEPT) throw resultNotKept(call, settled.headers);
         const { path } = settled;
         // If the job answers with its result, `Location` is the runner's.
@@ -202,13 +202,13 @@ export class JobRoute {
   }
 
   #refuse(request: HttpRequest, job: JobKey, error: unknown): HttpResponse | Promise<HttpResponse> {
-    const { door, refusals, logger } = this.#parts;
+    const { protocol, refusals, logger } = this.#parts;
     const refusal = purchaseRefusalOf(error);
     const fields = { request: request.id, job: jobKeyText(job.serviceId, job.jobIndex), code: refusal.code };
     if (refusal !== error) logger.error({ err: error, ...fields }, "request failed unexpectedly");
     // A request without a payment is only in the debug log.
-    refusals.add(refusal, { request, job, door });
-    return door.refuse(request, job, refusal);
+    refusals.add(refusal, { request, job, protocol });
+    return protocol.refuse(request, job, refusal);
   }
 }
 

@@ -9,7 +9,7 @@ import {
 } from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { X402Stats } from "../stats.ts";
-import { PaymentRefusal } from "../wire/payment-required.ts";
+import { Correction, PaymentRefusal } from "../wire/payment-required.ts";
 import type { PurchaseNames } from "../wire/purchase-names.ts";
 import { type PaidRequest, PurchaseState, purchaseSteps, type StepParts } from "./steps.ts";
 import type { Terms } from "./terms.ts";
@@ -37,6 +37,13 @@ export class Purchase {
   /** Refuses a job that a part has taken off sale. @throws GatewayError */
   requireOpen(job: JobKey): void {
     for (const terms of this.#parts.terms) terms.requireOpen?.(job);
+  }
+
+  /** Returns a payment as the journal knows it. @throws GatewayError `store_unavailable` */
+  async recognise(payment: SignedPayment): Promise<SignedPayment> {
+    let recognised = payment;
+    for (const terms of this.#parts.terms) recognised = (await terms.recognise?.(recognised)) ?? recognised;
+    return recognised;
   }
 
   /**
@@ -157,5 +164,6 @@ export async function withOffers(
   if (!(error instanceof GatewayError) || error.status !== 402) return error;
   const offers = findPrice().then((price) => price.offers(body));
   const shown = error.code === "settlement_failed" ? offers.catch(() => []) : offers;
-  return new PaymentRefusal(error, await shown, { body, requestHash, settled });
+  const all = error instanceof Correction ? (await shown).map(error.correct) : await shown;
+  return new PaymentRefusal(error, all, { body, requestHash, settled });
 }

@@ -32,11 +32,11 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** A request for a job that is refused, as it came through a door. */
+/** A request for a job that is refused, as it came over a protocol. */
 interface RefusedRequest {
   readonly request: JobRequest;
   readonly job: JobKey;
-  readonly door: PaymentReader;
+  readonly protocol: PaymentReader;
 }
 
 /**
@@ -69,8 +69,8 @@ export class RefusedPayments implements BackgroundService {
   }
 
   /** Logs and keeps a refusal, if the request carried a payment. */
-  note(refusal: GatewayError, { request, job, door }: RefusedRequest): void {
-    if (!door.carriesPayment(request)) return;
+  note(refusal: GatewayError, { request, job, protocol }: RefusedRequest): void {
+    if (!protocol.carriesPayment(request)) return;
     const { logger, telemetry, clock } = this.#parts;
     const refused: RefusedPayment = {
       at: clock(),
@@ -80,7 +80,7 @@ export class RefusedPayments implements BackgroundService {
       code: refusal.code,
       message: refusal.message.slice(0, MAX_TEXT),
       ...reasonOf(refusal),
-      ...paymentOf(request, door),
+      ...paymentOf(request, protocol),
     };
     const { requestId, code, reason, payment } = refused;
     const of = { request: requestId, job: jobKeyText(job.serviceId, job.jobIndex), code };
@@ -116,9 +116,9 @@ export class RefusedPayments implements BackgroundService {
 }
 
 /** Returns the payment's own claims, verified or not. */
-function paymentOf(request: JobRequest, door: PaymentReader): Pick<RefusedPayment, "payment"> {
+function paymentOf(request: JobRequest, protocol: PaymentReader): Pick<RefusedPayment, "payment"> {
   try {
-    const payment = door.readPayment(request);
+    const payment = protocol.readPayment(request);
     if (payment === undefined) return {};
     const { from: payer, network, value } = payment;
     return { payment: { payer, network: network.slice(0, MAX_TEXT), amount: String(value) } };
@@ -150,7 +150,7 @@ function withoutPaths(text: string): string {
   return text.replace(/(\w+:\/\/)(?:[^/\s@]*@)?([^/\s?#]*)\S*/g, "$1$2");
 }
 
-/** Receives the refusals of all doors. */
+/** Receives the refusals of all protocols. */
 export class Refusals {
   readonly #listing: Pick<Listing, "has">;
   readonly #stats: X402Stats;

@@ -127,6 +127,7 @@ const STEPS: readonly (PurchaseStep & { readonly name: StepName })[] = [
       "authorization_used",
       "payment_replay",
       "payment_invalid",
+      "payment_mismatch",
       "facilitator_unavailable",
       "settler_unfunded",
     ],
@@ -180,6 +181,7 @@ function stepOf(check: TermsCheck): PurchaseStep {
 async function findEarlier(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined> {
   const { earlier } = parts;
   const { payment } = state.paid;
+  if (payment.isNew && payment.purchaseName === undefined) return undefined;
   state.known = await earlier.find(payment);
   if (state.known === undefined || !(await earlier.isFromPayer(payment, state.known))) return undefined;
   return outcomeOf(state.known, state, parts);
@@ -286,6 +288,7 @@ async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOu
     },
     paidIn,
     nonces,
+    notTaken: payment.method.notTaken,
   });
 }
 

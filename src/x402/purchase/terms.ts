@@ -21,6 +21,13 @@ export interface Terms {
   requireOpen?(job: JobKey): void;
   /** Returns who may run a restricted job; undefined for a job that the terms are not about. */
   accessTo?(job: JobKey): JobAccess | undefined;
+  /** Returns what every buyer of a job must send; undefined for a job that the terms are not about. */
+  requires?(job: JobKey): Requirement | undefined;
+  /**
+   * Returns a payment as the journal knows it. Absent: by what was signed. What payers sign for payments of some methods can buy
+   * once more after its first purchase was undone.
+   */
+  recognise?(payment: SignedPayment): Promise<SignedPayment>;
   /** Checks between the steps of a purchase. */
   readonly checks?: readonly TermsCheck[];
   /** Headers whose values are kept with the payment. */
@@ -46,6 +53,15 @@ export interface JobAccess {
   readonly note: string;
   /** Reason why pages for browsers cannot buy the job. */
   readonly notByPage?: string;
+  /** Headers that requests for the job have, with their descriptions. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Something that every buyer of a job must send, as documents about the job show it. */
+export interface Requirement {
+  readonly name: string;
+  /** A sentence about it for buyers. */
+  readonly note: string;
 }
 
 /** A check of a part at a named place in the order of a purchase. */

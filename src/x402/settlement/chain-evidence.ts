@@ -5,7 +5,7 @@ import { oneSpelling, type PaymentIntent, type PaymentKey } from "../../core/pay
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { AuthorizedPayment } from "./authorization.ts";
-import type { Evidence } from "./payment-decision.ts";
+import type { Evidence, PaidEvidence } from "./payment-decision.ts";
 import type { TokenEvidence } from "./token-evidence.ts";
 
 /** Names a token. `network` is CAIP-2, `asset` in any letter case. */
@@ -108,6 +108,8 @@ export class ChainEvidence {
    * @param transaction the one that the facilitator named, to look there first
    */
   async look(intent: PaymentIntent, transaction?: string): Promise<Evidence> {
+    const own = this.ownEvidence(intent);
+    if (own !== undefined) return own;
     const evidence = this.#evidenceOf(intent.key);
     if (evidence === undefined) return { kind: "unknown", reason: "the token has no rpc_url" };
     try {
@@ -118,6 +120,16 @@ export class ChainEvidence {
     } catch (error) {
       return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}`, isUnread: true };
     }
+  }
+
+  /** Returns the evidence of a payment that its journal entry alone pays; undefined for any other. */
+  ownEvidence(intent: Pick<PaymentIntent, "transferMethod" | "payload">): PaidEvidence | undefined {
+    return this.#methods.find(intent.transferMethod)?.evidenceOf?.(intent);
+  }
+
+  /** Returns further fields of a payment's settlement that clients are given. */
+  fieldsOf(intent: Pick<PaymentIntent, "transferMethod" | "payload" | "amount">): object {
+    return this.#methods.find(intent.transferMethod)?.settlementOf?.(intent) ?? {};
   }
 
   /** Reports whether a text can name a transaction of a payment's chain. */

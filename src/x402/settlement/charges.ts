@@ -8,7 +8,12 @@ import type { EventHub } from "../../core/events.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import type { PaymentRecord } from "../../core/payment.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
-import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
+import type {
+  EndingAuthorization,
+  PaymentJournal,
+  UndecidedPayment,
+} from "../../store/contract/payment-journal.ts";
+import type { Methods } from "../methods/methods.ts";
 import type { PayerFunds } from "./payer-funds.ts";
 import { longestDelay, RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
@@ -21,6 +26,7 @@ interface Parts {
     "charge" | "noteCharge" | "findRunning" | "forgetRunning" | "mayHaveMoved"
   >;
   readonly funds: Pick<PayerFunds, "findShortfall">;
+  readonly methods: Pick<Methods, "find">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
   /** Time between two rounds. */
@@ -133,7 +139,9 @@ export class Charges implements BackgroundService {
   async #findAuthorized(callId: number): Promise<PaymentRecord | undefined> {
     const { journal } = this.#parts;
     const call = await journal.findCall(callId);
-    return call?.charge?.state === "authorized" ? journal.findPayment(call.payment) : undefined;
+    const payment =
+      call?.charge?.state === "authorized" ? await journal.findPayment(call.payment) : undefined;
+    return payment?.state === "authorized" ? payment : undefined;
   }
 
   /** Begins a charge at once if its payment is remembered, so that its buyer waits for no look at the journal. */
@@ -162,23 +170,30 @@ export class Charges implements BackgroundService {
   }
 
   async #endAuthorizations(): Promise<void> {
-    const { journal, clock, logger } = this.#parts;
-    const beforeSecs = Math.ceil(clock() / 1000) + this.#settleMarginSecs;
-    // Tried once in a round: a payment whose JobCall a damaged store lacks stays in the list.
+    const { journal, methods, clock, logger } = this.#parts;
+    const nowSecs = Math.ceil(clock() / 1000);
+    const beforeSecs = nowSecs + this.#settleMarginSecs;
+    const mayRun = ({ transferMethod, validBefore }: EndingAuthorization) => {
+      const { marginSecs = this.#settleMarginSecs } = methods.find(transferMethod)?.endsSoon ?? {};
+      return validBefore >= nowSecs + marginSecs;
+    };
+    // Tried once in a round: a payment whose JobCall a damaged store lacks stays in the list. So does a payment that may run on.
     const tried = new Set<number>();
     let stayed = 0;
     while (!this.#loop.isStopped) {
       const limit = ENDED_AT_ONCE + stayed;
       const listed = await journal.listEndingAuthorizations(beforeSecs, limit);
-      const callIds = listed.filter((callId) => !tried.has(callId));
+      const untried = listed.filter(({ callId }) => !tried.has(callId));
+      const callIds = untried.flatMap((one) => (mayRun(one) ? [] : one.callId));
+      stayed += untried.length - callIds.length;
       for (const outcome of await Promise.all(callIds.map((callId) => journal.endAuthorization(callId)))) {
         if (outcome.kind === "not_open") stayed++;
         if (outcome.kind !== "dead_lettered") continue;
         const { callId, reason } = outcome.deadLettered;
         logger.warn({ callId }, `a paid job was not run: ${reason}`);
       }
-      if (callIds.length === 0 || listed.length < limit) return;
-      for (const callId of callIds) tried.add(callId);
+      if (untried.length === 0 || listed.length < limit) return;
+      for (const { callId } of untried) tried.add(callId);
     }
   }
 

@@ -1,10 +1,11 @@
 import type { SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
 import { faultPoint } from "../../core/fault-points.ts";
-import type { MovedElsewhere, PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import type { MovedElsewhere, PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../core/telemetry.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { X402Stats } from "../stats.ts";
+import type { ChainEvidence } from "./chain-evidence.ts";
 import type { Evidence } from "./payment-decision.ts";
 import {
   failureResponse,
@@ -17,6 +18,7 @@ import {
 
 export interface RecorderParts {
   readonly journal: PaymentJournal;
+  readonly evidence: ChainEvidence;
   readonly logger: Logger;
   readonly telemetry?: Telemetry;
   /** Counts each payment once that becomes settled or authorized here. */
@@ -29,6 +31,8 @@ interface Settled {
   readonly block?: string | undefined;
   /** Token units that moved, where they are not the charge. */
   readonly amount?: string | undefined;
+  /** A fork may still replace the block. */
+  readonly isEarly?: true | undefined;
 }
 
 /** Makes outcomes of payments durable, logs them, and keeps those that the store could not record. */
@@ -63,7 +67,7 @@ export class OutcomeRecorder {
   async decide(intent: JournalledPayment, evidence: Evidence): Promise<PaymentOutcome> {
     switch (evidence.kind) {
       case "paid":
-        return this.#accept(intent, settledBy(intent, evidence));
+        return this.#accept(intent, this.#settledBy(intent, evidence));
       case "not_paid":
         return this.fail(intent, evidence.reason);
       case "unknown":
@@ -73,23 +77,59 @@ export class OutcomeRecorder {
     }
   }
 
-  async #accept(intent: JournalledPayment, { response, block, amount }: Settled): Promise<PaymentOutcome> {
+  /** Returns the settlement of a payment that its journal entry alone pays; undefined for any other. */
+  ownSettlement(intent: PaymentIntent): SettleResponse | undefined {
+    const found = this.#parts.evidence.ownEvidence(intent);
+    return found && this.#settledBy(intent, found).response;
+  }
+
+  /** Notes a payment that began settled, and returns the outcome. */
+  begunSettled(
+    { key, receipt, symbol, amount }: PaymentIntent,
+    {
+      requestId,
+      ...taken
+    }: Pick<Extract<PaymentOutcome, { kind: "accepted" }>, "callId" | "settlement" | "takenAt"> & {
+      readonly requestId: string | undefined;
+    },
+  ): PaymentOutcome {
+    const { stats, logger } = this.#parts;
+    faultPoint("after-commit");
+    stats?.count("accepted");
+    logger.info(
+      { ...logFields({ key, callId: taken.callId, requestId }), symbol, amount },
+      "payment settled",
+    );
+    return { kind: "accepted", payment: key, receipt, ...taken };
+  }
+
+  #settledBy(intent: PaymentIntent, found: Extract<Evidence, { kind: "paid" }>): Settled {
+    const { transaction, blockNumber: block, amount = intent.amount } = found;
+    const response = successResponse(intent, transaction, amount);
+    const fields = this.#parts.evidence.fieldsOf(intent);
+    return {
+      ...{ response: { ...response, ...fields }, block },
+      ...{ amount: found.amount, isEarly: found.mayBeReplaced },
+    };
+  }
+
+  async #accept(intent: JournalledPayment, settled: Settled): Promise<PaymentOutcome> {
     const { journal, logger } = this.#parts;
     const { key, fingerprint } = intent;
-    const settlement = response;
+    const { response: settlement, block, amount, isEarly } = settled;
     try {
-      const settled = await journal.settlePayment(key, JSON.stringify(settlement), block, amount);
+      const recorded = await journal.settlePayment(key, JSON.stringify(settlement), block, amount, isEarly);
       this.#unrecorded.delete(fingerprint);
       faultPoint("after-commit");
-      if (settled.kind === "settled") {
+      if (recorded.kind === "settled") {
         const { symbol, amount: charge } = intent;
         const { transaction } = settlement;
         const fields = { ...logFields(intent), symbol, amount: amount ?? charge, transaction };
         // Unchanged: another replica settled and logged it.
-        if (settled.changed) {
+        if (recorded.changed) {
           if (intent.charge === "before") this.#parts.stats?.count("accepted");
           if (amount !== undefined) this.#noteOtherAmount({ ...fields, charge }, intent);
-          const { reason } = settled.record;
+          const { reason } = recorded.record;
           if (reason === undefined) logger.info(fields, "payment settled");
           else {
             this.countContradiction("failed", intent);
@@ -99,7 +139,7 @@ export class OutcomeRecorder {
             );
           }
         }
-        const { callId, record } = settled;
+        const { callId, record } = recorded;
         const { receipt } = intent;
         return { kind: "accepted", callId, payment: key, receipt, settlement, takenAt: record.createdAt };
       }
@@ -109,7 +149,7 @@ export class OutcomeRecorder {
         "a payment recorded as failed turned out to be paid, and its job is no longer kept: pay the payer back",
       );
     } catch (error) {
-      this.#unrecorded.set(fingerprint, { key, settled: { response, block, amount } });
+      this.#unrecorded.set(fingerprint, { key, settled });
       logger.error(
         { err: error, ...logFields(intent), settlement },
         "payment is paid but could not be recorded; trying again",
@@ -204,9 +244,4 @@ export class OutcomeRecorder {
     this.#parts.logger.warn({ ...logFields(intent), reason }, "payment undecided");
     return { kind: "undecided" };
   }
-}
-
-function settledBy(intent: JournalledPayment, found: Extract<Evidence, { kind: "paid" }>): Settled {
-  const { transaction, blockNumber: block, amount = intent.amount } = found;
-  return { response: successResponse({ ...intent, amount }, transaction), block, amount: found.amount };
 }

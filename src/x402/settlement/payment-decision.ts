@@ -12,7 +12,10 @@ export type NonceFacts =
 
 /** Decision about a payment. */
 export type Evidence =
-  /** The transaction used the authorization and paid the seller, in a confirmed block. */
+  /**
+   * The transaction used the authorization and paid the seller, in a confirmed block. `mayBeReplaced`: a fork may still replace the
+   * block, and the payment may be sold before it is final.
+   */
   | {
       readonly kind: "paid";
       readonly transaction: string;
@@ -20,6 +23,7 @@ export type Evidence =
       readonly amount?: string | undefined;
       /** Absent where the facilitator's word counts, and it did not name the block. */
       readonly blockNumber?: string | undefined;
+      readonly mayBeReplaced?: true;
     }
   /** A confirmed block shows that the authorization can never pay: cancelled, expired unused, or used otherwise. */
   | { readonly kind: "not_paid"; readonly reason: string }

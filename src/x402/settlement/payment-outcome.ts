@@ -124,7 +124,14 @@ export type JournalledPayment = PaymentIntent & {
 };
 
 /** Fields that identify a payment in logs. */
-export function logFields({ key, callId, requestId }: JournalledPayment): Record<string, unknown> {
+export function logFields({
+  key,
+  callId,
+  requestId,
+}: Pick<JournalledPayment, "key" | "callId"> & { readonly requestId?: string | undefined }): Record<
+  string,
+  unknown
+> {
   return { ...(requestId === undefined ? {} : { request: requestId }), callId, payment: key };
 }
 
@@ -167,7 +174,11 @@ export function believableSuccess(
 }
 
 /** The answer for a payment that was settled with this transaction. */
-export function successResponse({ key, amount, charge }: PaymentIntent, transaction: string): SettleResponse {
+export function successResponse(
+  { key, amount: charged, charge }: PaymentIntent,
+  transaction: string,
+  amount = charged,
+): SettleResponse {
   const network = key.network as SettleResponse["network"];
   const settled = { success: true, payer: key.payer, transaction, network };
   return isPartial(charge) ? { ...settled, amount } : settled;

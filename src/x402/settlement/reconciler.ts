@@ -35,6 +35,9 @@ interface Parts {
 
 /** Looks at the chain that are in progress at once. */
 const CONCURRENCY = 8;
+/** Times between looks at a payment that settled early, the first and the longest. */
+const EARLY_DELAY_MS = 5_000;
+const LONGEST_EARLY_DELAY_MS = 15_000;
 /** Requests to settle again that are in progress at once. */
 const MAX_ASKED_AT_ONCE = 8;
 /** Time that a request at another replica takes beside the facilitator's. */
@@ -49,6 +52,7 @@ export class Reconciler implements BackgroundService {
   readonly #parts: Parts;
   readonly #retries: RetryTimes;
   readonly #intents: UndecidedPayments;
+  readonly #early: UndecidedPayments;
   readonly #unresolved: UndecidedPayments;
   readonly #watched: UndecidedPayments;
   /** Looks in progress, by fingerprint. */
@@ -65,6 +69,7 @@ export class Reconciler implements BackgroundService {
     this.#retries = new RetryTimes(parts.clock);
     const { journal, clock } = parts;
     this.#intents = new UndecidedPayments({ journal, state: "intent", clock });
+    this.#early = new UndecidedPayments({ journal, state: "early", clock });
     this.#unresolved = new UndecidedPayments({ journal, state: "unresolved", clock });
     this.#watched = new UndecidedPayments({ journal, state: "watched", clock });
   }
@@ -94,6 +99,7 @@ export class Reconciler implements BackgroundService {
   async #reconcile(): Promise<void> {
     const { journal, settlement, slowRoundMs, clock } = this.#parts;
     const listed = await this.#intents.next();
+    listed.push(...(await this.#early.next()));
     if (clock() >= this.#nextSlowRoundAt) {
       listed.push(...(await this.#unresolved.next()));
       await settlement.forgetDecided();
@@ -167,8 +173,9 @@ export class Reconciler implements BackgroundService {
     this.#retries.retryLater(fingerprint, firstDelayMs, longestDelay(validBefore * 1_000 - now));
   }
 
-  async #recheckDecided({ key, state }: UndecidedPayment): Promise<void> {
+  async #recheckDecided({ key, state, fingerprint }: UndecidedPayment): Promise<void> {
     const { journal, settlement, logger } = this.#parts;
+    if (state === "settled") this.#retries.retryLater(fingerprint, EARLY_DELAY_MS, LONGEST_EARLY_DELAY_MS);
     try {
       const current = await journal.findPayment(key);
       if (current?.state === state) await settlement.recheckDecided(current);

@@ -3,16 +3,10 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
-import {
-  asAuthorized,
-  isPartial,
-  movedElsewhere,
-  type OneTimeNonce,
-  type PaymentIntent,
-  type PaymentRecord,
-} from "../../core/payment.ts";
+import { isPartial, type OneTimeNonce, type PaymentIntent, type PaymentRecord } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { ExtensionRejections } from "../facilitators/facilitator.ts";
+import { DecidedPayments } from "./decided-payments.ts";
 import { type MOVED, movedBy } from "./moved-elsewhere.ts";
 import { OutcomeRecorder, type RecorderParts } from "./outcome-recorder.ts";
 import type { Evidence, PaidEvidence } from "./payment-decision.ts";
@@ -37,6 +31,8 @@ interface SettleOptions {
   readonly limits?: UndecidedLimits | undefined;
   /** Transaction that paid the payment already: no facilitator is asked to settle it. */
   readonly paidIn?: string | undefined;
+  /** Makes the refusal of a payment that a module of the store does not let begin. */
+  readonly notTaken?: ((reason: string) => GatewayError) | undefined;
   /** The intent's one-time nonces, with what is said of one that is used up. */
   readonly nonces?: readonly PurchaseNonce[];
 }
@@ -68,6 +64,7 @@ export class Settlement {
   readonly #parts: Parts;
   readonly #attempts: SettlementAttempts;
   readonly #recorder: OutcomeRecorder;
+  readonly #decided: DecidedPayments;
 
   /** Charges that were decided here, and that no facilitator was asked for yet, by call ID. */
   readonly #unasked = boundedCache<number, true>(MAX_UNASKED);
@@ -83,6 +80,7 @@ export class Settlement {
     this.#parts = parts;
     this.#attempts = new SettlementAttempts(parts);
     this.#recorder = new OutcomeRecorder(parts);
+    this.#decided = new DecidedPayments(parts, this.#recorder);
     this.#askTimes = new AskTimes(parts);
     this.#rejections = new ExtensionRejections(parts.logger);
   }
@@ -95,13 +93,24 @@ export class Settlement {
    * that this is not known
    */
   async settle(intent: PaymentIntent, call: JobCall, options: SettleOptions = {}): Promise<PaymentOutcome> {
+    const settlement = intent.charge === "before" ? this.#recorder.ownSettlement(intent) : undefined;
+    const own = settlement && JSON.stringify(settlement);
     faultPoint("before-journal");
-    const begun = await this.#begin(intent, call, options);
+    const begun = await this.#begin(
+      own === undefined ? intent : { ...intent, settlement: own },
+      call,
+      options,
+    );
     switch (begun.kind) {
       case "payment_known":
         return { ...outcomeOfKnown(begun.record, intent), replayed: true };
       case "queue_full":
         throw queueFull();
+      case "not_taken":
+        throw (
+          options.notTaken?.(begun.reason) ??
+          new GatewayError("payment_mismatch", `The payment is not taken: ${begun.reason}.`)
+        );
       case "too_many_undecided":
         throw new GatewayError(
           "too_many_undecided",
@@ -124,6 +133,15 @@ export class Settlement {
       case "begun": {
         faultPoint("after-journal");
         const { callId } = begun;
+        const { requestId, paidIn } = options;
+        if (settlement !== undefined)
+          return this.#recorder.begunSettled(intent, {
+            callId,
+            requestId,
+            settlement,
+            takenAt: this.#parts.clock(),
+          });
+        const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
         if (intent.charge !== "before") {
           const { key, receipt, amount } = intent;
           const { clock, elapsed, stats } = this.#parts;
@@ -136,8 +154,6 @@ export class Settlement {
           stats?.count("accepted");
           return { kind: "accepted", callId, payment: key, receipt, takenAt };
         }
-        const { requestId, paidIn } = options;
-        const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
         if (paidIn !== undefined)
           return this.#recorder.decide(payment, await this.#parts.evidence.look(payment, paidIn));
         this.#askTimes.note(intent);
@@ -294,31 +310,9 @@ export class Settlement {
     return found.kind !== "not_paid" && !isUnused(found);
   }
 
-  /**
-   * Looks again at a payment that was decided: the chain may have shown another view, and an operator may have erred.
-   * A payment that turns out paid is settled after all. If its charge was to come after its job, it is not known what the
-   * money was paid for, so that the payment stays as it is.
-   */
-  async recheckDecided(decided: PaymentRecord): Promise<void> {
-    const { evidence, journal, logger } = this.#parts;
-    if (!evidence.covers(decided.key)) return;
-    const record = asAuthorized(decided);
-    const found = await evidence.look(record);
-    if (found.kind === "paid" && record.charge !== "before" && record.state !== "settled") {
-      if (movedElsewhere(record.settlement) !== undefined) return;
-      const how = record.state === "released" ? "released" : "failed";
-      await this.#recorder.noteMoved(record, movedBy(record, found, how));
-    } else if (found.kind === "paid" && record.state === "failed") {
-      await this.#recorder.decide(record, found);
-    } else if (found.kind === "not_paid" && record.state === "settled") {
-      const reason = `the chain shows that it was not paid: ${found.reason}`;
-      if (!(await journal.contradictPayment(record.key, reason))) return;
-      this.#recorder.countContradiction("settled", record);
-      logger.error(
-        { ...logFields(record), reason: found.reason, closed: record.closed },
-        "the chain shows a payment closed as paid as not paid",
-      );
-    }
+  /** Looks again at a payment that was decided: {@link DecidedPayments.recheck}. */
+  recheckDecided(decided: PaymentRecord): Promise<void> {
+    return this.#decided.recheck(decided);
   }
 
   /** Records again what the store refused, and forgets payments that were settled since, here or by another replica. */

@@ -40,14 +40,15 @@ export async function matchOffer(
     );
   }
   const minSecs = Math.min(...paid.map(({ charge }) => charge?.runSecs ?? MIN_SECONDS_LEFT));
-  checkTimeWindow(payment, { minSecs, maxTimeoutSecs: Math.max(...paid.map(timeoutSecs)) }, nowMs);
+  if (method.isEndless?.(payment) !== true)
+    checkTimeWindow(payment, { minSecs, maxTimeoutSecs: Math.max(...paid.map(timeoutSecs)) }, nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
 }
 
 /** Returns an offer with what the 402 that the payment answers had of its own. The method compares it with what is signed. */
 function withFresh(offer: Offer, { accepted, method }: SignedPayment): Offer {
   const { fresh, name } = method;
-  if (fresh === undefined || offer.token.transferMethod !== name) return offer;
+  if (fresh === undefined || fresh.keys.length === 0 || offer.token.transferMethod !== name) return offer;
   const sent = Object.entries(accepted?.extra ?? {}).filter(
     (field): field is [string, string] => fresh.keys.includes(field[0]) && typeof field[1] === "string",
   );

@@ -53,8 +53,19 @@ export interface Offer {
   readonly ttlSecs: number;
   /** Charge that comes after the job ran. Absent: the whole amount is charged before. */
   readonly charge?: LateCharge | undefined;
+  /** Charge to which the method lowers the amount once the job has ended. Absent: nothing is charged back. */
+  readonly chargesBack?: ChargeBack | undefined;
+  /** Scheme of x402, unless {@link charge} has one. Absent: exact. */
+  readonly scheme?: string | undefined;
   /** Further fields of the offer's `extra`, which clients send back that name the whole offer. */
-  readonly extra?: Readonly<Record<string, string>> | undefined;
+  readonly extra?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** Charge that comes before a job ran, and is lowered after it. */
+interface ChargeBack {
+  readonly kind: ChargeKind;
+  /** Scheme of x402 that runners are told. */
+  readonly scheme: string;
 }
 
 /** Charge that comes after a job ran. */
@@ -77,9 +88,10 @@ export interface ChargeTerms {
   readonly kinds: readonly ChargeKind[];
   /** Names of the transfer methods that can charge less than the payer signed. */
   readonly methods: ReadonlySet<string>;
-  /** Names of the transfer methods that charge before the job alone. Absent: there is none. */
-  readonly beforeOnly?: ReadonlySet<string>;
+  /** Time that the run and the settlement may take. */
   readonly runSecs: number;
+  /** The same by the transfer methods whose payments expire soon. With undefined, such a payment lasts for no run of the job. */
+  readonly runSecsOf?: ReadonlyMap<string, number | undefined>;
   readonly leastCharge?: LeastCharge | undefined;
   /** Absent: nothing is charged in part. */
   readonly scheme?: CeilingScheme | undefined;
@@ -150,23 +162,39 @@ export function makeOffers(
     const amount = amountIn(token, terms.priceWei, rates);
     const rate = rates.rateOf(token)?.ratePerNativeUnit;
     if (amount === undefined || rate === undefined || !isPayable(amount)) return [];
-    const exact = {
+    const { scheme, extraFor, unusedPromise } = token.offered ?? {};
+    const exact: Offer = {
       ...terms,
       amount: amount.toString(),
       rate,
       token: toOfferedToken(token),
+      ...(extraFor && { scheme, extra: { ...extraFor(amount), ...terms.extra } }),
     };
     if (charge === undefined) return [exact];
+    if (unusedPromise !== undefined) return [chargedBack(exact, charge, unusedPromise)];
     const before = charge.kinds.includes("before") ? [exact] : [];
     // Nothing but the chain shows what the payer can still pay, and what became of a charge.
-    const isLate = token.rpcUrl !== undefined && charge.beforeOnly?.has(token.transferMethod) !== true;
-    return isLate ? [...lateOffers(exact, charge), ...before] : before;
+    return token.rpcUrl === undefined || scheme !== undefined
+      ? before
+      : [...lateOffers(exact, charge), ...before];
   });
+}
+
+/** Returns the offer of a method that charges the amount before, and charges back what the job does not use. */
+function chargedBack(exact: Offer, { kinds, scheme }: ChargeTerms, onFailure: string): Offer {
+  const partial = scheme && kinds.find(isPartial);
+  if (scheme !== undefined && partial !== undefined)
+    return { ...exact, onFailure, chargesBack: { kind: partial, scheme: scheme.name } };
+  if (!kinds.includes("after")) return exact;
+  return { ...exact, onFailure, chargesBack: { kind: "after", scheme: "exact" } };
 }
 
 /** A job that fails is not charged, so there is nothing to promise. */
 function lateOffers({ onFailure: _, ...exact }: Offer, terms: ChargeTerms): Offer[] {
-  const { kinds, runSecs } = terms;
+  const { kinds, runSecsOf } = terms;
+  const { transferMethod } = exact.token;
+  const runSecs = runSecsOf?.has(transferMethod) ? runSecsOf.get(transferMethod) : terms.runSecs;
+  if (runSecs === undefined) return [];
   const ceilings = kinds.filter(isPartial).flatMap((kind) => chargedInPart(exact, kind, terms) ?? []);
   const after = kinds.includes("after") ? [{ ...exact, charge: { kind: "after", runSecs } }] : [];
   return [...ceilings, ...after];
@@ -216,12 +244,29 @@ export function parseOffer(text: string): Offer {
 }
 
 /** Returns the offer's scheme of x402. */
-export function schemeOf({ charge }: Pick<Offer, "charge">): string {
-  return charge?.scheme ?? "exact";
+export function schemeOf({ charge, scheme = "exact" }: Pick<Offer, "charge" | "scheme">): string {
+  return charge?.scheme ?? scheme;
 }
 
+/** Returns when and how much of an offer's amount is charged. */
+export function chargeKindOf({ charge, chargesBack }: Pick<Offer, "charge" | "chargesBack">): ChargeKind {
+  return (charge ?? chargesBack)?.kind ?? "before";
+}
+
+/** Results of {@link toRequirements}: the payments of many requests are for one offer. */
+const requirements = new WeakMap<Offer, PaymentRequirements>();
+
 /** Returns the offer in the current version: as a client finds it in a 402 and as the facilitator gets it with the payment. */
-export function toRequirements(offer: Offer): PaymentRequirements {
+export function toRequirements(offer: Offer): Readonly<PaymentRequirements> {
+  let made = requirements.get(offer);
+  if (made === undefined) {
+    made = makeRequirements(offer);
+    requirements.set(offer, made);
+  }
+  return made;
+}
+
+function makeRequirements(offer: Offer): PaymentRequirements {
   const { token, amount, charge } = offer;
   return {
     scheme: schemeOf(offer),

@@ -6,6 +6,16 @@ import type { PaymentOutcome } from "../settlement/payment-outcome.ts";
 import { type JobDescription, type Offer, toRequirements } from "./offer.ts";
 import type { Versions } from "./version.ts";
 
+/** A refusal of a payment that tells its payer what to sign instead, by the message and by further fields of the offers. */
+export class Correction extends GatewayError {
+  readonly correct: (offer: Offer) => Offer;
+
+  constructor(message: string, correct: Correction["correct"]) {
+    super("payment_mismatch", message);
+    this.correct = correct;
+  }
+}
+
 /** A refusal with status 402, and the offers that the client can pay instead. */
 export class PaymentRefusal extends GatewayError {
   readonly offers: readonly Offer[];

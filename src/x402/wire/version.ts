@@ -80,8 +80,7 @@ export const VERSION_2: WireVersion = {
     return { scheme: accepted.scheme, network: accepted.network, accepted };
   },
 
-  names: ({ accepted }, offer) =>
-    accepted !== undefined && isDeepStrictEqual(comparable(accepted), comparable(toRequirements(offer))),
+  names: ({ accepted }, offer) => accepted !== undefined && areAlike(accepted, toRequirements(offer)),
 
   requirementsOf: toRequirements,
   isRequirements: (value) => PaymentRequirementsV2Schema.safeParse(value).success,
@@ -91,16 +90,20 @@ export const VERSION_2: WireVersion = {
   }),
 };
 
-/** Returns requirements with addresses in one letter case, without the time-out, which is only a hint. */
-function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentRequirements) {
-  return {
-    scheme,
-    network,
-    asset: oneSpelling(asset),
-    amount,
-    payTo: oneSpelling(payTo),
-    extra: { ...(extra ?? {}) },
-  };
+/** Compares requirements, whatever the letter case of their addresses, and the time-out, which is only a hint. */
+function areAlike(one: PaymentRequirements, other: PaymentRequirements): boolean {
+  return (
+    one.scheme === other.scheme &&
+    one.network === other.network &&
+    one.amount === other.amount &&
+    areOneAddress(one.asset, other.asset) &&
+    areOneAddress(one.payTo, other.payTo) &&
+    isDeepStrictEqual({ ...one.extra }, { ...other.extra })
+  );
+}
+
+function areOneAddress(one: string, other: string): boolean {
+  return one === other || oneSpelling(one) === oneSpelling(other);
 }
 
 /** The versions of x402 that a build takes payments in: the current one first, then what its parts add. */

@@ -131,6 +131,12 @@ testMistakes([
     message: /is the same as in jobs\[0\].name; expected a name of its own/,
   },
   {
+    promise: "The name by which agents call another job without a name is a mistake",
+    toml: `${GATEWAY}${job('name = "job-1-7" #!')}`,
+    keyPath: "jobs[0].name",
+    message: /is what agents call another job without a name; expected another name/,
+  },
+  {
     promise: "Two entries for one job are a mistake, however their service is given",
     toml: `${GATEWAY}${job('name = "a"')}[[jobs]]\nservice_id = 1\njob_index = 0 #!\n`,
     keyPath: "jobs[1].job_index",

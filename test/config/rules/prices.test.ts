@@ -1,7 +1,31 @@
 import { TOKEN, X402 } from "../config-folder.ts";
 import { POLICY, testMistakes } from "../mistake-cases.ts";
 
+const SOLD = `[[jobs]]
+job_index = 0
+name = "NAME"
+mode = "public_paid"
+price_wei = "1000000000"
+`;
+
 testMistakes([
+  {
+    promise: "A job whose only token is for another job is a mistake",
+    toml: `service_id = 1\n${X402}${TOKEN}jobs = ["a"]\n${SOLD.replace("NAME", "a")}${SOLD.replace(
+      "NAME",
+      "b",
+    )
+      .replace("= 0", "= 1")
+      .replace(/price_wei.*/, "$& #!")}`,
+    keyPath: "jobs[1].price_wei",
+    message: /can be paid in none of x402.accepted_tokens/,
+  },
+  {
+    promise: "A price that only another job's token can take is a mistake",
+    toml: `service_id = 1\n${X402}${TOKEN}${TOKEN.replace("decimals = 6", "decimals = 0")}jobs = ["a"]\n${SOLD.replace("NAME", "a").replace(/price_wei.*/, "$& #!")}`,
+    keyPath: "jobs[0].price_wei",
+    message: /rounds to 0 of x402.accepted_tokens\[1\]/,
+  },
   {
     promise: "A service id with a leading zero is a mistake",
     toml: '[job_pricing.01] #!\n0 = "1"',

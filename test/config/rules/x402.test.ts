@@ -1,6 +1,18 @@
 import { TOKEN, X402 } from "../config-folder.ts";
 import { header, POLICY, policy, testMistakes, token, without, x402 } from "../mistake-cases.ts";
 
+const JOBS = `[[jobs]]
+job_index = 0
+name = "a"
+price = "$1"
+mode = "public_paid"
+[[jobs]]
+job_index = 1
+name = "b"
+price_wei = "1000000000000000"
+mode = "public_paid"
+`;
+
 testMistakes([
   {
     promise: "A facilitator over http beyond loopback is a mistake",
@@ -116,6 +128,24 @@ testMistakes([
     toml: `${X402}${TOKEN}${header(TOKEN, "[[x402.accepted_tokens]]")}`,
     keyPath: "x402.accepted_tokens[1]",
     message: /same token as x402.accepted_tokens\[0\]/,
+  },
+  {
+    promise: "The same token twice for one job is a mistake",
+    toml: `${X402}${TOKEN}jobs = ["a"]\n${header(TOKEN, "[[x402.accepted_tokens]]")}jobs = ["b", "a"]\n${JOBS}`,
+    keyPath: "x402.accepted_tokens[1]",
+    message: /same token as x402.accepted_tokens\[0\]; expected each once for the job "a"/,
+  },
+  {
+    promise: "A token for a job that has no such name is a mistake",
+    toml: `${X402}${TOKEN}jobs = ["a", "bb"] #!\n${JOBS}`,
+    keyPath: "x402.accepted_tokens[0].jobs[1]",
+    message: /is "bb", which no job has as its name; expected "b"/,
+  },
+  {
+    promise: "A token for no job is a mistake",
+    toml: `${X402}${TOKEN}jobs = [] #!\n${JOBS}`,
+    keyPath: "x402.accepted_tokens[0].jobs",
+    message: /expected an array of names of jobs/,
   },
   {
     promise: "Confirmation without an RPC is a mistake",

@@ -9,7 +9,7 @@ import os
 
 from eth_account import Account
 from seller import ApiClient, ApiException, Configuration, DefaultApi
-from seller.models.add_note_notes_post_text import AddNoteNotesPostText
+from seller.models.add_note_notes_post_input_text import AddNoteNotesPostInputText
 from x402 import x402Client
 from x402.http.clients.httpx import wrapHttpxWithPayment
 from x402.mechanisms.evm import EthAccountSigner
@@ -28,7 +28,7 @@ async def main() -> None:
         # The generated client sends by httpx, which pays.
         client.rest_client.pool_manager = wrapHttpxWithPayment(x402, timeout=60)
         api = DefaultApi(client)
-        text = AddNoteNotesPostText(text="a long text")
+        text = AddNoteNotesPostInputText(text="a long text")
         for answer in [
             await api.health_health_get_with_http_info(),
             await api.weather_weather_city_get_with_http_info("Oslo", units="kelvin"),

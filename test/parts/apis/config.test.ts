@@ -174,6 +174,19 @@ test("A call may last as long as its API's silence and ten seconds, and its requ
   expect(x402?.jobs?.[0]).toMatchObject({ maxRunSecs: 7_210, waitSecs: 3_600 });
 });
 
+test.each([
+  [5, 15],
+  [20, 20],
+  [21, 31],
+])(
+  "A call of an API that may be silent for %i s may last %i s, so that a payment that expires soon pays for it after",
+  async (...row) => {
+    const [timeout, maxRunSecs] = row;
+    const { x402 } = await configOf(API.replace("[[jobs]]", `timeout_secs = ${timeout}\n[[jobs]]`));
+    expect(x402?.jobs?.[0]).toMatchObject({ maxRunSecs });
+  },
+);
+
 test("A header that is set for an API replaces the buyer's, whatever its letter case is", async () => {
   const config = await configOf(API.replace(':8000"', ':8000"\nheaders = { X-Tier = "gold" }'));
   expect(apisTable.in(config)?.[0]?.headers).toEqual({ "x-tier": "gold" });

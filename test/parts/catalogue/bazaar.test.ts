@@ -13,6 +13,7 @@ import { parseRoute, type Route } from "../../../src/core/route.ts";
 import { type Bazaar, bazaarExtension } from "../../../src/parts/catalogue/bazaar.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
+import type { Terms } from "../../../src/x402/purchase/terms.ts";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../../x402/gateway-harness.ts";
 import { METHODS, offersOf, read, signedPayload } from "../../x402/payments.ts";
@@ -28,7 +29,11 @@ const NESTED = {
 };
 
 /** Describes a job with this input. */
-function describeJob(job: Partial<Job> & { schema?: unknown; example?: unknown }, publicUrl = PUBLIC_URL) {
+function describeJob(
+  job: Partial<Job> & { schema?: unknown; example?: unknown },
+  publicUrl = PUBLIC_URL,
+  terms: readonly Terms[] = [],
+) {
   const { schema, example, ...rest } = job;
   const input = {
     contentType: "application/json",
@@ -43,6 +48,7 @@ function describeJob(job: Partial<Job> & { schema?: unknown; example?: unknown }
     methods: METHODS,
     declares: [bazaarExtension],
     facilitators: { extensionsOf: () => [] },
+    terms,
   }).of(KEY);
   return { ...description, bazaar: description.extensions.bazaar as Bazaar };
 }
@@ -112,6 +118,41 @@ describe("A job in a 402", () => {
     const wrong = structuredClone(described.bazaar) as unknown as Extension;
     Object.assign(wrong.info.input, { body: { text: 1 } });
     expect(validateDiscoveryExtension(wrong).valid).toBe(false);
+  });
+
+  it("Has the schema and the example of its result, unless they make it too large", async () => {
+    const output = (example: object) => ({
+      contentType: "application/json",
+      schema: JSON.stringify(NESTED),
+      example: JSON.stringify(example),
+    });
+    const described = describeJob({ output: output({ text: "abc" }) });
+    const place = "#/properties/output/properties/example";
+    expect(described.bazaar.info.output).toEqual({
+      ...{ type: "json", format: "application/json" },
+      example: { text: "abc" },
+    });
+    expect(described.bazaar.schema.properties.output.properties.example).toMatchObject({
+      properties: { next: { $ref: place } },
+    });
+    await expectCatalogued(described);
+    const large = describeJob({ output: output({ text: "a".repeat(2_000) }), schema: NESTED });
+    expect(large.bazaar.info.output).toEqual({ type: "json", format: "application/json" });
+    expect(large.bazaar.schema.properties.output.properties.example).toEqual({});
+    expect(large.bazaar.schema.properties.input.properties.body).toMatchObject({ type: "object" });
+    expect(describeJob({}).bazaar.schema.properties.output).toEqual({
+      ...{ type: "object", properties: { example: {} } },
+    });
+  });
+
+  it("Has the headers that buyers send", () => {
+    const headers = { "X-CHAIN-CALLER": "Who asks" };
+    const terms = [{ accessTo: () => ({ mode: "delegated_caller_signature", note: "For some.", headers }) }];
+    const { bazaar } = describeJob({}, PUBLIC_URL, terms);
+    expect(validateDiscoveryExtension(bazaar as unknown as Extension)).toEqual(VALID);
+    expect(bazaar.schema.properties.input.properties).toMatchObject({
+      headers: { properties: { "X-CHAIN-CALLER": { type: "string" } } },
+    });
   });
 
   it("Has the schemas of its path and query, and an example of a query that matches", () => {

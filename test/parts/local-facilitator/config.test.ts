@@ -1,7 +1,9 @@
+import { getBase58Decoder } from "@solana/kit";
 import { expect, test } from "vitest";
 import { findLocal } from "../../../src/parts/local-facilitator/config.ts";
 import { configOf, mistakesOf, TOKEN } from "../../config/config-folder.ts";
 import { testMistakes } from "../../config/mistake-cases.ts";
+import { solanaAccount, solanaKeyBytes } from "../../helpers/solana-cluster.ts";
 
 const PUBLIC = '[x402]\npublic_url = "https://operator.example.com"\n';
 const REMOTE = '[[x402.facilitators]]\nurl = "https://facilitator.example.com"\n';
@@ -37,7 +39,87 @@ test("A value of local that is wrong is the only mistake of its entry", async ()
   ]);
 });
 
+/** An entry that settles on Solana, and no EVM chain. */
+const SOLANA = `[[x402.facilitators]]
+local = true
+fee_payers = { solana = "KEY" }
+rpc_urls = { solana = "http://127.0.0.1:8899" }
+`;
+const SOLANA_TOKEN = `[[x402.accepted_tokens]]
+network = "solana"
+token = "USDC"
+pay_to = "9kXF1MqWfXSTJwQmtWJHqGhtCvUiPwEkgZSUBYY4qVpc"
+rpc_url = "http://127.0.0.1:8899"
+`;
+const SOLANA_KEY = await solanaKeyBytes(1);
+const solana = (key: string) => `${PUBLIC}${SOLANA.replace("KEY", key)}${SOLANA_TOKEN}`;
+
+test.each([
+  ["as solana-keygen writes it", `[${[...SOLANA_KEY].join(", ")}]`],
+  ["in base58", getBase58Decoder().decode(SOLANA_KEY)],
+])(
+  "The local facilitator takes a key of Solana %s, needs no EVM key, and shows the account",
+  async (_, key) => {
+    const { x402, shown } = await configOf(solana(key));
+    expect(findLocal(x402?.facilitators)).toMatchObject({
+      signers: [],
+      chains: [
+        {
+          network: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+          rpcUrl: "http://127.0.0.1:8899/",
+          feePayer: key,
+        },
+      ],
+    });
+    const { address } = await solanaAccount(1);
+    expect(shown.x402).toHaveProperty("facilitators[0].fee_payers.solana", `account ${address}`);
+  },
+);
+
+test("The local facilitator settles on EVM chains and on Solana in one entry", async () => {
+  const both = LOCAL.replace(/rpc_urls = \{ (.*) \}/, 'rpc_urls = { $1, solana = "http://127.0.0.1:8899" }');
+  const { x402 } = await configOf(
+    file(`${both}fee_payers = { solana = "${getBase58Decoder().decode(SOLANA_KEY)}" }\n`),
+  );
+  expect(findLocal(x402?.facilitators)).toMatchObject({
+    signers: [{ privateKey: `0x${"5e".repeat(32)}` }],
+    chains: [{ network: "eip155:84532" }, { network: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp" }],
+  });
+});
+
 testMistakes([
+  {
+    promise: "A key of Solana of another form is a mistake",
+    toml: solana("hunter2").replace(/(fee_payers.*)/, "$1 #!"),
+    keyPath: at(".fee_payers.solana"),
+    message: /is no such key, with 7 characters; expected a key of Solana: 64 bytes in base58/,
+  },
+  {
+    promise: "A key of Solana that was cut is a mistake",
+    toml: solana("[1,2,3]").replace(/(fee_payers.*)/, "$1 #!"),
+    keyPath: at(".fee_payers.solana"),
+    message: /is a JSON array of 3 values; expected 64 numbers/,
+  },
+  {
+    promise: "An RPC of Solana without a key is a mistake",
+    toml: solana("")
+      .replace(/fee_payers.*\n/, "")
+      .replace("]]", "]] #!"),
+    keyPath: at(".fee_payers.solana"),
+    message: /is missing; expected a key of Solana/,
+  },
+  {
+    promise: "A key of Solana for a network without an RPC is a mistake",
+    toml: file(`${LOCAL}fee_payers = { solana = "${getBase58Decoder().decode(SOLANA_KEY)}" } #!\n`),
+    keyPath: at(".fee_payers.solana"),
+    message: /is a network without an RPC; expected it in rpc_urls/,
+  },
+  {
+    promise: "A key for an EVM chain among those of other networks is a mistake",
+    toml: file(`${LOCAL}fee_payers = { base-sepolia = "hunter2" } #!\n`),
+    keyPath: at(".fee_payers.base-sepolia"),
+    message: /is an EVM chain; expected its key in signer/,
+  },
   {
     promise: "An entry that is neither remote nor local is a mistake",
     toml: file("[[x402.facilitators]] #!\n"),
@@ -92,7 +174,7 @@ testMistakes([
     promise: "An RPC of an unknown network is a mistake",
     toml: file(LOCAL.replace(/base-sepolia = (.*)/, "sepoliah = $1 #!")),
     keyPath: at(".rpc_urls.sepoliah"),
-    message: /not a valid key; expected a CAIP-2 EVM network.*; did you mean "sepolia"\?/,
+    message: /not a valid key; expected .*a CAIP-2 EVM network.*; did you mean "sepolia"\?/,
     suggestion: "sepolia",
   },
   {

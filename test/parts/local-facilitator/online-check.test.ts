@@ -21,7 +21,7 @@ signer = { private_key = "${privateKey}" }
 rpc_urls = { ${network} = "${anvil.rpcUrl}" }
 min_balance = "1000000"
 ${TOKEN}`);
-  return part.checkPeers?.(config, loadMethods);
+  return part.checkPeers?.(config, loadMethods, () => Promise.reject(new Error("there is no store")));
 }
 
 test("Notes address and balance of the local facilitator", async () => {

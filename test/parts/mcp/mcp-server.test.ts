@@ -1,11 +1,13 @@
+import { fromBinary } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
+import { JobCallSchema } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import type { LoadX402Parts } from "../../../src/x402/part.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
 import { eventually } from "../../helpers/eventually.ts";
-import { sendRpc } from "../../helpers/mcp.ts";
+import { sendRpc, sendText } from "../../helpers/mcp.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { claimOne } from "../../store/store-fixtures.ts";
 import { startAnotherGateway, type TestGateway } from "../../x402/gateway-harness.ts";
@@ -39,6 +41,50 @@ async function buy(shop: TestGateway, params: object = {}, meta: object = {}) {
     ...params,
   });
 }
+
+const json = (schema: string, example: string) => ({ contentType: "application/json", schema, example });
+
+it.each([
+  [json('{"type":"object"}', '{"n":7}'), { examples: [{ n: 7 }] }],
+  [json('{"type":"object","examples":[{"n":1}]}', '{"n":7}'), { examples: [{ n: 1 }] }],
+  [json('{"type":"integer"}', "7"), { properties: { body: { type: "integer", examples: [7] } } }],
+  [{ contentType: "text/plain", example: "abc" }, { properties: { body: { examples: ["abc"] } } }],
+])(
+  "The tool of a job with the input %o has its example, unless the schema has examples",
+  async (input, inputSchema) => {
+    const shop = await startShop({ jobs: [{ ...JOB, input }] });
+    const { result } = await sendRpc(`${shop.url}/mcp`, "tools/list");
+    expect((result as { readonly tools: object[] }).tools[0]).toMatchObject({ inputSchema });
+  },
+);
+
+it("A call gets the runner all digits of the numbers in its arguments", async () => {
+  const shop = await startShop({ jobs: [{ ...JOB, input: { contentType: "application/json" } }] });
+  const { payload } = await shop.sign();
+  const args = '{"id":12345678901234567890,"n":5.0000000000000000001}';
+  const meta = JSON.stringify({ "x402/payment": payload });
+  const params = `{"name":"job-1-0","arguments":${args},"_meta":${meta}}`;
+  const answer = sendText(
+    `${shop.url}/mcp`,
+    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`,
+  );
+  await eventually(async () => {
+    const call = await claimOne(shop.store);
+    expect(Buffer.from(fromBinary(JobCallSchema, call.encoded).body).toString()).toBe(args);
+    await shop.store.ack(call);
+  });
+  expect((await answer).result).toMatchObject({ content: [] });
+});
+
+it("A call without the body that its tool requires has the offers, and is refused with a payment", async () => {
+  const shop = await startShop({ jobs: [{ ...JOB, input: { contentType: "text/plain" } }] });
+  const asked = await sendRpc(`${shop.url}/mcp`, "tools/call", { name: "job-1-0", arguments: {} });
+  expect(asked.result?.structuredContent).toMatchObject({ x402Version: 2, accepts: [{ scheme: "exact" }] });
+  expect(await buy(shop, { arguments: {} })).toMatchObject({
+    error: { code: -32602, message: "arguments.body is missing. Nothing was charged." },
+  });
+  expect((await shop.store.totals()).payments.settled).toBe(0);
+});
 
 describe.each([
   ["as JSON", {}],

@@ -49,6 +49,7 @@ const VALUES = [
   ...[
     1n,
     10n,
+    1_000n,
     true,
     "a",
     "1",
@@ -61,6 +62,8 @@ const VALUES = [
     "base",
     `0x${"ab".repeat(20)}`,
     "10.0.0.0/8",
+    "a@shop.example",
+    "#0a7d5a",
     `a ${"ab".repeat(32)}`,
   ],
   ...["127.0.0.1:1", KEYS.settler],
@@ -115,8 +118,8 @@ test.each([
 ] as const)("No secret of any key is shown, given as %s where keys leave a choice", (_, preferred) => {
   const shown = shownSample(preferred);
   const holdsSecret = (text: string) => text.includes(SECRET) || text.includes(KEYS.settler);
-  // Clients see the path of this URL.
-  expect(pathsOf(shown, holdsSecret)).toEqual(["x402.public_url"]);
+  // Clients see the paths of these URLs.
+  expect(pathsOf(shown, holdsSecret)).toEqual(["x402.public_url", "x402.logo", "x402.terms_of_service"]);
   expect(shown).toHaveProperty(["x402", "public_url"], `https://host.example:444/${PATH}`);
 });
 
@@ -130,13 +133,16 @@ test("Every key of the core and of the parts is shown, but for these secrets", (
     "webhooks.endpoints.challenge.token",
     "webhooks.endpoints.secret",
     "webhooks.endpoints.secrets.secret",
+    "x402.channels.authorizer.password",
     "x402.facilitator_service.tokens.token",
     "x402.facilitators.auth.cdp.key_id",
     "x402.facilitators.auth.cdp.key_secret",
     "x402.facilitators.auth.headers.a",
+    "x402.facilitators.fee_payers.eip155:8453",
     "x402.facilitators.signer.password",
     "x402.mpp.secret_key",
     "x402.receipts.signer.password",
+    "x402.refunds.accounts.eip155:8453",
     "x402.refunds.signer.password",
   ]);
 });

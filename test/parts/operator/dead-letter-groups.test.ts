@@ -40,6 +40,17 @@ test("The largest group comes first, and its fields list exactly its dead letter
   expect((await api().listDeadLetters({ jobId: DEAD_LETTER_JOB + 1n })).deadLetters).toEqual([]);
 });
 
+test("A group has the dead letters whose reasons differ in numbers, and is dropped as a whole", async () => {
+  for (const reason of ["took 12 ms", "took 7 ms"]) await jobgate.deadLetter("letter", reason);
+  const { groups, totalDeadLetters } = await api().listDeadLetterGroups({ text: "TOOK 3" });
+  expect(groups).toMatchObject([{ reason: "took # ms", count: 2n }]);
+  expect(totalDeadLetters).toBe(2n);
+  const { deadLetters } = await api().listDeadLetters({ reason: "took 12 ms" });
+  expect(deadLetters.map(({ reason }) => reason)).toEqual(["took 7 ms", "took 12 ms"]);
+  const group = { ...ink, reason: "took 7 ms" };
+  expect(await api().dropDeadLetters({ group })).toMatchObject({ count: 2n, nextPageToken: "" });
+});
+
 test("Drops a group, and nothing else", async () => {
   expect(await api().dropDeadLetters({ group: ink })).toMatchObject({ count: 2n, nextPageToken: "" });
   expect((await api().listDeadLetterGroups({})).groups).toMatchObject([{ reason: "no paper", count: 1n }]);

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { getBase58Decoder } from "@solana/kit";
 import type { Config } from "../../../src/config/config.ts";
 import { mistakeText } from "../../../src/config/mistakes.ts";
 import { loadConfig } from "../../../src/load-config.ts";
@@ -23,6 +24,21 @@ const signingKey = (letter: string) => `whsec_${Buffer.from(letter.repeat(32)).t
 export const KEYS = {
   settler: "5e".repeat(32),
   refunds: "6f".repeat(32),
+  /** Account of test 2 in RFC 8032, section 7.1, as programs of Solana write its key. */
+  refundsOnSolana: getBase58Decoder().decode(
+    Buffer.from(
+      "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+      "hex",
+    ),
+  ),
+  channels: "7a".repeat(32),
+  /** Account of test 1 in RFC 8032, section 7.1, as programs of Solana write its key. */
+  feePayer: getBase58Decoder().decode(
+    Buffer.from(
+      "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+      "hex",
+    ),
+  ),
   mpp: "0123456789abcdef00112233445566778899aabbccddeeff0123456789abcdea",
   push: signingKey("p"),
   callback: signingKey("c"),
@@ -91,6 +107,9 @@ chain_id = 1
 verifying_contract = "${ADDRESS}"
 operator_address = "${ADDRESS}"
 
+[a2a]
+enabled = true
+
 [mcp]
 enabled = true
 allowed_origins = ["https://agent.example"]
@@ -99,6 +118,12 @@ allowed_origins = ["https://agent.example"]
 bind_address = "127.0.0.1:8402"
 public_url = "https://host.example/jobgate/"
 service_name = "Shop"
+title = "The shop"
+contact = "ada@shop.example"
+logo = "https://shop.example/logo.png"
+theme_color = "#0a7d5a"
+terms_of_service = "https://shop.example/terms"
+guidance = "Ask for one text at a time."
 default_invocation_mode = "public_paid"
 forward_headers = ["X-All"]
 trusted_proxies = ["10.0.0.0/8"]
@@ -110,8 +135,15 @@ callbacks = { ports = [443, 8443], allowed_addresses = ["10.0.0.0/8"] }
 mpp = { realm = "pay.example", secret_key = "${KEYS.mpp}", challenge_ttl_secs = 120 }
 [x402.refunds]
 signer = { private_key = "0x${KEYS.refunds}" }
+accounts = { solana-devnet = "${KEYS.refundsOnSolana}" }
 max_fee_per_gas_gwei = "1.5"
 min_balance = "0.01"
+[x402.channels]
+authorizer = { private_key = "0x${KEYS.channels}" }
+withdraw_delay_secs = 43_200
+min_deposit = 20
+claim_at = "$2.50"
+claim_every_secs = 600
 [x402.facilitator_service]
 bind_address = "127.0.0.1:8406"
 tokens = ["${secret()}", { name = "shop", token = "${secret()}" }]
@@ -126,7 +158,8 @@ networks = ["base"]
 [[x402.facilitators]]
 local = true
 signer = [{ private_key = "${KEYS.settler}" }, { keystore = "keystore.json", password = "${KEYS.password}" }]
-rpc_urls = { base-sepolia = "${secretUrl()}" }
+rpc_urls = { base-sepolia = "${secretUrl()}", solana-devnet = "${secretUrl()}" }
+fee_payers = { solana-devnet = "${KEYS.feePayer}" }
 max_fee_per_gas_gwei = "2.5"
 
 [[x402.accepted_tokens]]
@@ -143,6 +176,7 @@ decimals = 6
 transfer_method = "permit2"
 pay_to = "${ADDRESS}"
 rpc_url = "env:RPC_URL"
+jobs = ["summarise"]
 markup_bps = 0
 rate_source.chainlink = { rpc_url = "${secretUrl()}", feed = "${ADDRESS}", max_age_secs = 60, refresh_secs = 0.5 }
 [[x402.accepted_tokens]]
@@ -174,7 +208,7 @@ charge = ["before", "used"]
 min_charge = "10.5%"
 on_failure = "ask"
 input = { content_type = "application/json", schema = "schema.json", example = "example.json" }
-output = { content_type = "text/plain" }
+output = { content_type = "application/json", schema = "schema.json", example = "example.json" }
 max_run_secs = 90
 max_result_bytes = 2097152
 store_answers = false

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
+import { KnownTokens } from "../../../src/parts/pay/known-tokens.ts";
 import { chargeText, failureLines, readMoney } from "../../../src/parts/pay/seller.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 
@@ -18,7 +19,7 @@ async function linesOf(refund: unknown): Promise<string> {
   });
   onTestFinished(() => seller.stop());
   const money = await readMoney(seller.url, { authorization: "Bearer token" });
-  const lines = failureLines(money, seller.url);
+  const lines = failureLines(money, seller.url, new KnownTokens());
   return lines.join("\n").replaceAll(seller.url, "URL");
 }
 
@@ -54,5 +55,5 @@ test.each([
   ],
   [{ state: "authorized" }, ""],
 ])("A buyer reads what a metered job was charged: %o", (charge, text) => {
-  expect(chargeText({ charge: { ...TOKEN, amount: "10000", ...charge } })).toBe(text);
+  expect(chargeText({ charge: { ...TOKEN, amount: "10000", ...charge } }, new KnownTokens())).toBe(text);
 });

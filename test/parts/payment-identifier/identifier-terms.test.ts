@@ -35,6 +35,10 @@ describe("The rule of a job", () => {
     }
   });
 
+  it("Is told to buyers before they pay", () => {
+    expect([job, other].map((one) => rule.requires(one)?.name)).toEqual(["payment-identifier", undefined]);
+  });
+
   it("Refuses payments without an identifier, and says which version has none", () => {
     const [check] = rule.checks;
     expect(["1/0", "1/1"].map((key) => check?.jobs?.has(key))).toEqual([true, false]);

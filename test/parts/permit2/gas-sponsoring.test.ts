@@ -31,6 +31,7 @@ describe("Gas sponsoring", () => {
         extensionsOf: (network) =>
           network === "eip155:84532" ? ["bazaar", "eip2612GasSponsoring"] : ["erc20ApprovalGasSponsoring"],
       },
+      terms: [],
     });
     const declared = (...tokens: (typeof USDC)[]) =>
       Object.keys(descriptions.withOffers(JOB, offersOf({ tokens })).extensions);

@@ -75,7 +75,13 @@ test("The part queries each live source, and names the token of a source that gi
   );
   const loaded = await loadFiles(`${X402}${TOKEN}${live}`);
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
-  expect((await part.checkPeers?.(loaded.config, loadMethods))?.problems).toEqual([
+  expect(
+    (
+      await part.checkPeers?.(loaded.config, loadMethods, () =>
+        Promise.reject(new Error("there is no store")),
+      )
+    )?.problems,
+  ).toEqual([
     {
       path: ["x402", "accepted_tokens", 1, "rate_source", "http", "url"],
       message: "gives no rate: it does not answer (127.0.0.1:2: ECONNREFUSED)",

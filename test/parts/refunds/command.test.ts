@@ -46,7 +46,7 @@ describe("jobgate refunds", () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^ID +STATE +AMOUNT +NETWORK +PAYER +OWED SINCE +TRANSACTION +REASON\n/);
     const [, , , network, payer] = rowsOf(stdout)[0] ?? [];
-    expect([network, payer]).toEqual([paymentIntent(1).key.network, paymentIntent(1).key.payer]);
+    expect([network, payer]).toEqual(["Base Sepolia", paymentIntent(1).key.payer]);
     expect(rowsOf(stdout).map((row) => row.slice(0, 3))).toEqual([
       [String(asks), "owed, asks you", AMOUNT],
       [String(due), "owed", AMOUNT],

@@ -1,7 +1,16 @@
-import { expect, test } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pino } from "pino";
+import { expect, onTestFinished, test } from "vitest";
+import type { AcceptedToken } from "../../../src/config/config.ts";
+import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import { refundGauges } from "../../../src/parts/refunds/gauges.ts";
+import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import type { RefundSum } from "../../../src/parts/refunds/store/ledger.ts";
 import type { StoreTotals } from "../../../src/store/store.ts";
+import type { Methods } from "../../../src/x402/methods/methods.ts";
+import { openTestStore } from "../../helpers/test-store.ts";
+import { until } from "../../helpers/until.ts";
 
 const NOW = 1_900_000_000_000;
 const LABELS = { state: "owed", network: "eip155:1", asset: "0xa", symbol: "USDC" } as const;
@@ -37,4 +46,41 @@ test("A store that does not answer leaves out all but the tokens that are short"
 test("An age is never negative, though the clocks of two machines differ", () => {
   const early = { sums: { refunds: [{ ...SUM, oldestAt: NOW + 5 }] } } as unknown as StoreTotals;
   expect(read(early).jobgate_refunds_oldest_age_seconds).toEqual([[0, LABELS]]);
+});
+
+test("Refunds query the RPCs of networks that they have an account for, and no others", async () => {
+  const { store, stop } = await openTestStore();
+  const asked = new Set<string | undefined>();
+  const rpc = createServer((request, response) => {
+    asked.add(request.url);
+    response.writeHead(503).end();
+  });
+  await new Promise<void>((listening) => rpc.listen(0, "127.0.0.1", listening));
+  const { port } = rpc.address() as AddressInfo;
+  const networks = ["solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "eip155:84532"];
+  const tokens = networks.map((network) => {
+    const rpcUrl = `http://127.0.0.1:${port}/${network}`;
+    return { network, asset: "a", rpcUrl, confirmations: 1 } as AcceptedToken;
+  });
+  const refunds = new Refunds({
+    config: {
+      signer: { privateKey: `0x${"1".repeat(64)}` },
+      accounts: new Map(),
+      maxFeePerGasWei: 1n,
+      minBalanceWei: 0n,
+    },
+    methods: { watch: () => ({}) } as unknown as Methods,
+    tokens,
+    store,
+    logger: pino({ level: "silent" }),
+    telemetry: NO_TELEMETRY,
+  });
+  onTestFinished(async () => {
+    await refunds.stop();
+    await stop();
+    rpc.close();
+  });
+  await refunds.start();
+  await until(() => asked.has("/eip155:84532"));
+  expect([...asked]).toEqual(["/eip155:84532"]);
 });

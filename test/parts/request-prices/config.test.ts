@@ -218,3 +218,11 @@ test.each([
   const pricing = loaded.config.x402?.jobs?.[0]?.price as RequestPricing;
   expect([priceText(pricing.from), priceText(pricing.upTo), pricing.rule]).toEqual([from, upTo, rule]);
 });
+
+test.each([
+  [`{ per = "json:/n", ${EACH} }`, { contentType: "application/json" }],
+  [`{ per = "body:KiB", ${EACH} }`, undefined],
+])("A job whose price reads JSON takes JSON: %s", async (price, input) => {
+  const loaded = await loadFiles({ "jobgate.toml": file(price) });
+  expect(loaded.ok && loaded.config.x402?.jobs?.[0]?.input).toEqual(input);
+});

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseDollars } from "../../../src/core/amounts.ts";
 import type { GatewayError } from "../../../src/core/errors.ts";
-import { priceOf } from "../../../src/parts/request-prices/price-of.ts";
+import { priceOf, requireValue } from "../../../src/parts/request-prices/price-of.ts";
 import { parseMeasure, parseSource, type Rule } from "../../../src/parts/request-prices/rule.ts";
 import type { AskedRequest } from "../../../src/x402/prices/request-prices.ts";
 
@@ -13,11 +13,12 @@ function asked(given: {
   readonly query?: string;
   readonly params?: AskedRequest["params"];
   readonly headers?: readonly (readonly [string, string])[];
+  readonly path?: string;
 }): AskedRequest {
   const { query = "", params = [], headers = [["content-type", "application/json"]] } = given;
   return {
     method: "POST",
-    path: "/",
+    path: given.path ?? "/",
     query,
     params,
     body: Buffer.from((given.body ?? "") as string),
@@ -237,6 +238,51 @@ describe("A price by cases", () => {
     ],
   ])("%s", (_, rule, given, price) => {
     expect(outcome(rule, given)).toBe(price);
+  });
+
+  it("has the lowest price, or that of any other text, for a request that has nothing to read", () => {
+    const bare = [each("header:x-units"), cases("header:x-units"), cases("header:x-units", "$0.03")];
+    expect(bare.map((rule) => outcome(rule, { headers: [] }))).toEqual([
+      usd("$0.01"),
+      usd("$0.02"),
+      usd("$0.03"),
+    ]);
+    const [ofNumber, ofText] = bare as [Rule, Rule];
+    for (const given of [{ body: "x" }, { query: "a=1" }])
+      expect([ofNumber, ofText].map((rule) => outcome(rule, { ...given, headers: [] }))).toEqual([
+        INVALID,
+        INVALID,
+      ]);
+    expect(outcome(ofText, { headers: [["x-units", "celsius"]] })).toBe(INVALID);
+  });
+
+  it("is not sold for a request that has nothing to read, unless that has a price of its own", () => {
+    const problem = (rule: Rule, given: Parameters<typeof asked>[0]) => {
+      try {
+        requireValue(rule, asked(given));
+        return undefined;
+      } catch (error) {
+        return (error as GatewayError).code;
+      }
+    };
+    const bare = { headers: [] };
+    const rules = ["header:x-units", "json:/units", "query:units"];
+    expect(rules.map((of) => problem(each(of), bare))).toEqual([INVALID, INVALID, INVALID]);
+    expect(rules.map((of) => problem(cases(of), bare))).toEqual([INVALID, INVALID, INVALID]);
+    expect(rules.map((of) => problem(cases(of, "$0.03"), bare))).toEqual([undefined, undefined, undefined]);
+    expect(problem(each("body:KiB"), bare)).toBeUndefined();
+    expect(rules.map((of) => problem(each(of), { ...bare, body: "x" }))).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    expect(problem(each("header:x-units"), { headers: [["x-units", "1"]] })).toBeUndefined();
+    const template = { params: [["units", "{units}"]] as const, path: "/a/%7Bunits%7D" };
+    expect([outcome(cases("path:units"), template), problem(cases("path:units"), template)]).toEqual([
+      usd("$0.02"),
+      INVALID,
+    ]);
+    expect(problem(cases("path:units"), { path: "/a/kelvin" })).toBeUndefined();
   });
 
   it("takes further fields of the query that its input has", () => {

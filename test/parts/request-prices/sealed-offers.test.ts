@@ -4,10 +4,12 @@ import type { Job } from "../../../src/config/config.ts";
 import { parseDollars } from "../../../src/core/amounts.ts";
 import { parseRoute } from "../../../src/core/route.ts";
 import type { RulePricing } from "../../../src/parts/request-prices/config.ts";
+import { RuleTerms } from "../../../src/parts/request-prices/request-prices.ts";
 import { boundsOf, parseMeasure, type Rule } from "../../../src/parts/request-prices/rule.ts";
 import { SealedOffers } from "../../../src/x402/prices/offer-book.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
+import { expectDocumented } from "../../helpers/documented-order.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { startAnotherGateway, startTestGateway, type TestGateway } from "../../x402/gateway-harness.ts";
 import { JOB, USDC } from "../../x402/payments.ts";
@@ -187,11 +189,15 @@ describe("A request that has no price", () => {
     expect(form).toMatchObject({ status: 415, body: { code: "unsupported_media_type", charged: false } });
   });
 
-  it("Is offered at min without a body, for that request alone", async () => {
+  it("Is offered at min without a body, and not sold", async () => {
     const { v2: offer } = await requestOffer(gateway.jobUrl(), "");
     expect(offer.accepts[0]?.amount).toBe("10000");
     const payment = await signV2Payment({ offer, account: accounts.payer });
     expect(await outcome(payment, 1)).toBe(OTHER);
+    expect(await gateway.post(payment.headers, { body: "" })).toMatchObject({
+      status: 422,
+      body: { code: "invalid_input", charged: false, invalid: [{ path: "/n", message: "is missing" }] },
+    });
     const shown = await fetch(gateway.jobUrl());
     expect([shown.status, await shown.json()]).toMatchObject([
       402,
@@ -234,4 +240,8 @@ it("Of a query, the parameters of the path are no fields", async () => {
   const draw = async (query: string) =>
     (await fetch(`${shop.url}/draw/oil?${query}`, { method: "POST" })).status;
   expect([await draw("n=6"), await draw("n=6&style=ink")]).toEqual([402, 422]);
+});
+
+it("docs/errors.md prints the check for a value that the rule reads at its place, with its refusals", () => {
+  for (const check of new RuleTerms([]).checks) expectDocumented(check);
 });

@@ -2,12 +2,13 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { describe, expect, it } from "vitest";
 import { parseDollars, type UsdPrice } from "../../../src/core/amounts.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { PUBLIC_URL, startTestGateway } from "../../x402/gateway-harness.ts";
+import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../../x402/gateway-harness.ts";
 import { USDC } from "../../x402/payments.ts";
 
 /** Accept header of a browser when a person opens an address. */
 const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 const MARKUP = `</script><img src=x onerror="a('$&')">`;
+const PRICE = parseDollars("$0.01") as UsdPrice;
 const PAY = "/x402/jobs/1/5";
 
 const gateway = startBeforeAll(() =>
@@ -22,7 +23,12 @@ const gateway = startBeforeAll(() =>
           title: MARKUP,
           description: MARKUP,
           tags: [MARKUP],
-          price: parseDollars("$0.01") as UsdPrice,
+          price: PRICE,
+        },
+        {
+          serviceId: 1n,
+          jobIndex: 6,
+          price: { from: PRICE, upTo: PRICE, rule: "by x-tier", headers: ["x-tier"], needsHeaders: true },
         },
       ],
     },
@@ -38,11 +44,14 @@ function dataOf(html: string): unknown {
   return JSON.parse(/<script type="application\/json" id="data">(.*)<\/script>/.exec(html)?.[1] ?? "");
 }
 
-it("A payment page says why it cannot buy a job for those who sign the request", async () => {
+it("A payment page says why it cannot buy a job for those who sign the request, or send a header for the price", async () => {
   const restricted = dataOf(await (await ask("/x402/jobs/1/1", BROWSER)).text());
   expect(restricted).toMatchObject({
     auth_mode: "delegated_caller_signature",
     not_by_page: expect.stringMatching(/^This job needs a permitted caller's signature/),
+  });
+  expect(dataOf(await (await ask("/x402/jobs/1/6", BROWSER)).text())).toMatchObject({
+    not_by_page: expect.stringContaining("the header x-tier, which this page cannot send"),
   });
   expect(dataOf(await (await ask(PAY, BROWSER)).text())).not.toHaveProperty("not_by_page");
 });
@@ -111,6 +120,43 @@ describe("the pages", () => {
       "cache-control": "no-store",
       vary: "Accept",
     });
+  });
+
+  it("Shows the title and the logo of the seller, and loads pictures of the logo's origin", async () => {
+    const logo = 'https://pictures.example/a"b.png';
+    const other = await startAnotherGateway({ config: { title: "<Words>", logo } });
+    for (const path of ["/", "/x402/jobs/1/0"]) {
+      const page = await fetch(`${other.url}${path}`, { headers: { accept: BROWSER } });
+      expect(page.headers.get("content-security-policy")).toContain(
+        "img-src 'self' blob: data: https://pictures.example",
+      );
+      const [brand] = /<p class="brand">.*/.exec(await page.text()) ?? [];
+      expect(brand).toContain('src="https://pictures.example/a&quot;b.png"');
+      expect(brand).toContain("&lt;Words&gt;");
+    }
+  });
+
+  it("Shows the colour and the terms of the seller", async () => {
+    const termsOfService = "https://shop.example/terms";
+    const config = { title: "<Words>", themeColor: "#0a7d5a", termsOfService };
+    const other = await startAnotherGateway({ config });
+    for (const [path, folder] of [
+      ["/", "x402/page/shop/"],
+      ["/x402/jobs/1/0", "../../page/shop/"],
+    ] as const) {
+      const html = await (await fetch(`${other.url}${path}`, { headers: { accept: BROWSER } })).text();
+      expect(html).toContain(`<a href="${termsOfService}" rel="noopener">Terms of &lt;Words&gt;</a>`);
+      expect(html).toContain(`<link rel="stylesheet" href="${folder}theme.css"`);
+    }
+    const style = await fetch(`${other.url}/x402/page/shop/theme.css`);
+    expect(style.headers.get("content-type")).toBe("text/css; charset=utf-8");
+    expect(await style.text()).toContain("--accent: light-dark(#0");
+  });
+
+  it("Has neither terms nor a theme when the seller names none", async () => {
+    const html = await (await ask(PAY, BROWSER)).text();
+    expect(html).not.toMatch(/theme\.css|Terms of|\{\{/);
+    expect((await ask("/x402/page/shop/theme.css", "*/*")).status).toBe(404);
   });
 
   it("Markup in a job's description is data and text", async () => {

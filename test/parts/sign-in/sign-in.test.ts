@@ -1,4 +1,5 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
+import { ExactEvmScheme } from "@x402/evm/exact/client";
 import {
   type CompleteSIWxInfo,
   createSIWxClientExtension,
@@ -6,6 +7,7 @@ import {
   createSIWxPayload,
   encodeSIWxHeader,
   type SIWxPayload,
+  wrapFetchWithSIWx,
 } from "@x402/extensions/sign-in-with-x";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -123,23 +125,40 @@ async function payload(
 }
 const signed = async (...args: Parameters<typeof payload>) => encodeSIWxHeader(await payload(...args));
 
+/** The official client, which can pay on every EVM chain. */
+function payingClient(signers: Signer[] = []): x402Client {
+  const client = new x402Client().register("eip155:*", new ExactEvmScheme(accounts.payer));
+  client.registerExtension(createSIWxClientExtension({ signers }));
+  return client;
+}
+
+/** Sends requests to the gateway as its public URL, which clients see in its challenges. */
+function atPublicUrl() {
+  const statuses: number[] = [];
+  const send: typeof fetch = async (input, init) => {
+    const request = new Request(input, init);
+    const response = await fetch(request.url.replace(PUBLIC_URL, gateway.url), { headers: request.headers });
+    statuses.push(response.status);
+    return new Response(await response.text(), response);
+  };
+  return { statuses, fetch: send };
+}
+
 describe("A payer who signs in", () => {
-  it("Is asked to with a challenge for this host, which the official client answers by itself", async () => {
-    const callId = await paid(payer.address);
+  it("Is asked to with a challenge for this host, and offered nothing that an official client could pay", async () => {
     const { code, ...answer } = await ask();
     expect([answer.status, code]).toEqual([402, "sign_in_required"]);
-    const client = new x402Client();
-    client.registerExtension(createSIWxClientExtension({ signers: [payer] }));
-    const statuses: number[] = [];
-    const signing = wrapFetchWithPayment(async (input, init) => {
-      const request = new Request(input, init);
-      const response = await fetch(request.url.replace(PUBLIC_URL, gateway.url), {
-        headers: request.headers,
-      });
-      statuses.push(response.status);
-      return new Response(await response.text(), response);
-    }, client);
-    const response = await signing(`${PUBLIC_URL}/x402/calls`);
+    const paying = wrapFetchWithPayment(atPublicUrl().fetch, payingClient());
+    await expect(paying(`${PUBLIC_URL}/x402/calls`)).rejects.toThrow("No network/scheme registered");
+  });
+
+  it.each([
+    ["that pays", (send: typeof fetch) => wrapFetchWithPayment(send, payingClient([payer]))],
+    ["that signs in only", (send: typeof fetch) => wrapFetchWithSIWx(send, payer)],
+  ])("Is signed in by the official client %s", async (_, wrap) => {
+    const callId = await paid(payer.address);
+    const { statuses, fetch: send } = atPublicUrl();
+    const response = await wrap(send)(`${PUBLIC_URL}/x402/calls`);
     expect(statuses).toEqual([402, 200]);
     expect(idsOf((await response.json()) as Answer)).toContain(callId);
   });

@@ -1,5 +1,5 @@
 import { toFacilitatorSvmSigner } from "@x402/svm";
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, expect, it, onTestFinished } from "vitest";
 import type { AcceptedToken } from "../../../src/config/config.ts";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
@@ -13,15 +13,18 @@ const parts = startBeforeAll(startSolanaParts);
 // Its offers are signed here, and sent to the facilitator alone.
 const shop: SolanaShop = startBeforeAll(() => startSolanaShop(parts));
 
-let evidence: SolanaEvidence;
-beforeEach(() => {
-  const token = { network: SOLANA_NETWORK, asset: parts.mint, rpcUrl: parts.cluster.rpcUrl };
-  evidence = new SolanaEvidence({
+const evidenceAt = (commitment: "confirmed" | "finalized") => {
+  const token = { network: SOLANA_NETWORK, asset: parts.mint, rpcUrl: parts.cluster.rpcUrl, commitment };
+  return new SolanaEvidence({
     token: token as unknown as AcceptedToken & { rpcUrl: string },
     confirmations: 1n,
     rpcTimeoutMs: 5_000,
     telemetry: NO_TELEMETRY,
   });
+};
+let evidence: SolanaEvidence;
+beforeEach(() => {
+  evidence = evidenceAt("finalized");
 });
 
 /** An intent whose blockhash may be good yet, unless it ended. */
@@ -94,6 +97,29 @@ it("A finalized block that is older than the payment decides nothing", async () 
   cluster.finalizedLag = 0;
 });
 
+it("One look decides a payment behind two nodes that answer by turns, whichever of them is behind", async () => {
+  const { cluster } = parts;
+  onTestFinished(() => {
+    cluster.otherNodeLag = 0;
+  });
+  for (const isEven of [true, false]) {
+    const lost = await intentOf({ secsLeft: 0 });
+    cluster.passSlots(400);
+    const { payment, intent } = await intentOf({ secsLeft: 0 });
+    await settle(payment);
+    cluster.passSlots(10);
+    const first = async () => {
+      if ((cluster.calls.length % 2 === 0) !== isEven) await evidence.startBlock();
+    };
+    cluster.otherNodeLag = 20;
+    await first();
+    expect(await evidence.look(lost.intent)).toMatchObject({ kind: "not_paid" });
+    await first();
+    expect(await evidence.look(intent)).toMatchObject({ kind: "paid" });
+    cluster.otherNodeLag = 0;
+  }
+});
+
 it("A payment is left to the operator when the node no longer has the blocks since it began", async () => {
   const { cluster } = parts;
   const { payment, intent } = await intentOf({ secsLeft: 0 });
@@ -142,4 +168,78 @@ it("An RPC of another cluster decides nothing", async () => {
   });
   const { intent } = await intentOf({ secsLeft: 0 });
   await expect(elsewhere.look(intent)).rejects.toThrow("expected chain 5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp");
+});
+
+it("A node on another fork shows a payment open while it can land, and not paid once its fork is final", async () => {
+  const { cluster } = parts;
+  const { payment, intent } = await intentOf();
+  cluster.finalizedLag = 40;
+  onTestFinished(() => {
+    cluster.finalizedLag = 0;
+    cluster.isOnAnotherFork = false;
+  });
+  const transaction = await settle(payment);
+  for (const named of [transaction, undefined]) {
+    expect(await evidence.look(intent, named)).toMatchObject({ kind: "open" });
+    cluster.isOnAnotherFork = true;
+    expect(await evidence.look(intent, named)).toMatchObject({ kind: "open" });
+    cluster.isOnAnotherFork = false;
+  }
+  cluster.passSlots(160);
+  const ended = { ...intent, validBefore: 0 };
+  expect(await evidence.look(ended)).toMatchObject({ kind: "paid", transaction });
+  cluster.isOnAnotherFork = true;
+  expect(await evidence.look(ended)).toMatchObject({ kind: "open" });
+  cluster.finalizedLag = 0;
+  expect(await evidence.look(ended, transaction)).toMatchObject({ kind: "not_paid" });
+});
+
+it("At the commitment confirmed, a payment is paid in a confirmed block, which a fork may replace until it is finalized", async () => {
+  const { cluster } = parts;
+  const early = evidenceAt("confirmed");
+  const { payment, intent } = await intentOf();
+  cluster.passSlots(1);
+  const transaction = await settle(payment);
+  const asked = [transaction, undefined];
+  for (const named of asked) {
+    const paid = await early.look(intent, named);
+    expect(paid).toEqual({ kind: "paid", transaction, blockNumber: expect.any(String) });
+  }
+  cluster.finalizedLag = 1;
+  for (const named of asked) {
+    expect(await evidence.look(intent, named)).toMatchObject({ kind: "open" });
+    expect(await early.look(intent, named)).toMatchObject({ kind: "paid", transaction, mayBeReplaced: true });
+  }
+  cluster.fork("fails");
+  for (const named of asked) expect(await early.look(intent, named)).toMatchObject({ kind: "open" });
+  cluster.finalizedLag = 0;
+  for (const named of asked) expect(await early.look(intent, named)).toMatchObject({ kind: "not_paid" });
+});
+
+it("At the commitment confirmed, a payment that a fork took away is not paid once its blockhash has expired", async () => {
+  const { cluster } = parts;
+  const early = evidenceAt("confirmed");
+  const { payment, intent } = await intentOf({ secsLeft: 0 });
+  cluster.passSlots(1);
+  const transaction = await settle(payment);
+  cluster.finalizedLag = 1;
+  expect(await early.look(intent, transaction)).toMatchObject({ kind: "paid" });
+  cluster.fork("loses");
+  for (const named of [transaction, undefined])
+    expect(await early.look(intent, named)).toMatchObject({ kind: "open" });
+  cluster.finalizedLag = 0;
+  cluster.passSlots(160);
+  for (const named of [transaction, undefined])
+    expect(await early.look(intent, named)).toMatchObject({ kind: "not_paid" });
+});
+
+it("At the commitment confirmed, a confirmed transaction that moved another amount decides nothing", async () => {
+  const { cluster } = parts;
+  const { payment, intent } = await intentOf({ amount: PRICE + 1n });
+  cluster.passSlots(1);
+  const transaction = await settle(payment);
+  cluster.finalizedLag = 1;
+  for (const named of [transaction, undefined])
+    expect(await evidenceAt("confirmed").look(intent, named)).toMatchObject({ kind: "open" });
+  cluster.finalizedLag = 0;
 });

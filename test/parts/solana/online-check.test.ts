@@ -34,9 +34,24 @@ it("A seller without an account for the token is a problem, which names the acco
   ]);
 });
 
+it("A seller's token account that belongs to somebody else is a problem, which names both", async () => {
+  const [{ address }, { address: stranger }] = [await solanaAccount(19), await solanaAccount(20)];
+  const account = await tokenAccountOf(address, parts.mint);
+  await parts.cluster.fund(stranger, parts.mint, 0n, account);
+  const [found] = await check({ payTo: address });
+  expect(found).toContain(
+    `1.pay_to has an account for the token (${account}) that belongs to ${stranger} now`,
+  );
+});
+
 it("A mint of Token-2022 is a problem, whatever it does", async () => {
   const asset = await parts.cluster.createMint({ program: TOKEN_2022_PROGRAM });
   expect((await check({ asset }))[0]).toContain(`1.asset belongs to the program ${TOKEN_2022_PROGRAM}`);
+});
+
+it("An account for a token in place of its mint is a problem", async () => {
+  const asset = await tokenAccountOf(parts.seller, parts.mint);
+  expect((await check({ asset }))[0]).toContain("1.asset is an account for a token on");
 });
 
 it.each<[string, () => Readonly<Record<string, unknown>>, string]>([

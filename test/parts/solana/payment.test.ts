@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   type Address,
   address,
@@ -13,8 +14,14 @@ import {
   setTransactionMessageLifetimeUsingBlockhash,
 } from "@solana/kit";
 import { beforeAll, expect, test } from "vitest";
-import { PROGRAMS } from "../../../src/parts/solana/addresses.ts";
-import { isSignedByPayer, payload, readTransfer } from "../../../src/parts/solana/payment.ts";
+import {
+  hasSealedMemo,
+  isSignedByPayer,
+  payload,
+  readTransfer,
+  sealedMemo,
+} from "../../../src/parts/solana/payment.ts";
+import { PROGRAMS } from "../../../src/parts/solana/portable/addresses.ts";
 import { solanaAccount, TOKEN_2022_PROGRAM } from "../../helpers/solana-cluster.ts";
 
 const AMOUNT = 10_000n;
@@ -102,6 +109,32 @@ test("Fields of a payment are the message's, and their lifetime is that of a blo
     transaction: await signed([limit, price, transfer(), { ...memo, data: Buffer.from("2") }]),
   });
   expect(other.nonce).not.toBe(fields.nonce);
+});
+
+test("The end of a payment follows from a sealed memo, at the latest 90 s from now, and the seal is that of one blockhash", async () => {
+  const seal = (text: string) => createHash("sha256").update(text).digest("base64url");
+  const now = Math.floor(Date.now() / 1000);
+  const [blockhash, other] = others as [Address, Address];
+  const sealed = (readAt: number, of: string = blockhash) => ({
+    programAddress: MEMO,
+    data: Buffer.from(sealedMemo(of, readAt * 1000, seal)),
+  });
+  const endOf = async (text: { readonly data: Buffer }) => {
+    const transaction = await signed([limit, price, transfer(), { programAddress: MEMO, ...text }]);
+    return {
+      end: Number(payload.parse({ transaction }).validBefore) - now,
+      transfer: readTransfer(transaction),
+    };
+  };
+  for (const age of [0, 30, 300]) {
+    const { end, transfer: read } = await endOf(sealed(now - age));
+    expect([end, hasSealedMemo(read, seal)]).toEqual([55 - age, true]);
+    expect(hasSealedMemo(read, (text) => seal(`${text} `))).toBe(false);
+  }
+  const future = await endOf(sealed(now + 1_000));
+  expect(future.end).toBeLessThanOrEqual(92);
+  expect(hasSealedMemo((await endOf(sealed(now, other))).transfer, seal)).toBe(false);
+  expect(hasSealedMemo((await endOf(memo)).transfer, seal)).toBe(false);
 });
 
 test("A signature over other bytes is not the payer's", async () => {

@@ -112,9 +112,16 @@ test("A line for a terminal has time, call, kind and details in columns, with am
       callId: 1234n,
       what: { case: "retried", value: { reason: "no \u001b[2J memory" } },
     }),
+    create(EventSchema, {
+      at,
+      callId: 8n,
+      what: { case: "accepted", value: { origin: "x402", serviceId: 1n, jobId: 0n } },
+    }),
   ];
-  expect(events.map(eventLine)).toEqual([
+  const names = { job: () => "1/0 render" };
+  expect(events.map((event) => eventLine(event, names))).toEqual([
     "2027-01-15T08:00:00Z  #7         payment settled     0.64 USDC from 0xabc",
     "2027-01-15T08:00:00Z  #1234      retried             no \\u{1b}[2J memory",
+    "2027-01-15T08:00:00Z  #8         accepted            x402, job 1/0 render",
   ]);
 });

@@ -27,8 +27,10 @@ interface JournalFacts {
   readonly block_number: string | null;
 }
 
+/** Refunds on Solana wait for the operator: the gateways of these worlds have no account there. */
 const OPEN = `SELECT (SELECT count(*) FROM settler_transactions WHERE state IN ('queued', 'sent'))
-   + (SELECT count(*) FROM refunds WHERE state IN ('owed', 'sending', 'refund_failed')) AS n`;
+   + (SELECT count(*) FROM refunds
+     WHERE state IN ('owed', 'sending', 'refund_failed') AND network LIKE 'eip155:%') AS n`;
 
 /** Laws of the transactions that gateways send, of refunds, and of the books. */
 export class Books {
@@ -193,7 +195,9 @@ export class Books {
       )
       .all([]);
     for (const { kind, account, amount } of rows) {
-      const key = kind === "payment" || kind === "charge" ? "received" : `${kind} of ${account}`;
+      // A fork took away what was sold before its block was final.
+      const isTaken = kind === "correction" && amount.startsWith("-");
+      const key = kind === "payment" || kind === "charge" || isTaken ? "received" : `${kind} of ${account}`;
       booked.set(key, (booked.get(key) ?? 0n) + BigInt(amount));
     }
     const expect = (key: string, actual: bigint) => {
@@ -201,7 +205,7 @@ export class Books {
         run.break(`the books have ${key}: ${booked.get(key) ?? 0n}, and the chain ${actual}`);
     };
     const checked = payments.filter(({ asset }) => asset !== UNCHECKED_ASSET);
-    const received = checked.map((payment) => this.#chain.useOf(payment)?.amount ?? 0n);
+    const received = checked.map((payment) => payment.moved?.() ?? this.#chain.useOf(payment)?.amount ?? 0n);
     expect(
       "received",
       received.reduce((sum, amount) => sum + amount, 0n),

@@ -82,8 +82,9 @@ export function plainOrder(
   };
 }
 
-function isChecked({ asset }: PaymentRequirements): boolean {
-  return asset.toLowerCase() !== UNCHECKED_ASSET;
+/** Reports whether an offer is one of those that an EVM chain's node confirms. */
+export function isChecked({ asset, network }: PaymentRequirements): boolean {
+  return asset.toLowerCase() !== UNCHECKED_ASSET && network.startsWith("eip155:");
 }
 
 /** A client that buys one run of a job. */
@@ -101,7 +102,8 @@ export class Client implements Customer {
     this.#surroundings = surroundings;
     this.#order = order;
     this.name = order.name;
-    this.#protocol = order.protocol ?? protocolOf(surroundings, order);
+    this.#protocol =
+      order.protocol ?? protocolOf(surroundings, { name: order.name, paysOverMpp: order.charge !== "used" });
     this.#requests = new Requests({ ...surroundings, name: order.name, read: this.#protocol.read });
   }
 

@@ -139,7 +139,12 @@ export function facilitator(
       later(() => answer(json(200, { kinds, extensions: [], signers: {} })));
       return;
     }
-    const authorization = readAuthorization(JSON.parse(body) as Asked);
+    const asked = JSON.parse(body) as Asked;
+    if ("transaction" in asked.paymentPayload.payload) {
+      later(() => answer(json(400, { error: "unsupported_network" })));
+      return;
+    }
+    const authorization = readAuthorization(asked);
     const isSettle = url.pathname.endsWith("/settle");
     if (isSettle) laws().settleAsked(authorization, name);
     if (isSettle) simulation.say(`${name} is asked to settle ${shortNonce(authorization.nonce)}`);

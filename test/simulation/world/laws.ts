@@ -47,6 +47,10 @@ export interface SignedPayment {
   mayBeCharged: number;
   /** A client heard that it failed for good. */
   hasFailed: boolean;
+  /** Token units that moved for good, where another chain than the EVM's shows that. */
+  moved?: () => bigint;
+  /** It was in a block that sells jobs, and which a fork can replace. */
+  wasShown?: () => boolean;
   /** The purchase that its client heard of. */
   bought?: { readonly callId: number; readonly body: string; readonly token: unknown };
 }
@@ -93,7 +97,8 @@ export class Laws {
          WHERE call_id NOT IN left_open GROUP BY state
        UNION ALL SELECT 'call ' || state, count(*) FROM job_calls
          WHERE call_id NOT IN left_open GROUP BY state
-       UNION ALL SELECT 'callback ' || state, count(*) FROM callbacks GROUP BY state`,
+       UNION ALL SELECT 'callback ' || state, count(*) FROM callbacks GROUP BY state
+       UNION ALL SELECT 'watch early', count(*) FROM watched_payments WHERE is_early`,
     );
   }
 
@@ -258,7 +263,10 @@ export class Laws {
     const { intent = 0, authorized = 0, settling = 0, unresolved = 0 } = this.#counts("payment");
     const { held = 0, ready = 0, leased = 0, delayed = 0 } = this.#counts("call");
     const { pending = 0 } = this.#counts("callback");
-    return intent + authorized + settling + unresolved + held + ready + leased + delayed + pending === 0;
+    const { early = 0 } = this.#counts("watch");
+    return (
+      early + intent + authorized + settling + unresolved + held + ready + leased + delayed + pending === 0
+    );
   }
 
   describe(): string {
@@ -283,6 +291,17 @@ export class Laws {
       if (payment.asset === UNCHECKED_ASSET) {
         if (payment.bought !== undefined && (state !== "settled" || calls !== 1))
           this.#simulation.break(`${name(payment)} bought a job: it is ${state} and has ${calls} jobs`);
+        continue;
+      }
+      const isTaken = reason?.startsWith("sold before its block was final") === true;
+      if (isTaken && (hasMoved || !payment.wasShown?.()))
+        this.#simulation.break(
+          `${name(payment)} is an alert: it ${hasMoved ? "was paid" : "was never shown"}`,
+        );
+      if (isTaken) {
+        this.#simulation.say(`${name(payment)} was sold, and a fork took it away`);
+        if (state !== "settled" || calls !== 1)
+          this.#simulation.break(`${name(payment)} was sold: it is ${state} and has ${calls} jobs`);
         continue;
       }
       if (hasMoved && (state !== "settled" || calls !== 1))
@@ -353,11 +372,14 @@ export class Laws {
   /** There is as much proof that it was paid as there can be before its job runs. */
   #isPaid(payment: SignedPayment): boolean {
     const isBelieved = payment.asset === UNCHECKED_ASSET && this.wordOn(payment.nonce).saidYes;
-    return payment.charge !== "before" || isBelieved || this.hasMoved(payment);
+    return (
+      payment.charge !== "before" || isBelieved || payment.wasShown?.() === true || this.hasMoved(payment)
+    );
   }
 
   /** The chain shows the payment as deep as the gateway asks for. */
   hasMoved(payment: SignedPayment): boolean {
+    if (payment.moved !== undefined) return payment.moved() > 0n;
     const used = this.#chain.useOf(payment);
     return used !== undefined && used.block <= this.#chain.head.number - (this.#confirmations - 1);
   }

@@ -20,28 +20,11 @@ export class PaidAfter implements Part {
 
   configure(shop: Shop): Shop {
     const { x402 } = shop;
-    const job = { serviceId: 1n, jobIndex: JOB, charge: ["after"], maxRunSecs: 20 } as const;
-    const jobPricing = new Map([...x402.jobPricing, [`1/${JOB}`, 1_000_000_000_000_000n] as const]);
-    return { ...shop, x402: { ...x402, jobs: [...(x402.jobs ?? []), job], jobPricing } };
+    return { ...shop, x402: withLateJob(x402, JOB) };
   }
 
   customers(surroundings: Surroundings): readonly Customer[] {
-    const { simulation, laws } = surroundings;
-    const isAfter = ({ client }: SignedPayment) => client.startsWith(NAME);
-    laws.onSettle((payment) => {
-      if (isAfter(payment) && endOf(payment) !== "succeeded")
-        simulation.break(`a facilitator is asked to settle a job of ${payment.client} that did not succeed`);
-    });
-    laws.atEnd(() => {
-      for (const payment of laws.payments.filter(isAfter)) {
-        const [state, end] = [laws.stateOf(payment), endOf(payment)];
-        const isRight =
-          end === "succeeded" ? state === "settled" || state === "failed" : state === "released";
-        if (state !== undefined && !isRight)
-          simulation.break(`a job of ${payment.client} is ${end ?? "not done"}, and its payment ${state}`);
-      }
-    });
-    const endOf = (payment: SignedPayment) => laws.endOf(payment);
+    chargeSuccessAlone(surroundings, ({ client }) => client.startsWith(NAME));
     return Array.from({ length: this.#count }, (_, i) => {
       const name = `${NAME} ${i}`;
       const work = i % 3 === 2 ? LONG : "work";
@@ -56,4 +39,30 @@ export class PaidAfter implements Part {
       });
     });
   }
+}
+
+/** Sells another job, which is charged after it ran. */
+export function withLateJob(x402: Shop["x402"], jobIndex: number): Shop["x402"] {
+  const job = { serviceId: 1n, jobIndex, charge: ["after"], maxRunSecs: 20 } as const;
+  const jobPricing = new Map([...x402.jobPricing, [`1/${jobIndex}`, 1_000_000_000_000_000n] as const]);
+  return { ...x402, jobs: [...(x402.jobs ?? []), job], jobPricing };
+}
+
+/** Breaks a law if a payment is settled for a job that did not succeed, or stays open after its job has ended. */
+export function chargeSuccessAlone(
+  { simulation, laws }: Pick<Surroundings, "simulation" | "laws">,
+  isAfter: (payment: SignedPayment) => boolean,
+): void {
+  laws.onSettle((payment) => {
+    if (isAfter(payment) && laws.endOf(payment) !== "succeeded")
+      simulation.break(`a facilitator is asked to settle a job of ${payment.client} that did not succeed`);
+  });
+  laws.atEnd(() => {
+    for (const payment of laws.payments.filter(isAfter)) {
+      const [state, end] = [laws.stateOf(payment), laws.endOf(payment)];
+      const isRight = end === "succeeded" ? state === "settled" || state === "failed" : state === "released";
+      if (state !== undefined && !isRight)
+        simulation.break(`a job of ${payment.client} is ${end ?? "not done"}, and its payment ${state}`);
+    }
+  });
 }

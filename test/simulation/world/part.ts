@@ -43,4 +43,6 @@ export interface Part {
   /** Hosts that gateways send to. */
   peers?(surroundings: Surroundings): readonly Peer[];
   customers?(surroundings: Surroundings): readonly Customer[];
+  /** Nothing is on its way on a chain of its own. */
+  isQuiet?(): boolean;
 }

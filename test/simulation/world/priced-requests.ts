@@ -1,8 +1,7 @@
 import type { X402Config } from "../../../src/config/config.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import { mppTable } from "../../../src/parts/mpp/config.ts";
-import { Client, MAX_SENDS, type Order } from "./client.ts";
-import { UNCHECKED_ASSET } from "./laws.ts";
+import { Client, isChecked, MAX_SENDS, type Order } from "./client.ts";
 import type { Customer, Part, Shop, Surroundings } from "./part.ts";
 import type { Peer } from "./peers.ts";
 import { PriceLaws } from "./price-laws.ts";
@@ -98,9 +97,8 @@ export class PricedRequests implements Part {
       ...{ path: asked.path, body: asked.body, headers: () => asked.headers, otherBodies: 0.2 },
       ...(asked.query && { query: asked.query }),
       ...(asksFor && { asksFor }),
-      takes: ({ asset, extra }) =>
-        asset.toLowerCase() !== UNCHECKED_ASSET &&
-        (protocol !== X402_V1 || extra.assetTransferMethod !== "permit2"),
+      takes: (offer) =>
+        isChecked(offer) && (protocol !== X402_V1 || offer.extra.assetTransferMethod !== "permit2"),
       onDemands: (request, demands) => {
         const at = PRICED_JOBS.find(({ path }) => path === request.path);
         if (at !== undefined) laws.offered(at, request, demands);

@@ -2,7 +2,6 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import { concat, keccak256, stringToBytes } from "viem";
 import { ERROR_KINDS, type ErrorCode } from "../../../src/core/errors.ts";
-import type { ChargeKind } from "../../../src/core/payment.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import { mppTable } from "../../../src/parts/mpp/config.ts";
 import { v1NetworkName } from "../../../src/parts/version-1/networks.ts";
@@ -128,10 +127,10 @@ const MCP_BY_MPP: Protocol = {
 /** Decides over which protocol a client buys. */
 export function protocolOf(
   { simulation, shop }: Surroundings,
-  { name, charge }: { readonly name: string; readonly charge?: ChargeKind },
+  { name, paysOverMpp }: { readonly name: string; readonly paysOverMpp: boolean },
 ): Protocol {
   if (mppTable.in(shop.x402) === undefined) return X402;
-  const protocols = charge === "used" ? [X402, MCP] : [X402, MPP, BLUEPRINT, MCP, MCP_BY_MPP];
+  const protocols = paysOverMpp ? [X402, MPP, BLUEPRINT, MCP, MCP_BY_MPP] : [X402, MCP];
   return simulation.pick(`${name} buys over`, protocols);
 }
 

@@ -23,6 +23,7 @@ import { IDENTIFIERS } from "../../../src/parts/payment-identifier/identifiers.t
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { PricesOfRequests } from "../../../src/parts/request-prices/request-prices.ts";
+import { SOLANA } from "../../../src/parts/solana/method.ts";
 import { VERSION_1 } from "../../../src/parts/version-1/version-1.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -211,7 +212,7 @@ export class Replica {
       unmount: async () => undefined,
     };
     const { x402: config, webhooks, engine } = this.#shop;
-    const methods = new Methods([PERMIT2], new Versions([VERSION_1]), IDENTIFIERS, UPTO);
+    const methods = new Methods([PERMIT2, SOLANA], new Versions([VERSION_1]), IDENTIFIERS, UPTO);
     const shared = { store, events, logger, server: server as HttpServer };
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
       ? new LocalFacilitator({ config, methods, store, logger })

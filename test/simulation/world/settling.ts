@@ -40,7 +40,9 @@ export function settlingOf(
     return { privateKey };
   };
   const refunds =
-    simulation.random("jobs are refunded") < 0.4 ? { refunds: { signer: account("refunds"), ...FEES } } : {};
+    simulation.random("jobs are refunded") < 0.4
+      ? { refunds: { signer: account("refunds"), accounts: new Map<string, string>(), ...FEES } }
+      : {};
   const promise = refunds.refunds && {
     onFailure: simulation.pick("on failure", ["refund", "refund", "ask"] as const),
   };

@@ -6,6 +6,7 @@ import { EXACT_PROXY } from "../../../src/parts/permit2/exact-proxy.ts";
 import { UPTO_PROXY } from "../../../src/parts/permit2/upto-proxy.ts";
 import { permit2Nonce } from "./chain-node.ts";
 import type { SignedPayment } from "./laws.ts";
+import { SOLANA_NETWORK, signOnSolana } from "./solana-payments.ts";
 import { signHash } from "./viem.ts";
 
 export interface Signed {
@@ -45,6 +46,7 @@ const SOME_SIGNATURE = `0x${"5".repeat(128)}1c`;
 /** Signs a payment in the way that its offer asks for. */
 export function signPayment(terms: Terms): Signed {
   const { accepted, amount, payer, word, ends } = terms;
+  if (accepted.network === SOLANA_NETWORK) return signOnSolana(terms);
   const isDeferred = accepted.scheme === "upto";
   const isPermit2 = accepted.extra.assetTransferMethod === "permit2";
   if (!isPermit2) return payWith(terms, SOME_SIGNATURE, authorizationOf(terms));

@@ -193,7 +193,7 @@ export function simulation(): Simulation {
 }
 
 /** Resolves when every promise that could go on has. */
-function drained(): Promise<void> {
+export function drained(): Promise<void> {
   return new Promise((resolve) => {
     globalThis.setImmediate(resolve);
   });

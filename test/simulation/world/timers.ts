@@ -9,11 +9,15 @@ function sleep<T>(delayMs?: number, value?: T, { signal }: Options = {}): Promis
   const run = simulation();
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
-    const event = run.at(Math.max(1, delayMs ?? 1), run.current, () => resolve(value as T));
-    signal?.addEventListener("abort", () => {
+    const stop = () => {
       event.cancel();
-      reject(signal.reason);
+      reject(signal?.reason);
+    };
+    const event = run.at(Math.max(1, delayMs ?? 1), run.current, () => {
+      signal?.removeEventListener("abort", stop);
+      resolve(value as T);
     });
+    signal?.addEventListener("abort", stop);
   });
 }
 

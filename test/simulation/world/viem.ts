@@ -1,9 +1,11 @@
-/* Takes the place of `viem`: the same, with made-up signatures that only their signer makes, and that cost nothing. */
+/* Takes the place of `viem`, and of `src/chain/recover-address.ts`: the same, with made-up signatures that only their signer makes, and that cost nothing. */
 import { hashTypedData, keccak256 } from "viem";
 
 export * from "viem";
 
 type Hex = `0x${string}`;
+
+export const RECOVERY_LIBRARY = "made-up signatures";
 
 /** Signs a hash. @param signer address */
 export function signHash(signer: string, hash: Hex): Hex {

@@ -17,7 +17,7 @@ import { facilitator } from "./facilitator.ts";
 import { IdentifiedClients } from "./identified.ts";
 import { Laws } from "./laws.ts";
 import { LongWork } from "./long-work.ts";
-import { MORE_DOORS } from "./more-doors.ts";
+import { MORE_PROTOCOLS } from "./more-protocols.ts";
 import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
 import { Operator } from "./operator.ts";
@@ -34,7 +34,8 @@ import { Runner } from "./runner.ts";
 import { Senders } from "./sender.ts";
 import { REMOTE, settledBy, settlingOf } from "./settling.ts";
 import { SharedDatabase } from "./shared-store.ts";
-import { BrokenLaw, Simulation, TROUBLE_MS, use } from "./simulation.ts";
+import { BrokenLaw, drained, Simulation, TROUBLE_MS, use } from "./simulation.ts";
+import { SolanaPayments } from "./solana-payments.ts";
 import { SoldApi } from "./sold-api.ts";
 import { TrustingClients } from "./trusting.ts";
 
@@ -105,6 +106,8 @@ export async function runSeed(
     broken = error.message;
   } finally {
     world.end();
+    // What its end rejects goes on in this world, not in the next.
+    await drained();
     use(undefined);
     useDisk(undefined);
     useNetwork(undefined);
@@ -136,6 +139,7 @@ class World {
   readonly #disk: Disk | undefined;
   readonly #folder: string;
   readonly #customers: readonly Customer[];
+  readonly #parts: readonly Part[];
   readonly laws: Laws;
 
   constructor(
@@ -180,6 +184,7 @@ class World {
       );
     }
     const parts = partsOf(simulation, disk === undefined ? chosen : []);
+    this.#parts = parts;
     for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
       network.add(host, server, lossRate);
     const settling = settlingOf(simulation, chain.accounts, { network: NETWORK, rpcUrl: "http://node" });
@@ -246,7 +251,10 @@ class World {
 
   #isQuiet(): boolean {
     const areServed = this.#customers.every(({ isDone }) => isDone);
-    return areServed && this.#chain.isQuiet() && this.laws.isQuiet() && this.laws.books.isQuiet();
+    const areChainsQuiet = this.#parts.every((part) => part.isQuiet?.() ?? true);
+    return (
+      areServed && areChainsQuiet && this.#chain.isQuiet() && this.laws.isQuiet() && this.laws.books.isQuiet()
+    );
   }
 
   /** All that ran has died of the power or of the disk. */
@@ -325,8 +333,9 @@ const PARTS = {
   "push targets": [0.3, () => PUSH],
   callbacks: [0.3, () => CALLBACKS],
   "jobs that are charged after": [0.3, (simulation) => new PaidAfter(simulation)],
-  "more doors": [0.4, () => MORE_DOORS],
+  "more protocols": [0.4, () => MORE_PROTOCOLS],
   "an API that is sold": [0.25, (simulation) => new SoldApi(simulation)],
+  "payments on Solana": [0.2, (simulation) => new SolanaPayments(simulation)],
   "prices by what is asked": [0.35, (simulation) => new PricedRequests(simulation)],
 } satisfies Readonly<Record<string, readonly [rate: number, (simulation: Simulation) => Part]>>;
 export type PartName = keyof typeof PARTS;

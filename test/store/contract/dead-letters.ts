@@ -160,6 +160,46 @@ export function describeDeadLetters(given: Given): void {
       expect((await given.store.listDeadLetterGroups(10)).totalDeadLetters).toBe(3);
     });
 
+    test("Reasons that differ in numbers only are one group, which a text in any letter case finds", async () => {
+      const ids: number[] = [];
+      const reasons = [
+        "Printer 12: no ink after 0.5 s",
+        "Printer 7: no ink after 31.25 s",
+        "Printer: NO PAPER É",
+        "ink",
+      ];
+      for (const reason of reasons) {
+        ids.push(await acceptId(given.store));
+        await failAll(given.store, reason);
+      }
+      const reason = "Printer #: no ink after #.# s";
+      const { groups } = await given.store.listDeadLetterGroups(10);
+      expect(groups).toMatchObject([{ reason, count: 2 }, { count: 1 }, { count: 1 }]);
+      const found = async (text: string, limit = 10) => {
+        const { groups, ...totals } = await given.store.listDeadLetterGroups(limit, text);
+        return [groups.map((group) => group.reason), totals];
+      };
+      expect(await found("INK")).toEqual([[reason, "ink"], { totalGroups: 2, totalDeadLetters: 3 }]);
+      expect(await found("ink", 1)).toEqual([[reason], { totalGroups: 2, totalDeadLetters: 3 }]);
+      expect(await found("printer 3: ")).toEqual([[reason], { totalGroups: 1, totalDeadLetters: 2 }]);
+      expect(await found("paper é")).toEqual([
+        ["Printer: NO PAPER É"],
+        { totalGroups: 1, totalDeadLetters: 1 },
+      ]);
+      expect(await found("no such")).toEqual([[], { totalGroups: 0, totalDeadLetters: 0 }]);
+      const listed = [
+        { origin: "webhook", serviceId: 1n, jobId: 30n, reason },
+        { jobId: 30n, reason },
+      ] as const;
+      for (const filter of listed) {
+        const { items } = await given.store.listCalls({ state: "dead", limit: 10, ...filter });
+        expect(items.map(({ callId, reason }) => [callId, reason])).toEqual([
+          [ids[1], reasons[1]],
+          [ids[0], reasons[0]],
+        ]);
+      }
+    });
+
     test("Reasons of any length are grouped by their beginning", async () => {
       const start = "\u{1F5A8}".repeat(GROUPED_CHARACTERS);
       const ids: number[] = [];

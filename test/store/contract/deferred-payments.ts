@@ -238,7 +238,9 @@ export function describeDeferredPayments(given: Given): void {
       expect(await given.store.findCallDetails(callId)).toMatchObject({ chargeSoFar: "200" });
       const endsAt = deferred(1).validBefore;
       expect(await given.store.listEndingAuthorizations(endsAt, 9)).toEqual([]);
-      expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([callId]);
+      expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([
+        { callId, transferMethod: deferred(1).transferMethod, validBefore: endsAt },
+      ]);
       expect(await given.store.endAuthorization(callId)).toEqual({
         kind: "charged",
         charge: decided("settling", "200"),

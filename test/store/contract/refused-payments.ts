@@ -57,6 +57,24 @@ export function describeRefusedPayments(given: Given): void {
       expect(await list({ payer: payment?.payer, jobIndex: 4 })).toEqual([]);
     });
 
+    test("Refused payments are counted by job, code and reason, the most frequent first", async () => {
+      const { reason, ...bare } = refused(4);
+      await save(refused(1), refused(2), bare, refused(3, { jobIndex: 4 }));
+      given.now += 5;
+      await save(refused(5, { jobIndex: 4 }), refused(6), refused(7, { code: "payment_replay" }));
+      const of = { serviceId: refused(1).serviceId, jobIndex: 3, code: "payment_invalid" };
+      const counts = [
+        { ...of, reason, count: 3, newestAt: given.now },
+        { ...of, jobIndex: 4, reason, count: 2, newestAt: given.now },
+        { ...of, code: "payment_replay", reason, count: 1, newestAt: given.now },
+        { ...of, count: 1, newestAt: given.now - 5 },
+      ];
+      expect(await given.store.countRefusedPayments()).toEqual(counts);
+      given.now += REFUSED_KEPT_MS - 5;
+      const left = await given.store.countRefusedPayments();
+      expect(left.map(({ count }) => count)).toEqual([1, 1, 1]);
+    });
+
     test("A refused payment is kept for a week, and a write of nothing forgets the older ones", async () => {
       await save(refused(1));
       given.now += REFUSED_KEPT_MS / 2;

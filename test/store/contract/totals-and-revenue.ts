@@ -40,6 +40,46 @@ export function describeTotalsAndRevenue(given: Given): void {
     });
   });
 
+  describe("countWaiting", () => {
+    const EVERY = { kind: "except", jobIds: [] } as const;
+    const of = (jobId: bigint) => webhookCall({ jobId });
+
+    test("JobCalls that wait for a runner are counted by job, in all jobs or some", async () => {
+      for (const jobId of [5n, 9n, 9n, 40n]) {
+        await given.store.accept(of(jobId));
+        given.now += 1_000;
+      }
+      await given.store.beginPayment(paymentIntent(1), paidCall());
+      await paidId(given.store, 2);
+      const [paid] = (await given.store.countWaiting(EVERY)).filter(({ origin }) => origin === "x402");
+      expect(paid).toMatchObject({ count: 1, oldestAt: START_MS + 4_000 });
+      const nines = { origin: "webhook", serviceId: of(9n).serviceId, jobId: 9n, count: 2 };
+      expect(await given.store.countWaiting({ kind: "only", jobIds: [9n, 8n] })).toEqual([
+        { ...nines, oldestAt: START_MS + 1_000 },
+      ]);
+      expect(await given.store.countWaiting({ kind: "only", jobIds: [] })).toEqual([]);
+      const others = { kind: "except", jobIds: [9n, paid?.jobId ?? 0n] } as const;
+      expect((await given.store.countWaiting(others)).map(({ jobId }) => jobId)).toEqual([40n, 5n]);
+    });
+
+    test("JobCalls at a runner or in the delay of a retry do not wait for one, until lease or delay ends", async () => {
+      for (const jobId of [5n, 6n]) await given.store.accept(of(jobId));
+      const leased = await claimOne(given.store, { limit: 1, leaseMs: 3_000 });
+      const delayed = await claimOne(given.store, { limit: 1 });
+      expect([leased.callId < delayed.callId, await given.store.countWaiting(EVERY)]).toEqual([true, []]);
+      await given.store.retry(delayed, { ...retryNow(), delayMs: 1_000 });
+      expect(await given.store.countWaiting(EVERY)).toEqual([]);
+      given.now += 1_000;
+      expect(await given.store.countWaiting(EVERY)).toMatchObject([{ jobId: 6n, count: 1 }]);
+      given.now += 2_000;
+      const jobs = await given.store.countWaiting(EVERY);
+      expect(jobs.map(({ jobId, count }) => [jobId, count])).toEqual([
+        [5n, 1],
+        [6n, 1],
+      ]);
+    });
+  });
+
   describe("revenue", () => {
     const HOUR_MS = 3_600_000;
     const since = START_MS - (START_MS % HOUR_MS);

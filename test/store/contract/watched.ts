@@ -95,6 +95,64 @@ export function describeWatched(given: Given): void {
     });
   });
 
+  describe("payments that settle before their block is final", () => {
+    const early = async () => idsOf(await given.store.listUndecided({ state: "early", limit: 100 }));
+
+    test("Queue their JobCall, and are watched until they are final, over a restart and for longer than a day", async () => {
+      const begun = await begin(1);
+      await given.store.settlePayment(key, "{}", "7", undefined, true);
+      await claimOne(given.store);
+      given.now += WATCHED_MS;
+      await given.reopen();
+      await given.store.endWatches();
+      expect(await early()).toEqual([begun.kind === "begun" ? begun.callId : 0]);
+      expect(await watched()).toEqual([]);
+      const before = await given.store.findPayment(key);
+      const final = await Promise.all([
+        given.store.finalizePayment(key, "8"),
+        given.store.finalizePayment(key, "9"),
+      ]);
+      expect(final).toEqual([true, false]);
+      expect(await early()).toEqual([]);
+      expect(await given.store.findPayment(key)).toEqual(before);
+      expect(await given.store.contradictPayment(key, "not paid")).toBe(false);
+    });
+
+    test("Keep their job when the chain no longer has them, which one contradiction says", async () => {
+      await begin(1);
+      await given.store.settlePayment(key, "{}", "7", undefined, true);
+      const contradicted = await Promise.all([
+        given.store.contradictPayment(key, "a fork took it"),
+        given.store.contradictPayment(key, "again"),
+      ]);
+      expect(contradicted).toEqual([true, false]);
+      expect(await given.store.findPayment(key)).toMatchObject({
+        state: "settled",
+        reason: "a fork took it",
+      });
+      expect(await early()).toEqual([]);
+      expect(await given.store.finalizePayment(key, "8")).toBe(false);
+      await claimOne(given.store);
+      await expectBalance(given.store);
+    });
+
+    test("Are watched as well if they are charged after the job, or had failed; not if their block is final", async () => {
+      const deferred = paymentIntent(1, { amount: "1001", charge: "after" });
+      await given.store.beginPayment(deferred, paidCall());
+      const lease = await claimOne(given.store);
+      await given.store.ack(lease, undefined, { units: "1001" });
+      await given.store.settlePayment(deferred.key, "{}", undefined, undefined, true);
+      const begun = await begin(2);
+      await fail(2);
+      await given.store.settlePayment(paymentIntent(2).key, "{}", undefined, undefined, true);
+      await begin(3);
+      await given.store.settlePayment(paymentIntent(3).key, "{}");
+      expect(await early()).toEqual([lease.callId, begun.kind === "begun" ? begun.callId : 0]);
+      expect(await watched()).toEqual([]);
+      expect(await given.store.finalizePayment(paymentIntent(3).key)).toBe(false);
+    });
+  });
+
   describe("deferred payments whose authorization turns out to have moved money", () => {
     const deferred = (number: number) => paymentIntent(number, { amount: "1001", charge: "used" });
     const moved = (number: number) =>

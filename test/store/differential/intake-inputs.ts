@@ -1,4 +1,5 @@
 import type { JobCall } from "../../../src/core/job-call.ts";
+import { groupedReason } from "../../../src/store/contract/dead-letter-box.ts";
 import { paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 import type { MakersOf } from "./makers.ts";
 import type { World } from "./world.ts";
@@ -41,7 +42,7 @@ export const INTAKE: MakersOf<
       state,
       origin: choices.maybe(20, () => choices.one(["x402", "webhook"] as const)),
       text: choices.maybe(20, () => choices.one(["alpha", "beta", "lph"])),
-      reason: state === "dead" ? choices.maybe(40, () => world.text().slice(0, 200)) : undefined,
+      reason: state === "dead" ? choices.maybe(40, () => groupedReason(world.text())) : undefined,
     };
     return [filter];
   },
@@ -60,7 +61,10 @@ export const INTAKE: MakersOf<
   findResult: (world) => [world.call()],
   readResult: (world) => [world.call(), world.choices.below(3), world.choices.one([1, 100])],
   resultBytes: () => [],
-  listDeadLetterGroups: ({ choices }) => [choices.one([1, 100])],
+  listDeadLetterGroups: (world) => [
+    world.choices.one([1, 100]),
+    world.choices.maybe(40, () => world.text().slice(0, 5)),
+  ],
   findDeadLetter: (world) => [world.call(world.dead)],
 };
 

@@ -1,7 +1,7 @@
 import type { OneTimeNonce } from "../../../src/core/payment.ts";
 import { REFUSED_AT_ONCE } from "../../../src/store/contract/refused-payments.ts";
 import { oneTimeNonce } from "../store-fixtures.ts";
-import { PAYERS } from "./intake-inputs.ts";
+import { JOB_IDS, PAYERS } from "./intake-inputs.ts";
 import type { MakersOf } from "./makers.ts";
 import { NETWORKS, OWNERS } from "./part-inputs.ts";
 import type { World } from "./world.ts";
@@ -23,8 +23,10 @@ export const LEDGERS: MakersOf<
   | "useNonce"
   | "saveRefusedPayments"
   | "listRefusedPayments"
+  | "countRefusedPayments"
   | "totals"
   | "revenue"
+  | "countWaiting"
   | "prune"
   | "forgetResult"
   | "shrink"
@@ -60,11 +62,19 @@ export const LEDGERS: MakersOf<
     return [filter];
   },
 
+  countRefusedPayments: () => [],
+
   totals: () => [],
   revenue: ({ choices, now }) => [
     {
       since: now - choices.one([0, 1_000, 3_600_000, 100_000_000]),
       bucketMs: choices.one([60_000, 3_600_000, 86_400_000]),
+    },
+  ],
+  countWaiting: ({ choices }) => [
+    {
+      kind: choices.one(["only", "except"]),
+      jobIds: [...JOB_IDS, 0n, 1n, 7n, 8n].filter(() => choices.percent(40)),
     },
   ],
   prune(world) {

@@ -1,5 +1,6 @@
-import type { OneTimeNonce } from "../../../src/core/payment.ts";
+import type { OneTimeNonce, PaymentIntent } from "../../../src/core/payment.ts";
 import { ACCOUNT, NETWORK, newTransaction, signedTransaction } from "../store-fixtures.ts";
+import { nonceOf } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
 import type { Place, Ref } from "./steps.ts";
 import type { World } from "./world.ts";
@@ -32,6 +33,40 @@ export function quoteNonce(receipt: string): OneTimeNonce {
   return { key: `quote ${receipt}`, expiresAt: LATER_THAN_ALL / 1000, isOfCharge: true };
 }
 
+const CHANNELS = ["a", "b", "c"].map((digit) => `0x${digit.repeat(64)}`);
+const CHANNEL_AMOUNT = "1000";
+const OPERATOR = { by: "ada", note: "as agreed" };
+
+/** Returns a payment from a channel: its next voucher, or one that is too low or too high. */
+export function inChannel({ choices }: World, intent: PaymentIntent): PaymentIntent {
+  const channelId = choices.one(CHANNELS);
+  const deposit = choices.maybe(40, () => ({ amount: choices.one(["500", "3000", "9000"]) }));
+  const maxClaimableAmount = String(1_000 * choices.one([1, 1, 2, 2, 3, 4, 5, 6]));
+  const voucher = { channelId, maxClaimableAmount, signature: choices.one(["0xA1", "0xb2"]) };
+  const payload = { type: "voucher", channelConfig: { payer: intent.key.payer }, voucher, deposit };
+  return {
+    ...intent,
+    transferMethod: "channel",
+    settlement: choices.maybe(50, () => `{"transaction":""}`),
+    amount: CHANNEL_AMOUNT,
+    charge: "before",
+    minCharge: undefined,
+    chargesBack: choices.maybe(50, () => true as const),
+    payload: JSON.stringify({ x402Version: 2, payload }),
+  };
+}
+
+/** A channel as its chain may show it. */
+function chainOf({ choices }: World): object {
+  return {
+    balance: choices.one(["0", "3000", "9000", "12000"]),
+    totalClaimed: choices.one(["0", "0", "1000", "2000"]),
+    refundNonce: choices.one(["0", "1", "2"]),
+    withdrawAt: choices.percent(15) ? 1_800_000_000 : 0,
+    block: choices.one([1, 5, 9]),
+  };
+}
+
 /** Inputs of operations of parts. */
 export const OF_PARTS: MakersOf<string> = {
   holdRefund(world) {
@@ -57,6 +92,7 @@ export const OF_PARTS: MakersOf<string> = {
           transaction: choices.maybe(50, () => "0xfailed"),
         }),
       ],
+      [1, () => ({ state: "sending", reason: world.text(), transaction: "0xlost" })],
       [1, () => ({ state: "owed", reason: world.text() })],
     ]);
     return [{ ref: "call", call: place }, referenceOf(place, choices.one([1, 1, 1, 2, 3])), end()];
@@ -141,6 +177,73 @@ export const OF_PARTS: MakersOf<string> = {
     return [{ digest: choices.one(DIGESTS), quote: `{"quote":${choices.below(100)}}`, expiresAt }];
   },
   findQuote: ({ choices }) => [choices.one(DIGESTS)],
+
+  addTask(world) {
+    const { key, expiresAt } = nonceOf(world);
+    return [key, world.call(), expiresAt];
+  },
+  findTask: (world) => [nonceOf(world).key],
+
+  findChannel: ({ choices }) => [choices.one(CHANNELS)],
+  findCharge: (world) => [world.call()],
+  countReturned: ({ choices }) => [choices.one(CHANNELS), String(1_000 * choices.one([1, 2, 3]))],
+  listChannels: ({ choices }) => [
+    NETWORK,
+    { after: choices.one(["", ...CHANNELS]), limit: choices.one([1, 100]) },
+  ],
+  listDueChannels: ({ choices }) => [NETWORK, choices.one([1, 100])],
+  listRefunding: ({ choices }) => [NETWORK, choices.one([1, 100])],
+  listUncounted: (world) => [
+    {
+      channelId: world.choices.maybe(50, () => world.choices.one(CHANNELS)),
+      after: world.choices.maybe(30, () => ({
+        channelId: world.choices.one(CHANNELS),
+        callId: world.call(),
+      })),
+      limit: world.choices.one([2, 1_000]),
+    },
+  ],
+  countCharges: (world) => [
+    world.choices.one(CHANNELS),
+    {
+      callIds: Array.from({ length: world.choices.one([1, 5]) }, () => world.call()),
+      succeeded: Array.from({ length: world.choices.below(3) }, () => world.call()),
+      next: world.choices.maybe(50, () => world.call()),
+    },
+  ],
+  makeFinal: (world) => [
+    world.choices.one(CHANNELS),
+    Array.from({ length: world.choices.one([1, 5]) }, () => world.call()),
+  ],
+  askClaims: ({ choices }) => [choices.percent(50) ? [choices.one(CHANNELS)] : CHANNELS],
+  seeChannel: (world) => [world.choices.one(CHANNELS), chainOf(world)],
+  beginChannelRefund: (world) => [
+    world.choices.one(CHANNELS),
+    { chain: chainOf(world), amount: world.choices.maybe(50, () => world.choices.one(["100", "99999"])) },
+  ],
+  endChannelRefund: (world) => [
+    world.choices.one(CHANNELS),
+    chainOf(world),
+    world.choices.maybe(50, () => "0xpaid"),
+  ],
+
+  listChannelsByAge: ({ choices, now }) => [
+    {
+      status: choices.maybe(50, () => choices.one(["open", "refunding", "withdrawing", "stopped"])),
+      after: choices.maybe(50, () => ({ createdAt: now, channelId: choices.one(CHANNELS) })),
+      limit: choices.one([1, 100]),
+    },
+  ],
+  listOpenCharges: ({ choices }) => [choices.one(CHANNELS), choices.one([1, 100])],
+  listChannelDecisions: ({ choices }) => [choices.one(CHANNELS), choices.one([1, 100])],
+  listDueIds: ({ choices }) => [{ after: choices.one(["", ...CHANNELS]), limit: choices.one([1, 100]) }],
+  countOwedChannels: () => [],
+  claimSoon: ({ choices }) => [choices.percent(50) ? [choices.one(CHANNELS)] : CHANNELS, OPERATOR],
+  refundByOperator: (world) => [world.choices.one(CHANNELS), chainOf(world), OPERATOR],
+  resumeChannels: (world) => [
+    CHANNELS.slice(0, 2).map((channelId) => ({ channelId, chain: chainOf(world) })),
+    OPERATOR,
+  ],
 
   listMovements({ choices, now }) {
     const at = now - choices.one([1_000, 60_000, 100_000_000]);

@@ -3,7 +3,7 @@ import { NETWORK, paymentIntent } from "../store-fixtures.ts";
 import { listFilter, newPaidCall, PAYERS } from "./intake-inputs.ts";
 import { nonceOf } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
-import { quoteNonce } from "./part-inputs.ts";
+import { inChannel, quoteNonce } from "./part-inputs.ts";
 import type { World } from "./world.ts";
 
 const ASSETS = ["0x036cbd53842c5426634e7929541ec2318f3dcf7e", "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"];
@@ -18,6 +18,7 @@ const AMOUNTS = ["1000", "3264000", "18446744073709551615"];
 export const PAYMENTS: MakersOf<
   | "beginPayment"
   | "settlePayment"
+  | "finalizePayment"
   | "failPayment"
   | "leavePaymentUnresolved"
   | "confirmPayment"
@@ -36,7 +37,7 @@ export const PAYMENTS: MakersOf<
 > = {
   beginPayment(world) {
     const { choices, now } = world;
-    const intent = newIntent(world);
+    const intent = choices.percent(25) ? inChannel(world, newIntent(world)) : newIntent(world);
     const limits = choices.maybe(35, () => ({
       maxUndecided: choices.one([3, 1_000, 1_000]),
       maxOpenPerPayer: choices.one([3, 1_000, 1_000]),
@@ -51,8 +52,10 @@ export const PAYMENTS: MakersOf<
   settlePayment(world) {
     const { choices } = world;
     const amount = choices.maybe(20, () => choices.one(["1", "1000"]));
-    return [payment(world), settlement(world, true), choices.maybe(50, () => "123"), amount];
+    const isEarly = choices.maybe(40, () => true);
+    return [payment(world), settlement(world, true), choices.maybe(50, () => "123"), amount, isEarly];
   },
+  finalizePayment: (world) => [payment(world), world.choices.maybe(50, () => "124")],
   failPayment: (world) => [payment(world), settlement(world, false), world.text()],
   leavePaymentUnresolved: (world) => [payment(world), world.text()],
   confirmPayment: (world) => [payment(world), world.choices.one(["intent", "settling", "settled"])],
@@ -77,7 +80,7 @@ export const PAYMENTS: MakersOf<
   hasLoss: ({ choices }) => [choices.one(PAYERS)],
   listUndecided: (world) => [
     {
-      state: world.choices.one(["intent", "settling", "unresolved", "watched"]),
+      state: world.choices.one(["intent", "settling", "unresolved", "watched", "early"]),
       limit: world.choices.one([2, 1_000]),
       after: world.choices.maybe(30, () => world.call()),
     },

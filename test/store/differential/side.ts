@@ -1,4 +1,5 @@
 import { GatewayError } from "../../../src/core/errors.ts";
+import type { EndingAuthorization } from "../../../src/store/contract/payment-journal.ts";
 import type { Lease } from "../../../src/store/contract/work-queue.ts";
 import type { StoreOptions } from "../../../src/store/create-store.ts";
 import type { Committed } from "../../../src/store/operations.ts";
@@ -166,17 +167,20 @@ export class Side {
     // SQLite alone has space to give back.
     if (name === "shrink") return undefined;
     if (name === "listEndingAuthorizations")
-      return (outcome as number[]).map((callId) => this.#normal.call(callId)).sort();
+      return (outcome as EndingAuthorization[]).map(({ callId }) => this.#normal.call(callId)).sort();
     if (name === "listCallbacks")
       return this.#sorted((outcome as Callback[]).filter((one) => this.#isKept(one)));
     if (UNORDERED.has(name) && Array.isArray(outcome)) return this.#sorted(outcome);
-    const normal = this.#normal.of(outcome, name === "listBought" ? "callIds" : "") as Record<
-      string,
-      unknown
-    >;
+    const normal = this.#normal.of(outcome, name) as Record<string, unknown>;
     if (name === "claim")
       return { ...normal, calls: sorted(normal.calls), deadLettered: sorted(normal.deadLettered) };
     // Those that were queued in one batch have no order.
+    // The JobCalls of one batch have no order.
+    if (name === "listUncounted")
+      return (normal as unknown as readonly Record<string, unknown>[]).map(({ callIds, ...of }) => ({
+        ...of,
+        callIds: sorted(callIds),
+      }));
     if (name === "listOpenTransactions") return { ...normal, transactions: sorted(normal.transactions) };
     // Callbacks that ended are forgotten at different times.
     if (name === "totals") {

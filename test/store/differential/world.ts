@@ -6,6 +6,7 @@ import { callRef, movedMs, type Place, type Ref, type Step } from "./steps.ts";
 /** Free texts of runners, operators and clients. Some end in the middle of a character where they are cut. */
 const TEXTS = [
   ...["no good", "late", "no good", "", "lease expired", "stream ended", 'a "quote" \\ and ünïcode'],
+  ...["took 12 ms", "took 1.5 ms", `${"9".repeat(300)}Z`],
   ...[`${"x".repeat(199)}😀 and more`, `${"y".repeat(499)}😀 and more`],
 ];
 

@@ -2,7 +2,7 @@ import type { PurchaseNotes } from "../../../src/core/payment.ts";
 import type { EndedCall } from "../../../src/store/machine/announcements.ts";
 import { Effects, type PaymentRows } from "../../../src/store/machine/effects.ts";
 import { notesOf, type PaymentRow, type SoldPayment } from "../../../src/store/payment-row.ts";
-import type { RowKey, Rows } from "../../../src/store/rows.ts";
+import { added, type RowKey, type Rows, type SqlValue } from "../../../src/store/rows.ts";
 import { holdsName, type PaymentEffect } from "../../../src/store/rules/payments.ts";
 
 /** Payments in memory, and what their decisions wrote. */
@@ -37,6 +37,9 @@ export class MemoryPayments implements PaymentRows {
     this.#onQueued(payment);
   }
 
+  dropCall(): void {
+    this.effects.push("dropCall");
+  }
   keepCall(): void {
     this.effects.push("keepCall");
   }
@@ -56,6 +59,11 @@ export class MemoryPayments implements PaymentRows {
 
   watch({ call_id }: SoldPayment, at: number): void {
     this.effects.push("watch");
+    this.watched.set(call_id, at);
+  }
+
+  watchUntilFinal({ call_id }: SoldPayment, at: number): void {
+    this.effects.push("watchUntilFinal");
     this.watched.set(call_id, at);
   }
 
@@ -89,6 +97,10 @@ class MemoryRows implements Rows {
 
   add({ name }: RowKey["table"], row: object): void {
     this.#added.set(name, [...(this.#added.get(name) ?? []), row]);
+  }
+
+  count(table: RowKey["table"], by: Record<string, SqlValue>): void {
+    this.put(table, added(table, this.find(table, by), by));
   }
 
   forget(): void {}

@@ -24,6 +24,7 @@ const facts: BeginFacts = {
   undecided: { total: 2, ofPayer: 1 },
   openUnits: 0n,
   limits: { maxUndecided: 3, maxOpenPerPayer: 2 },
+  refusal: undefined,
   now: START_MS,
 };
 

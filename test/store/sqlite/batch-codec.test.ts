@@ -70,6 +70,12 @@ const claimed = fc.record({
   suspectsLeft: fc.boolean(),
 });
 
+/** All fields that intents can have beside those of `paymentIntent`. */
+const WHOLE = {
+  ...{ purchaseName: "id", boundHeaders: "accept", onFailure: "refund", minCharge: "1", settlement: "{}" },
+  ...{ notes: { "X-Note": "1", "X-None": undefined }, oneTimeNonces: [{ key: "k", expiresAt: 5 }] },
+};
+
 /** Arguments and results of operations, by name. */
 const KINDS: Readonly<
   Record<string, readonly [input: fc.Arbitrary<unknown>, result: fc.Arbitrary<unknown>]>
@@ -78,7 +84,7 @@ const KINDS: Readonly<
   acceptOnce: [fc.tuple(newCall, delivery), accepted],
   beginPayment: [
     fc.tuple(
-      fc.constant(paymentIntent(1, { purchaseName: "id" })),
+      fc.constantFrom(paymentIntent(1), paymentIntent(2, WHOLE)),
       newCall,
       fc.constantFrom(undefined, { maxUndecided: 3 }),
     ),

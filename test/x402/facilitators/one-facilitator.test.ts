@@ -14,12 +14,15 @@ const request = {
 } as unknown as FacilitatorRequest;
 
 /** One facilitator that answers verifications as the test says. */
-async function startOne() {
+async function startOne({ readsSupported = false } = {}) {
   let isDown = false;
+  let feePayer = "first";
   const remote = await listenHttp({
-    handler(_incoming, response) {
+    handler({ url }, response) {
       response.statusCode = isDown ? 500 : 200;
-      response.end('{"isValid":true}');
+      const kinds = [{ x402Version: 2, scheme: "exact", network: "eip155:8453", extra: { feePayer } }];
+      const verdict = { isValid: feePayer === "first", invalidReason: "fee_payer_not_managed" };
+      response.end(JSON.stringify(url === "/supported" ? { kinds } : verdict));
     },
   });
   onTestFinished(() => remote.stop());
@@ -29,7 +32,7 @@ async function startOne() {
     configs: [config],
     timeoutMs: 20_000,
     verifyPatienceMs: 20_000,
-    readsSupported: false,
+    readsSupported,
     methods: new Methods(),
     inProcess: undefined,
     clock: monotonicClock,
@@ -39,7 +42,10 @@ async function startOne() {
   const setDown = (value: boolean) => {
     isDown = value;
   };
-  return { facilitator, name: new URL(remote.url).host, lines, setDown };
+  const replace = (account: string) => {
+    feePayer = account;
+  };
+  return { facilitator, name: new URL(remote.url).host, lines, setDown, replace };
 }
 
 test("A single facilitator verifies, and no other is left to settle", async () => {
@@ -57,4 +63,18 @@ test("The log says once that a single facilitator fails, and that it works again
   await facilitator.verify(request);
   const texts = lines.map(({ msg }) => msg).filter((msg) => msg.includes("the facilitator"));
   expect(texts).toEqual(["the facilitator fails", "the facilitator works again"]);
+});
+
+test("What a facilitator supports is read again within seconds of a refusal", async () => {
+  const { facilitator, replace } = await startOne({ readsSupported: true });
+  const feePayer = () =>
+    facilitator.extraOf({ x402Version: 2, scheme: "exact", network: "eip155:8453" })?.feePayer;
+  await facilitator.start();
+  onTestFinished(() => facilitator.stop());
+  await expect.poll(feePayer).toBe("first");
+  await facilitator.verify(request);
+  replace("second");
+  const refusals = await Promise.all(Array.from({ length: 3 }, () => facilitator.verify(request)));
+  expect(refusals).toEqual(Array(3).fill(expect.objectContaining({ kind: "invalid" })));
+  await expect.poll(feePayer).toBe("second");
 });

@@ -216,6 +216,10 @@ describe("settle", () => {
     ...NO_VERDICT,
     ["a success without a transaction", answer(200, { ...SETTLED, transaction: "" })] as const,
     ["a success without a network", answer(200, { success: true, transaction: TRANSACTION })] as const,
+    [
+      "a success that was told before",
+      answer(200, { ...SETTLED, success: false, errorReason: "duplicate_settlement" }),
+    ] as const,
   ])("%s is no answer, and it is asked only once", async (_name, given) => {
     const { facilitator, received } = await serve(given);
     expect(await facilitator.settle(REQUEST)).toMatchObject({

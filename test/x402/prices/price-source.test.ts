@@ -7,7 +7,7 @@ import {
   PayableTokens,
   PriceChecks,
 } from "../../../src/x402/prices/price-source.ts";
-import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
+import { EURC, FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const MAX_U64 = 2n ** 64n - 1n;
 const prices = createPriceMap(
@@ -78,6 +78,33 @@ it.each([
   priceWei = wei;
   expect(await prices.priceOf(JOB)).toBeUndefined();
   expect(logged).toHaveLength(2);
+});
+
+test("A job is sold in the tokens that name it, and in those without jobs whose token no other entry has for it", () => {
+  const [named, other] = [
+    { ...JOB, name: "named" },
+    { serviceId: 1n, jobIndex: 1, name: "other" },
+  ];
+  const forNamed = { ...USDC, payTo: EURC.asset, jobs: ["named"] };
+  const permit2 = { ...USDC, transferMethod: "other" };
+  const tokens = new PayableTokens([USDC, permit2, EURC, forNamed], [named, other]);
+  const paidTo = (job: typeof JOB) =>
+    tokens
+      .of(job)
+      .for({})
+      .map(({ symbol, transferMethod, payTo }) => [symbol, transferMethod, payTo]);
+  expect(paidTo(named)).toEqual([
+    ["EURC", "eip3009", EURC.payTo],
+    ["USDC", "eip3009", EURC.asset],
+  ]);
+  const rest = [
+    ["USDC", "eip3009", USDC.payTo],
+    ["USDC", "other", USDC.payTo],
+    ["EURC", "eip3009", EURC.payTo],
+  ];
+  expect(paidTo(other)).toEqual(rest);
+  expect(paidTo({ serviceId: 2n, jobIndex: 0 })).toEqual(rest);
+  expect(tokens.of(named).for({})).toBe(tokens.of(named).for({}));
 });
 
 it("A price is kept while a token has no rate, because that token may take it later", async () => {

@@ -47,9 +47,14 @@ describe("A job with an input schema", () => {
 
   it("Offers itself to a question without a body, and refuses a payment without one", async () => {
     expect((await gateway.post({}, { body: "" })).status).toBe(402);
-    expect(await gateway.post(payment, { body: "" })).toMatchObject({
+    expect(await gateway.post((await gateway.sign(0)).headers, { body: "" })).toMatchObject({
       status: 422,
       body: { code: "invalid_input" },
+    });
+    // A payment that cannot be read pays for nothing.
+    expect(await gateway.post(payment, { body: "" })).toMatchObject({
+      status: 400,
+      body: { code: "invalid_payment" },
     });
   });
 

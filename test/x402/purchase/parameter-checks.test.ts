@@ -7,10 +7,10 @@ import { JOB } from "../payments.ts";
 
 const WEATHER: Job = {
   ...JOB,
-  route: parseRoute("GET /weather/{city}") as Route,
+  route: parseRoute("GET /weather/{city_of_the_world}") as Route,
   parameters: {
     properties: {
-      city: { type: "string", maxLength: 10 },
+      city_of_the_world: { type: "string", maxLength: 10 },
       units: { enum: ["metric", "kelvin"] },
       days: { type: "integer", maximum: 7 },
     },
@@ -45,10 +45,34 @@ describe("A job with schemas for its path and query", () => {
   it("names the path's parameter, the field that is missing, wrong or there twice", async () => {
     const first = async (target: string) =>
       ((await get(target)).body.invalid as { path: string }[] | undefined)?.[0]?.path;
-    expect(await first("/weather/Constantinople?units=metric")).toBe("/path/city");
-    expect(await first("/weather/Paris")).toBe("/query/units");
+    expect(await first("/weather/Constantinople?units=metric")).toBe("/path/city_of_the_world");
+    expect(await first("/weather/Paris?days=7")).toBe("/query/units");
     expect(await first("/weather/Paris?units=metric&days=8")).toBe("/query/days");
     expect(await first("/weather/Paris?units=metric&units=metric")).toBe("/query/units");
+  });
+
+  it("tells its price to a request without any query and payment, and refuses one with a payment", async () => {
+    expect((await get("/weather/Paris")).status).toBe(402);
+    expect(await get("/weather/Constantinople")).toMatchObject({
+      status: 422,
+      body: { code: "invalid_input" },
+    });
+    // As a crawler asks that fills in no parameter.
+    const template = "/weather/%7Bcity_of_the_world%7D";
+    expect((await get(template)).status).toBe(402);
+    expect((await get(`${template}?units=metric`)).status).toBe(422);
+    const { headers } = await gateway.sign(1);
+    expect((await get(template, headers)).status).toBe(422);
+    expect(await get("/weather/Paris", headers)).toMatchObject({
+      status: 422,
+      body: { charged: false, invalid: [{ path: "/query/units" }] },
+    });
+    // One that cannot be read pays for nothing.
+    const unreadable = { "payment-signature": "not a payment" };
+    expect(await get("/weather/Paris", unreadable)).toMatchObject({
+      status: 400,
+      body: { code: "invalid_payment" },
+    });
   });
 
   it("offers itself for a request that matches, whatever other fields that has", async () => {

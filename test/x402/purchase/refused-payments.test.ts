@@ -10,7 +10,7 @@ import { AMOUNT, read, requestWith, signedPayload, USDC } from "../payments.ts";
 const JOB = { serviceId: 1n, jobIndex: 0 };
 const PAYMENT = read(await signedPayload());
 const PAYER = accounts.payer.address.toLowerCase();
-const DOOR = { carriesPayment: () => true, readPayment: () => PAYMENT };
+const PROTOCOL = { carriesPayment: () => true, readPayment: () => PAYMENT };
 const REQUEST = requestWith([]);
 const refusal = (message = "No.", cause?: unknown) => new GatewayError("payment_invalid", message, { cause });
 
@@ -43,7 +43,7 @@ describe("refused payments", () => {
     const { refused, writes } = start();
     await refused.start();
     for (let number = 0; number < 1_200; number++)
-      refused.note(refusal(`${number}`), { request: REQUEST, job: JOB, door: DOOR });
+      refused.note(refusal(`${number}`), { request: REQUEST, job: JOB, protocol: PROTOCOL });
     expect(writes).toEqual([]);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(writes.map((write) => write.length)).toEqual([500, 500, 200]);
@@ -59,7 +59,7 @@ describe("refused payments", () => {
     const cause = new Error("cut", {
       cause: new Error("at https://user:key@rpc.example:8545/v2/key?k=key!"),
     });
-    refused.note(refusal("No.", cause), { request: REQUEST, job: JOB, door: DOOR });
+    refused.note(refusal("No.", cause), { request: REQUEST, job: JOB, protocol: PROTOCOL });
     const line = { request: "r1", job: "1/0", code: "payment_invalid", payer: PAYER };
     const reason = "cut: at https://rpc.example:8545";
     expect(lines).toMatchObject([{ msg: "paid request refused", ...line, reason }]);
@@ -85,7 +85,7 @@ describe("refused payments", () => {
     setDown(true);
     await refused.start();
     for (let number = 0; number < 10_003; number++)
-      refused.note(refusal(`${number}`), { request: REQUEST, job: JOB, door: DOOR });
+      refused.note(refusal(`${number}`), { request: REQUEST, job: JOB, protocol: PROTOCOL });
     await vi.advanceTimersByTimeAsync(5_000);
     expect(lines.filter(({ level }) => level === 40)).toHaveLength(1);
     expect(count.mock.calls).toEqual(Array(3).fill(["jobgate_refused_payments_lost_total", {}]));
@@ -97,15 +97,15 @@ describe("refused payments", () => {
 
   it("Are only those of requests with a payment, readable or not", async () => {
     const { refused, writes } = start();
-    const unpaid = { ...DOOR, carriesPayment: () => false };
-    refused.note(refusal("unpaid"), { request: REQUEST, job: JOB, door: unpaid });
+    const unpaid = { ...PROTOCOL, carriesPayment: () => false };
+    refused.note(refusal("unpaid"), { request: REQUEST, job: JOB, protocol: unpaid });
     const unreadable = {
-      ...DOOR,
+      ...PROTOCOL,
       readPayment(): never {
         throw new TypeError("a bug");
       },
     };
-    refused.note(refusal("unreadable"), { request: REQUEST, job: JOB, door: unreadable });
+    refused.note(refusal("unreadable"), { request: REQUEST, job: JOB, protocol: unreadable });
     await refused.stop();
     expect(writes.flat().map(({ message, payment }) => [message, payment])).toEqual([
       ["unreadable", undefined],

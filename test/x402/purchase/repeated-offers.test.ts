@@ -6,7 +6,6 @@ import { monotonicClock } from "../../../src/core/clock.ts";
 import type { JobKey } from "../../../src/core/job-call.ts";
 import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
-import { X402Door } from "../../../src/x402/doors/x402-door.ts";
 import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
 import { JobRoutes } from "../../../src/x402/jobs/job-routes.ts";
 import { sellerOf } from "../../../src/x402/jobs/seller.ts";
@@ -14,6 +13,7 @@ import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
 import { type JobPrice, PayableTokens, PriceChecks } from "../../../src/x402/prices/price-source.ts";
+import { X402Protocol } from "../../../src/x402/protocols/x402-protocol.ts";
 import { Checkout } from "../../../src/x402/purchase/checkout.ts";
 import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 import { BodyChecks, InputChecks } from "../../../src/x402/purchase/input-checks.ts";
@@ -89,7 +89,7 @@ class Parts {
       clock: this.#clock,
     });
     return new JobRoute({
-      door: new X402Door({ descriptions: describedAt(publicUrl), methods: METHODS, pages: unused }),
+      protocol: new X402Protocol({ descriptions: describedAt(publicUrl), methods: METHODS, pages: unused }),
       checkout: new Checkout({
         routes: new JobRoutes({}, ["x402"]),
         prices,
@@ -127,6 +127,7 @@ const describedAt = (publicUrl: string) =>
     methods: METHODS,
     declares: [() => ({ extensions: { described: { info: {} } } })],
     facilitators: { extensionsOf: () => [] },
+    terms: [],
   });
 
 /** Changes the world; `isReload` if a gateway learns of it by a reload. */

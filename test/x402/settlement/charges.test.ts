@@ -1,15 +1,18 @@
 import { pino } from "pino";
 import { afterEach, expect, it, onTestFinished } from "vitest";
 import { EventHub, type GatewayEvent } from "../../../src/core/events.ts";
-import type { PaymentRecord } from "../../../src/core/payment.ts";
+import type { PaymentIntent, PaymentRecord } from "../../../src/core/payment.ts";
 import { AUTHORIZATION_ENDED } from "../../../src/store/rules/charges.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { EIP3009_METHOD } from "../../../src/x402/methods/eip3009.ts";
 import { Charges } from "../../../src/x402/settlement/charges.ts";
 import type { PaymentOutcome } from "../../../src/x402/settlement/payment-outcome.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { claimCalls, claimOne, paidCall, paymentIntent, START_MS } from "../../store/store-fixtures.ts";
 
 const MARGIN_SECS = 60;
+/** Bounds of a method whose payments expire soon. */
+const SOON = { maxRunSecs: 20, marginSecs: 15 };
 /** Unix milliseconds at which the authorizations end. */
 const ENDS_AT = paymentIntent(1).validBefore * 1_000;
 const UNDECIDED: PaymentOutcome = { kind: "undecided" };
@@ -91,6 +94,7 @@ async function harness() {
         },
         mayHaveMoved: async () => settling.hasMoved,
       },
+      methods: { find: (name) => (name === "soon" ? { ...EIP3009_METHOD, endsSoon: SOON } : undefined) },
       funds: { findShortfall: async ({ fingerprint }) => `${fingerprint} is short` },
       events,
       roundMs,
@@ -110,8 +114,8 @@ async function harness() {
     await expect.poll(() => times.rounds, { interval: 5 }).toBeGreaterThanOrEqual(before + 2);
   }
 
-  const begin = async (number: number): Promise<number> => {
-    const begun = await store.beginPayment(metered(number), paidCall());
+  const begin = async (number: number, more: Partial<PaymentIntent> = {}): Promise<number> => {
+    const begun = await store.beginPayment({ ...metered(number), ...more }, paidCall());
     if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
     return begun.callId;
   };
@@ -358,10 +362,23 @@ it("Ends more authorizations in one round than in one step", async () => {
     .toMatchObject({ authorized: 0, released: 203 });
 });
 
+it("Ends an authorization of a method whose payments expire soon by the margin of the method", async () => {
+  const { store, begin, start, times, wholeRound } = await harness();
+  await begin(1, { transferMethod: "soon" });
+  await begin(2);
+  times.now = ENDS_AT - SOON.marginSecs * 1_000;
+  await start({ roundMs: 5 });
+  await wholeRound();
+  expect((await store.totals()).deferred).toMatchObject({ authorized: 1, released: 1 });
+  times.now += 1_000;
+  await expect.poll(async () => (await store.totals()).deferred).toMatchObject({ released: 2 });
+});
+
 it("Ends each authorization once in a round, also behind payments whose JobCalls the store lacks", async () => {
   const { store, begin, start, times } = await harness();
   await Promise.all(Array.from({ length: 450 }, (_, number) => begin(number)));
-  const lacking = new Set((await store.listEndingAuthorizations(ENDS_AT / 1_000 + 1, 410)).slice(0, 405));
+  const listed = await store.listEndingAuthorizations(ENDS_AT / 1_000 + 1, 410);
+  const lacking = new Set(listed.slice(0, 405).map(({ callId }) => callId));
   const tries = new Map<number, number>();
   const journal: Store = {
     ...store,

@@ -162,7 +162,8 @@ function failingJournal(store: Store): FailingJournal {
       if (journal.losesAnswers) throw new UnknownOutcomeError("the connection was lost during a commit");
       return begun;
     },
-    settlePayment: (key, settlement) => (journal.fails ? refuse() : store.settlePayment(key, settlement)),
+    settlePayment: (...settled) => (journal.fails ? refuse() : store.settlePayment(...settled)),
+    finalizePayment: (...final) => (journal.fails ? refuse() : store.finalizePayment(...final)),
     failPayment: (key, settlement, reason) =>
       journal.fails ? refuse() : store.failPayment(key, settlement, reason),
     confirmPayment: (key, state) => (journal.fails ? refuse() : store.confirmPayment(key, state)),

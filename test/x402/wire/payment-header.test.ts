@@ -1,3 +1,4 @@
+import { parsePaymentPayload } from "@x402/core/schemas";
 import type { PaymentPayload } from "@x402/core/types";
 import { beforeAll, describe, expect, it } from "vitest";
 import { EIP3009_METHOD } from "../../../src/x402/methods/eip3009.ts";
@@ -32,7 +33,43 @@ const refused = (lines: [string, string][]) => {
   return "accepted";
 };
 
+const resource = { url: "https://shop.example/x402/jobs/1/0", description: "A job", mimeType: "text/plain" };
+const PROTO = '"__proto__":{"network":"eip155:1"}';
+/** Changes of a payload, as JSON. */
+const CHANGES: readonly [string, (payload: PaymentPayload) => string][] = [
+  ["a resource", (of) => JSON.stringify({ ...of, resource })],
+  ["a resource of null", (of) => JSON.stringify({ ...of, resource: null })],
+  ["an empty URL", (of) => JSON.stringify({ ...of, resource: { ...resource, url: "" } })],
+  ["tags of a resource", (of) => JSON.stringify({ ...of, resource: { ...resource, tags: ["a"], more: 1 } })],
+  ["extensions", (of) => JSON.stringify({ ...of, extensions: { a: { b: 1 } } })],
+  ["extensions of null", (of) => JSON.stringify({ ...of, extensions: null })],
+  ["extensions in a list", (of) => JSON.stringify({ ...of, extensions: [] })],
+  ["an unknown field", (of) => JSON.stringify({ ...of, more: 1 })],
+  ["an unknown field of the offer", (of) => JSON.stringify({ ...of, accepted: { ...of.accepted, more: 1 } })],
+  [
+    "no extra",
+    ({ accepted, ...of }) => JSON.stringify({ ...of, accepted: { ...accepted, extra: undefined } }),
+  ],
+  [
+    "a network without a colon",
+    (of) => JSON.stringify({ ...of, accepted: { ...of.accepted, network: "base" } }),
+  ],
+  ["an empty amount", (of) => JSON.stringify({ ...of, accepted: { ...of.accepted, amount: "" } })],
+  ["an endless time-out", (of) => JSON.stringify(of).replace(/("maxTimeoutSeconds":)\d+/, "$11e999")],
+  ["a prototype", (of) => JSON.stringify(of).replace('"payload":{', `"payload":{${PROTO},`)],
+  ["a prototype of the offer", (of) => JSON.stringify(of).replace('"accepted":{', `"accepted":{${PROTO},`)],
+  ["a prototype of the extra", (of) => JSON.stringify(of).replace('"extra":{', `"extra":{${PROTO},`)],
+];
+
 describe("Reading a payment", () => {
+  it.each(CHANGES)("A payload with %s is what the schema of @x402/core makes of it", (_what, change) => {
+    const text = change(payload);
+    const { data } = parsePaymentPayload(JSON.parse(text));
+    const header = Buffer.from(text).toString("base64");
+    if (data === undefined) expect(refused([[V2, header]])).toBe("invalid_payment");
+    else expect(readPayment(requestWith([[V2, header]]), METHODS)?.payload).toStrictEqual(data);
+  });
+
   it("A refusal escapes control characters of the sender's names", () => {
     const strange = withAuthorization({ "\u001b[2J\u0007": 1 });
     const read = () => readPayment(requestWith([[V2, base64Json(strange)]]), METHODS);

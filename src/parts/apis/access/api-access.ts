@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { equalInConstantTime } from "../../../core/constant-time.ts";
 import { GatewayError } from "../../../core/errors.ts";
 import type { JobKey } from "../../../core/job-call.ts";
+import { oneSpelling } from "../../../core/payment.ts";
 import type { Telemetry } from "../../../core/telemetry.ts";
 import type { RateLimit } from "../../../http/limits.ts";
 import { bearerToken, type HttpRequest } from "../../../http/request.ts";
@@ -132,7 +133,7 @@ export class ApiAccess implements UnpaidAccess {
     const asking = api.access.filter(asksWho);
     if (payerProof === undefined || asking.length === 0 || !payerProof.isIn(request)) return undefined;
     const proven = await payerProof.payerOf(request, this.#purposeOf(request));
-    const listed = asking.find(({ signIn = [] }) => signIn.some((one) => one.toLowerCase() === proven.payer));
+    const listed = asking.find(({ signIn = [] }) => signIn.some((one) => oneSpelling(one) === proven.payer));
     // On another network, the contract at the account's address may be another account's.
     if (listed !== undefined && proven.isByKey) return { by: "sign_in", name: proven.payer, access: listed };
     const ofPayers = asking.flatMap((access) =>

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Checked, Complete } from "../../../config/check-shape.ts";
 import { earlierPlace, fileKey, type Place } from "../../../config/mistakes.ts";
-import { address, integer, parsedText } from "../../../config/value-types.ts";
+import { anyAddress, integer, parsedText } from "../../../config/value-types.ts";
+import { oneSpelling } from "../../../core/payment.ts";
 
 /** Longest time after a payment in which the payer may ask again. */
 const MAX_PAID_SECS = 31_536_000;
@@ -27,11 +28,17 @@ const apiKeys = () =>
     fault: keysFault,
   });
 
+const accounts = <Account extends z.ZodType<string | undefined>>(account: Account) =>
+  z.array(account).min(1).describe("an array of addresses").optional();
+
+/** Keys of `[[apis.access]]` with accounts. */
+export const accountKeys = (account: z.ZodType<string | undefined>) => ({ signIn: accounts(account) });
+
 /** `[[apis.access]]` */
 export const accessSchema = z.object({
   apiKeys: apiKeys().optional(),
   /** Accounts whose own keys sign in. */
-  signIn: z.array(address()).min(1).describe("an array of addresses").optional(),
+  signIn: accounts(anyAddress()),
   /** Time after a payment in which its payer gets the same request again. */
   paidWithinSecs: integer(1, MAX_PAID_SECS).optional(),
   /** Requests in a second, of each key or account. */
@@ -77,7 +84,9 @@ export function checkAccess(
               : `has a key twice (${name}); expected each name and each key once`,
           );
     for (const account of access.signIn ?? [])
-      if (earlierPlace(known, `the account ${account?.toLowerCase()}`, at.at("sign_in")) !== undefined)
+      if (
+        earlierPlace(known, `the account ${account && oneSpelling(account)}`, at.at("sign_in")) !== undefined
+      )
         at.at("sign_in").report(`has ${account} twice; expected each account once`);
     if (access.paidWithinSecs !== undefined) {
       const earlier = earlierPlace(known, "paid_within_secs", at.at("paid_within_secs"));

@@ -75,7 +75,15 @@ const OF_NO_SALE = {
 function saleOf(payment: SoldPayment) {
   const { call_id, service_id, job_index, network, asset, symbol, decimals, price_wei, rate } = payment;
   return {
-    ...{ call_id, service_id, job_index, network, asset, symbol, decimals, price: price_wei, rate },
+    call_id,
+    service_id,
+    job_index,
+    network,
+    asset,
+    symbol,
+    decimals,
+    price: price_wei,
+    rate,
     account: oneSpelling(payment.pay_to),
     counterparty: payment.payer,
     transaction_hash: null,

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { ask, canAsk, Refusal } from "../../../commands/input.ts";
+import { type Names, readNames } from "../../../commands/names.ts";
 import {
   callOperator,
   type DeadLetter,
@@ -26,16 +27,18 @@ import {
 } from "../../../commands/options.ts";
 import {
   type Columns,
+  counted,
   fields,
   type ListOptions,
   type PrintOptions,
-  printAnswer,
   printEntries,
   printList,
+  printNamed,
   shortText,
 } from "../../../commands/output.ts";
 import { defined } from "../../../core/objects.ts";
 import { printable } from "../../../core/printable.ts";
+import { groupedReason } from "../../../store/contract/dead-letter-box.ts";
 import { whyNotDone } from "../retry-statuses.ts";
 
 export function addTo(program: Command): void {
@@ -47,9 +50,12 @@ export function addTo(program: Command): void {
 
   addOperatorCommand(deadLetters, {
     name: "groups",
-    description: "Count dead letters by job and reason, the largest group first.",
-    example: "dead-letters groups",
-    takes: [jsonOption()],
+    description: "Count dead letters by job and reason, whatever numbers it has, the largest group first.",
+    example: 'dead-letters groups --text "no ink"',
+    takes: [
+      option("--text <text>", "only groups with this text in their reason, in any letter case"),
+      jsonOption(),
+    ],
   }).action(groups);
 
   addOperatorCommand(deadLetters, {
@@ -97,16 +103,20 @@ const groupOptions = (make = option) => [
   make("--reason <text>", "only those with this reason, as `groups` prints it"),
 ];
 
-async function groups(options: PrintOptions): Promise<void> {
-  const { groups } = await callOperator(options, (client) => client.listDeadLetterGroups({}));
+async function groups({ text = "", ...options }: PrintOptions & { readonly text?: string }): Promise<void> {
+  const [{ groups, totalGroups, totalDeadLetters }, names] = await callOperator(options, (client) =>
+    Promise.all([client.listDeadLetterGroups({ text }), readNames(client)]),
+  );
   printEntries(options, groups, {
     COUNT: ({ count }) => String(count),
     ORIGIN: ({ origin }) => origin,
-    JOB: ({ serviceId, jobId }) => `${serviceId}/${jobId}`,
+    JOB: names.job,
     OLDEST: ({ oldestDeadAt }) => timeText(oldestDeadAt),
     NEWEST: ({ newestDeadAt }) => timeText(newestDeadAt),
     REASON: ({ reason }) => reason,
   });
+  if (totalGroups > 0n && !options.json)
+    console.error(`${counted(totalDeadLetters, "dead letter")} in ${counted(totalGroups, "group")}.`);
 }
 
 function list({ origin, job, reason, ...options }: ListOptions & GroupOptions): Promise<void> {
@@ -114,7 +124,7 @@ function list({ origin, job, reason, ...options }: ListOptions & GroupOptions): 
   return printList(options, {
     readPage: (client, page) => client.listDeadLetters({ ...page, ...filter }),
     items: ({ deadLetters }) => deadLetters,
-    columns: COLUMNS,
+    columns: ({ job }) => ({ ...COLUMNS, JOB: job }),
   });
 }
 
@@ -128,14 +138,14 @@ const COLUMNS: Columns<DeadLetter> = {
 };
 
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
-  printAnswer(options, (client) => client.getDeadLetter({ callId }), details);
+  printNamed(options, (client) => client.getDeadLetter({ callId }), details);
 
-function details({ deadLetter, metadata, body }: GetDeadLetterResponse): string {
+function details({ deadLetter, metadata, body }: GetDeadLetterResponse, names: Names): string {
   if (deadLetter === undefined) throw new Error("The operator API returned no dead letter");
   return fields([
     ["call ID", String(deadLetter.callId)],
     ["origin", deadLetter.origin],
-    ["job", `${deadLetter.serviceId}/${deadLetter.jobId}`],
+    ["job", names.job(deadLetter)],
     ["attempts", String(deadLetter.attempts)],
     ["reason", deadLetter.reason],
     ["enqueued", timeText(deadLetter.enqueuedAt)],
@@ -247,6 +257,6 @@ function isSelected(group: DeadLetterGroup, { origin, job, reason }: GroupOption
     (origin === undefined || group.origin === origin) &&
     (job === undefined || group.jobId === job.jobId) &&
     (job?.serviceId === undefined || group.serviceId === job.serviceId) &&
-    (reason === undefined || group.reason === reason)
+    (reason === undefined || group.reason === groupedReason(reason))
   );
 }

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { eventRow } from "../../../commands/event-text.ts";
+import type { Names } from "../../../commands/names.ts";
 import {
   type Call,
   callStateText,
@@ -26,8 +27,8 @@ import {
   fields,
   type ListOptions,
   type PrintOptions,
-  printAnswer,
   printList,
+  printNamed,
   shortText,
   table,
 } from "../../../commands/output.ts";
@@ -80,7 +81,7 @@ function list(options: JobListOptions): Promise<void> {
   return printList(options, {
     readPage: (client, page) => client.listCalls({ ...page, ...filter }),
     items: ({ calls }) => calls,
-    columns: COLUMNS,
+    columns: ({ job }) => ({ ...COLUMNS, JOB: job }),
   });
 }
 
@@ -103,9 +104,9 @@ function durationBetween(from: Timestamp | undefined, to: Timestamp | undefined)
 }
 
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
-  printAnswer(options, (client) => client.getCall({ callId }), details);
+  printNamed(options, (client) => client.getCall({ callId }), details);
 
-function details(answer: GetCallResponse): string {
+function details(answer: GetCallResponse, names: Names): string {
   const { call, timeline, metadata } = answer;
   if (call === undefined) throw new Error("The operator API returned no call");
   const facts = fields([
@@ -113,7 +114,7 @@ function details(answer: GetCallResponse): string {
     ["state", callStateText(call.state)],
     ["reason", call.reason],
     ["origin", call.origin],
-    ["job", `${call.serviceId}/${call.jobId}`],
+    ["job", names.job(call)],
     ["attempts", String(call.attempts)],
     ["due", call.dueAt === undefined ? "" : timeText(call.dueAt)],
     ["paid", call.amountText],
@@ -122,7 +123,7 @@ function details(answer: GetCallResponse): string {
   ]);
   const startedAt = timeline[0]?.at;
   const rows = timeline.map((event) => {
-    const [time = "", ...what] = eventRow(event);
+    const [time = "", ...what] = eventRow(event, names);
     return [time, durationBetween(startedAt, event.at), ...what];
   });
   const events = table(["TIME", "AFTER", "EVENT", "DETAILS"], rows);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { isEvm } from "../../../chain/chain-client.ts";
-import { Refusal, readConfig } from "../../../commands/input.ts";
+import { loadMethods, Refusal, readConfig } from "../../../commands/input.ts";
+import { readNames } from "../../../commands/names.ts";
 import {
   callOperator,
   type OperatorClient,
@@ -12,7 +12,7 @@ import { type Columns, MAX_PAGE_SIZE, type PrintOptions, printTable } from "../.
 import type { AcceptedToken } from "../../../config/config.ts";
 import { amountText } from "../../../core/amounts.ts";
 import { oneSpelling } from "../../../core/payment.ts";
-import type { ReceivedTransfer } from "../../../x402/settlement/received-transfers.ts";
+import type { ReceivedTransfer } from "../../../x402/settlement/chain-history.ts";
 
 export function addMissingCommand(payments: Command): void {
   addOperatorCommand(payments, {
@@ -39,15 +39,22 @@ async function missing({ since, ...options }: PrintOptions & { readonly since: n
   for (const transfer of transfers)
     byPayer.set(transfer.from, [...(byPayer.get(transfer.from) ?? []), transfer]);
   const found: MissingPayment[] = [];
-  await callOperator(options, async (client) => {
+  const names = await callOperator(options, async (client) => {
     for (const [payer, own] of byPayer) found.push(...(await withoutPayment(client, payer, own)));
+    return readNames(
+      client,
+      found.map(({ token }) => token.network),
+    );
   });
   if (options.json) for (const one of found) console.log(JSON.stringify(toJson(one)));
-  else printTable(found, COLUMNS);
+  else printTable(found, { ...COLUMNS, NETWORK: ({ token }) => names.network(token.network) });
 }
 
 async function readTransfers(tokens: readonly AcceptedToken[], since: number): Promise<ReceivedTransfer[]> {
-  const { readReceivedTransfers } = await import("../../../x402/settlement/received-transfers.ts");
+  const [{ readReceivedTransfers }, methods] = await Promise.all([
+    import("../../../x402/settlement/paid-transaction.ts"),
+    loadMethods(),
+  ]);
   // A token can be listed for each transfer method.
   const accounts = new Map(tokens.map((token) => [accountText(token), token]));
   const found: ReceivedTransfer[] = [];
@@ -57,12 +64,8 @@ async function readTransfers(tokens: readonly AcceptedToken[], since: number): P
       console.error(`${symbol} on ${network} has no rpc_url, so its transfers cannot be read.`);
       continue;
     }
-    if (!isEvm(network)) {
-      console.error(`Transfers of ${symbol} on ${network} cannot be read.`);
-      continue;
-    }
     try {
-      found.push(...(await readReceivedTransfers({ ...token, rpcUrl }, since)));
+      found.push(...(await readReceivedTransfers({ ...token, rpcUrl }, since, methods)));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new Refusal([
@@ -74,7 +77,7 @@ async function readTransfers(tokens: readonly AcceptedToken[], since: number): P
 }
 
 const accountText = ({ network, asset, payTo }: AcceptedToken) =>
-  `${network}/${asset}/${payTo}`.toLowerCase();
+  [network, oneSpelling(asset), oneSpelling(payTo)].join("/");
 
 /**
  * Removes the transfers that the payer's payments made. Reads all of his payments, not only those since the copy: one

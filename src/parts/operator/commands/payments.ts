@@ -1,7 +1,9 @@
 import type { Command } from "commander";
+import { type Names, readNames } from "../../../commands/names.ts";
 import {
   type AdoptPaymentResponse,
   type ClosePaymentResponse,
+  callOperator,
   filterRequest,
   type GetPaymentResponse,
   type GetTotalsResponse,
@@ -32,7 +34,9 @@ import {
   type ListOptions,
   type PrintOptions,
   printAnswer,
+  printEntries,
   printList,
+  printNamed,
   shortText,
 } from "../../../commands/output.ts";
 import { totalsTexts } from "../../../commands/part-text.ts";
@@ -91,6 +95,13 @@ export function addTo(program: Command): void {
       ...listOptions(),
     ],
   }).action(refused);
+  addOperatorCommand(payments, {
+    name: "refusals",
+    description:
+      "Count the refused payments of the last week by job, code and reason, the most frequent first.",
+    example: "payments refusals",
+    takes: [jsonOption()],
+  }).action(refusals);
 
   addMissingCommand(payments);
   addOperatorCommand(payments, {
@@ -126,7 +137,11 @@ function list(options: ListOptions & FilterOptions & { readonly state?: PaymentS
   return printList(options, {
     readPage: (client, page) => client.listPayments({ ...page, ...filter }),
     items: (page) => page.payments,
-    columns: COLUMNS,
+    columns: ({ job, network }) => ({
+      ...COLUMNS,
+      JOB: (one) => job(paidJob(one)),
+      NETWORK: (one) => network(one.network),
+    }),
   });
 }
 
@@ -141,7 +156,7 @@ function refused({ job, payer, code, requestId, ...options }: RefusedOptions): P
   return printList(options, {
     readPage: (client, page) => client.listRefusedPayments({ ...page, ...filter }),
     items: (page) => page.refusedPayments,
-    columns: REFUSED_COLUMNS,
+    columns: (names) => ({ ...REFUSED_COLUMNS, JOB: (one) => names.job(paidJob(one)) }),
   });
 }
 
@@ -153,6 +168,25 @@ const REFUSED_COLUMNS: Columns<RefusedPayment> = {
   PAYER: ({ payer }) => payer || "-",
   REASON: ({ reason, message }) => shortText(reason || message),
 };
+
+async function refusals(options: PrintOptions): Promise<void> {
+  const [{ counts, total }, names] = await callOperator(options, (client) =>
+    Promise.all([client.countRefusedPayments({}), readNames(client)]),
+  );
+  printEntries(options, counts, {
+    COUNT: ({ count }) => String(count),
+    JOB: (one) => names.job(paidJob(one)),
+    CODE: ({ code }) => code,
+    NEWEST: ({ newestRefusedAt }) => timeText(newestRefusedAt),
+    REASON: ({ reason }) => reason || "-",
+  });
+  const left = counts.reduce((rest, { count }) => rest - count, total);
+  if (left > 0n) console.error(`${left} more for other reasons.`);
+}
+
+function paidJob({ serviceId, jobIndex }: Pick<Payment, "serviceId" | "jobIndex">) {
+  return { origin: "x402", serviceId, jobId: jobIndex };
+}
 
 const COLUMNS: Columns<Payment> = {
   ID: ({ callId }) => String(callId),
@@ -173,19 +207,24 @@ function closedText({ closed }: Payment): string {
 }
 
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
-  printAnswer(options, (client) => client.getPayment({ callId }), details);
+  printNamed(
+    options,
+    (client) => client.getPayment({ callId }),
+    details,
+    ({ payment }) => payment?.network,
+  );
 
-function details({ payment, ...more }: GetPaymentResponse): string {
+function details({ payment, ...more }: GetPaymentResponse, names: Names): string {
   if (payment === undefined) throw new Error("The operator API returned no payment");
   return fields([
     ["call ID", String(payment.callId)],
     ["state", paymentStateText(payment.state)],
     ["reason", payment.reason],
     ["closed", payment.closed === undefined ? "" : `${timeText(payment.closed.at)} ${closedText(payment)}`],
-    ["job", `${payment.serviceId}/${payment.jobIndex}`],
+    ["job", names.job(paidJob(payment))],
     ["amount", payment.amountText],
     ["price", more.price || `${more.priceWei} wei`],
-    ["network", payment.network],
+    ["network", names.networkInFull(payment.network)],
     ["asset", payment.asset],
     ["payer", payment.payer],
     ["pay to", payment.payTo],

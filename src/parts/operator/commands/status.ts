@@ -7,7 +7,9 @@ import {
   type GetRevenueResponse,
   type GetTotalsResponse,
   jsonLine,
+  type ListEndpointsResponse,
   type ListRunnersResponse,
+  type ListUntakenJobsResponse,
   type Timestamp,
   timestampMs,
 } from "../../../commands/operator-client.ts";
@@ -34,8 +36,10 @@ async function status(options: PrintOptions): Promise<void> {
       client.getInfo({}),
       client.getTotals({}),
       client.listRunners({}),
+      client.listUntakenJobs({}),
       client.getActivity({ bucket: durationFromMs(DAY_MS) }),
       client.getRevenue({ bucket: ONE_BUCKET }),
+      client.listEndpoints({}),
     ]),
   );
   if (options.json) for (const answer of answers) console.log(jsonLine(answer));
@@ -46,8 +50,10 @@ function statusText(
   { version, startedAt, listeners, store }: GetInfoResponse,
   totals: GetTotalsResponse,
   { runners }: ListRunnersResponse,
+  { jobs: untaken }: ListUntakenJobsResponse,
   { activity }: GetActivityResponse,
   { revenue }: GetRevenueResponse,
+  { endpoints }: ListEndpointsResponse,
   now: number,
 ): string {
   const { payments, calls, paidCalls, oldestReadyAt } = totals;
@@ -57,7 +63,7 @@ function statusText(
   const did = (kind: "accepted" | "acked" | "retried" | "deadLettered" | "refused") =>
     activity.reduce((sum, bucket) => sum + bucket[kind], 0n);
   const runs = since(startedAt);
-  const [needs = "nothing", ...more] = problems(store, totals, runners.length);
+  const [needs = "nothing", ...more] = problems(store, totals, untaken);
   return fields([
     ["jobgate", `${version}, up for ${durationText(runs)}`],
     ["needs you", needs],
@@ -82,12 +88,29 @@ function statusText(
       "paid jobs",
       `${payments?.settled ?? 0n} in all, ${paidCalls?.done ?? 0n} done; ${counted(payments?.intent ?? 0n, "payment")} being settled`,
     ],
+    ["prices shown", conversionText(endpoints)],
     ...listeners.map(({ name, address }): [string, string] => [`${name} listener`, address]),
   ]);
 }
 
+/** Share of the answers 402 of this process that were paid; empty before the first. */
+export function conversionText(
+  endpoints: readonly Pick<ListEndpointsResponse["endpoints"][number], "origin" | "offers" | "accepted">[],
+): string {
+  const jobs = endpoints.filter(({ origin }) => origin === "x402");
+  const sum = (of: "offers" | "accepted") => jobs.reduce((total, job) => total + job[of], 0n);
+  const [offers, accepted] = [sum("offers"), sum("accepted")];
+  if (offers === 0n) return "";
+  const share = ((100 * Number(accepted)) / Number(offers)).toFixed(1);
+  return `${offers} since start, ${counted(accepted, "job")} bought (${share} %)`;
+}
+
 /** Returns what an operator has to look at, the worst first, with the command that shows it. */
-function problems(store: GetInfoResponse["store"], totals: GetTotalsResponse, runners: number): string[] {
+function problems(
+  store: GetInfoResponse["store"],
+  totals: GetTotalsResponse,
+  untaken: ListUntakenJobsResponse["jobs"],
+): string[] {
   const { balanced, payments, calls } = totals;
   const jobgate = programName();
   const found: string[] = [];
@@ -99,7 +122,12 @@ function problems(store: GetInfoResponse["store"], totals: GetTotalsResponse, ru
     found.push(`${counted(unresolved, "unresolved payment")}: ${jobgate} payments list --state unresolved`);
   found.push(...totalsTexts(totals, "problems"));
   if (dead > 0n) found.push(`${counted(dead, "dead letter")}: ${jobgate} dead-letters groups`);
-  if (runners === 0 && (calls?.ready ?? 0n) > 0n)
-    found.push(`jobs wait, but no runner is connected: ${jobgate} jobs list --state ready`);
+  for (const { origin, serviceId, jobId, name, calls } of untaken) {
+    const job = `${serviceId}/${jobId}`;
+    const [waits, them] = calls === 1n ? ["waits", "it"] : ["wait", "them"];
+    found.push(
+      `${counted(calls, "job")} of ${name || `${origin} ${job}`} ${waits}, and no runner that is connected here takes ${them}: ${jobgate} jobs list --state ready --job ${job}`,
+    );
+  }
   return found;
 }

@@ -12,7 +12,7 @@ import {
 import { momentText, spanText } from "../../../page/shared/format.js";
 import { client, ifFound, useAnswer } from "../../../page/tools/client.ts";
 import { Hint } from "../../../page/tools/controls.tsx";
-import { Ago, Badge, Facts, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Ago, Badge, Facts, JobLink, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
 import { DeadLetterActions } from "./dead-letters.tsx";
 import { amountOf, describeEvent } from "./events.ts";
 import { CallBadge } from "./jobs.tsx";
@@ -146,7 +146,11 @@ function durationBetween(from: number, to: number): string {
 function PaymentPanel({ payment }: { payment: Payment }) {
   const { state, reason, payer, payTo, network, asset, nonce, transaction, closed } = payment;
   const { ceilingText, chargeSoFar } = payment;
-  const mono = (text: string) => <span class="mono">{text || "–"}</span>;
+  const onChain = (kind: "account" | "transaction", text: string) => (
+    <OnChain kind={kind} network={network} isWhole>
+      {text}
+    </OnChain>
+  );
   return (
     <section class="panel" aria-labelledby="payment">
       <div class="panel-head">
@@ -160,11 +164,16 @@ function PaymentPanel({ payment }: { payment: Payment }) {
           ["Amount", <Amount {...payment} />],
           ...(ceilingText ? [["At most", ceilingText] as const] : []),
           ...(chargeSoFar ? [["Used so far", `${chargeSoFar} base units`] as const] : []),
-          ["Payer", mono(payer)],
-          ["Paid to", mono(payTo)],
-          ["Token", mono(`${asset} on ${network}`)],
-          ["Nonce", mono(nonce)],
-          ["Transaction", mono(transaction)],
+          ["Payer", onChain("account", payer)],
+          ["Paid to", onChain("account", payTo)],
+          [
+            "Token",
+            <>
+              {onChain("account", asset)} on <NetworkName network={network} />
+            </>,
+          ],
+          ["Nonce", <span class="mono">{nonce}</span>],
+          ["Transaction", onChain("transaction", transaction)],
           ["Begun", <Ago time={payment.createdAt} />],
           ["Valid until", payment.validBefore ? momentText(timestampMs(payment.validBefore)) : "–"],
           ...(closed ? [["Decided by", `${closed.by}: ${closed.note}`] as const] : []),

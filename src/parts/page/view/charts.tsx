@@ -4,7 +4,7 @@ import type { Revenue } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, exactAmount, plural, spanText } from "../../../page/shared/format.js";
 import { client, useAnswer, useConfiguration, useTotals } from "../../../page/tools/client.ts";
 import { Hint } from "../../../page/tools/controls.tsx";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../../page/tools/format.tsx";
+import { DAY_MS, HOUR_MS, MINUTE_MS, NetworkName, SECOND_MS } from "../../../page/tools/format.tsx";
 import { type Filters, href } from "../../../page/tools/route.ts";
 import { Chart } from "./chart.tsx";
 
@@ -206,7 +206,7 @@ function TokenRevenue(options: {
           {format(total)}
         </a>{" "}
         <span class="muted">
-          {plural(payments, "payment")} · {network}
+          {plural(payments, "payment")} · <NetworkName network={network} />
         </span>
       </figcaption>
     </Chart>

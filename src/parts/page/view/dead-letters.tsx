@@ -1,6 +1,7 @@
+import { useRef, useState } from "preact/hooks";
 import type { DeadLetter, DeadLetterGroup } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { DeadLetterStatus } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { plural } from "../../../page/shared/format.js";
+import { countText, plural } from "../../../page/shared/format.js";
 import { type Action, client, useAction, useAnswer } from "../../../page/tools/client.ts";
 import { Hint, Problem, Table, useConfirm } from "../../../page/tools/controls.tsx";
 import {
@@ -8,36 +9,64 @@ import {
   CallLink,
   JobLink,
   jobFilters,
-  jobText,
   readJob,
   SECOND_MS,
+  useJobName,
 } from "../../../page/tools/format.tsx";
 import { Pager, readEntries } from "../../../page/tools/lists.tsx";
-import { type Filters, href } from "../../../page/tools/route.ts";
+import { type Filters, href, open } from "../../../page/tools/route.ts";
 
 /** Dead letters in groups by job and reason, or those of one group. */
 export function DeadLetters({ filters }: { filters: Filters }) {
-  return filters.reason === undefined && filters.job === undefined ? <Groups /> : <Group filters={filters} />;
+  const { reason, job, text = "" } = filters;
+  return reason === undefined && job === undefined ? <Groups text={text} /> : <Group filters={filters} />;
 }
 
 type GroupName = Pick<DeadLetterGroup, "origin" | "serviceId" | "jobId" | "reason">;
 /** Dead letters that an action concerns. */
 type Target = { readonly callId: bigint } | { readonly group: GroupName; readonly count: number };
 
-function Groups() {
-  const { data } = useAnswer(["dead-letters"], 15 * SECOND_MS, (options) =>
-    client.listDeadLetterGroups({}, options),
+function Groups({ text }: { text: string }) {
+  const { data } = useAnswer(["dead-letters", "groups", text], 15 * SECOND_MS, (options) =>
+    client.listDeadLetterGroups({ text }, options),
   );
-  const { act, problem, dialog } = useDeadLetterActions();
+  const { act, problem, progress, dialog } = useDeadLetterActions();
   const left = data === undefined ? 0 : Number(data.totalGroups) - data.groups.length;
   return (
     <section class="panel" aria-label="Dead letters">
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          <span>Text in reasons</span>
+          <input
+            name="text"
+            type="search"
+            key={text}
+            defaultValue={text}
+            maxLength={200}
+            spellcheck={false}
+            onChange={({ currentTarget }) => open("dead-letters", { text: currentTarget.value.trim() })}
+          />
+        </label>
+        {data !== undefined && (
+          <span class="muted">
+            {plural(Number(data.totalDeadLetters), "dead letter")} in{" "}
+            {plural(Number(data.totalGroups), "group")}
+          </span>
+        )}
+      </form>
       <Problem text={problem} />
+      {progress}
       <Table
         caption="Dead letters by job and reason"
         items={data?.groups}
         keyOf={({ origin, serviceId, jobId, reason }) => `${origin} ${serviceId}/${jobId} ${reason}`}
-        empty={<Hint>There are no dead letters. A job whose attempts all fail comes here.</Hint>}
+        empty={
+          <Hint>
+            {text === ""
+              ? "There are no dead letters. A job whose attempts all fail comes here."
+              : "No reason of a dead letter has this text."}
+          </Hint>
+        }
         columns={[
           {
             label: "Dead letters",
@@ -78,7 +107,8 @@ function Group({ filters }: { filters: Filters }) {
       return { items: deadLetters, nextPageToken };
     }),
   );
-  const { act, problem, dialog } = useDeadLetterActions();
+  const { act, problem, progress, dialog } = useDeadLetterActions();
+  const nameOf = useJobName();
   const count = entries?.items.length ?? 0;
   return (
     <section class="panel" aria-labelledby="group">
@@ -87,11 +117,12 @@ function Group({ filters }: { filters: Filters }) {
       </p>
       <div class="panel-head">
         <h2 id="group">
-          {jobText(group)}: {reason}
+          {nameOf(group)}: {reason}
         </h2>
         {count > 1 && <Buttons act={act} target={{ group, count: entries?.nextPageToken ? 0 : count }} />}
       </div>
       <Problem text={problem} />
+      {progress}
       <Table
         caption="Dead letters"
         items={entries?.items}
@@ -102,6 +133,7 @@ function Group({ filters }: { filters: Filters }) {
           { label: "Attempts", class: "number", cell: ({ attempts }) => attempts },
           { label: "Accepted", class: "nowrap", cell: ({ enqueuedAt }) => <Ago time={enqueuedAt} /> },
           { label: "Died", class: "nowrap", cell: ({ deadAt }) => <Ago time={deadAt} /> },
+          { label: "Reason", class: "wide", cell: ({ reason }) => reason },
           {
             label: "Actions",
             class: "actions",
@@ -130,10 +162,11 @@ export function DeadLetterActions({ callId }: { callId: bigint }) {
 type Act = (kind: "retry" | "drop", target: Target) => void;
 
 function Buttons({ act, target }: { act: Act; target: Target }) {
+  const nameOf = useJobName();
   const [all, what] =
     "callId" in target
       ? ["", `call ${target.callId}`]
-      : [" all", `all of ${jobText(target.group)}: ${target.group.reason}`];
+      : [" all", `all of ${nameOf(target.group)}: ${target.group.reason}`];
   return (
     <>
       <button type="button" aria-label={`Retry ${what}`} onClick={() => act("retry", target)}>
@@ -153,8 +186,16 @@ const NO_WAY_BACK =
 function useDeadLetterActions() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
+  const [done, setDone] = useState<Done & { readonly of: number }>();
+  const isStopped = useRef(false);
+  const nameOf = useJobName();
   const act: Act = (kind, target) => {
-    const onAgree = () => void perform(run, kind, target);
+    const of = "count" in target ? target.count : 0;
+    const onDone = (done: Done | undefined) => setDone(done && { ...done, of });
+    const onAgree = () => {
+      isStopped.current = false;
+      void perform(run, kind, { target, onDone, isStopped: () => isStopped.current });
+    };
     if ("callId" in target) {
       if (kind === "retry") return onAgree();
       return ask({
@@ -167,7 +208,7 @@ function useDeadLetterActions() {
     }
     const { count, group } = target;
     const letters = count === 0 ? "all of these dead letters" : plural(count, "dead letter");
-    const where = `${jobText(group)}: ${group.reason}`;
+    const where = `${nameOf(group)}: ${group.reason}`;
     ask(
       kind === "retry"
         ? {
@@ -185,13 +226,45 @@ function useDeadLetterActions() {
           },
     );
   };
-  return { act, problem, dialog };
+  const progress = done && (
+    <p class="muted">
+      <span role="status">
+        {countText(done.count)}
+        {done.of > 0 && ` of ${countText(done.of)}`} done
+        {done.isWaiting ? "; waiting until half of the queue is free …" : " …"}
+      </span>{" "}
+      <button
+        type="button"
+        onClick={() => {
+          isStopped.current = true;
+        }}
+      >
+        Stop
+      </button>
+    </p>
+  );
+  return { act, problem, progress, dialog };
 }
 
-async function perform(run: Action["run"], kind: "retry" | "drop", target: Target): Promise<void> {
+/** How far an action on a group is. */
+interface Done {
+  readonly count: number;
+  /** The queue has no room for more. */
+  readonly isWaiting: boolean;
+}
+
+/** Dead letters that an action concerns. */
+interface Work {
+  readonly target: Target;
+  /** Is told how far the action is, and undefined at its end. */
+  readonly onDone: (done: Done | undefined) => void;
+  readonly isStopped: () => boolean;
+}
+
+async function perform(run: Action["run"], kind: "retry" | "drop", work: Work): Promise<void> {
   const button = document.activeElement;
   await run(async () => {
-    const count = await actOn(kind, target);
+    const count = await actOn(kind, work).finally(() => work.onDone(undefined));
     // The button goes with its row: the next row gets the focus, unless the operator moved it elsewhere.
     if (document.activeElement === button) {
       const row = button?.closest("tr");
@@ -203,7 +276,7 @@ async function perform(run: Action["run"], kind: "retry" | "drop", target: Targe
 }
 
 /** @returns the number of dead letters that were retried or dropped */
-async function actOn(kind: "retry" | "drop", target: Target): Promise<number> {
+async function actOn(kind: "retry" | "drop", { target, onDone, isStopped }: Work): Promise<number> {
   const call = kind === "retry" ? client.retryDeadLetters : client.dropDeadLetters;
   if ("callId" in target) {
     const { statuses } = await call({ callIds: [target.callId] });
@@ -219,11 +292,10 @@ async function actOn(kind: "retry" | "drop", target: Target): Promise<number> {
   do {
     const { count, nextPageToken } = await call({ group: target.group, pageToken });
     total += Number(count);
-    if (count === 0n && nextPageToken !== "")
-      throw new Error(
-        `${total} are back in the queue, which is full: retry the others once runners have emptied it.`,
-      );
     pageToken = nextPageToken;
-  } while (pageToken !== "");
+    const isWaiting = count === 0n && pageToken !== "";
+    onDone({ count: total, isWaiting });
+    if (isWaiting) await new Promise((resolve) => setTimeout(resolve, SECOND_MS));
+  } while (pageToken !== "" && !isStopped());
   return total;
 }

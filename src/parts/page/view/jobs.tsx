@@ -1,7 +1,7 @@
 import { CallState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { client, useAnswer, useEndpoints, useInfo, useTotals } from "../../../page/tools/client.ts";
 import { Hint } from "../../../page/tools/controls.tsx";
-import { Ago, Badge, CallLink, Hex, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Ago, Badge, CallLink, JobLink, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
 import { FilterBar, Listing, readEntries, readFilters, StateLinks } from "../../../page/tools/lists.tsx";
 import type { Filters } from "../../../page/tools/route.ts";
 
@@ -58,7 +58,14 @@ export function Jobs({ filters }: { filters: Filters }) {
             class: "number",
             cell: ({ amountText }) => <span class="amount">{amountText}</span>,
           },
-          { label: "Payer", cell: ({ payer }) => <Hex>{payer}</Hex> },
+          {
+            label: "Payer",
+            cell: ({ payer, network }) => (
+              <OnChain kind="account" network={network}>
+                {payer}
+              </OnChain>
+            ),
+          },
           { label: "Runner", class: "nowrap", cell: ({ subscriber }) => subscriber },
           { label: "Attempts", class: "number", cell: ({ attempts }) => attempts },
           { label: "Accepted", class: "nowrap", cell: ({ enqueuedAt }) => <Ago time={enqueuedAt} /> },

@@ -5,7 +5,16 @@ import { RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, plural } from "../../../page/shared/format.js";
 import { client, useAnswer, useRates, useTotals } from "../../../page/tools/client.ts";
 import { Hint, Table } from "../../../page/tools/controls.tsx";
-import { Ago, Badge, CallLink, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import {
+  Ago,
+  Badge,
+  CallLink,
+  JobLink,
+  jobFilters,
+  jobText,
+  SECOND_MS,
+  useJobName,
+} from "../../../page/tools/format.tsx";
 import { type Filters, href } from "../../../page/tools/route.ts";
 import { Activity, Queue, RevenuePanel } from "./charts.tsx";
 import type { Flow, FlowingCall } from "./events.ts";
@@ -43,9 +52,18 @@ function Attention() {
     { state: "owed", count: refundsIn(totals, RefundState.OWED), text: "owed" },
     { state: "refund_failed", count: refundsIn(totals, RefundState.REFUND_FAILED), text: "failed" },
   ].filter(({ count }) => count > 0n);
-  if (count === 0 && unusable.length === 0 && refunds.length === 0) return null;
+  const untaken = useUntakenJobs() ?? [];
+  const nameOf = useJobName();
+  const isQuiet = untaken.length === 0 && count === 0 && unusable.length === 0 && refunds.length === 0;
+  if (isQuiet) return null;
   return (
     <p class="notice warn">
+      {untaken.map((job) => (
+        <a key={jobText(job)} href={href("jobs", { ...jobFilters(job), state: "ready" })}>
+          {plural(Number(job.calls), "job")} of {nameOf(job)} {job.calls === 1n ? "waits" : "wait"}, and no
+          runner that is connected here takes {job.calls === 1n ? "it" : "them"}
+        </a>
+      ))}{" "}
       {count > 0 && (
         <a href={href("payments", { state: "look" })}>
           {look?.nextPageToken
@@ -253,21 +271,16 @@ function Runners() {
   );
 }
 
-/** Empty state of the runners. An echo finishes each job that it gets, so it is offered only while no job waits. */
+/** Jobs that wait, and that no runner connected to this process takes. */
+function useUntakenJobs() {
+  return useAnswer(["untaken"], 3 * SECOND_MS, (options) => client.listUntakenJobs({}, options)).data?.jobs;
+}
+
+/** Shown while no runner is connected. It offers no runner of jobgate, because that runner would finish the jobs of buyers. */
 function NoRunner() {
-  const { calls } = useTotals().data ?? {};
-  if (calls === undefined) return <Hint>No runner is connected.</Hint>;
-  const waiting = calls.held + calls.ready + calls.leased;
-  if (waiting === 0n)
-    return (
-      <Hint command="jobgate run-each cat">
-        No runner is connected, and no job waits. To try one that sends each body back:
-      </Hint>
-    );
   return (
     <Hint command="jobgate tail">
-      No runner is connected, and {plural(Number(waiting), "job")} {waiting === 1n ? "waits" : "wait"}: start
-      your runner (docs/writing-a-runner.md). To see what happens then:
+      No runner is connected: start your runner (docs/writing-a-runner.md). To see what happens then:
     </Hint>
   );
 }

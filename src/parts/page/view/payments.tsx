@@ -7,7 +7,16 @@ import {
   PaymentState,
 } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { client, useAnswer, useTotals } from "../../../page/tools/client.ts";
-import { Ago, Badge, CallLink, Hex, JobLink, MINUTE_MS, SECOND_MS } from "../../../page/tools/format.tsx";
+import {
+  Ago,
+  Badge,
+  CallLink,
+  JobLink,
+  MINUTE_MS,
+  NetworkName,
+  OnChain,
+  SECOND_MS,
+} from "../../../page/tools/format.tsx";
 import {
   type Entries,
   FilterBar,
@@ -140,9 +149,23 @@ function PaymentList(options: {
             <JobLink origin="x402" serviceId={serviceId} jobId={BigInt(jobIndex)} />
           ),
         },
-        { label: "Payer", cell: ({ payer }) => <Hex>{payer}</Hex> },
-        { label: "Network", class: "nowrap", cell: ({ network }) => network },
-        { label: "Transaction", cell: ({ transaction }) => <Hex>{transaction}</Hex> },
+        {
+          label: "Payer",
+          cell: ({ payer, network }) => (
+            <OnChain kind="account" network={network}>
+              {payer}
+            </OnChain>
+          ),
+        },
+        { label: "Network", class: "nowrap", cell: (payment) => <NetworkName {...payment} /> },
+        {
+          label: "Transaction",
+          cell: ({ transaction, network }) => (
+            <OnChain kind="transaction" network={network}>
+              {transaction}
+            </OnChain>
+          ),
+        },
         { label: "Begun", class: "nowrap", cell: ({ createdAt }) => <Ago time={createdAt} /> },
         { label: "Reason", class: "wide", cell: ({ reason }) => reason },
       ]}

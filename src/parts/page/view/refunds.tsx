@@ -3,7 +3,7 @@ import { type GetTotalsResponse, type Refund, RefundState } from "../../../gen/j
 import { momentText } from "../../../page/shared/format.js";
 import { client, useAction, useAnswer, useTotals } from "../../../page/tools/client.ts";
 import { Hint, Problem, useConfirm } from "../../../page/tools/controls.tsx";
-import { Ago, Badge, CallLink, Facts, Hex, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Ago, Badge, CallLink, Facts, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
 import { Listing, readEntries, StateLinks } from "../../../page/tools/lists.tsx";
 import type { Filters } from "../../../page/tools/route.ts";
 
@@ -66,9 +66,23 @@ export function Refunds({ filters }: { filters: Filters }) {
           { label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> },
           { label: "State", cell: (refund) => <RefundBadge {...refund} /> },
           { label: "Amount", class: "number", cell: (refund) => <RefundAmount {...refund} /> },
-          { label: "To", cell: ({ payer }) => <Hex>{payer}</Hex> },
-          { label: "Network", class: "nowrap", cell: ({ network }) => network },
-          { label: "Transaction", cell: ({ transaction }) => <Hex>{transaction}</Hex> },
+          {
+            label: "To",
+            cell: ({ payer, network }) => (
+              <OnChain kind="account" network={network}>
+                {payer}
+              </OnChain>
+            ),
+          },
+          { label: "Network", class: "nowrap", cell: (refund) => <NetworkName {...refund} /> },
+          {
+            label: "Transaction",
+            cell: ({ transaction, network }) => (
+              <OnChain kind="transaction" network={network}>
+                {transaction}
+              </OnChain>
+            ),
+          },
           { label: "Owed since", class: "nowrap", cell: ({ createdAt }) => <Ago time={createdAt} /> },
           { label: "Reason", class: "wide", cell: (refund) => whyOf(refund) },
           { label: "Actions", class: "actions", cell: (refund) => <Buttons {...{ refund, decide }} /> },
@@ -83,6 +97,11 @@ export function Refunds({ filters }: { filters: Filters }) {
 export function RefundPanel({ refund }: { refund: Refund }) {
   const { decide, problem, dialog } = useDecision();
   const { payer, network, asset, transaction, createdAt, updatedAt } = refund;
+  const onChain = (kind: "account" | "transaction", text: string) => (
+    <OnChain kind={kind} network={network} isWhole>
+      {text}
+    </OnChain>
+  );
   return (
     <section class="panel" aria-labelledby="refund">
       <div class="panel-head">
@@ -98,9 +117,14 @@ export function RefundPanel({ refund }: { refund: Refund }) {
       <Facts
         facts={[
           ["Amount", <RefundAmount {...refund} />],
-          ["To", <span class="mono">{payer}</span>],
-          ["Token", <span class="mono">{`${asset} on ${network}`}</span>],
-          ["Transaction", <span class="mono">{transaction || "–"}</span>],
+          ["To", onChain("account", payer)],
+          [
+            "Token",
+            <>
+              {onChain("account", asset)} on <NetworkName network={network} />
+            </>,
+          ],
+          ["Transaction", onChain("transaction", transaction)],
           ["Owed since", <Ago time={createdAt} />],
           ["Last change", updatedAt ? momentText(timestampMs(updatedAt)) : "–"],
         ]}
@@ -170,12 +194,15 @@ function Buttons({ refund, decide }: { refund: Refund; decide: Decide }) {
 function useDecision() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
-  const decide: Decide = (kind, { callId, amountText, payer }) =>
+  const decide: Decide = (kind, { callId, amountText, payer, state }) =>
     ask({
       ...(kind === "approve"
         ? {
             title: `Send ${amountText} back?`,
-            text: `${payer} gets it for call ${callId}. Once it is sent, this cannot be undone.`,
+            text:
+              state === RefundState.SENDING
+                ? `Only if no block has the transaction of call ${callId}: otherwise ${payer} gets it twice.`
+                : `${payer} gets it for call ${callId}. Once it is sent, this cannot be undone.`,
             action: "Send it back",
           }
         : {

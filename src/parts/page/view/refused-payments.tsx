@@ -1,25 +1,74 @@
 import type { RefusedPayment } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { countText } from "../../../page/shared/format.js";
 import { client, useAnswer } from "../../../page/tools/client.ts";
-import { Hint } from "../../../page/tools/controls.tsx";
-import { Ago, Hex, JobLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Hint, Table } from "../../../page/tools/controls.tsx";
+import { Ago, JobLink, MINUTE_MS, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
 import { FilterBar, Listing, readEntries, readFilters } from "../../../page/tools/lists.tsx";
-import type { Filters } from "../../../page/tools/route.ts";
+import { type Filters, href } from "../../../page/tools/route.ts";
+
+/** Refused payments of the last week by job, code and reason. They are asked for seldom, because the store counts up to 100,000. */
+function ByReason() {
+  const { data } = useAnswer(["refused", "counts"], MINUTE_MS, (options) =>
+    client.countRefusedPayments({}, options),
+  );
+  if (data === undefined || data.counts.length === 0) return null;
+  return (
+    <section class="panel" aria-labelledby="by-reason">
+      <h2 id="by-reason">{countText(data.total)} in the last week, by reason</h2>
+      <Table
+        caption="Refused payments by job, code and reason"
+        items={data.counts}
+        keyOf={({ serviceId, jobIndex, code, reason }) => `${serviceId}/${jobIndex} ${code} ${reason}`}
+        empty={null}
+        columns={[
+          {
+            label: "Count",
+            class: "number",
+            cell: ({ count, serviceId, jobIndex, code }) => (
+              <a
+                href={href("payments", {
+                  state: "refused",
+                  origin: "x402",
+                  job: `${serviceId}/${jobIndex}`,
+                  code,
+                })}
+              >
+                {countText(count)}
+              </a>
+            ),
+          },
+          {
+            label: "Job",
+            class: "nowrap",
+            cell: ({ serviceId, jobIndex }) => (
+              <JobLink origin="x402" serviceId={serviceId} jobId={BigInt(jobIndex)} />
+            ),
+          },
+          { label: "Code", class: "nowrap", cell: ({ code }) => code },
+          { label: "Newest", class: "nowrap", cell: ({ newestRefusedAt }) => <Ago time={newestRefusedAt} /> },
+          { label: "Reason", class: "wide", cell: ({ reason }) => reason || "–" },
+        ]}
+      />
+    </section>
+  );
+}
 
 /** Requests whose payments bought nothing, and why. */
 export function RefusedPayments({ filters }: { filters: Filters }) {
-  const { before } = filters;
+  const { before, code = "" } = filters;
   const answer = useAnswer(["refused", JSON.stringify(filters)], 10 * SECOND_MS, (options) => {
     const { jobId, serviceId, payer } = readFilters(filters);
     const job = jobId === undefined ? {} : { jobIndex: Number(jobId) };
     const service = serviceId === undefined ? {} : { serviceId };
     return readEntries<RefusedPayment>(before, async (page) => {
-      const asked = { ...page, ...job, ...service, payer: payer ?? "" };
+      const asked = { ...page, ...job, ...service, payer: payer ?? "", code };
       const { refusedPayments, nextPageToken } = await client.listRefusedPayments(asked, options);
       return { items: refusedPayments, nextPageToken };
     });
   });
   return (
     <>
+      <ByReason />
       <FilterBar path="payments" filters={filters} origin="x402" hasTime={false} />
       <Listing
         path="payments"
@@ -38,7 +87,14 @@ export function RefusedPayments({ filters }: { filters: Filters }) {
             ),
           },
           { label: "Code", class: "nowrap", cell: ({ code }) => code },
-          { label: "Payer", cell: ({ payer }) => <Hex>{payer}</Hex> },
+          {
+            label: "Payer",
+            cell: ({ payer, network }) => (
+              <OnChain kind="account" network={network}>
+                {payer}
+              </OnChain>
+            ),
+          },
           { label: "Reason", class: "wide", cell: ({ reason, message }) => reason || message },
         ]}
       />

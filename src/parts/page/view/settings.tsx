@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Rate } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { useConfiguration, useInfo, useRates } from "../../../page/tools/client.ts";
 import { Hint, Table } from "../../../page/tools/controls.tsx";
-import { Ago, Badge, Facts } from "../../../page/tools/format.tsx";
+import { Ago, Badge, Facts, NetworkName } from "../../../page/tools/format.tsx";
 
 /** Rates, listeners, and the configuration without secrets. */
 export function Settings() {
@@ -53,7 +53,10 @@ function Rates() {
             label: "Token",
             cell: ({ symbol, network, asset }) => (
               <>
-                <span title={asset}>{symbol}</span> <span class="muted nowrap">{network}</span>
+                <span title={asset}>{symbol}</span>{" "}
+                <span class="muted nowrap">
+                  <NetworkName network={network} />
+                </span>
               </>
             ),
           },

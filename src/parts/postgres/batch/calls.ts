@@ -1,4 +1,3 @@
-import { hasFailed } from "../../../core/result-answer.ts";
 import { type LeaseStep, LeaseSteps } from "../../../store/machine/leases.ts";
 import type { Sql } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
@@ -25,9 +24,7 @@ export class CallsPart implements BatchPart {
     effects.willChange();
     const ending = this.#entries.filter(({ name }) => !CHANGES_NO_END.has(name));
     effects.willNeedPayments(callIdsOf(ending));
-    effects.willEnd(
-      callIdsOf(ending.filter((entry) => entry.name !== "ack" || hasFailed(entry.input[1]?.status))),
-    );
+    effects.willEnd(callIdsOf(ending));
     await this.#rows.lock(sql, callIdsOf(this.#entries));
   }
 

@@ -1,6 +1,6 @@
 import { SMALL_TABLES } from "../../../store/modules/modules.ts";
 import { nobodyKeeps } from "../../../store/part-modules.ts";
-import type { OldRows, RowKey, Rows, SqlValue } from "../../../store/rows.ts";
+import { added, type OldRows, type RowKey, type Rows, type SqlValue } from "../../../store/rows.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement, toJson, toStorable } from "../sql.ts";
 
@@ -21,6 +21,7 @@ export class PostgresRows implements Rows {
   readonly #added = new Map<AnyTable, AnyRow[]>();
   readonly #forgotten = new Map<OldRows, number>();
   readonly #asked = new Map<AnyTable, AnyRow[]>();
+  readonly #counts = new Map<AnyTable, Map<string, AnyRow>>();
   readonly #removed = new Map<AnyTable, AnyRow[]>();
   readonly #small = new Map<AnyTable, Map<string, AnyRow>>();
 
@@ -89,7 +90,7 @@ export class PostgresRows implements Rows {
   }
 
   put(table: AnyTable, row: object): void {
-    const held = this.#get(table, row as AnyRow);
+    const held = this.#heldFor(table, row as AnyRow);
     held.row = storableRow(row as AnyRow);
     held.isChanged = true;
     this.#small.get(table)?.set(keyText(table, held.row), held.row);
@@ -97,6 +98,13 @@ export class PostgresRows implements Rows {
 
   add(table: AnyTable, row: object): void {
     append(this.#added, table, row as AnyRow);
+  }
+
+  count(table: AnyTable, by: object): void {
+    const counts = this.#counts.get(table) ?? new Map<string, AnyRow>();
+    this.#counts.set(table, counts);
+    const text = keyText(table, by as AnyRow);
+    counts.set(text, added(table, counts.get(text), by as AnyRow));
   }
 
   forget(old: OldRows, before: number): void {
@@ -108,15 +116,18 @@ export class PostgresRows implements Rows {
    * @throws LostRace when another batch has added a row meanwhile
    */
   async write(sql: Sql): Promise<void> {
-    const [removed, added, forgotten] = [inOrder(this.#removed), inOrder(this.#added), [...this.#forgotten]];
+    const [removed, more, forgotten] = [inOrder(this.#removed), inOrder(this.#added), [...this.#forgotten]];
+    const counts = inOrder(this.#counts);
     this.#removed.clear();
     this.#added.clear();
+    this.#counts.clear();
     this.#forgotten.clear();
     await Promise.all([
       ...removed.map(([table, keys]) => sql.run(removalOf(table), [toJson(keys)])),
       ...inOrder(this.#held).map(([table, held]) => writeHeld(sql, table, [...held.values()])),
-      ...added.map(([table, rows]) => sql.run(insertOf(table), [toJson(rows)])),
+      ...more.map(([table, rows]) => sql.run(insertOf(table), [toJson(rows)])),
       ...forgotten.map(([old, before]) => sql.run(deletionOf(old), [before])),
+      ...counts.map(([table, by]) => sql.run(countOf(table), [toJson([...by.values()])])),
     ]);
   }
 
@@ -127,6 +138,15 @@ export class PostgresRows implements Rows {
       this.#held.set(table, held);
     }
     return held;
+  }
+
+  /** Returns the place of a row. A row that no step named is new: the database would refuse a second one. */
+  #heldFor(table: AnyTable, row: AnyRow): Held {
+    const held = this.#heldIn(table);
+    const text = keyText(table, row);
+    const known = held.get(text) ?? { isKnown: false, isChanged: false, row: undefined };
+    held.set(text, known);
+    return known;
   }
 
   #get(table: AnyTable, key: AnyRow): Held {
@@ -176,6 +196,18 @@ function insertOf({ name, key, columns }: AnyTable) {
     `add_rows_of_${name}`,
     `INSERT INTO jobgate.${name} (${added}) SELECT ${added} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json)
      ON CONFLICT DO NOTHING`,
+  );
+}
+
+function countOf({ name, key, columns }: AnyTable) {
+  const list = columns.join();
+  return statement(
+    `count_rows_of_${name}`,
+    `INSERT INTO jobgate.${name} AS sums (${list})
+     SELECT ${list} FROM json_populate_recordset(NULL::jobgate.${name}, $1::json) ORDER BY ${key.join()}
+     ON CONFLICT (${key.join()}) DO UPDATE SET ${changing({ key, columns })
+       .map((column) => `${column} = sums.${column} + excluded.${column}`)
+       .join()}`,
   );
 }
 

@@ -28,6 +28,10 @@ const DROP_HELD_CALLS = statement(
   "drop_held_calls",
   "DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) AND state = 'held'",
 );
+const DROP_BODIES = statement(
+  "drop_bodies",
+  "DELETE FROM jobgate.job_bodies WHERE call_id = ANY ($1::bigint[])",
+);
 const REQUEUE_KEPT_CALLS = statement(
   "requeue_kept_calls",
   `INSERT INTO jobgate.job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
@@ -36,8 +40,8 @@ const REQUEUE_KEPT_CALLS = statement(
 const BEGIN_WATCHES = statement(
   "begin_watches",
   `INSERT INTO jobgate.watched_payments
-   SELECT call_id, $2, ceiling IS NOT NULL FROM jobgate.payments WHERE call_id = ANY ($1::bigint[])
-   ON CONFLICT (call_id) DO UPDATE SET since = excluded.since`,
+   SELECT call_id, $2, ceiling IS NOT NULL, call_id = ANY ($3::bigint[]) FROM jobgate.payments WHERE call_id = ANY ($1::bigint[])
+   ON CONFLICT (call_id) DO UPDATE SET since = excluded.since, is_early = excluded.is_early`,
 );
 const END_WATCHES = statement<{ call_id: number }>(
   "end_watches",
@@ -65,8 +69,11 @@ export class PostgresPaymentRows implements PaymentRows {
   readonly #changed = new Map<number, SoldPayment["state"]>();
   readonly #queuedCalls = new Set<number>();
   readonly #keptCalls = new Set<number>();
+  readonly #droppedBodies = new Set<number>();
   readonly #requeuedCalls = new Set<number>();
   readonly #begunWatches = new Set<number>();
+  /** Those of {@link #begunWatches} that last until a payment is final. */
+  readonly #early = new Set<number>();
   readonly #endedWatches = new Set<number>();
 
   /**
@@ -118,6 +125,11 @@ export class PostgresPaymentRows implements PaymentRows {
     this.#keptCalls.add(call_id);
   }
 
+  dropCall(payment: SoldPayment): void {
+    this.keepCall(payment);
+    this.#droppedBodies.add(payment.call_id);
+  }
+
   requeueCall({ call_id }: SoldPayment): void {
     this.#requeuedCalls.add(call_id);
   }
@@ -135,7 +147,13 @@ export class PostgresPaymentRows implements PaymentRows {
     this.#begunWatches.add(call_id);
   }
 
+  watchUntilFinal(payment: SoldPayment): void {
+    this.watch(payment);
+    this.#early.add(payment.call_id);
+  }
+
   endWatch({ call_id }: SoldPayment): void {
+    this.#early.delete(call_id);
     this.#watched.delete(call_id);
     // Begun in this batch, it was not written yet.
     if (!this.#begunWatches.delete(call_id)) this.#endedWatches.add(call_id);
@@ -150,17 +168,20 @@ export class PostgresPaymentRows implements PaymentRows {
     this.#changed.clear();
     const queued = taken(this.#queuedCalls);
     const kept = taken(this.#keptCalls);
+    const dropped = taken(this.#droppedBodies);
     const requeued = taken(this.#requeuedCalls);
     const ended = taken(this.#endedWatches);
     const begun = taken(this.#begunWatches);
+    const early = taken(this.#early);
     for (const callId of [...queued, ...requeued]) madeReady.add(callId);
     capacity.adjust(requeued.length - kept.length);
     const [decided, unwatched] = await Promise.all([
       changed.length === 0 ? [] : sql.run(DECIDE_PAYMENTS, [toJson(changed)]),
       ended.length === 0 ? [] : sql.run(END_WATCHES, [ended]),
-      begun.length === 0 ? [] : sql.run(BEGIN_WATCHES, [begun, now]),
+      begun.length === 0 ? [] : sql.run(BEGIN_WATCHES, [begun, now, early]),
       queued.length === 0 ? [] : sql.run(RELEASE_HELD_CALLS, [queued, now]),
       kept.length === 0 ? [] : sql.run(DROP_HELD_CALLS, [kept]),
+      dropped.length === 0 ? [] : sql.run(DROP_BODIES, [dropped]),
       requeued.length === 0 ? [] : sql.run(REQUEUE_KEPT_CALLS, [requeued, now]),
     ]);
     if (decided.length !== changed.length) throw new LostRace("a payment was decided meanwhile");

@@ -1,4 +1,11 @@
-import { normalKey, oneSpelling, type PaymentIntent, type PaymentKey } from "../../../core/payment.ts";
+import {
+  beginsReady,
+  ceilingOf,
+  normalKey,
+  oneSpelling,
+  type PaymentIntent,
+  type PaymentKey,
+} from "../../../core/payment.ts";
 import { MAX_WATCHED, WATCHED_MS } from "../../../store/contract/payment-journal.ts";
 import {
   type BeginRows,
@@ -7,6 +14,7 @@ import {
   type PaymentStep,
   paymentSteps,
 } from "../../../store/machine/payment-steps.ts";
+import { gateOf } from "../../../store/modules/modules.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
 import { LostRace } from "../connection/database-errors.ts";
@@ -30,14 +38,16 @@ const INSERT_PAYMENTS = statement<{ call_id: number }>(
 );
 
 const ENDED_AT_ONCE = 500;
-const beyondMost = (kind: string) => `SELECT call_id FROM jobgate.watched_payments WHERE ${kind}
+const beyondMost = (
+  kind: string,
+) => `SELECT call_id FROM jobgate.watched_payments WHERE ${kind} AND NOT is_early
             ORDER BY since DESC LIMIT ${ENDED_AT_ONCE} OFFSET ${MAX_WATCHED}`;
 const END_OLD_WATCHES = statement<{ ended: number }>(
   "end_old_watches",
   `WITH ended AS (
      DELETE FROM jobgate.watched_payments WHERE call_id = ANY (ARRAY (
        SELECT call_id FROM jobgate.watched_payments
-        WHERE since <= $1
+        WHERE (since <= $1 AND NOT is_early)
            OR call_id IN (${beyondMost("is_deferred")}) OR call_id IN (${beyondMost("NOT is_deferred")})
         LIMIT ${ENDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
      RETURNING call_id),
@@ -61,6 +71,7 @@ export class PaymentsPart implements BatchPart {
     readonly callId: number;
     readonly call: NewCall;
     readonly row: PaymentRow;
+    readonly ceiling: string | null;
     readonly minCharge: string | undefined;
   }[] = [];
 
@@ -77,7 +88,10 @@ export class PaymentsPart implements BatchPart {
     const intents = this.#begins.map(({ input: [intent] }) => intent);
     const keys = [...this.#decisions.map(({ input: [key] }) => key), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
-    if (this.#decisions.length > 0) effects.willChange();
+    const gateKeys = intents.flatMap((intent) => gateOf(intent)?.keys(intent) ?? []);
+    for (const key of gateKeys) effects.rows.willNeed(key);
+    const isChanging = gateKeys.length > 0 || intents.some(({ settlement }) => settlement !== undefined);
+    if (this.#decisions.length > 0 || isChanging) effects.willChange();
     await Promise.all([
       this.#lockPayments(sql, effects, keys, intents),
       effects.paymentRows.nonces.load(
@@ -123,7 +137,7 @@ export class PaymentsPart implements BatchPart {
       decide(steps[name]?.(now, ...input.map(storableInput)));
     // Before new payments, which may have the name of a payment that failed.
     const decisions = paymentRows.write(context);
-    const begin = beginStep(this.#beginRows(context), context.capacity);
+    const begin = beginStep(this.#beginRows(context), context.capacity, effects);
     for (const { input, decide } of this.#begins) decide(begin(now, ...input));
     await Promise.all([
       decisions,
@@ -146,24 +160,23 @@ export class PaymentsPart implements BatchPart {
         const callId = takeCallId();
         const row = toPaymentRow(intent, callId, now);
         known.add(row);
-        this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
-        if (intent.charge !== "before") {
-          madeReady.add(callId);
-          this.#undecided.add(normalKey(intent.key), intent.amount);
-        }
-        return callId;
+        this.#begun.push({ callId, call, row, ceiling: ceilingOf(intent), minCharge: intent.minCharge });
+        if (beginsReady(intent)) madeReady.add(callId);
+        if (intent.charge !== "before") this.#undecided.add(normalKey(intent.key), intent.amount);
+        return row;
       },
       useNonce: (nonce, callId) => nonces.use(nonce, callId),
     };
   }
 
   async #insertCalls(sql: Sql, now: number): Promise<void> {
-    const deferred = this.#begun.filter(({ row }) => row.ceiling !== null);
-    const held = this.#begun.filter(({ row }) => row.ceiling === null);
-    const ceilings = deferred.map(({ callId, row, minCharge = null }) => [callId, row.ceiling, minCharge]);
+    const limited = this.#begun.filter(({ ceiling }) => ceiling !== null);
+    const ready = this.#begun.filter(({ row }) => row.state !== "intent");
+    const held = this.#begun.filter(({ row }) => row.state === "intent");
+    const ceilings = limited.map(({ callId, ceiling, minCharge = null }) => [callId, ceiling, minCharge]);
     await Promise.all([
       insertCalls(sql, held, "held", now),
-      insertCalls(sql, deferred, "ready", now),
+      insertCalls(sql, ready, "ready", now),
       ceilings.length === 0 ? [] : sql.run(SET_CEILINGS, [JSON.stringify(ceilings)]),
     ]);
   }

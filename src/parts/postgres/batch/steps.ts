@@ -24,6 +24,7 @@ export class StepsPart implements BatchPart {
     for (const { step, input } of this.#entries) {
       for (const key of step.keys?.(...input) ?? []) effects.rows.willNeed(key);
       effects.willNeedPayments(step.callIds?.(...input) ?? []);
+      effects.willEnd(step.reactsFor?.(...input) ?? []);
     }
     await effects.locks.keep(
       sql,

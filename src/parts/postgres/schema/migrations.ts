@@ -27,6 +27,7 @@ export const MIGRATIONS: readonly string[] = [TABLES];
 export const SCHEMA: SchemaDialect = {
   schema: "jobgate.",
   integer: "bigint",
+  sum: "numeric",
   id: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
   freshId: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
   bytewiseText: 'text COLLATE "C"',

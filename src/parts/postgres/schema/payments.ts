@@ -71,10 +71,13 @@ CREATE INDEX payments_by_job   ON jobgate.payments (job_index, call_id);
 CREATE TABLE jobgate.watched_payments (
   call_id   bigint PRIMARY KEY,
   since     bigint NOT NULL,
-  is_deferred boolean NOT NULL
+  is_deferred boolean NOT NULL,
+  -- Settled in a block that a fork may still replace.
+  is_early    boolean NOT NULL
 );
 CREATE INDEX watched_payments_by_time ON jobgate.watched_payments (since);
 CREATE INDEX watched_payments_by_kind ON jobgate.watched_payments (is_deferred, since);
+CREATE INDEX watched_payments_early   ON jobgate.watched_payments (call_id) WHERE is_early;
 
 -- Settled amounts by hour, written in the transaction that settles: summing a million payments takes seconds. Each
 -- connection has a row of its own (nearly: 64 slots), so that batches that run at the same time do not wait for each other.

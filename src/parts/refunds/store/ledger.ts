@@ -1,3 +1,4 @@
+import type { RefundEnd } from "../../../core/payment.ts";
 import type { NewTransaction } from "../../transactions/store/journal.ts";
 
 /**
@@ -36,7 +37,7 @@ export interface RefundLedger {
   sendRefund(callId: number, attempt: number, transaction: NewTransaction): Promise<Refund | undefined>;
 
   /**
-   * Records what became of the transaction of a refund that is being sent.
+   * Records what became of the transaction of a refund that is being sent, or that nothing shows it any more.
    * @returns the refund; undefined when it is in another state, or being sent by another transaction
    */
   endRefund(callId: number, reference: string, end: RefundEnd): Promise<Refund | undefined>;
@@ -57,7 +58,7 @@ export interface RefundLedger {
 
 /**
  * - `owed`: waits to be sent: for the operator, or for funds.
- * - `sending`: its transaction is queued, and may be broadcast or mined.
+ * - `sending`: its transaction is queued, and may be broadcast or mined. With a reason, the transaction is lost.
  * - `refunded`: the chain shows the transfer.
  * - `refund_failed`: the transaction certainly moved nothing. The operator can approve it again.
  * - `declined`: the operator keeps the money.
@@ -94,32 +95,26 @@ export interface Refund {
   readonly attempt: number;
   /** Reference of the attempt's transaction, once it was queued. */
   readonly reference?: string | undefined;
-  /** Hash under which that was mined. */
+  /** Hash under which that was mined; while `sending`, that of a transaction that is lost. */
   readonly transaction?: string | undefined;
   /** Why it failed, or waits. */
   readonly reason?: string | undefined;
   /**
    * Last decision of an operator, with its time in Unix milliseconds. `waivesProof`: the operator approved the refund
-   * although the chain does not show its payment.
+   * although the chain does not show its payment. `notMined`: hash of the lost transaction that the operator had replaced.
    */
-  readonly decision?: (RefundDecision & { readonly waivesProof?: true; readonly at: number }) | undefined;
+  readonly decision?:
+    | (RefundDecision & {
+        readonly waivesProof?: true;
+        readonly notMined?: string;
+        readonly at: number;
+      })
+    | undefined;
   /** Unix milliseconds. */
   readonly createdAt: number;
   /** Unix milliseconds. */
   readonly updatedAt: number;
 }
-
-/** `owed`: the transaction was given up before it was signed, and the same attempt can be sent again. */
-export type RefundEnd =
-  | {
-      readonly state: "refunded";
-      readonly transaction: string;
-      readonly blockNumber: string;
-      /** Account that sent the money. */
-      readonly account: string | null;
-    }
-  | { readonly state: "refund_failed"; readonly reason: string; readonly transaction?: string }
-  | { readonly state: "owed"; readonly reason: string };
 
 /** An operator's decision. */
 export interface RefundDecision {

@@ -38,6 +38,9 @@ const REACTIONS: Reactions = {
     return owed(payment, { amount: moved.amount, isApproved: payment.on_failure !== "ask", at }, known);
   },
 
+  owed: ({ payment, amount, at }, known) =>
+    owed(payment, { amount, isApproved: payment.on_failure !== "ask", at }, known),
+
   revived({ callId }, known) {
     const refund = refundOf(callId, known.rows);
     if (refund === undefined || refund.state === "cancelled") return [];
@@ -49,6 +52,8 @@ function owedFor(call: EndedCall, at: number, known: Known): Effect[] {
   const payment = paymentOf(call, known);
   // A payment that is charged after its job charges nothing for a job that failed.
   if (payment === undefined || payment.on_failure === "keep" || payment.charge !== "before") return [];
+  const isAsked = payment.on_failure === "ask";
+  if (known.givesBack(payment) && !isAsked) return [];
   // A payment that the operator closed as paid is not proven, so its refund needs the operator's approval.
   const isApproved = payment.on_failure === "refund" && payment.closed === null;
   return owed(payment, { amount: payment.amount, isApproved, at }, known);
@@ -127,9 +132,20 @@ export const REFUNDS: StoreModule<RefundLedger> = {
 
     decideRefund: {
       keys: keyOf,
+      callIds: (callId) => [callId],
+      reactsFor: (callId) => [callId],
       run(commit, now, callId, decision) {
         const before = refundOf(callId, commit.rows);
-        const row = change(commit, before, decided(before, decision, now));
+        const payment = commit.payment(callId);
+        const isOwn = payment !== undefined && commit.givesBack(payment);
+        const after = decided(before, decision, now);
+        const isReturned = isOwn && after?.state === "owed";
+        const row = change(
+          commit,
+          before,
+          after && { ...after, state: isReturned ? "refunded" : after.state },
+        );
+        if (isOwn && row !== undefined) commit.note({ kind: "returnDecided", callId, isReturned });
         const refund = toRefund(row ?? before);
         return row === undefined || refund === undefined
           ? { kind: "not_open", refund }

@@ -14,7 +14,7 @@ export const KEPT: readonly KeptRows[] = [
   {
     table: "results",
     while: ({ schema }, row) =>
-      `${row}.state = 'failed' AND EXISTS (SELECT 1 FROM ${schema}refunds WHERE refunds.call_id = ${row}.call_id)`,
+      `EXISTS (SELECT 1 FROM ${schema}refunds WHERE refunds.call_id = ${row}.call_id)`,
   },
   {
     table: "settler_transactions",
@@ -73,7 +73,7 @@ function countRefundable({ schema, indexedBy }: ListDialect): CountQuery {
 interface CountedRefunds {
   readonly refunds: readonly SumRow[];
   readonly refundable: readonly { readonly n: number }[];
-  readonly of_released: readonly { readonly n: number }[];
+  readonly of_others: readonly { readonly n: number }[];
 }
 
 /** Refunds by token and state, without cancelled ones. */
@@ -87,20 +87,21 @@ export const COUNTED: NonNullable<AnyModule["counted"]> = {
       from: `FROM ${schema}refunds WHERE state <> 'cancelled' GROUP BY network, asset, symbol, state`,
     }),
     refundable: countRefundable,
-    of_released: ({ schema }) => ({
+    of_others: ({ schema }) => ({
       values: { n: "count(*)" },
       from: `FROM ${schema}refunds JOIN ${schema}payments AS payment USING (call_id)
-              WHERE payment.state = 'released' AND refunds.state <> 'cancelled'`,
+              WHERE refunds.state <> 'cancelled' AND (payment.state = 'released' OR EXISTS (
+                SELECT 1 FROM ${schema}results AS result WHERE result.call_id = payment.call_id AND result.state = 'succeeded'))`,
     }),
   },
-  // The money of a declined refund is kept as well, but the refund accounts for its JobCall. The JobCall of a released
-  // payment counts as done, or as not charged.
+  // The money of a declined refund is kept as well, but the refund accounts for its JobCall. A JobCall that succeeded counts as
+  // done. The JobCall of a released payment counts as done, or as not charged.
   totals: (
-    { refunds: rows, refundable: [refundable], of_released: [ofReleased] }: CountedRefunds,
+    { refunds: rows, refundable: [refundable], of_others: [ofOthers] }: CountedRefunds,
     { kept, accounted, sums },
   ) => ({
     kept: kept - (refundable?.n ?? 0),
-    accounted: rows.reduce((sum, { refunds }) => sum + refunds, accounted - (ofReleased?.n ?? 0)),
+    accounted: rows.reduce((sum, { refunds }) => sum + refunds, accounted - (ofOthers?.n ?? 0)),
     sums: {
       ...sums,
       refunds: rows.map(({ amount, oldest_at: oldestAt, ...sum }): RefundSum => {
@@ -115,13 +116,17 @@ export function refundSums({ sums }: Pick<StoreTotals, "sums">): readonly Refund
   return (sums.refunds ?? []) as readonly RefundSum[];
 }
 
+/** Condition of transactions in place of which another one may have been signed since. */
+const MAY_BE_ANOTHER = "state = 'queued' OR (state = 'sent' AND network NOT LIKE 'eip155:%')";
+
 /**
  * Money may have been given back since a copy was made. The operator approves each refund of a payment in the copy, because
- * a token's transfer does not say what it was for.
+ * a token's transfer does not say what it was for. That includes refunds whose signed transaction has no nonce: after its end,
+ * another one may have been signed.
  */
 export const AFTER_COPY = `
 UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund' OR charge <> 'before';
 UPDATE refunds SET state = 'owed', is_approved = 0, reference = NULL, reason = 'may have been sent after the copy was made'
-  WHERE state = 'owed' OR reference IN (SELECT reference FROM settler_transactions WHERE state = 'queued');
-DELETE FROM settler_transactions WHERE state = 'queued' AND network LIKE '%/refunds';
+  WHERE state = 'owed' OR reference IN (SELECT reference FROM settler_transactions WHERE ${MAY_BE_ANOTHER});
+DELETE FROM settler_transactions WHERE (${MAY_BE_ANOTHER}) AND network LIKE '%/refunds';
 `;

@@ -1,5 +1,6 @@
 import type { GatewayEvent } from "../../../core/events.ts";
-import type { Refund, RefundDecision, RefundEnd } from "./ledger.ts";
+import type { RefundEnd } from "../../../core/payment.ts";
+import type { Refund, RefundDecision } from "./ledger.ts";
 import type { RefundRow } from "./row.ts";
 
 /** Begins the reason of a refund whose payment the chain does not show, or not yet. */
@@ -14,6 +15,17 @@ export function isUnproven({
   readonly reason?: string | null | undefined;
 }) {
   return state === "owed" && reason?.startsWith(UNPROVEN) === true;
+}
+
+/** Returns true if nothing shows any more what became of the transaction of a refund. Only the operator can say. */
+export function isLost({
+  state,
+  reason,
+}: {
+  readonly state: string;
+  readonly reason?: string | null | undefined;
+}) {
+  return state === "sending" && typeof reason === "string";
 }
 
 /** Checks whether a dead letter can be retried. A buyer who is paid back, or may be, would have the job and the money. */
@@ -65,6 +77,9 @@ export function ended(
  *
  * An approval waives the proof of the payment only where the refund waits for that proof, so that the operator has read
  * why. A refund that was declined needs the proof again when it is approved.
+ *
+ * The approval of a refund whose transaction is lost says that no block has that transaction. The refund goes on being sent, and
+ * its sender signs another transaction in place of the lost one.
  * @returns undefined if its state does not allow it
  */
 export function decided(
@@ -79,13 +94,20 @@ export function decided(
       : (state === "owed" && row?.is_approved === 0) ||
         state === "refund_failed" ||
         state === "declined" ||
-        (row !== undefined && isUnproven(row));
+        (row !== undefined && (isUnproven(row) || isLost(row)));
   if (row === undefined || !isOpen) return undefined;
   const waives =
-    decision.as === "approved" && (isUnproven(row) || (state === "refund_failed" && hasWaivedProof(row)));
-  const made = { ...decision, ...(waives ? { waivesProof: true } : {}), at: now };
+    decision.as === "approved" &&
+    (isUnproven(row) || ((state === "refund_failed" || isLost(row)) && hasWaivedProof(row)));
+  const made = {
+    ...decision,
+    ...(waives ? { waivesProof: true } : {}),
+    ...(isLost(row) ? { notMined: row.hash } : {}),
+    at: now,
+  };
   const noted = { decision: JSON.stringify(made), updated_at: now };
   if (decision.as === "declined") return { ...row, ...noted, state: "declined" };
+  if (isLost(row)) return { ...row, ...noted, hash: null, reason: null };
   const attempt = row.attempt + (row.reference === null ? 0 : 1);
   const fresh = {
     state: "owed",

@@ -65,3 +65,16 @@ export function endStep(state) {
     step.setAttribute("data-state", state);
   }
 }
+
+/** Explains a refusal that is worded for programs. @param {string | undefined} code */
+export function explain(code) {
+  switch (code) {
+    case "caller_not_permitted":
+      return "The seller does not sell this job to this account. ";
+    case "settlement_failed":
+    case "payment_invalid":
+      return "The payment did not go through. Has the account enough of the token? ";
+    default:
+      return undefined;
+  }
+}

@@ -1,21 +1,15 @@
-/** @import { Answer, Job, Option, Requirements, Wallet } from "./data.js" */
+/** @import { Requirements, Wallet } from "../../../page/tools/chains.ts" */
+/** @import { Answer, Job, Option } from "./data.js" */
 /** @import { InputForm } from "./input-form.js" */
 /** @import { Outcome, Purchase } from "./purchase.js" */
 import { byId, h } from "../../../page/shared/dom.js";
-import { endStep, explainStep, showChoices, showStep } from "./checkout-view.js";
+import { chainsOf, isTestNetwork, namespaceOf, networkName } from "./chains.js";
+import { endStep, explain, explainStep, showChoices, showStep } from "./checkout-view.js";
+import { isPermit2 } from "./evm-payment.js";
 import { InputMissing } from "./input-form.js";
 import { followPrice } from "./live-price.js";
-import { isTestNetwork, networkName, tokenAmount } from "./money.js";
-import { isPermit2, PERMIT2, paymentFor, paymentHeader } from "./payment.js";
-import {
-  accountOf,
-  allowanceOf,
-  balanceOf,
-  findWallets,
-  signTypedData,
-  switchTo,
-  WalletProblem,
-} from "./wallets.js";
+import { tokenAmount } from "./money.js";
+import { paymentHeader } from "./payment.js";
 
 /** A reason not to go on, in words for the buyer. */
 class Stopped extends Error {}
@@ -30,10 +24,12 @@ export class Checkout {
   /** The job also has offers that only programs can pay. */
   #isForPrograms;
   #isMetered;
-  /** @type {readonly Wallet[]} */
-  #wallets = [];
+  /** Wallets by the namespace of the networks that they pay on. @type {Map<string, readonly Wallet[]>} */
+  #wallets = new Map();
   #button = byId("pay", HTMLButtonElement);
   #isBusy = false;
+  /** True once the buyer has chosen a token. */
+  #hasChosen = false;
   /** Reason why this page cannot buy the job. @type {string | undefined} */
   #notByPage;
 
@@ -49,14 +45,20 @@ export class Checkout {
     this.#form = form;
     this.#onBought = onBought;
     const exact = job.settlement_options.filter(({ scheme }) => scheme === "exact");
-    this.#options = exact.filter(({ network }) => network.startsWith("eip155:"));
+    this.#options = exact.filter(({ network }) => chainsOf(network) !== undefined);
     this.#isForPrograms = this.#options.length < job.settlement_options.length;
     this.#isMetered = exact.length < job.settlement_options.length;
     this.#notByPage = job.not_by_page;
     this.#showOptions();
     if (job.price_range !== undefined) followPrice(form, purchase, (accepts) => this.#showOffers(accepts));
-    findWallets((wallets) => this.#showWallets(wallets));
-    this.#showWallets(this.#wallets);
+    for (const namespace of new Set(this.#options.map(({ network }) => namespaceOf(network)))) {
+      chainsOf(namespace)?.findWallets((wallets) => {
+        this.#wallets.set(namespace, wallets);
+        this.#preferPayable();
+        this.#showWallets();
+      });
+    }
+    this.#showWallets();
     byId("order", HTMLFormElement).addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#run(() => (this.#purchase.kept?.payment === undefined ? this.#buy() : this.#send()));
@@ -94,7 +96,7 @@ export class Checkout {
     } catch (error) {
       endStep("failed");
       if (error instanceof InputMissing) this.#form.showProblem(error.message);
-      else if (error instanceof Stopped || error instanceof WalletProblem) this.#showProblem(error.message);
+      else if (error instanceof Stopped) this.#showProblem(error.message);
       else
         this.#showProblem(
           `The seller cannot be reached: ${error instanceof Error ? error.message : error}. Nothing was paid.`,
@@ -118,29 +120,13 @@ export class Checkout {
     const accepted = this.#offerFor(option, required.accepts);
 
     showStep("connect");
-    const wallet = this.#chosenWallet();
-    const account = await accountOf(wallet);
-    await switchTo(wallet, accepted.network);
-    const balance = await balanceOf(wallet, accepted.asset, account);
-    if (balance !== undefined && balance < BigInt(accepted.amount)) {
-      throw new Stopped(
-        `This account has too little: ${tokenAmount(option, balance)} on ${networkName(option.network)}, where the job costs ${tokenAmount(option, option.amount)}. Choose another account in the wallet, or get some ${option.symbol}. Nothing was paid.`,
-      );
-    }
-    if (isPermit2(accepted)) {
-      const allowance = await allowanceOf(wallet, accepted.asset, account, PERMIT2);
-      if (allowance !== undefined && allowance < BigInt(accepted.amount)) {
-        throw new Stopped(
-          `This account has not allowed Permit2 to move its ${option.symbol}, which this way to pay needs once. Approve the contract ${PERMIT2} for the token in a wallet app, or pay in another way. Nothing was paid.`,
-        );
-      }
-    }
+    const wallet = this.#chosenWallet(option);
+    const sign = await inWallet(wallet.connect(accepted, option));
 
     showStep("sign");
-    const { payload, typedData } = paymentFor(accepted, account, nowSecs);
-    const signature = await signTypedData(wallet, account, typedData);
+    const payload = await inWallet(sign(nowSecs));
     const identifier = this.#purchase.kept?.identifier ?? "";
-    const header = paymentHeader(required, { accepted, payload, signature, identifier });
+    const header = paymentHeader(required, { accepted, payload, identifier });
     this.#purchase.sign(header, tokenAmount(option, option.amount));
     await this.#send();
   }
@@ -229,17 +215,18 @@ export class Checkout {
     if (option === undefined && this.#isMetered)
       throw new Stopped("This job is metered, which this page cannot do. Buy it from a program.");
     if (option === undefined && this.#isForPrograms)
-      throw new Stopped("This page pays on EVM chains alone. Buy this job from a program.");
+      throw new Stopped("This page has no wallets for the job's networks. Buy this job from a program.");
     if (option === undefined) throw new Stopped("This job has no price now. Load the page again later.");
     return option;
   }
 
-  #chosenWallet() {
+  /** @param {Option} option */
+  #chosenWallet(option) {
     const id = /** @type {HTMLInputElement | null} */ (document.querySelector("#wallets :checked"))?.value;
-    const wallet = this.#wallets.find((known) => known.id === id);
+    const wallet = this.#walletsFor(option).find((known) => known.id === id);
     if (wallet === undefined)
       throw new Stopped(
-        "There is no wallet in this browser. Install one, unlock it, and load this page again.",
+        `There is no wallet for ${networkName(option.network)} in this browser. Install one, unlock it, and load this page again.`,
       );
     return wallet;
   }
@@ -253,13 +240,31 @@ export class Checkout {
     }));
     showChoices(byId("offers", HTMLFieldSetElement), "Pay with", items);
     for (const input of document.querySelectorAll("#offers input"))
-      input.addEventListener("change", () => this.#showButton());
+      input.addEventListener("change", () => {
+        this.#hasChosen = true;
+        this.#showWallets();
+        this.#showButton();
+      });
     this.#showButton();
   }
 
-  /** @param {readonly Wallet[]} wallets */
-  #showWallets(wallets) {
-    this.#wallets = wallets;
+  /** Chooses a token that the buyer has a wallet for, unless the buyer has chosen one. */
+  #preferPayable() {
+    const index = this.#options.findIndex((option) => this.#walletsFor(option).length > 0);
+    const inputs = byId("offers", HTMLFieldSetElement).querySelectorAll("input");
+    if (this.#hasChosen || this.#walletsFor(this.#chosenOption()).length > 0) return;
+    for (const [i, input] of inputs.entries()) input.checked = i === index;
+    this.#showButton();
+  }
+
+  /** Returns the wallets that can pay with an option. @param {Option | undefined} option */
+  #walletsFor(option) {
+    return (option && this.#wallets.get(namespaceOf(option.network))) ?? [];
+  }
+
+  #showWallets() {
+    const option = this.#options[0] && this.#chosenOption();
+    const wallets = this.#walletsFor(option);
     const items = wallets.map(({ id, name, icon }) => ({
       value: id,
       label: name,
@@ -272,7 +277,7 @@ export class Checkout {
       h(
         "p",
         { class: "muted small" },
-        "No wallet is found in this browser. Install one that is a browser extension, or open this page in the browser of a wallet app.",
+        `No wallet${option === undefined ? "" : ` for ${networkName(option.network)}`} is found in this browser. Install one that is a browser extension, or open this page in the browser of a wallet app.`,
       ),
     );
   }
@@ -314,6 +319,15 @@ export class Checkout {
   }
 }
 
+/** Waits for a wallet, whose errors are words for its owner. @template T @param {Promise<T>} answer */
+async function inWallet(answer) {
+  try {
+    return await answer;
+  } catch (error) {
+    throw new Stopped(error instanceof Error ? error.message : String(error));
+  }
+}
+
 /** Reports whether an offer takes an option's token in the option's way. @param {Requirements} offer @param {Option} option */
 function isFor(offer, option) {
   return (
@@ -322,17 +336,4 @@ function isFor(offer, option) {
     offer.asset.toLowerCase() === option.asset.toLowerCase() &&
     isPermit2(offer) === isPermit2(option)
   );
-}
-
-/** Explains a refusal that is worded for programs. @param {string | undefined} code */
-function explain(code) {
-  switch (code) {
-    case "caller_not_permitted":
-      return "The seller does not sell this job to this account. ";
-    case "settlement_failed":
-    case "payment_invalid":
-      return "The payment did not go through. Has the account enough of the token? ";
-    default:
-      return undefined;
-  }
 }

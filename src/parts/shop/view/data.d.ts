@@ -1,5 +1,7 @@
 /** The values that the shop's pages read, as the x402 listener sends them. */
 
+import type { PricedToken, Requirements } from "../../../page/tools/chains.ts";
+
 /** A job that is for sale. */
 export interface Job {
   readonly name?: string;
@@ -24,6 +26,8 @@ export interface Job {
   readonly price?: string;
   /** Prices of a job whose price depends on the request, in dollars. */
   readonly price_range?: { readonly min: string; readonly max: string; readonly rule: string };
+  /** Sentences for buyers, such as about a job that fails. */
+  readonly conditions?: readonly string[];
   readonly settlement_options: readonly Option[];
   /** Methods and path of a job that is sold at a route of its own. */
   readonly route?: string;
@@ -31,34 +35,12 @@ export interface Job {
 }
 
 /** A token that pays for a job, and how much of it. */
-export interface Option {
+export interface Option extends PricedToken {
   /** Scheme of x402. This page pays only offers of `exact`; the amount of any other scheme is a ceiling. */
   readonly scheme: string;
-  /** CAIP-2: `eip155:` and the chain's id. */
-  readonly network: string;
   readonly asset: string;
-  readonly symbol: string;
-  /** Absent when unknown. */
-  readonly decimals?: number;
-  /** Token units. */
-  readonly amount: string;
   /** Absent for EIP-3009. */
   readonly transfer_method?: string;
-}
-
-/** An offer that a payment answers, from `PAYMENT-REQUIRED`. */
-export interface Requirements {
-  readonly scheme: string;
-  readonly network: string;
-  readonly asset: string;
-  readonly amount: string;
-  readonly payTo: `0x${string}`;
-  readonly maxTimeoutSeconds: number;
-  readonly extra: {
-    readonly name?: string;
-    readonly version?: string;
-    readonly assetTransferMethod?: string;
-  };
 }
 
 export interface PaymentRequired {
@@ -102,11 +84,8 @@ export interface Provider {
   request(call: { readonly method: string; readonly params?: readonly unknown[] }): Promise<unknown>;
 }
 
-/** A wallet that can be chosen. */
-export interface Wallet {
-  readonly id: string;
+/** A wallet for EVM chains. */
+export interface EvmWallet {
   readonly name: string;
-  /** A data URL. */
-  readonly icon?: string;
   readonly provider: Provider;
 }

@@ -2,7 +2,8 @@
 import { byId, h, setText } from "../../../page/shared/dom.js";
 import { plural } from "../../../page/shared/format.js";
 import { startTheme } from "../../../page/shared/theme.js";
-import { networkName, priceText, titleOf, tokenAmount } from "./money.js";
+import { loadChains, networkName } from "./chains.js";
+import { priceText, titleOf, tokenAmount } from "./money.js";
 
 /** Number of jobs from which on a filter helps. */
 const MANY = 6;
@@ -94,4 +95,5 @@ function start() {
 }
 
 startTheme();
+await loadChains(jobs);
 start();

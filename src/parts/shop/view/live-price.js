@@ -1,4 +1,4 @@
-/** @import { Requirements } from "./data.js" */
+/** @import { Requirements } from "../../../page/tools/chains.ts" */
 /** @import { InputForm } from "./input-form.js" */
 /** @import { Purchase } from "./purchase.js" */
 import { byId } from "../../../page/shared/dom.js";

@@ -3,6 +3,7 @@
 import { byId, h } from "../../../page/shared/dom.js";
 import { durationText } from "../../../page/shared/format.js";
 import { startTheme } from "../../../page/shared/theme.js";
+import { loadChains } from "./chains.js";
 import { Checkout } from "./checkout.js";
 import { InputForm } from "./input-form.js";
 import { priceText, titleOf } from "./money.js";
@@ -18,7 +19,15 @@ const job = JSON.parse(byId("data", HTMLScriptElement).text);
 const request = job.route && `GET ${location.pathname}${location.search}`;
 
 function showJob() {
-  const { description, tags = [], input, output, max_run_secs: maxRunSecs, mode } = job;
+  const {
+    description,
+    tags = [],
+    input,
+    output,
+    max_run_secs: maxRunSecs,
+    price_range: range,
+    conditions,
+  } = job;
   byId("price", HTMLElement).textContent = priceText(job);
   const tagList = byId("tags", HTMLElement);
   tagList.hidden = tags.length === 0;
@@ -31,7 +40,8 @@ function showJob() {
     ["Takes", input?.content_type],
     ["Returns", output?.content_type],
     ["Done within", maxRunSecs === undefined ? undefined : durationText(`${maxRunSecs}s`)],
-    ["Sold to", mode === "restricted_paid" ? "those whom the seller permits" : undefined],
+    ["Price", range?.rule],
+    ["Conditions", conditions?.join(" ")],
   ];
   byId("facts", HTMLElement).replaceChildren(
     ...facts.flatMap(([name, value]) =>
@@ -77,6 +87,7 @@ const outcome = new Outcome({
     byId("pay", HTMLButtonElement).focus();
   },
 });
+await loadChains([job]);
 const checkout = new Checkout({ job, purchase, form, onBought: showCall });
 
 function showCall() {

@@ -1,4 +1,5 @@
-/** @import { Answer, CallState, PaymentRequired, Requirements } from "./data.js" */
+/** @import { Requirements } from "../../../page/tools/chains.ts" */
+/** @import { Answer, CallState, PaymentRequired } from "./data.js" */
 /** @import { Body } from "./input-form.js" */
 import { decodeHeader, newIdentifier, toBase64 } from "./payment.js";
 

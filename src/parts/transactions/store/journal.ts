@@ -2,7 +2,7 @@
  * Journal of the transactions with which jobgate settles payments itself: none is broadcast before its signed bytes are
  * written here. Any replica queues transactions; the replica that holds the network's lock signs and sends them.
  *
- * References, accounts and hashes are written and compared in lower case.
+ * References are written and compared in lower case; accounts and hashes, as `oneSpelling` returns them.
  */
 export interface TransactionJournal {
   /**
@@ -47,13 +47,13 @@ export interface TransactionJournal {
 export const FINISHED_MS = 24 * 60 * 60_000;
 
 export interface NewTransaction {
-  /** CAIP-2, `eip155:N`. */
+  /** CAIP-2. */
   readonly network: string;
   /** Identifies the transaction on its network: what is queued twice under one reference is sent once. */
   readonly reference: string;
-  /** Address of the called contract. */
+  /** Address of the called contract, or the account that the transaction pays. */
   readonly to: string;
-  /** Call data, hex with `0x`. */
+  /** Call data, hex with `0x`; on other chains than EVM chains, what is to be signed. */
   readonly data: string;
   /** Unix seconds from which it is of no use. */
   readonly validBefore?: number | undefined;
@@ -63,7 +63,7 @@ export interface SignedTransaction {
   readonly reference: string;
   readonly account: string;
   readonly nonce: number;
-  /** Signed bytes, hex with `0x`. */
+  /** Signed bytes, in the encoding in which the chain takes them. */
   readonly raw: string;
   readonly hash: string;
   /** Present hash of the `sent` transaction that these bytes replace. */
@@ -119,7 +119,7 @@ export type TransactionEnd = { readonly reference: string } & (
       readonly state: "succeeded" | "reverted";
       readonly hash: string;
       readonly blockNumber: string;
-      /** Wei that it cost the account. Absent where the node does not tell. */
+      /** Cost to the account: wei, or 10⁻¹⁸ of the native unit of another chain. Absent where the node does not tell. */
       readonly fee?: string;
     }
   | { readonly state: "dropped"; readonly reason: string }

@@ -1,3 +1,4 @@
+import { oneSpelling } from "../../../core/payment.ts";
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
 import type { Commit, StoreModule } from "../../../store/module.ts";
 import { endedRows, keyIn, type RowKey, type Rows, type Table } from "../../../store/rows.ts";
@@ -55,7 +56,7 @@ export const TRANSACTIONS: StoreModule<TransactionJournal> = {
       keys: (network, _owner, signed) =>
         signed.flatMap(({ reference, account }) => [
           transactionKey(network, reference),
-          keyIn(ACCOUNTS, { network, account: account.toLowerCase() }),
+          keyIn(ACCOUNTS, { network, account: oneSpelling(account) }),
         ]),
       locks: (name, owner) => [{ name, owner }],
       run(commit, now, network, owner, signed) {

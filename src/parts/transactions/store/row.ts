@@ -1,3 +1,4 @@
+import { oneSpelling } from "../../../core/payment.ts";
 import type { NewTransaction, SignedTransaction, TransactionRecord, TransactionState } from "./journal.ts";
 
 /** Columns of a row of `settler_transactions`. */
@@ -76,14 +77,14 @@ export function toTransactionRow(
   };
 }
 
-/** Writes the texts of a signed transaction that are compared in lower case. */
+/** Writes the texts of a signed transaction that are compared in one spelling. */
 export function normalSigned(signed: SignedTransaction): SignedTransaction {
   return {
     ...signed,
     reference: signed.reference.toLowerCase(),
-    account: signed.account.toLowerCase(),
-    hash: signed.hash.toLowerCase(),
-    replaces: signed.replaces?.toLowerCase(),
+    account: oneSpelling(signed.account),
+    hash: oneSpelling(signed.hash),
+    replaces: signed.replaces && oneSpelling(signed.replaces),
   };
 }
 

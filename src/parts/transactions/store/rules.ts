@@ -1,3 +1,4 @@
+import { oneSpelling } from "../../../core/payment.ts";
 import type { SignedTransaction, TransactionEnd } from "./journal.ts";
 import { type StoredTransaction, UNSIGNED } from "./row.ts";
 
@@ -76,7 +77,7 @@ export function applyEnd(
     case "reverted": {
       if (row.state !== "sent" && !isMined) return undefined;
       const { hash, blockNumber, fee = null } = end;
-      const mined = { mined_hash: hash.toLowerCase(), block_number: blockNumber, fee };
+      const mined = { mined_hash: oneSpelling(hash), block_number: blockNumber, fee };
       return { ...row, ...mined, state: end.state, finished_at: row.finished_at ?? now };
     }
   }

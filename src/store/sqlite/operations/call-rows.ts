@@ -1,4 +1,4 @@
-import { GROUPED_CHARACTERS } from "../../contract/dead-letter-box.ts";
+import { groupedReason } from "../../contract/dead-letter-box.ts";
 import {
   CALL_COLUMNS,
   type CallRow,
@@ -67,8 +67,8 @@ export class SqliteCallRows implements CallRows {
       `UPDATE job_calls
           SET state = ?1, visible_at = ?2, lease_token = ?3, forgiven = ?4, subscriber = ?5, claimed_at = ?6, history = ?7,
               dead_at = ?8, dead_reason = ?9,
-              dead_group = origin || ' ' || service_id || ' ' || job_id || ' ' || substr(?9, 1, ${GROUPED_CHARACTERS})
-        WHERE call_id = ?10`,
+              dead_group = origin || ' ' || service_id || ' ' || job_id || ' ' || ?10
+        WHERE call_id = ?11`,
     );
     this.#makeReady = database.prepare(
       `UPDATE job_calls
@@ -164,7 +164,8 @@ export class SqliteCallRows implements CallRows {
   change(row: CallRow): void {
     const { state, visible_at, lease_token, forgiven, subscriber, claimed_at, dead_at, dead_reason } = row;
     const lease = [state, visible_at, lease_token, forgiven, subscriber, claimed_at];
-    this.#update.run([...lease, textOf(row), dead_at, dead_reason, row.call_id]);
+    const group = dead_reason === null ? null : groupedReason(dead_reason);
+    this.#update.run([...lease, textOf(row), dead_at, dead_reason, group, row.call_id]);
   }
 
   makeReady(rows: readonly CallRow[]): void {

@@ -1,6 +1,7 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { PurchaseNotes } from "../../../core/payment.ts";
 import { Effects } from "../../machine/effects.ts";
+import { keysOfCall } from "../../modules/modules.ts";
 import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
@@ -62,9 +63,10 @@ export class SqliteEffects extends Effects {
     );
   }
 
-  /** Reads together what reactions to the acks of JobCalls need: deferred payments, and of all payments the notes. */
+  /** Reads together what reactions to the acks of JobCalls need: rows of modules, deferred payments, and of all payments the notes. */
   readPayments(calls: readonly PaidColumns[]): void {
     const paid = calls.filter(({ origin }) => origin === "x402");
+    this.rows.load(paid.flatMap(({ call_id }) => keysOfCall(call_id)));
     this.#notes = this.#readNotes(paid);
     const deferred = paid.flatMap(({ call_id, ceiling }) => (ceiling === null ? [] : call_id));
     if (deferred.length === 0) return;
@@ -75,6 +77,7 @@ export class SqliteEffects extends Effects {
   forgetPayments(): void {
     this.#payments.clear();
     this.#notes = undefined;
+    this.rows.unload();
   }
 
   payment(callId: number): SoldPayment | undefined {
@@ -101,6 +104,7 @@ export class SqliteEffects extends Effects {
 
   /** Writes the sums. */
   write(): void {
+    this.rows.writeCounts();
     for (const { hour, network, asset, symbol, amount, payments } of this.takeRevenue()) {
       const parts = [Number(amount / LOW_PART), Number(amount % LOW_PART)];
       this.#addRevenue.run([hour, network, asset, symbol, ...parts, payments]);

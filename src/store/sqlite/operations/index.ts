@@ -9,11 +9,11 @@ import { claimOperations } from "./claims.ts";
 import { Locks, SqliteEffects } from "./effects.ts";
 import { lookupOperations, SqliteRows, stepOperations } from "./modules.ts";
 import { acceptOnceInBulk, NewCalls, SqliteIntakeRows } from "./new-calls.ts";
-import { SqlitePaymentRows, type Undecided } from "./payment-rows.ts";
-import { paymentOperations } from "./payments.ts";
+import { PaymentFinder, SqlitePaymentRows, type Undecided } from "./payment-rows.ts";
+import { beginInBulk, paymentOperations } from "./payments.ts";
 import { pruneOperations } from "./prune.ts";
 
-type BulkName = "ack" | "acceptOnce";
+type BulkName = "ack" | "acceptOnce" | "beginPayment";
 
 /** Operations of the one connection that writes. */
 export function writeOperations(
@@ -35,7 +35,16 @@ export function writeOperations(
   const leaseSteps = new LeaseSteps(callRows, capacity, effects);
   const intakeRows = new SqliteIntakeRows(database, newCalls);
   const intakeSteps = new IntakeSteps(intakeRows, capacity);
+  const payments = new PaymentFinder(database);
+  const { beginPayment, ...paymentSteps } = paymentOperations(database, {
+    payments,
+    capacity,
+    newCalls,
+    undecided,
+    effects,
+  });
   const bulk = {
+    beginPayment: beginInBulk(beginPayment, payments, effects),
     acceptOnce: acceptOnceInBulk(intakeRows, intakeSteps),
     ack: ackInBulk(callRows, leaseSteps, effects),
   };
@@ -43,7 +52,7 @@ export function writeOperations(
   const operations = {
     ...methodsOf(intakeSteps, "accept"),
     ...methodsOf(leaseSteps, ...LEASE_STEPS.filter((name) => name !== "ack")),
-    ...paymentOperations(database, { capacity, newCalls, undecided, effects }),
+    ...paymentSteps,
     ...claimOperations(database, callRows, leaseSteps, effects, newCalls),
     ...pruneOperations(database),
     ...stepOperations(effects),

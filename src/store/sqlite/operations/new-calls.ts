@@ -1,4 +1,4 @@
-import type { PaymentIntent } from "../../../core/payment.ts";
+import { ceilingOf, type PaymentIntent } from "../../../core/payment.ts";
 import {
   type DeliveryRow,
   FORGOTTEN_AT_ONCE,
@@ -89,12 +89,12 @@ export class NewCalls {
     call: NewCall,
     state: "held" | "ready",
     enqueuedAt: number,
-    payment?: Pick<PaymentIntent, "charge" | "amount" | "minCharge">,
+    payment?: Pick<PaymentIntent, "charge" | "chargesBack" | "amount" | "minCharge">,
   ): number {
     // IDs count up, and nobody else writes meanwhile.
     this.#lastId += 1;
     const callId = this.#lastId;
-    const ceiling = payment === undefined || payment.charge === "before" ? null : payment.amount;
+    const ceiling = payment === undefined ? null : ceilingOf(payment);
     this.#unwritten.push({ callId, call, state, enqueuedAt, ceiling, minCharge: payment?.minCharge });
     return callId;
   }

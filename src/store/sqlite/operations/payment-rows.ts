@@ -1,4 +1,4 @@
-import { normalKey, oneSpelling, type PaymentKey } from "../../../core/payment.ts";
+import { normalKey, oneSpelling, type PaymentIntent, type PaymentKey } from "../../../core/payment.ts";
 import { YOUNG_MS } from "../../contract/payment-journal.ts";
 import type { PaymentRows } from "../../machine/effects.ts";
 import type { Capacity } from "../../new-call.ts";
@@ -13,6 +13,9 @@ export class PaymentFinder {
   readonly #byKey: Statement<PaymentRow>;
   readonly #byFingerprint: Statement<PaymentRow>;
   readonly #byName: Statement<PaymentRow>;
+  readonly #placesOfKnown: Statement<{ places: string }>;
+  /** Intents that repeat neither a payment nor an intent before them. */
+  #new: ReadonlySet<PaymentIntent> = new Set();
 
   constructor(database: Database) {
     this.#byKey = database.prepare(
@@ -23,15 +26,45 @@ export class PaymentFinder {
       `SELECT * FROM payments INDEXED BY payments_by_purchase_name
         WHERE payer = ? AND purchase_name = ? AND ${HOLDS_NAME}`,
     );
+    this.#placesOfKnown = database.prepare(
+      `SELECT json_group_array(intent.key) AS places FROM json_each(?) AS intent
+        WHERE EXISTS (SELECT 1 FROM payments WHERE fingerprint = intent.value ->> 0)
+           OR EXISTS (SELECT 1 FROM payments WHERE network = intent.value ->> 1 AND asset = intent.value ->> 2
+                         AND payer = intent.value ->> 3 AND nonce = intent.value ->> 4)`,
+    );
+  }
+
+  /** Finds out together which intents are of new payments, which most are: one after the other takes ten times as long. */
+  readNew(intents: readonly PaymentIntent[]): void {
+    const keys = intents.map(({ fingerprint, key }) => {
+      const { network, asset, payer, nonce } = normalKey(key);
+      return [fingerprint, network, asset, payer, nonce];
+    });
+    const known = new Set<number>(JSON.parse(this.#placesOfKnown.get([JSON.stringify(keys)])?.places ?? ""));
+    const before = new Set<string>();
+    this.#new = new Set(
+      intents.filter((_, place) => {
+        const [fingerprint = "", ...key] = keys[place] ?? [];
+        const text = key.join(" ");
+        const isNew = !known.has(place) && !before.has(fingerprint) && !before.has(text);
+        before.add(fingerprint).add(text);
+        return isNew;
+      }),
+    );
+  }
+
+  /** Finds the payment that an intent repeats, or the payment that holds its name. */
+  findRepeated(intent: PaymentIntent): PaymentRow | undefined {
+    const { key, fingerprint, purchaseName } = intent;
+    return (
+      (this.#new.has(intent) ? undefined : (this.find(key) ?? this.#byFingerprint.get([fingerprint]))) ??
+      this.findByName({ payer: key.payer, purchase_name: purchaseName ?? null })
+    );
   }
 
   find(key: PaymentKey): PaymentRow | undefined {
     const { network, asset, payer, nonce } = normalKey(key);
     return this.#byKey.get([network, asset, payer, nonce]);
-  }
-
-  findByFingerprint(fingerprint: string): PaymentRow | undefined {
-    return this.#byFingerprint.get([fingerprint]);
   }
 
   /** Finds the payment that holds a purchase's name. */
@@ -112,6 +145,7 @@ export class SqlitePaymentRows implements PaymentRows {
   readonly #insertKeptCall: Statement<unknown>;
   readonly #freeNonce: Statement<unknown>;
   readonly #useNonce: Statement<unknown>;
+  readonly #dropBody: Statement<unknown>;
   readonly #watch: Statement<unknown>;
   readonly #endWatch: Statement<unknown>;
 
@@ -138,7 +172,8 @@ export class SqlitePaymentRows implements PaymentRows {
        ON CONFLICT DO UPDATE SET expires_at_secs = excluded.expires_at_secs, call_id = excluded.call_id
         WHERE one_time_nonces.expires_at_secs * 1000 <= ?`,
     );
-    this.#watch = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?)");
+    this.#dropBody = database.prepare("DELETE FROM job_bodies WHERE call_id = ?");
+    this.#watch = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?, ?, ?)");
     this.#endWatch = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");
   }
 
@@ -168,6 +203,11 @@ export class SqlitePaymentRows implements PaymentRows {
     this.#capacity.adjust(-1);
   }
 
+  dropCall(payment: SoldPayment): void {
+    this.keepCall(payment);
+    this.#dropBody.run([payment.call_id]);
+  }
+
   requeueCall({ call_id, job_index, service_id }: SoldPayment, at: number): void {
     this.#insertKeptCall.run([call_id, String(job_index), service_id, at]);
     this.#capacity.adjust(1);
@@ -183,7 +223,11 @@ export class SqlitePaymentRows implements PaymentRows {
   }
 
   watch({ call_id, ceiling }: SoldPayment, at: number): void {
-    this.#watch.run([call_id, at, ceiling === null ? 0 : 1]);
+    this.#watch.run([call_id, at, ceiling === null ? 0 : 1, 0]);
+  }
+
+  watchUntilFinal({ call_id, ceiling }: SoldPayment, at: number): void {
+    this.#watch.run([call_id, at, ceiling === null ? 0 : 1, 1]);
   }
 
   endWatch({ call_id }: SoldPayment): void {

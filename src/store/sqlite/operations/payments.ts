@@ -1,40 +1,43 @@
+import { beginsReady } from "../../../core/payment.ts";
 import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
 import { beginStep, type PaymentStep, paymentSteps } from "../../machine/payment-steps.ts";
+import { gateOf } from "../../modules/modules.ts";
 import { isNonceUsed, useNonce } from "../../modules/one-time-nonces.ts";
 import type { Capacity } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, toPaymentRow } from "../../payment-row.ts";
 import { type Database, prepareInsert } from "../driver.ts";
-import type { OperationTable } from "../transaction.ts";
+import type { BulkTable, OperationTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";
 import type { NewCalls } from "./new-calls.ts";
-import { PaymentFinder, type Undecided } from "./payment-rows.ts";
+import type { PaymentFinder, Undecided } from "./payment-rows.ts";
 
 const ENDED_AT_ONCE = 500;
 
 const beyondMost = (
   isDeferred: 0 | 1,
-) => `SELECT call_id FROM watched_payments WHERE is_deferred = ${isDeferred}
+) => `SELECT call_id FROM watched_payments WHERE is_deferred = ${isDeferred} AND NOT is_early
            ORDER BY since DESC LIMIT ${ENDED_AT_ONCE} OFFSET ${MAX_WATCHED}`;
 
 export function paymentOperations(
   database: Database,
   {
+    payments,
     capacity,
     newCalls,
     undecided,
     effects,
   }: {
+    readonly payments: PaymentFinder;
     readonly capacity: Capacity;
     readonly newCalls: NewCalls;
     readonly undecided: Undecided;
     readonly effects: SqliteEffects;
   },
 ): OperationTable<"beginPayment" | PaymentStep | "endWatches"> {
-  const payments = new PaymentFinder(database);
   const insertPayment = prepareInsert(database, "payments", PAYMENT_COLUMNS);
   const selectOldWatches = database.prepare<{ call_id: number; keeps_body: 0 | 1 }>(
     `SELECT call_id, state = 'failed' AND ceiling IS NULL AS keeps_body FROM (
-       SELECT call_id FROM watched_payments WHERE since <= ?
+       SELECT call_id FROM watched_payments WHERE since <= ? AND NOT is_early
        UNION SELECT call_id FROM (${beyondMost(0)}) UNION SELECT call_id FROM (${beyondMost(1)}))
        JOIN payments USING (call_id) LIMIT ${ENDED_AT_ONCE}`,
   );
@@ -46,10 +49,7 @@ export function paymentOperations(
 
     beginPayment: beginStep(
       {
-        findRepeated: ({ key, fingerprint, purchaseName }) =>
-          payments.find(key) ??
-          payments.findByFingerprint(fingerprint) ??
-          payments.findByName({ payer: key.payer, purchase_name: purchaseName ?? null }),
+        findRepeated: (intent) => payments.findRepeated(intent),
         isNonceUsed: (nonce, now) => isNonceUsed(effects.rows, nonce, now),
         undecided: (payer, now, { maxOpenPerPayer }) => ({
           total: undecided.total,
@@ -57,13 +57,15 @@ export function paymentOperations(
         }),
         openUnits: (key, since) => undecided.openUnits(key, since),
         add(intent, call, now) {
-          const callId = newCalls.add(call, intent.charge === "before" ? "held" : "ready", now, intent);
-          insertPayment(toPaymentRow(intent, callId, now));
-          return callId;
+          const callId = newCalls.add(call, beginsReady(intent) ? "ready" : "held", now, intent);
+          const row = toPaymentRow(intent, callId, now);
+          insertPayment(row);
+          return row;
         },
         useNonce: (nonce, callId, now) => useNonce(effects.rows, nonce, { callId, now }),
       },
       capacity,
+      effects,
     ),
 
     endWatches(now) {
@@ -74,5 +76,21 @@ export function paymentOperations(
       }
       return old.length === ENDED_AT_ONCE;
     },
+  };
+}
+
+/** Lets payments begin, after the rows that decide about all of them were read together. */
+export function beginInBulk(
+  begin: OperationTable<"beginPayment">["beginPayment"],
+  payments: PaymentFinder,
+  { rows }: SqliteEffects,
+): BulkTable<"beginPayment">["beginPayment"] {
+  return (operations) => {
+    const intents = operations.map(({ input: [intent] }) => intent);
+    payments.readNew(intents);
+    rows.load(intents.flatMap((intent) => gateOf(intent)?.keys(intent) ?? []));
+    const outcomes = operations.map(({ now, input }) => begin(now, ...input));
+    rows.unload();
+    return outcomes;
   };
 }

@@ -29,7 +29,7 @@ CREATE TABLE job_calls (
   enqueued_at      INTEGER NOT NULL,
   dead_at          INTEGER,
   dead_reason      TEXT,
-  -- Group of a dead letter: origin, service, job and the beginning of the reason, with blanks between them. Counting by four
+  -- Group of a dead letter: origin, service, job and the beginning of the reason with # for each number, with blanks between them. Counting by four
   -- columns takes twice as long, and an index with a generated column is not covering.
   dead_group       TEXT
 ) STRICT;

@@ -27,6 +27,7 @@ export const MIGRATIONS: readonly string[] = [TABLES];
 export const SCHEMA: SchemaDialect = {
   schema: "",
   integer: "INTEGER",
+  sum: "TEXT",
   id: "INTEGER PRIMARY KEY",
   freshId: "INTEGER PRIMARY KEY AUTOINCREMENT",
   bytewiseText: "TEXT",

@@ -71,10 +71,13 @@ CREATE INDEX payments_by_job   ON payments (job_index, call_id);
 CREATE TABLE watched_payments (
   call_id   INTEGER PRIMARY KEY,
   since     INTEGER NOT NULL,
-  is_deferred INTEGER NOT NULL
+  is_deferred INTEGER NOT NULL,
+  -- Settled in a block that a fork may still replace.
+  is_early    INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX watched_payments_by_time ON watched_payments (since);
 CREATE INDEX watched_payments_by_kind ON watched_payments (is_deferred, since);
+CREATE INDEX watched_payments_early   ON watched_payments (call_id) WHERE is_early;
 
 -- Settled amounts by hour, written in the transaction that settles: summing a million payments takes seconds. An amount is
 -- high * 10^9 + low, because it may have 20 digits.

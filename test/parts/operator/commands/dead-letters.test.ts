@@ -42,6 +42,9 @@ describe("jobgate dead-letters", () => {
       ["2", "webhook", "1/70", time, time, "out of paper"],
       ["1", "webhook", "1/70", time, time, "no good"],
     ]);
+    const found = await run("groups", "--text", "PAPER");
+    expect(found.stderr).toBe("2 dead letters in 1 group.\n");
+    expect(found.stdout).not.toContain("no good");
     const ids = async (...args: string[]) =>
       (await run("list", ...args)).stdout.match(/^\d+/gm)?.map(Number) ?? [];
     expect(await ids("--reason", "no good")).toEqual([first]);

@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { runHere, runHereWith } from "../../../commands/operator-commands.ts";
+import { configOf } from "../../../config/config-folder.ts";
 import { type OperatorUnderTest, startOperator, TOKEN } from "../../../helpers/operator.ts";
+import { WEBHOOKS_CONFIG } from "../../../helpers/small-configs.ts";
 import {
   acceptId,
   claimCalls,
@@ -16,7 +18,8 @@ let paid: number;
 let waiting: number;
 
 beforeAll(async () => {
-  jobgate = await startOperator({ token: TOKEN });
+  const config = await configOf(WEBHOOKS_CONFIG.replace("job_id = 30", 'job_id = 30\nname = "orders"'));
+  jobgate = await startOperator({ token: TOKEN, configuration: config });
   target = jobgate.operator.address;
   const { store } = jobgate;
   paid = await paidId(store, 1);
@@ -51,7 +54,7 @@ describe("jobgate jobs", () => {
     expect(code).toBe(0);
     expect(headings).toMatch(/^ID +STATE +ORIGIN +JOB +ATTEMPTS +RUNNER +PAID +ACCEPTED +TOOK +REASON$/);
     expect(rows).toEqual([
-      expect.stringMatching(new RegExp(`^${waiting} +ready +webhook +1/30 +0 +- +- +20\\S+Z +-$`)),
+      expect.stringMatching(new RegExp(`^${waiting} +ready +webhook +1/30 orders +0 +- +- +20\\S+Z +-$`)),
       expect.stringMatching(
         new RegExp(`^${paid} +done +x402 +1/7 +2 +worker-2 +3264000 base units of USDC +20`),
       ),
@@ -95,6 +98,9 @@ describe("jobgate jobs", () => {
       "delivered attempt 2 to worker-2",
       "acked",
     ]);
+    const named = (await run("jobs", "show", String(waiting))).stdout;
+    expect(named).toMatch(/^job +1\/30 orders$/m);
+    expect(named).toMatch(/ accepted +webhook, job 1\/30 orders$/m);
     expect(await run("jobs", "show", "99")).toEqual({
       code: 1,
       stdout: "",
@@ -121,7 +127,9 @@ test("status shows in one screen what needs the operator, what waits, and what w
   const lines = stdout.split("\n").map((line) => line.replace(/ +/g, " "));
   expect(lines).toEqual(
     expect.arrayContaining([
-      expect.stringContaining("needs you jobs wait, but no runner is connected: "),
+      expect.stringContaining(
+        "needs you 1 job of orders waits, and no runner that is connected here takes it: ",
+      ),
       expect.stringMatching(/^queue 1 waiting, the oldest for \d+ \w+.*; 0 running$/),
       "places 1 of 100000 taken",
       "since start 2 jobs accepted, 1 done, 1 retried, 0 dead letters, 0 requests refused",

@@ -109,8 +109,8 @@ test("missing lists the transfers since a time that no payment made, and payment
   expect(headings).toMatch(/^NETWORK +BLOCK +TRANSACTION +AMOUNT +FROM +MAY BE$/);
   const cells = rows.map((row) => row.split(/ {2,}/).filter((_, column) => column !== 1));
   expect(cells).toEqual([
-    [`eip155:${anvil.chainId}`, unexplained, "3.264 USDC", accounts.payer.address.toLowerCase(), "2"],
-    [`eip155:${anvil.chainId}`, foreign, "0.000001 USDC", accounts.otherPayer.address.toLowerCase()],
+    ["Base Sepolia", unexplained, "3.264 USDC", accounts.payer.address.toLowerCase(), "2"],
+    ["Base Sepolia", foreign, "0.000001 USDC", accounts.otherPayer.address.toLowerCase()],
   ]);
 
   const json = (await missing(since, "--json")).stdout.trimEnd().split("\n");

@@ -44,6 +44,7 @@ describe("jobgate payments", () => {
       ["4", "unresolved"],
       ["3", "settled"],
     ]);
+    expect(rows[0]?.split(/ {2,}/)[5]).toBe("Base Sepolia");
   });
 
   test("Amounts are in whole tokens with the symbol, and otherwise named as base units", async () => {
@@ -71,6 +72,7 @@ describe("jobgate payments", () => {
     const { code, stdout } = await run("payments", "show", "4");
     expect(code).toBe(0);
     expect(stdout).toContain(paymentIntent(4).receipt);
+    expect(stdout).toMatch(/^network +Base Sepolia, eip155:84532$/m);
     expect(stdout).toContain("rpc \\u{1b}[2J gone");
     expect(stdout).not.toContain("\u001b");
   });

@@ -1,4 +1,5 @@
 import type { PaymentState } from "../../../../src/core/payment.ts";
+import { groupedReason } from "../../../../src/store/contract/dead-letter-box.ts";
 import { holdsName } from "../../../../src/store/rules/payments.ts";
 import type { Database, SqlValue, Statement } from "../../../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../../../src/store/sqlite/open-database.ts";
@@ -148,9 +149,7 @@ function hourOf({ key }: Pick<Cell, "key">): string {
 }
 
 function groupOf({ origin, service_id, job_id, dead_reason }: Row): string | null {
-  return dead_reason === null
-    ? null
-    : `${origin} ${service_id} ${job_id} ${[...dead_reason].slice(0, 200).join("")}`;
+  return dead_reason === null ? null : `${origin} ${service_id} ${job_id} ${groupedReason(dead_reason)}`;
 }
 
 function defaultOf(text: string | null): unknown {

@@ -19,7 +19,7 @@ function count(tx: Transaction, fits: (row: Row) => boolean): number {
 
 /** Returns watches beyond the most that are kept of a kind. */
 function beyondMost(watches: readonly Row[], isDeferred: boolean): Row[] {
-  const ofKind = watches.filter(({ is_deferred }) => is_deferred === isDeferred);
+  const ofKind = watches.filter(({ is_deferred, is_early }) => is_deferred === isDeferred && !is_early);
   return ofKind.sort((a, b) => b.since - a.since).slice(MAX_WATCHED);
 }
 
@@ -86,6 +86,7 @@ export const PAYMENT_STATEMENTS: Statements = {
       "job_calls",
       ({ call_id, state }) => (callIds as number[]).includes(call_id) && state === "held",
     ),
+  drop_bodies: (tx, [callIds]) => tx.delete("job_bodies", isIn("call_id", callIds as number[])),
   requeue_kept_calls: async (tx, [callIds, now]) => {
     for (const row of tx.rows("payments").filter(isIn("call_id", callIds as number[]))) {
       const { call_id, service_id } = row;
@@ -94,10 +95,11 @@ export const PAYMENT_STATEMENTS: Statements = {
     }
     return [];
   },
-  begin_watches: async (tx, [callIds, since]) => {
+  begin_watches: async (tx, [callIds, since, early]) => {
     for (const { call_id, ceiling } of tx.rows("payments").filter(isIn("call_id", callIds as number[]))) {
-      const watch = { call_id, since, is_deferred: ceiling !== null };
-      await tx.upsert("watched_payments", watch, (row) => ({ ...row, since }));
+      const is_early = (early as number[]).includes(call_id);
+      const watch = { call_id, since, is_deferred: ceiling !== null, is_early };
+      await tx.upsert("watched_payments", watch, (row) => ({ ...row, since, is_early }));
     }
     return [];
   },
@@ -105,7 +107,8 @@ export const PAYMENT_STATEMENTS: Statements = {
   end_old_watches: async (tx, [before], text) => {
     const watches = tx.rows("watched_payments");
     const extra = [...beyondMost(watches, true), ...beyondMost(watches, false)].map(({ call_id }) => call_id);
-    const isOver = ({ since, call_id }: Row) => since <= Number(before) || extra.includes(call_id);
+    const isOver = ({ since, call_id, is_early }: Row) =>
+      (since <= Number(before) && !is_early) || extra.includes(call_id);
     const ended = await tx.delete("watched_payments", isOver, { limit: 500, text });
     const dropped = ({ call_id, state, ceiling }: Row) =>
       state === "failed" && ceiling === null && ended.some((watch) => watch.call_id === call_id);

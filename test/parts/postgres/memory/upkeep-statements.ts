@@ -127,6 +127,20 @@ const MODULE_STATEMENTS: Readonly<
     for (const row of rows) await tx.insert(table, row);
     return [];
   },
+  count_rows_of: async (tx, table, rows, text) => {
+    const key = /ON CONFLICT \(([^)]*)\)/.exec(text)?.[1]?.split(",") ?? [];
+    const sum = (one: unknown, other: unknown) => String(BigInt(String(one)) + BigInt(String(other)));
+    for (const by of rows)
+      await tx.upsert(table, by, (held) =>
+        Object.fromEntries(
+          Object.entries(held).map(([name, value]) => [
+            name,
+            key.includes(name) ? value : sum(value, by[name]),
+          ]),
+        ),
+      );
+    return [];
+  },
   update_rows_of: async (tx, table, rows) => {
     for (const row of rows)
       await tx.update(

@@ -63,3 +63,38 @@ test("The operator approves each refund of a payment in a copy, because it may h
   await expectBalance(restored);
   await restored.close();
 });
+
+test("The operator approves a refund in a copy whose transaction has no nonce, because another one may have been signed since", async () => {
+  const { store, path, stop } = await openTestStore({ encodeJobCall: encodeTestCall });
+  onTestFinished(stop);
+  const network = "other:1";
+  const queue = `${network}/refunds`;
+  const usual = paymentIntent(1);
+  const intent = { ...usual, onFailure: "refund", key: { ...usual.key, network } } as const;
+  await store.beginPayment(intent, paidCall());
+  await store.settlePayment(intent.key, "{}");
+  await store.fail(await claimOne(store), "no good");
+  const [owed] = await store.of(REFUNDS).listOpenRefunds(network, { state: "owed", limit: 1 });
+  const transaction = newTransaction(1, { network: queue });
+  await store.of(REFUNDS).sendRefund(owed?.callId ?? 0, 1, transaction);
+  await store.holdLock(queue, "test", 10_000);
+  const { reference } = transaction;
+  const signed = [{ reference, account: "a", nonce: 0, raw: "raw", hash: "hash" }];
+  expect(await store.of(TRANSACTIONS).signTransactions(queue, "test", signed)).toBe("signed");
+  const copy = join(await testFolder(), "copy.db");
+  const inspection = await inspectStore({ url: `sqlite:${path}` });
+  await inspection.backup(copy);
+  await inspection.close();
+
+  const restored = await openSqliteStore({
+    path: copy,
+    maxPending: 10,
+    encodeJobCall: encodeTestCall,
+    threads: false,
+  });
+  const refunds = await restored.of(REFUNDS).listRefunds({ limit: 10 });
+  expect(refunds).toMatchObject([{ state: "owed", isApproved: false }]);
+  const sent = await restored.of(TRANSACTIONS).listOpenTransactions(queue, { state: "sent", limit: 10 });
+  expect(sent.transactions).toEqual([]);
+  await restored.close();
+});

@@ -196,6 +196,29 @@ export function describeRefunds(given: Given): void {
       expect(await refunds().decideRefund(999, APPROVE)).toEqual({ kind: "not_open", refund: undefined });
     });
 
+    test("A refund whose transaction is lost asks the operator, whose approval leaves it being sent", async () => {
+      const callId = await buyAndFail(1, "refund");
+      expect(await send(callId)).toBe(true);
+      expect((await refunds().decideRefund(callId, APPROVE)).kind).toBe("not_open");
+      const lost = { state: "sending", reason: "no blocks", transaction: "0xlost" } as const;
+      expect(await refunds().endRefund(callId, referenceOf(callId), lost)).toMatchObject(lost);
+      expect((await refunds().decideRefund(callId, DECLINE)).kind).toBe("not_open");
+      const { kind, refund } = await refunds().decideRefund(callId, APPROVE);
+      expect(kind).toBe("decided");
+      const reference = referenceOf(callId);
+      expect(refund).toMatchObject({
+        state: "sending",
+        attempt: 1,
+        reference,
+        decision: { notMined: "0xlost" },
+      });
+      expect(refund).not.toMatchObject({ reason: expect.anything() });
+      expect((await refunds().decideRefund(callId, APPROVE)).kind).toBe("not_open");
+      const end = { state: "refunded", transaction: "0xsent", blockNumber: "9", account: "0xa" } as const;
+      expect(await refunds().endRefund(callId, reference, end)).toMatchObject({ state: "refunded" });
+      await expectBalance(given.store);
+    });
+
     test("A refund that waits says why, and can be left to the operator", async () => {
       const callId = await buyAndFail(1, "refund");
       expect(await refunds().holdRefund(callId, "no funds \0", { forOperator: false })).toBe(true);

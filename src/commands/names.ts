@@ -1,0 +1,40 @@
+import type { OperatorClient } from "./operator-client.ts";
+
+/** Names of jobs and networks, as a running jobgate has them. */
+export interface Names {
+  /** Numbers and name of a job, cut for a table: `1/0 render`. */
+  readonly job: (job: { origin: string; serviceId: bigint; jobId: bigint | number }) => string;
+  /** Name of a network, or its CAIP-2 ID if it has none: `Base Sepolia`. */
+  readonly network: (network: string) => string;
+  /** Name and CAIP-2 ID of a network: `Base Sepolia, eip155:84532`. */
+  readonly networkInFull: (network: string) => string;
+}
+
+/** Most networks that the API describes in one answer. */
+const MAX_NETWORKS = 100;
+const MAX_NAME_LENGTH = 80;
+
+/** Reads the names of the jobs that a running jobgate sells or takes, and the names of networks. */
+export async function readNames(client: OperatorClient, networks: Iterable<string> = []): Promise<Names> {
+  const wanted = [...new Set(networks)].filter((network) => network !== "").slice(0, MAX_NETWORKS);
+  const [{ endpoints }, described] = await Promise.all([
+    client.listEndpoints({}),
+    wanted.length === 0 ? undefined : client.listNetworks({ networks: wanted }),
+  ]);
+  const jobs = new Map<string, string>();
+  for (const { origin, serviceId, jobId, name } of endpoints) {
+    const key = `${origin} ${serviceId}/${jobId}`;
+    if (name !== "" && !jobs.has(key)) jobs.set(key, name);
+  }
+  const nameOf = new Map(described?.networks.map(({ network, name }) => [network, name]));
+  return {
+    job: ({ origin, serviceId, jobId }) => {
+      const job = `${serviceId}/${jobId}`;
+      const name = jobs.get(`${origin} ${job}`);
+      if (name === undefined) return job;
+      return `${job} ${name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name}`;
+    },
+    network: (network) => nameOf.get(network) || network,
+    networkInFull: (network) => [nameOf.get(network), network].filter(Boolean).join(", "),
+  };
+}

@@ -1,0 +1,28 @@
+import type { Job, X402Config } from "../../config/config.ts";
+import { jobTitle } from "../../x402/jobs/seller.ts";
+
+/** Facts without which agents see less of a skill. */
+const WANTED: readonly (readonly [isMissing: (job: Job) => boolean, reason: string])[] = [
+  [({ description }) => description === undefined, "has no description"],
+  [({ tags = [] }) => tags.length === 0, "has no tags"],
+  [({ input }) => input?.example === undefined, "has no input.example"],
+];
+
+/** Says who would read the agent card, and what is missing in it, a line for each finding. */
+export function checkAgentCard({ publicUrl, jobs = [], jobPolicies }: Omit<X402Config, "parts">): string[] {
+  if (!publicUrl.startsWith("https://"))
+    return [`agent card: no registry of agents would read it: public_url is ${publicUrl}; expected https`];
+  const isOff = ({ serviceId, jobIndex }: Job) =>
+    jobPolicies.some(
+      (policy) =>
+        policy.serviceId === serviceId &&
+        policy.jobIndex === jobIndex &&
+        policy.invocationMode === "disabled",
+    );
+  const sold = jobs.filter((job) => !isOff(job));
+  const missing = WANTED.flatMap(([isMissing, reason]) => {
+    const names = sold.filter(isMissing).map(jobTitle).join(", ");
+    return names === "" ? [] : [`agent card: shows less of ${names}: it ${reason}`];
+  });
+  return [`agent card: registries of agents read ${publicUrl}/.well-known/agent-card.json`, ...missing];
+}

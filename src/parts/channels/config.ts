@@ -1,0 +1,139 @@
+import * as z from "zod";
+import { isEvm } from "../../chain/chain-client.ts";
+import { required } from "../../config/check-shape.ts";
+import { ConfigTable, type TableContext } from "../../config/config-table.ts";
+import type { Place } from "../../config/mistakes.ts";
+import { fixed } from "../../config/reload.ts";
+import { readSigners, type Signer, signer } from "../../config/signers.ts";
+import { dollarsLike, integer, parsedText } from "../../config/value-types.ts";
+import { SHOWN } from "../../config/wrong-value.ts";
+import type { AcceptedToken, TokenTable } from "../../config/x402.ts";
+import { parseDollars, priceText, type UsdPrice } from "../../core/amounts.ts";
+import { EIP3009 } from "../../core/payment.ts";
+import { accountOf } from "../../core/private-keys.ts";
+import { CHANNEL_METHOD, RETURNED } from "./store/row.ts";
+
+const SCHEME = "batch-settlement";
+
+const dollars = () =>
+  parsedText('dollars above 0 with at most 6 decimal places, such as "$5"', parseDollars, {
+    ...SHOWN,
+    view: (price) => priceText(price),
+    near: (value) => [dollarsLike(value)],
+  });
+
+const channelsSchema = z.object({
+  /**
+   * Sign claims and refunds. Channels name their authorizer: offers have the first, and each stays in the list while there are channels
+   * that name it.
+   */
+  authorizer: z
+    .union([signer, z.array(signer).min(1).describe("an array of tables, the one of new channels first")])
+    .describe('a table such as { private_key = "file:/run/secrets/authorizer" }, or an array of such tables'),
+  /** Time that a payer's withdrawal takes. Vouchers have to be claimed within it. */
+  withdrawDelaySecs: integer(900, 2_592_000).default(86_400),
+  /** Least deposit that clients are told to make, in prices. */
+  minDeposit: integer(1, 1_000_000).default(10),
+  /** Sum in one channel above which it is claimed. */
+  claimAt: dollars().prefault("$5"),
+  /** Time after which any sum is claimed. */
+  claimEverySecs: integer(1, 604_800).default(3_600),
+});
+
+/** Payment channels. */
+export interface ChannelsConfig {
+  /** The first is of new channels. */
+  readonly authorizers: readonly [Signer, ...Signer[]];
+  readonly withdrawDelaySecs: number;
+  readonly minDeposit: number;
+  readonly claimAt: UsdPrice;
+  readonly claimEverySecs: number;
+}
+
+/** `[x402.channels]` */
+export const channelsTable = ConfigTable.of({
+  in: ["x402"],
+  keys: { channels: fixed(channelsSchema.optional()) },
+  async check({ channels }, { place, tables }) {
+    if (channels === undefined) return undefined;
+    const at = place.at("channels");
+    checkDelay(channels, tables, at);
+    checkTokens(tables, at);
+    return channels.authorizer && readSigners(channels.authorizer, at.at("authorizer"));
+  },
+  complete({ channels }, read): ChannelsConfig | undefined {
+    if (channels === undefined) return undefined;
+    const { authorizer: _, ...keys } = channels;
+    return { ...keys, authorizers: required(read) as [Signer, ...Signer[]] };
+  },
+  summary: (own) => own && "payment channels",
+  chargesPart: isChannelToken,
+  tokensBeside: (own, tokens) =>
+    own === undefined ? [] : tokens.filter(isChannelToken).map((token) => besides(token, own)),
+});
+
+type Tables = TableContext["tables"];
+
+/** Vouchers are claimed once their calls have ended, and before a withdrawal ends. */
+function checkDelay(
+  {
+    withdrawDelaySecs,
+    claimEverySecs,
+  }: Partial<Record<"withdrawDelaySecs" | "claimEverySecs", number | undefined>>,
+  { jobs = [] }: Tables,
+  at: Place,
+): void {
+  if (withdrawDelaySecs === undefined || at.at("withdraw_delay_secs").isReported) return;
+  const longest = Math.max(0, ...jobs.map((job) => job?.maxRunSecs ?? 0));
+  const least = Math.max(2 * longest + 600, 4 * (claimEverySecs ?? 0));
+  if (withdrawDelaySecs >= least) return;
+  at.at("withdraw_delay_secs").report(
+    `is ${withdrawDelaySecs}; expected at least ${least}: four times claim_every_secs, and twice the longest max_run_secs plus 600`,
+  );
+}
+
+function checkTokens({ x402 }: Tables, at: Place): void {
+  const tokens = x402?.acceptedTokens ?? [];
+  const has = tokens.some((token) => token !== undefined && isChannelToken(token));
+  if (has || tokens.includes(undefined)) return;
+  at.report(
+    "has no token to work with; expected an accepted token with EIP-3009 and rpc_url, whose settlements are confirmed on the chain",
+  );
+}
+
+/** Deposits are made by EIP-3009, and count once the chain shows them. */
+function isChannelToken({
+  network,
+  transferMethod,
+  rpcUrl,
+  requireOnchainConfirmation,
+}: TokenTable | AcceptedToken): boolean {
+  return (
+    network !== undefined &&
+    isEvm(network) &&
+    transferMethod === EIP3009.name &&
+    rpcUrl !== undefined &&
+    requireOnchainConfirmation !== false
+  );
+}
+
+/** Returns the token as it is offered for payments from channels. */
+function besides(token: AcceptedToken, config: ChannelsConfig): AcceptedToken {
+  const receiverAuthorizer = accountOf(config.authorizers[0].privateKey);
+  const { withdrawDelaySecs: withdrawDelay, minDeposit } = config;
+  return {
+    ...token,
+    transferMethod: CHANNEL_METHOD,
+    offered: {
+      scheme: SCHEME,
+      unusedPromise: RETURNED,
+      extraFor: (amount) => ({
+        // The transfer method of deposits.
+        assetTransferMethod: EIP3009.name,
+        receiverAuthorizer,
+        withdrawDelay,
+        minDeposit: String(amount * BigInt(minDeposit)),
+      }),
+    },
+  };
+}

@@ -1,0 +1,39 @@
+import type { Logger } from "pino";
+import type { SignedPayment } from "../../x402/methods/method.ts";
+import { isSigned } from "./method.ts";
+import { voucherIn } from "./payload.ts";
+import type { ChannelRow } from "./store/row.ts";
+
+/**
+ * Finds vouchers that were lost. A payer signs each voucher from the one before, so a signed voucher that is higher than the
+ * channel's next one shows that the store has lost some, as after a restore of a copy.
+ */
+export class LostVouchers {
+  readonly #logger: Logger;
+  readonly #alerted = new Set<string>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** Logs an error, once for each channel, if a payment shows that vouchers of its channel were lost. */
+  async look(row: ChannelRow, { payload }: Pick<SignedPayment, "payload">): Promise<void> {
+    const { channel_id: channel, network, signed: known } = row;
+    const voucher = voucherIn(payload.payload);
+    const price = namedPrice({ payload });
+    if (price === undefined || voucher.cumulative <= BigInt(known) + price) return;
+    if (this.#alerted.has(channel) || !(await isSigned(voucher, network))) return;
+    this.#alerted.add(channel);
+    const signed = String(voucher.cumulative - price);
+    this.#logger.error(
+      { channel, known, signed },
+      "vouchers of a channel were lost: its payer has signed more than the store knows",
+    );
+  }
+}
+
+/** Returns the price of a call as its payer names it; undefined if the payment has none. */
+export function namedPrice({ payload }: Pick<SignedPayment, "payload">): bigint | undefined {
+  const { amount } = (payload as { readonly accepted?: { readonly amount?: unknown } }).accepted ?? {};
+  return typeof amount === "string" && /^[0-9]{1,39}$/.test(amount) ? BigInt(amount) : undefined;
+}

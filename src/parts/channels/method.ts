@@ -1,0 +1,102 @@
+import { hash } from "node:crypto";
+import { chainIdOf } from "../../chain/chain-client.ts";
+import { recoverAddress } from "../../chain/recover-address.ts";
+import { Eip3009Authorization } from "../../x402/methods/eip3009-authorization.ts";
+import type { Method } from "../../x402/methods/method.ts";
+import type { AuthorizedPayment } from "../../x402/settlement/authorization.ts";
+import { correction } from "./correction.ts";
+import { channelIdOf, DEPOSIT_COLLECTOR, depositNonce, voucherDigest } from "./hashes.ts";
+import { isSent, OWN_SCHEME, readSettlable } from "./own-scheme.ts";
+import { noteVoucher, payload, type Voucher, voucherIn, voucherOf } from "./payload.ts";
+import { CHANNEL_METHOD } from "./store/row.ts";
+import { BAD_SIGNATURE, LOW_DEPOSIT } from "./store/rules.ts";
+
+const NO_ACCOUNT = `0x${"0".repeat(40)}`;
+/** Digits of a request's digest in the nonces of payments. */
+const REQUEST_DIGITS = 32;
+
+/**
+ * Payment channels: a payer deposits once, and signs a voucher for each call. The store compares the voucher with the sums of its
+ * channel in the write that begins the payment, and that write is the payment: only a deposit moves money on the chain.
+ */
+export const CHANNELS: Method = {
+  name: CHANNEL_METHOD,
+  title: "payment channel",
+  extensions: {},
+  owns: (payload) => "channelConfig" in payload || isSent(payload),
+  payload: { schema: payload, kind: "a voucher of a payment channel, or a deposit by EIP-3009 with one" },
+  compared: "receiver, token, authorizer, withdrawal delay",
+  pays(payment, { token, amount, extra }) {
+    const { config, cumulative } = voucherIn(payment.payload.payload);
+    return (
+      config.receiver === token.payTo.toLowerCase() &&
+      config.token === token.asset.toLowerCase() &&
+      config.receiverAuthorizer === String(extra?.receiverAuthorizer).toLowerCase() &&
+      config.withdrawDelay === extra?.withdrawDelay &&
+      cumulative >= BigInt(amount)
+    );
+  },
+  // Made for each 402, so that only facilitators that list the scheme are relied on. Adds no field.
+  fresh: { keys: [], make: async () => ({}) },
+  async recoverSigner(payment, { network }) {
+    const voucher = voucherIn(payment.payload.payload);
+    return (await isSigned(voucher, network)) ? voucher.config.payer : undefined;
+  },
+
+  /** A payer who sends several requests at once signs the same voucher for each. The request tells these payments apart. */
+  bind(payment, request) {
+    const digest = hash("sha256", request).slice(0, REQUEST_DIGITS);
+    const [nonce, fingerprint] = [payment.nonce, payment.fingerprint].map((text) => `${text}:${digest}`);
+    return { ...payment, nonce: nonce as string, fingerprint: fingerprint as string };
+  },
+  isEndless: ({ payload }) => voucherIn(payload.payload).deposit === undefined,
+  async check({ payload }, { token, extra }) {
+    const voucher = voucherIn(payload.payload);
+    noteVoucher(payload, voucher);
+    // A contract could declare void what it has signed.
+    if (voucher.config.payerAuthorizer === NO_ACCOUNT)
+      return { invalid: "The channel has no payerAuthorizer: open one whose vouchers a key signs" };
+    if (!(await isSigned(voucher, token.network))) return { invalid: BAD_SIGNATURE };
+    if (voucher.deposit !== undefined && voucher.deposit.amount < BigInt(String(extra?.minDeposit ?? 0)))
+      return { invalid: LOW_DEPOSIT };
+    return voucher.deposit === undefined ? "paid" : "unpaid";
+  },
+  evidenceOf: (intent) =>
+    voucherOf(intent).deposit === undefined ? { kind: "paid", transaction: "" } : undefined,
+  authorizationOf: (payment) => depositOf(payment),
+  readSettlable,
+  ownScheme: OWN_SCHEME,
+  notTaken: (reason) => correction(JSON.parse(reason)),
+  settlementOf(intent) {
+    const { channelId, cumulative, deposit } = voucherOf(intent);
+    const channelState = { channelId, chargedCumulativeAmount: String(cumulative) };
+    return { amount: String(deposit?.amount ?? ""), extra: { channelState, chargedAmount: intent.amount } };
+  },
+};
+
+/** Checks that a channel's key signed a voucher, and that the voucher is of that channel. */
+export async function isSigned(voucher: Omit<Voucher, "deposit">, network: string): Promise<boolean> {
+  const { config, channelId, cumulative, signature } = voucher;
+  const chainId = chainIdOf(network);
+  if (channelIdOf(chainId, config) !== channelId) return false;
+  const hash = voucherDigest(chainId, channelId, cumulative);
+  const signer = await recoverAddress({ hash, signature }).catch(() => undefined);
+  return signer === config.payerAuthorizer;
+}
+
+/**
+ * The authorization that deposits in a channel. Its nonce names the channel, and only the collector of deposits can use it,
+ * so its use is the deposit.
+ */
+function depositOf(payment: AuthorizedPayment): Eip3009Authorization | undefined {
+  const { channelId, deposit } = voucherOf(payment);
+  if (deposit === undefined) return undefined;
+  const { salt, amount, validAfter } = deposit;
+  return new Eip3009Authorization({
+    ...payment,
+    key: { ...payment.key, nonce: depositNonce(channelId, salt) },
+    payTo: DEPOSIT_COLLECTOR,
+    amount: String(amount),
+    payload: JSON.stringify({ payload: { authorization: { validAfter: String(validAfter) } } }),
+  });
+}

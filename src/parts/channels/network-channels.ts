@@ -1,0 +1,347 @@
+import type { Logger } from "pino";
+import type { ChainClient } from "../../chain/chain-client.ts";
+import type { AcceptedToken } from "../../config/config.ts";
+import { BackgroundLoop } from "../../core/background-loop.ts";
+import type { BackgroundService } from "../../core/background-service.ts";
+import { faultPoint } from "../../core/fault-points.ts";
+import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
+import { oneSpelling } from "../../core/payment.ts";
+import { readBlock } from "../../x402/settlement/block-view.ts";
+import { confirmedBlock, readChannels } from "./chain.ts";
+import { authorizerOf, type ChannelsFacilitator, type Claim } from "./channels-facilitator.ts";
+import { ChargeCounter } from "./charge-counter.ts";
+import type { ChannelsConfig } from "./config.ts";
+import type { ChannelConfig } from "./hashes.ts";
+import { Receivers, type SettledSum } from "./receivers.ts";
+import { type ChannelState, merged, type SeenChannel, seen } from "./store/chain-rules.ts";
+import type { ChannelLedger } from "./store/ledger.ts";
+import { type AskedRefund, refundOf } from "./store/refund-rules.ts";
+import type { ChannelRow } from "./store/row.ts";
+
+/** Periods of the work on channels, milliseconds. */
+export interface ChannelPeriods {
+  /** Between two rounds. */
+  readonly roundMs: number;
+  /** Between two looks at the chain for withdrawals. */
+  readonly watchMs: number;
+  /** Between two requests for the same claim or settlement. */
+  readonly retryMs: number;
+}
+
+interface Parts {
+  readonly network: string;
+  readonly config: Pick<ChannelsConfig, "claimAt" | "claimEverySecs" | "withdrawDelaySecs">;
+  readonly ledger: ChannelLedger;
+  readonly locks: Locks;
+  /** Unique to the life of this process. */
+  readonly owner: string;
+  readonly facilitator: ChannelsFacilitator;
+  readonly client: ChainClient;
+  /** The tokens of the network that are offered for channels. */
+  readonly tokens: () => readonly AcceptedToken[];
+  readonly periods: ChannelPeriods;
+  readonly logger: Logger;
+}
+
+/** A channel after a comparison with its chain, in the newest block and in a confirmed one. */
+interface Looked {
+  readonly row: ChannelRow;
+  readonly latest: ChannelState;
+  readonly confirmed: SeenChannel;
+}
+
+const LOCK_MS = { heldMs: 30_000, renewMs: 10_000 };
+/** Channels and open charges that one query returns. */
+const PAGE = 500;
+/** Channels of one claim: a claim that fails is made for each of them again. */
+const MAX_CLAIMS = 20;
+const USD_DECIMALS = 18;
+/** Time that a claim may take, tries included, before a withdrawal ends. */
+const CLAIM_SECS = 600;
+
+/**
+ * Works on the channels of one network: counts calls that have ended, claims charges that are final, has a facilitator settle the
+ * claims, sends the refunds that payers ask for, and watches for withdrawals. One process does so at a time. All that it needs after a crash is in the store and
+ * on the chain: a claim is of a sum, and a refund has a number, so neither takes or pays anything twice.
+ */
+export class NetworkChannels implements BackgroundService {
+  readonly #parts: Parts;
+  readonly #lock: LeaseLock;
+  readonly #loop: BackgroundLoop;
+  #watchedAt = Number.NEGATIVE_INFINITY;
+  /** Monotonic times at which claims and settlements were last asked for, by channel or receiver. */
+  readonly #askedAt = new Map<string, number>();
+  readonly #alerted = new Set<string>();
+  readonly #receivers: Receivers;
+  readonly #counter: ChargeCounter;
+
+  constructor(parts: Parts) {
+    const { network, locks, owner, logger, periods } = parts;
+    this.#parts = parts;
+    this.#counter = new ChargeCounter(parts.ledger);
+    const mayAsk = (receiver: string) => this.#mayAsk(`settle ${receiver}`);
+    this.#receivers = new Receivers({ ...parts, mayAsk });
+    this.#lock = new LeaseLock({ locks, name: `channels ${network}`, owner, ...LOCK_MS });
+    this.#loop = new BackgroundLoop({
+      step: () => this.#round(),
+      retryMs: periods.roundMs,
+      onTrouble: (error) => logger.warn({ err: error, network }, "could not work on channels; trying again"),
+      onRecovery: () => logger.info({ network }, "channels are worked on again"),
+    });
+  }
+
+  start(): Promise<void> {
+    return this.#loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+    await this.#lock.giveUp(this.#parts.logger);
+  }
+
+  async #round(): Promise<number> {
+    const { periods, ledger, network } = this.#parts;
+    if (!(await this.#lock.hold())) return periods.roundMs;
+    await this.#counter.countNext();
+    for (const row of await ledger.listRefunding(network, PAGE)) await this.sendRefund(row);
+    const now = performance.now();
+    if (now - this.#watchedAt >= periods.watchMs) {
+      await this.#watch();
+      this.#receivers.noteClaim();
+      this.#watchedAt = now;
+    }
+    await this.#claim();
+    await this.#receivers.settle();
+    return periods.roundMs;
+  }
+
+  /** Adds to the sums of a channel what became of its charges. */
+  count(channelId: string): Promise<void> {
+    return this.#counter.count(channelId);
+  }
+
+  /** Sums that have moved to receivers; none where another process works on the network. */
+  get settled(): readonly SettledSum[] {
+    return this.#receivers.settled;
+  }
+
+  /** Returns true for a channel whose claims and refunds can be signed. */
+  canSign(row: ChannelRow): boolean {
+    return this.#parts.facilitator.canSign(row);
+  }
+
+  /** Reads channels in the newest block that confirms each. */
+  async readAll(rows: readonly Pick<ChannelRow, "channel_id" | "asset">[]): Promise<SeenChannel[]> {
+    const rpc = await this.#parts.client.connect();
+    const found = new Map<string, SeenChannel>();
+    for (const confirmations of new Set(rows.map((row) => this.#confirmationsOf(row)))) {
+      const ids = rows.flatMap((row) =>
+        this.#confirmationsOf(row) === confirmations ? [row.channel_id] : [],
+      );
+      const block = await confirmedBlock(rpc, confirmations);
+      const states = await readChannels(rpc, ids, block);
+      for (const [i, id] of ids.entries())
+        found.set(id, { ...(states[i] as ChannelState), block: Number(block) });
+    }
+    return rows.map(({ channel_id }) => found.get(channel_id) as SeenChannel);
+  }
+
+  /** Compares a channel with its chain, for a refund. @returns it as it is then, and what the refund depends on */
+  async look(row: ChannelRow): Promise<{ readonly row: ChannelRow; readonly chain: AskedRefund["chain"] }> {
+    const [seen] = await this.#lookAll([row]);
+    if (seen === undefined) throw new Error("a channel that was read has a state");
+    const { refundNonce } = seen.confirmed;
+    return { row: seen.row, chain: { ...seen.latest, refundNonce } };
+  }
+
+  /** Reads a channel in the newest confirmed block. */
+  async read(row: Pick<ChannelRow, "channel_id" | "asset">): Promise<SeenChannel> {
+    const [state] = await this.readAll([row]);
+    return state as SeenChannel;
+  }
+
+  /**
+   * Has a refund sent that was journalled, unless it was paid.
+   * @returns the channel once the refund has ended; undefined before
+   */
+  async sendRefund(row: ChannelRow): Promise<ChannelRow | undefined> {
+    const { ledger, facilitator, logger, periods } = this.#parts;
+    const { channel_id: channelId } = row;
+    const refund = refundOf(row);
+    if (refund === undefined) return undefined;
+    // Its claim has to be settled, whoever sent it.
+    this.#receivers.noteClaim();
+    const ended = await ledger.endChannelRefund(channelId, await this.read(row), undefined);
+    if (ended !== undefined || !this.#mayAsk(`refund ${channelId}`, periods.retryMs)) return ended;
+    faultPoint("channels/before-refund");
+    const answer = await facilitator.refund(row, refund);
+    faultPoint("channels/after-refund");
+    if (answer.kind !== "success") {
+      logger.warn({ channel: channelId, answer }, "a refund of a channel was not sent; trying again");
+      return undefined;
+    }
+    const paid = await ledger.endChannelRefund(channelId, await this.read(row), answer.transaction);
+    if (paid)
+      logger.info({ channel: channelId, amount: refund.amount, transaction: answer.transaction }, "refunded");
+    return paid;
+  }
+
+  /** Compares every channel with the chain. */
+  async #watch(): Promise<void> {
+    const { ledger, network } = this.#parts;
+    for (let after = ""; ; ) {
+      const rows = await ledger.listChannels(network, { after, limit: PAGE });
+      const looked = await this.#lookAll(
+        rows.filter((row) => row.balance !== row.claimed || row.status !== "open"),
+      );
+      await this.#makeFinal(looked.flatMap(({ row }) => (row.status === "withdrawing" ? row : [])));
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < PAGE) return;
+      after = last.channel_id;
+      await this.#lock.hold();
+    }
+  }
+
+  /** Compares channels with the chain. @returns each as it is then, and the chain's newest state */
+  async #lookAll(rows: readonly ChannelRow[]): Promise<Looked[]> {
+    if (rows.length === 0) return [];
+    const rpc = await this.#parts.client.connect();
+    const ids = rows.map(({ channel_id }) => channel_id);
+    const newest = await readChannels(rpc, ids, "latest");
+    const confirmed = await this.readAll(rows);
+    return Promise.all(
+      rows.map(async (row, i) => {
+        const chain = { latest: newest[i] as ChannelState, confirmed: confirmed[i] as SeenChannel };
+        return { row: await this.#compare(row, chain), ...chain };
+      }),
+    );
+  }
+
+  async #compare(row: ChannelRow, shown: Omit<Looked, "row">): Promise<ChannelRow> {
+    const chain = merged(row, shown);
+    // Most channels are as they were at the look before: nothing is written.
+    if (isEqual(seen(row, chain, row.updated_at), row)) return row;
+    const after = await this.#parts.ledger.seeChannel(row.channel_id, chain);
+    if (after !== undefined && after.status !== row.status) this.#log(after);
+    return after ?? row;
+  }
+
+  /** Makes the pending charges of channels final whose withdrawals end soon, so that they are claimed before. */
+  async #makeFinal(rows: readonly ChannelRow[]): Promise<void> {
+    if (rows.length === 0) return;
+    const { ledger, client, periods, logger } = this.#parts;
+    const { timestamp } = await readBlock(await client.connect(), "latest");
+    for (const { channel_id: channel, config, withdraw_at } of rows) {
+      const { withdrawDelay } = JSON.parse(config) as ChannelConfig;
+      const marginSecs = Math.min(withdrawDelay / 2, (2 * periods.watchMs) / 1_000 + CLAIM_SECS);
+      if (Number(timestamp) < (withdraw_at ?? 0) + withdrawDelay - marginSecs) continue;
+      // Calls that have ended are counted as they did.
+      await this.#counter.count(channel);
+      const charges = await ledger.listOpenCharges(channel, PAGE);
+      const pending = charges.flatMap(({ state, call_id }) =>
+        state === "open" || state === "asked" ? call_id : [],
+      );
+      if (pending.length === 0 || (await ledger.makeFinal(channel, pending)) === undefined) continue;
+      logger.warn(
+        { channel, calls: pending },
+        "charges of calls that have not ended are claimed, because the payer withdraws",
+      );
+    }
+  }
+
+  #log({ channel_id: channel, status, reason }: ChannelRow): void {
+    const { logger } = this.#parts;
+    if (status === "stopped") logger.error({ channel, reason }, "a channel is stopped");
+    else logger.warn({ channel, status }, "a channel has another status");
+  }
+
+  async #claim(): Promise<void> {
+    const { ledger, network, facilitator, logger } = this.#parts;
+    const due = await ledger.listDueChannels(network, PAGE);
+    const now = Date.now();
+    for (const row of due) this.#alert(row, now);
+    const wanted = due.filter((row) => this.#isDue(row, now) && this.#mayAsk(`claim ${row.channel_id}`));
+    const claims: Claim[] = [];
+    for (const { row, latest } of await this.#lookAll(wanted)) {
+      if (!facilitator.canSign(row)) {
+        logger.error(
+          { channel: row.channel_id },
+          "no key signs claims of this channel: its authorizer is another",
+        );
+        continue;
+      }
+      const totalClaimed = min(BigInt(row.final), BigInt(latest.balance));
+      if (totalClaimed > BigInt(latest.totalClaimed)) claims.push({ row, totalClaimed });
+    }
+    // The contract takes claims of one authorizer at a time.
+    for (const authorizer of new Set(claims.map(({ row }) => authorizerOf(row)))) {
+      const own = claims.filter(({ row }) => authorizerOf(row) === authorizer);
+      while (own.length > 0) await this.#claimAll(own.splice(0, MAX_CLAIMS) as [Claim, ...Claim[]]);
+    }
+  }
+
+  async #claimAll(claims: readonly [Claim, ...Claim[]]): Promise<void> {
+    const { ledger, facilitator, logger } = this.#parts;
+    await ledger.askClaims(claims.map(({ row }) => row.channel_id));
+    faultPoint("channels/before-claim");
+    const answer = await facilitator.claim(claims);
+    faultPoint("channels/after-claim");
+    if (answer.kind === "success") {
+      this.#receivers.noteClaim();
+      const { transaction } = answer;
+      for (const { row, totalClaimed } of claims) {
+        logger.info({ channel: row.channel_id, totalClaimed: String(totalClaimed), transaction }, "claimed");
+      }
+      await this.#lookAll(claims.map(({ row }) => row));
+      return;
+    }
+    const channels = claims.map(({ row }) => row.channel_id);
+    logger.warn({ channels, answer }, "a claim was not made; trying again");
+    // One claim that cannot be made lets all of its transaction fail.
+    if (answer.kind === "refused" && claims.length > 1)
+      for (const claim of claims) await this.#claimAll([claim]);
+  }
+
+  #isDue({ final, claimed, due_since, claim_soon, status, asset }: ChannelRow, now: number): boolean {
+    const { claimAt, claimEverySecs } = this.#parts.config;
+    if (status !== "open" || claim_soon === 1) return true;
+    if (now - (due_since ?? now) >= claimEverySecs * 1_000) return true;
+    const token = this.#parts.tokens().find((one) => oneSpelling(one.asset) === asset);
+    if (token?.currency !== "USD") return false;
+    const units =
+      (BigInt(final) - BigInt(claimed)) *
+      10n ** BigInt(USD_DECIMALS - Math.min(USD_DECIMALS, token.decimals));
+    return units >= claimAt.amount;
+  }
+
+  /** Reports charges that are not claimed for so long that a withdrawal could come before them. */
+  #alert({ channel_id: channel, due_since, final, claimed }: ChannelRow, now: number): void {
+    const { config, logger } = this.#parts;
+    const isOld = now - (due_since ?? now) > (config.withdrawDelaySecs * 1_000) / 3;
+    if (!isOld) this.#alerted.delete(channel);
+    else if (!this.#alerted.has(channel)) {
+      this.#alerted.add(channel);
+      logger.error({ channel, final, claimed }, "charges of a channel wait too long to be claimed");
+    }
+  }
+
+  #mayAsk(what: string, waitMs = this.#parts.periods.retryMs): boolean {
+    const now = performance.now();
+    if (now - (this.#askedAt.get(what) ?? Number.NEGATIVE_INFINITY) < waitMs) return false;
+    this.#askedAt.set(what, now);
+    return true;
+  }
+
+  #confirmationsOf({ asset }: Pick<ChannelRow, "asset">): number {
+    const tokens = this.#parts.tokens().filter((token) => oneSpelling(token.asset) === asset);
+    return Math.max(1, ...tokens.map(({ confirmations }) => confirmations));
+  }
+}
+
+function isEqual(one: ChannelRow, other: ChannelRow): boolean {
+  return (Object.keys(one) as (keyof ChannelRow)[]).every((column) => one[column] === other[column]);
+}
+
+function min(one: bigint, other: bigint): bigint {
+  return one < other ? one : other;
+}

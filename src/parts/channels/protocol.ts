@@ -1,0 +1,58 @@
+import { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { HttpRequest, JobRequest } from "../../http/request.ts";
+import type { HttpResponse } from "../../http/response.ts";
+import type { PaymentProtocol } from "../../x402/protocols/protocol.ts";
+import type { SettlementSummary, UnpaidRequest } from "../../x402/purchase/checkout.ts";
+import { withOffers } from "../../x402/purchase/purchase.ts";
+import { type ChannelRefunds, refundOfRequest } from "./refunds.ts";
+
+/** x402 with requests for refunds of channels, which come where payments come and pay nothing. */
+export class RefundProtocol implements PaymentProtocol {
+  readonly #x402: PaymentProtocol;
+  readonly #refunds: ChannelRefunds;
+
+  constructor(x402: PaymentProtocol, refunds: ChannelRefunds) {
+    this.#x402 = x402;
+    this.#refunds = refunds;
+  }
+
+  get bindsBody() {
+    return this.#x402.bindsBody as true;
+  }
+
+  carriesPayment(request: JobRequest): boolean {
+    return this.#x402.carriesPayment(request) && refundOfRequest(request) === undefined;
+  }
+
+  readPayment(request: JobRequest) {
+    try {
+      return this.#x402.readPayment(request);
+    } catch (error) {
+      // What asks for a refund has no payment's payload.
+      if (refundOfRequest(request) !== undefined) return undefined;
+      throw error;
+    }
+  }
+
+  async paymentRequired(request: HttpRequest, unpaid: UnpaidRequest): Promise<HttpResponse> {
+    const asked = refundOfRequest(request);
+    if (asked === undefined) return this.#x402.paymentRequired(request, unpaid);
+    try {
+      return await this.#refunds.answer(request, asked);
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      const price = { offers: async () => unpaid.offers };
+      const of = { findPrice: async () => price as never, body: new Uint8Array(), requestHash: undefined };
+      return this.#x402.refuse(request, unpaid.job, (await withOffers(error, of)) as GatewayError);
+    }
+  }
+
+  acceptedHeaders(request: HttpRequest, summary: SettlementSummary) {
+    return this.#x402.acceptedHeaders(request, summary);
+  }
+
+  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError) {
+    return this.#x402.refuse(request, job, refusal);
+  }
+}

@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { GatewayError } from "../../core/errors.ts";
+import type { HttpRequest, JobRequest } from "../../http/request.ts";
+import { type HttpResponse, jsonResponse } from "../../http/response.ts";
+import { decodeHeader, encodeHeader } from "../../x402/wire/payment-header.ts";
+import { correction } from "./correction.ts";
+import { isSigned } from "./method.ts";
+import type { NetworkChannels } from "./network-channels.ts";
+import { type RefundRequest, refundIn } from "./payload.ts";
+import type { ChannelLedger } from "./store/ledger.ts";
+import { refundOf } from "./store/refund-rules.ts";
+import type { ChannelRow } from "./store/row.ts";
+import { BAD_SIGNATURE, BUSY, mismatchOf, NOT_FOUND, NOTHING_TO_REFUND } from "./store/rules.ts";
+
+const HEADER = "payment-signature";
+/** Longest time that a request waits for its refund, and the time between two looks. */
+const WAIT_MS = 30_000;
+const LOOK_MS = 250;
+
+/** Reads the request for a refund that a request has in place of a payment. @returns undefined for any other request */
+export function refundOfRequest(request: JobRequest): RefundRequest | undefined {
+  const [header, ...others] = request.headerValues(HEADER);
+  if (header === undefined || others.length > 0) return undefined;
+  try {
+    return refundIn((decodeHeader(header) as { readonly payload?: unknown }).payload);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Pays the rest of channels back to payers who ask for it, as x402's clients do: without a payment, at any job. */
+export class ChannelRefunds {
+  readonly #ledger: ChannelLedger;
+  readonly #networkOf: (row: ChannelRow) => NetworkChannels | undefined;
+
+  constructor(parts: {
+    readonly ledger: ChannelLedger;
+    readonly networkOf: (row: ChannelRow) => NetworkChannels | undefined;
+  }) {
+    this.#ledger = parts.ledger;
+    this.#networkOf = parts.networkOf;
+  }
+
+  /** @throws GatewayError why nothing is paid back, or not yet */
+  async answer(_request: HttpRequest, asked: RefundRequest): Promise<HttpResponse> {
+    const ledger = this.#ledger;
+    const { channelId } = asked;
+    const found = await ledger.findChannel(channelId);
+    const network = found && this.#networkOf(found);
+    if (found === undefined || network === undefined) throw refused(NOT_FOUND);
+    if (!(await isSigned(asked, found.network))) throw refused(BAD_SIGNATURE);
+    // Calls that failed are given back with the rest.
+    await network.count(channelId);
+    const { row, chain } = await network.look((await ledger.findChannel(channelId)) ?? found);
+    if (asked.cumulative < BigInt(row.charged)) throw correction(mismatchOf(row));
+    const decision = await ledger.beginChannelRefund(channelId, { chain, amount: asked.amount?.toString() });
+    if (decision.kind !== "refunding") throw refused(decision.kind === "busy" ? BUSY : NOTHING_TO_REFUND);
+    return answerOf(await this.#paid(network, decision.row));
+  }
+
+  /** Waits until a refund is paid. @throws GatewayError when it takes too long; it is paid all the same */
+  async #paid(network: NetworkChannels, row: ChannelRow): Promise<ChannelRow> {
+    const endsAt = performance.now() + WAIT_MS;
+    const { nonce } = refundOf(row) ?? {};
+    while (performance.now() < endsAt) {
+      const paid = await network.sendRefund(row);
+      if (paid !== undefined) return paid;
+      // Another process may have ended it.
+      const now = await this.#ledger.findChannel(row.channel_id);
+      const refund = now && refundOf(now);
+      if (now !== undefined && refund?.nonce === nonce && refund?.state === "done") return now;
+      await sleep(LOOK_MS);
+    }
+    throw new GatewayError(
+      "settlement_unknown",
+      "The refund is on its way. Ask again later: it is paid once.",
+      { headers: { "retry-after": "5" } },
+    );
+  }
+}
+
+function answerOf(row: ChannelRow): HttpResponse {
+  const { channel_id: channelId, balance, claimed, base, config, network } = row;
+  const { amount = "0", transaction = "", nonce = "0" } = refundOf(row) ?? {};
+  const { payer } = JSON.parse(config) as { readonly payer: string };
+  const settlement = {
+    ...{ success: true, payer, transaction, amount },
+    network,
+    extra: {
+      channelState: {
+        ...{ channelId, balance, totalClaimed: claimed, chargedCumulativeAmount: base },
+        ...{ withdrawRequestedAt: row.withdraw_at ?? 0, refundNonce: String(BigInt(nonce) + 1n) },
+      },
+    },
+  };
+  return jsonResponse(
+    200,
+    { status: "refunded", channel_id: channelId, amount, transaction },
+    { "payment-response": encodeHeader(settlement) },
+  );
+}
+
+function refused(error: string): GatewayError {
+  return new GatewayError("payment_invalid", error);
+}

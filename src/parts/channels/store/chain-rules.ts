@@ -1,0 +1,83 @@
+import type { ChannelRow } from "./row.ts";
+import { max, withDue } from "./rules.ts";
+
+/** State of a channel on its chain. Amounts are token units. */
+export interface ChannelState {
+  readonly balance: string;
+  readonly totalClaimed: string;
+  readonly refundNonce: string;
+  /** Unix seconds; 0 if no withdrawal is pending. */
+  readonly withdrawAt: number;
+}
+
+/** A channel as a confirmed block shows it. */
+export interface SeenChannel extends ChannelState {
+  readonly block: number;
+}
+
+/**
+ * Returns the state of a channel in its confirmed block, with two exceptions. A withdrawal in the newest block counts before it is
+ * confirmed. A balance that was counted stays if the newest block has it, because a node that lags may not know a deposit yet.
+ */
+export function merged(
+  row: Pick<ChannelRow, "balance" | "withdraw_at">,
+  { latest, confirmed }: { readonly latest: ChannelState; readonly confirmed: SeenChannel },
+): SeenChannel {
+  const counted = BigInt(row.balance);
+  const isBehind = BigInt(confirmed.balance) < counted && BigInt(latest.balance) >= counted;
+  // A withdrawal has ended once both show what it has left.
+  const isSame = latest.balance === confirmed.balance;
+  return {
+    ...confirmed,
+    balance: isBehind ? row.balance : confirmed.balance,
+    withdrawAt: latest.withdrawAt || confirmed.withdrawAt || (isSame ? 0 : (row.withdraw_at ?? 0)),
+  };
+}
+
+/** Compares a channel with what its chain shows. */
+export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelRow {
+  const claimed = String(max(BigInt(row.claimed), BigInt(chain.totalClaimed)));
+  const next = withDue({ ...row, claimed, updated_at: now }, now);
+  if (row.reason === RESTORED) return { ...next, withdraw_at: chain.withdrawAt || null };
+  if (BigInt(chain.totalClaimed) > BigInt(row.asked))
+    return stopped(next, "the chain shows a claim that this store has not made");
+  if (row.status === "refunding") return next;
+  if (chain.withdrawAt > 0)
+    return {
+      ...next,
+      status: row.status === "stopped" ? "stopped" : "withdrawing",
+      withdraw_at: chain.withdrawAt,
+    };
+  const shown = { balance: chain.balance, balance_block: chain.block };
+  const isOld = chain.block < row.balance_block;
+  // The withdrawal has ended, or was given up.
+  if (row.status === "withdrawing") {
+    const isCovered = BigInt(chain.balance) >= BigInt(row.charged);
+    if (isOld || (!isCovered && row.deposits > 0)) return next;
+    const open = { ...next, ...shown, status: "open", withdraw_at: null } as const;
+    return !isCovered ? stopped(open, "the payer has withdrawn what was charged and not claimed") : open;
+  }
+  if (BigInt(chain.balance) < BigInt(row.balance)) return stopped(next, SHORT);
+  // Whoever sent a deposit, it counts.
+  const paid = BigInt(chain.balance) > BigInt(row.balance) && !isOld ? { ...next, ...shown } : next;
+  return row.status === "stopped" && row.reason === SHORT ? { ...paid, status: "open", reason: null } : paid;
+}
+
+const SHORT = "the chain has less than the deposits that were counted";
+
+/** Reason of channels that a restore stopped. What was done since the copy was made is not known. */
+export const RESTORED = "the store was restored from a copy";
+
+/** Returns a channel that a restore stopped as it is with its chain. @returns undefined for any other */
+export function resumed(
+  row: ChannelRow | undefined,
+  chain: SeenChannel,
+  now: number,
+): ChannelRow | undefined {
+  if (row?.status !== "stopped" || row.reason !== RESTORED) return undefined;
+  return seen({ ...row, status: "open", reason: null }, chain, now);
+}
+
+function stopped(row: ChannelRow, reason: string): ChannelRow {
+  return { ...row, status: "stopped", reason };
+}

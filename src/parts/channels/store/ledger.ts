@@ -1,0 +1,57 @@
+import type { SeenChannel } from "./chain-rules.ts";
+import type { OperatedChannels } from "./operator-ledger.ts";
+import type { AskedRefund, RefundDecision } from "./refund-rules.ts";
+import type { ChannelRow, ChargeRow } from "./row.ts";
+
+/** Charges whose end the sums of a channel do not have yet. */
+export interface UncountedCharges {
+  readonly channelId: string;
+  readonly callIds: readonly number[];
+  /** The highest charge below the channel's base that was not charged back and is not counted. */
+  readonly next: number | undefined;
+}
+
+/** Payment channels, and the calls that were paid from them. A payment that begins adds its voucher and its charge to them. */
+export interface ChannelLedger extends OperatedChannels {
+  findChannel(channelId: string): Promise<ChannelRow | undefined>;
+  findCharge(callId: number): Promise<ChargeRow | undefined>;
+  /** Counts the calls bought with a voucher that were charged back. */
+  countReturned(channelId: string, cumulative: string): Promise<number>;
+  /** Returns channels of a network in the order of their ids, for looking at their chain. */
+  listChannels(
+    network: string,
+    page: { readonly after: string; readonly limit: number },
+  ): Promise<readonly ChannelRow[]>;
+  /** Returns channels of a network with charges that wait to be claimed, the oldest first. */
+  listDueChannels(network: string, limit: number): Promise<readonly ChannelRow[]>;
+  /** Returns channels of a network whose payers are being paid back. */
+  listRefunding(network: string, limit: number): Promise<readonly ChannelRow[]>;
+  /** Returns charges that ended, or whose deposits may be decided, by channel and call. */
+  listUncounted(of: {
+    /** Default: of all channels. */
+    readonly channelId?: string;
+    /** Only charges after this one in the order of channels and calls. */
+    readonly after?: { readonly channelId: string; readonly callId: number } | undefined;
+    readonly limit: number;
+  }): Promise<readonly UncountedCharges[]>;
+  /** Adds to the sums of a channel what became of charges. */
+  countCharges(
+    channelId: string,
+    charges: Pick<UncountedCharges, "callIds" | "next">,
+  ): Promise<ChannelRow | undefined>;
+  /** Makes pending charges final if their payer withdraws. @returns the channel after that */
+  makeFinal(channelId: string, callIds: readonly number[]): Promise<ChannelRow | undefined>;
+  /** Notes what a claim is about to ask for. @returns the channels that have something to claim */
+  askClaims(channelIds: readonly string[]): Promise<readonly ChannelRow[]>;
+  /** Compares a channel with what its chain shows. @returns it as it is then */
+  seeChannel(channelId: string, chain: SeenChannel): Promise<ChannelRow | undefined>;
+  /** Begins to pay a payer back, or finds the refund that goes on. */
+  beginChannelRefund(channelId: string, asked: AskedRefund): Promise<RefundDecision>;
+  /** Ends a refund by what the chain shows. @returns the channel, if the refund has ended */
+  endChannelRefund(
+    channelId: string,
+    chain: SeenChannel,
+    /** Hash of the transaction that paid it, if it is known. */
+    transaction: string | undefined,
+  ): Promise<ChannelRow | undefined>;
+}

@@ -1,0 +1,47 @@
+import type { SeenChannel } from "./chain-rules.ts";
+import type { AskedRefund, RefundDecision } from "./refund-rules.ts";
+import type { ChannelRow, ChannelStatus, ChargeRow, DecisionRow } from "./row.ts";
+
+/** Who decides something about channels, and why. */
+export interface Signature {
+  readonly by: string;
+  readonly note: string;
+}
+
+/** Place in the list of channels, newest first. */
+export interface ChannelPlace {
+  readonly createdAt: number;
+  readonly channelId: string;
+}
+
+/** Channels as operators see them, and what operators have done. */
+export interface OperatedChannels {
+  /** Returns channels, newest first. */
+  listChannelsByAge(of: {
+    readonly status: ChannelStatus | undefined;
+    /** Only channels after this one in the list. */
+    readonly after: ChannelPlace | undefined;
+    readonly limit: number;
+  }): Promise<readonly ChannelRow[]>;
+  /** Returns charges of a channel whose end its sums do not have yet, newest first. */
+  listOpenCharges(channelId: string, limit: number): Promise<readonly ChargeRow[]>;
+  /** Returns what operators decided about a channel, newest first. */
+  listChannelDecisions(channelId: string, limit: number): Promise<readonly DecisionRow[]>;
+  /** Returns the IDs of channels that have something to claim, in the order of their IDs. */
+  listDueIds(page: { readonly after: string; readonly limit: number }): Promise<readonly string[]>;
+  /** Counts the channels that have something to claim or to pay back. */
+  countOwedChannels(): Promise<number>;
+  /** Has channels claimed in the next round. @returns the channels that have something to claim */
+  claimSoon(channelIds: readonly string[], signature: Signature): Promise<readonly ChannelRow[]>;
+  /** Begins to pay a payer back because the operator wants it. */
+  refundByOperator(
+    channelId: string,
+    chain: AskedRefund["chain"],
+    signature: Signature,
+  ): Promise<RefundDecision>;
+  /** Lets channels take vouchers again that a restore stopped, unless their chains contradict them. @returns them as they are then */
+  resumeChannels(
+    channels: readonly { readonly channelId: string; readonly chain: SeenChannel }[],
+    signature: Signature,
+  ): Promise<readonly ChannelRow[]>;
+}

@@ -1,0 +1,315 @@
+import type { PaymentRow } from "../../../store/payment-row.ts";
+import type { ChannelRow, ChargeRow } from "./row.ts";
+
+/* Error codes of x402's scheme batch-settlement that its clients act on. */
+const code = (name: string) => `invalid_batch_settlement_evm_${name}`;
+
+/** Clients sign again, from the sums that the answer has. */
+export const AMOUNT_MISMATCH = code("cumulative_amount_mismatch");
+export const NOT_FOUND = code("channel_not_found");
+export const NOTHING_TO_REFUND = code("refund_no_balance");
+export const BAD_SIGNATURE = code("voucher_signature");
+export const LOW_DEPOSIT = code("deposit_below_min_deposit");
+/** The channel takes no vouchers now. */
+export const BUSY = code("channel_busy");
+
+/** A voucher that is to pay a call. Amounts are token units. */
+export interface NewVoucher {
+  readonly channelId: string;
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  /** JSON of the channel's configuration. */
+  readonly config: string;
+  readonly cumulative: bigint;
+  readonly signature: string;
+  /** Price of the call. */
+  readonly amount: bigint;
+  /** 0 for a voucher alone. */
+  readonly deposit: bigint;
+}
+
+/** Why a voucher does not pay a call, with what its payer signs the next voucher by. */
+export interface ChannelRefusal {
+  /** Error code of x402. */
+  readonly error: string;
+  readonly channel:
+    | (Pick<ChannelRow, "base" | "balance" | "claimed" | "signed" | "signature"> & {
+        readonly channelId: string;
+      })
+    | undefined;
+}
+
+/** Makes the refusal from which x402's clients sign the next voucher of a channel. */
+export function mismatchOf(row: ChannelRow): ChannelRefusal {
+  const { channel_id: channelId, base, balance, claimed, signed, signature } = row;
+  return { error: AMOUNT_MISMATCH, channel: { channelId, base, balance, claimed, signed, signature } };
+}
+
+/** Decides whether a voucher can pay a call. @returns undefined if it can */
+export function refusalOf(row: ChannelRow | undefined, voucher: NewVoucher): ChannelRefusal | undefined {
+  const { amount, cumulative, deposit } = voucher;
+  if (row === undefined) {
+    if (deposit === 0n) return { error: NOT_FOUND, channel: undefined };
+    const isFirst = cumulative === amount && amount <= deposit;
+    return isFirst ? undefined : { error: AMOUNT_MISMATCH, channel: undefined };
+  }
+  const { status, base, balance } = row;
+  // A refund ends soon: its client may sign again.
+  if (status !== "open" && status !== "refunding") return { error: BUSY, channel: undefined };
+  const isNext = status === "open" && cumulative === BigInt(base) + amount;
+  const isCovered = BigInt(row.charged) + amount <= BigInt(balance) + deposit;
+  return isNext && isCovered ? undefined : mismatchOf(row);
+}
+
+/** Returns the channel with a voucher that {@link refusalOf} does not refuse. */
+export function taken(
+  row: ChannelRow | undefined,
+  voucher: NewVoucher,
+  callId: number,
+  now: number,
+): ChannelRow {
+  const { channelId: channel_id, network, asset, symbol, config, cumulative, signature, deposit } = voucher;
+  const before = row ?? {
+    ...{ channel_id, network, asset, symbol, config },
+    ...{
+      status: "open",
+      reason: null,
+      kept: "0",
+      signed: "0",
+      charged: "0",
+      balance: "0",
+      balance_block: 0,
+      final: "0",
+      claimed: "0",
+      asked: "0",
+    },
+    ...{ deposits: 0, due_since: null, claim_soon: 0, withdraw_at: null, refund: null, created_at: now },
+  };
+  const isHighest = cumulative >= BigInt(before.signed);
+  return {
+    ...(before as ChannelRow),
+    base: String(cumulative),
+    base_call: callId,
+    ...(isHighest && { signed: String(cumulative), signature }),
+    charged: sum(before.charged, voucher.amount),
+    deposits: before.deposits + (deposit > 0n ? 1 : 0),
+    updated_at: now,
+  };
+}
+
+const STATE_BY_PROMISE = { keep: "kept", ask: "asked" } as const;
+
+/**
+ * Returns a charge as the failure of its call leaves it; undefined if the failure changes nothing.
+ * @param on_failure the payment's promise to its buyer
+ */
+export function failed(charge: ChargeRow, on_failure = charge.on_failure): ChargeRow | undefined {
+  // A call runs only once its deposit was made, whether or not the deposit was counted.
+  if (charge.state !== "open" && charge.state !== "undecided") return undefined;
+  return {
+    ...charge,
+    on_failure,
+    state: STATE_BY_PROMISE[on_failure as keyof typeof STATE_BY_PROMISE] ?? "returned",
+  };
+}
+
+/**
+ * Returns the charge of a call that succeeded; undefined if that changes nothing.
+ * @param used token units; a call that has used nothing is charged back
+ */
+export function succeeded(charge: ChargeRow, used = charge.amount): ChargeRow | undefined {
+  if (charge.state !== "open" && charge.state !== "undecided") return undefined;
+  return { ...charge, used, state: used === "0" ? "returned" : "kept" };
+}
+
+/** Returns what its payer is owed of a charge whose call has ended: what the call has not used, if it is final already. */
+export function unusedOf({ state, used: final }: ChargeRow, used: string): bigint {
+  return state === "kept" ? max(0n, BigInt(final) - BigInt(used)) : 0n;
+}
+
+/** Returns a charge about which the operator decided; undefined if the charge does not wait for that. */
+export function decided(charge: ChargeRow, isReturned: boolean): ChargeRow | undefined {
+  return charge.state === "asked" ? { ...charge, state: isReturned ? "returned" : "kept" } : undefined;
+}
+
+/** Returns the charge of a call that runs again; undefined if that changes nothing. */
+export function revived(charge: ChargeRow): ChargeRow | undefined {
+  return charge.state === "asked" ? { ...charge, state: "open" } : undefined;
+}
+
+/** Reports whether a charge can be charged back: it is not final. */
+export function canReturn({ state }: ChargeRow): boolean {
+  return state === "undecided" || state === "open" || state === "asked";
+}
+
+/** A payment, and the block that its chain shows it in. */
+export type Decided = Readonly<Pick<PaymentRow, "state" | "block_number">>;
+
+/** Finds the payment of a call. */
+type PaymentOf = (callId: number) => Decided | undefined;
+
+/** A channel and some of its charges. */
+interface Sums {
+  readonly row: ChannelRow;
+  readonly charges: readonly ChargeRow[];
+}
+
+/**
+ * Adds to the sums of a channel what became of charges: deposits that were decided, and calls that ended.
+ * @param next the highest charge below the base that was not charged back and is not final, if there is one
+ */
+export function counted(
+  row: ChannelRow,
+  charges: readonly ChargeRow[],
+  next: ChargeRow | undefined,
+  paymentOf: PaymentOf,
+  now: number,
+): Sums {
+  let sums: Sums = { row, charges: [] };
+  const isBase = ({ call_id }: ChargeRow) => call_id === row.base_call;
+  // The base comes last: where it falls to depends on the others.
+  for (const charge of [...charges.filter((one) => !isBase(one)), ...charges.filter(isBase)]) {
+    const one = countOne(sums.row, charge, paymentOf);
+    if (one === undefined) continue;
+    const isFall = isBase(charge) && one.charge.state === "returned";
+    const below = sums.charges.find(({ call_id }) => call_id === next?.call_id) ?? next;
+    // Since it was read, it was charged back, or became the base: another charge is the next one.
+    if (isFall && (below?.state === "returned" || below?.call_id === charge.call_id)) continue;
+    const then = isFall ? fallen(one.row, below) : one.row;
+    sums = { row: { ...then, updated_at: now }, charges: [...sums.charges, one.charge] };
+  }
+  return { ...sums, row: withDue(sums.row, now) };
+}
+
+/** Returns a channel whose base was charged back. A voucher above the new base is as unused. */
+function fallen(row: ChannelRow, next: ChargeRow | undefined): ChannelRow {
+  return next !== undefined && BigInt(next.cumulative) > BigInt(row.kept)
+    ? { ...row, base: next.cumulative, base_call: next.call_id }
+    : { ...row, base: row.kept, base_call: null };
+}
+
+/**
+ * Makes pending charges final, because their payer's withdrawal is about to end. Their calls go on: a call that fails later is not charged
+ * back in the channel.
+ */
+export function madeFinal(row: ChannelRow, charges: readonly ChargeRow[], now: number): Sums | undefined {
+  if (row.status !== "withdrawing") return undefined;
+  const pending = charges.filter(
+    ({ state, deposit }) => deposit === "0" && (state === "open" || state === "asked"),
+  );
+  return counted(
+    row,
+    pending.map((charge) => ({ ...charge, state: "kept" as const })),
+    undefined,
+    () => undefined,
+    now,
+  );
+}
+
+function countOne(
+  row: ChannelRow,
+  charge: ChargeRow,
+  paymentOf: PaymentOf,
+): { readonly row: ChannelRow; readonly charge: ChargeRow } | undefined {
+  if (charge.channel_id !== row.channel_id || charge.is_counted === 1) return undefined;
+  const { call_id, amount, used, deposit, state } = charge;
+  const payment = deposit === "0" ? undefined : paymentOf(call_id);
+  if (state === "undecided" && payment?.state === "failed") {
+    const without = { ...row, deposits: row.deposits - 1, charged: sum(row.charged, -BigInt(amount)) };
+    return { row: without, charge: { ...charge, state: "returned", deposit: "0", is_counted: 1 } };
+  }
+  if (state === "undecided" && payment?.state !== "settled") return undefined;
+  const covered = deposit === "0" ? row : withDeposit(row, charge, payment);
+  if (covered === undefined) return undefined;
+  switch (state) {
+    case "undecided":
+      return { row: covered, charge: { ...charge, state: "open", deposit: "0" } };
+    case "open":
+    case "asked":
+      return deposit === "0" ? undefined : { row: covered, charge: { ...charge, deposit: "0" } };
+    case "kept":
+      return {
+        row: {
+          ...{ ...covered, final: sum(row.final, BigInt(used)) },
+          charged: sum(row.charged, BigInt(used) - BigInt(amount)),
+          kept: String(max(BigInt(row.kept), BigInt(charge.cumulative))),
+        },
+        charge: { ...charge, state, deposit: "0", is_counted: 1 },
+      };
+    case "returned":
+      return {
+        row: { ...covered, charged: sum(row.charged, -BigInt(amount)) },
+        charge: { ...charge, deposit: "0", is_counted: 1 },
+      };
+  }
+}
+
+/**
+ * Returns a channel with a deposit that was made. The balance has it if the chain showed the balance in the deposit's block or a
+ * later one.
+ * @returns undefined for a deposit that the operator alone calls made, until the chain shows a balance that covers what is charged
+ */
+function withDeposit(
+  row: ChannelRow,
+  { state, deposit }: ChargeRow,
+  payment: Decided | undefined,
+): ChannelRow | undefined {
+  const deposits = row.deposits - 1;
+  const block = payment?.block_number ?? undefined;
+  if (block !== undefined) {
+    const isNew = Number(block) > row.balance_block;
+    return { ...row, deposits, balance: isNew ? sum(row.balance, BigInt(deposit)) : row.balance };
+  }
+  const isCovered = state === "returned" || BigInt(row.charged) <= BigInt(row.balance);
+  return isCovered ? { ...row, deposits } : undefined;
+}
+
+/** Returns the channel with a sum that a claim asks for. @returns undefined if nothing is due */
+export function claiming(row: ChannelRow | undefined, now: number): ChannelRow | undefined {
+  if (row === undefined || BigInt(row.final) <= BigInt(row.claimed)) return undefined;
+  return { ...row, asked: row.final, updated_at: now };
+}
+
+/** Returns a channel that the operator wants to be claimed at once. @returns undefined if nothing is due */
+export function claimedSoon(row: ChannelRow | undefined, now: number): ChannelRow | undefined {
+  if (row === undefined || row.due_since === null) return undefined;
+  return { ...row, claim_soon: 1, updated_at: now };
+}
+
+/**
+ * Checks the sums of a channel, which hold at any time.
+ * @returns the sum that is wrong; undefined if all are right
+ */
+export function brokenSum({
+  claimed,
+  asked,
+  final,
+  charged,
+  kept,
+  base,
+  signed,
+  balance,
+  deposits,
+}: ChannelRow): string | undefined {
+  const sums = Object.entries({ claimed, asked, final, charged, base, signed });
+  for (const [at, [name, sum]] of sums.entries()) {
+    const [more, limit] = sums[at + 1] ?? [name, sum];
+    if (BigInt(sum) > BigInt(limit)) return `${name} > ${more}`;
+  }
+  if (BigInt(final) > BigInt(kept)) return "final > kept";
+  if (BigInt(kept) > BigInt(base)) return "kept > base";
+  return BigInt(charged) > BigInt(balance) && deposits === 0 ? "charged > deposited" : undefined;
+}
+
+/** Notes from when on charges wait to be claimed. */
+export function withDue(row: ChannelRow, now: number): ChannelRow {
+  const isDue = BigInt(row.final) > BigInt(row.claimed);
+  return { ...row, due_since: isDue ? (row.due_since ?? now) : null, claim_soon: isDue ? row.claim_soon : 0 };
+}
+
+function sum(amount: string, more: bigint): string {
+  return String(BigInt(amount) + more);
+}
+
+export const max = (one: bigint, other: bigint) => (one > other ? one : other);

@@ -1,0 +1,89 @@
+import type { SchemaDialect } from "../../../store/module.ts";
+
+/** SQL condition of charges whose ends the sums of their channels do not have yet: their calls or deposits were decided, or may be. */
+export const IS_ENDED = "is_counted = 0 AND (state IN ('undecided', 'kept', 'returned') OR deposit <> '0')";
+
+/** Returns the SQL of the tables of channels. */
+export const channelsSchema = ({ schema, integer, sum, id, plain, small }: SchemaDialect): string => `
+-- Payment channels. Amounts are token units.
+CREATE TABLE ${schema}channels (
+  channel_id  TEXT PRIMARY KEY,
+  network     TEXT NOT NULL,
+  asset       TEXT NOT NULL,
+  symbol      TEXT NOT NULL,
+  config      TEXT NOT NULL,
+  status      TEXT NOT NULL CHECK (status IN ('open', 'refunding', 'withdrawing', 'stopped')),
+  reason      TEXT,
+  -- The highest voucher whose call was not charged back, the highest whose charge is final, and the highest that was taken.
+  base        TEXT NOT NULL,
+  base_call   ${integer},
+  kept        TEXT NOT NULL,
+  signed      TEXT NOT NULL,
+  signature   TEXT NOT NULL,
+  balance     TEXT NOT NULL,
+  balance_block ${integer} NOT NULL,
+  charged     TEXT NOT NULL,
+  final       TEXT NOT NULL,
+  claimed     TEXT NOT NULL,
+  asked       TEXT NOT NULL,
+  deposits    ${integer} NOT NULL,
+  due_since   ${integer},
+  claim_soon  ${integer} NOT NULL,
+  withdraw_at ${integer},
+  refund      TEXT,
+  created_at  ${integer} NOT NULL,
+  updated_at  ${integer} NOT NULL
+)${plain};
+CREATE INDEX channels_due ON ${schema}channels (network, due_since) WHERE due_since IS NOT NULL;
+CREATE INDEX channels_due_by_token ON ${schema}channels (network, asset, symbol, due_since) WHERE due_since IS NOT NULL;
+CREATE INDEX channels_refunding ON ${schema}channels (network) WHERE status = 'refunding';
+CREATE INDEX channels_by_status ON ${schema}channels (status, created_at, channel_id);
+CREATE INDEX channels_by_age ON ${schema}channels (created_at, channel_id);
+CREATE INDEX channels_by_network ON ${schema}channels (network, channel_id);
+
+-- Channels of each token by their states, and the sums of their amounts.
+CREATE TABLE ${schema}channel_sums (
+  network     TEXT NOT NULL,
+  asset       TEXT NOT NULL,
+  symbol      TEXT NOT NULL,
+  open        ${sum} NOT NULL,
+  refunding   ${sum} NOT NULL,
+  withdrawing ${sum} NOT NULL,
+  stopped     ${sum} NOT NULL,
+  balance     ${sum} NOT NULL,
+  charged     ${sum} NOT NULL,
+  final       ${sum} NOT NULL,
+  claimed     ${sum} NOT NULL,
+  PRIMARY KEY (network, asset, symbol)
+)${small};
+
+-- Calls that were paid from channels.
+CREATE TABLE ${schema}channel_charges (
+  call_id    ${integer} PRIMARY KEY,
+  channel_id TEXT NOT NULL,
+  cumulative TEXT NOT NULL,
+  amount     TEXT NOT NULL,
+  used       TEXT NOT NULL,
+  deposit    TEXT NOT NULL,
+  on_failure TEXT NOT NULL,
+  charges_back ${integer} NOT NULL,
+  state      TEXT NOT NULL CHECK (state IN ('undecided', 'open', 'kept', 'asked', 'returned')),
+  is_counted ${integer} NOT NULL,
+  created_at ${integer} NOT NULL
+)${plain};
+CREATE INDEX channel_charges_uncounted ON ${schema}channel_charges (channel_id, call_id) WHERE is_counted = 0;
+CREATE INDEX channel_charges_ended ON ${schema}channel_charges (channel_id, call_id) WHERE ${IS_ENDED};
+CREATE INDEX channel_charges_returned ON ${schema}channel_charges (channel_id, cumulative) WHERE state = 'returned';
+CREATE INDEX channel_charges_old ON ${schema}channel_charges (created_at) WHERE is_counted = 1 AND state = 'kept';
+
+-- What operators decided about channels.
+CREATE TABLE ${schema}channel_decisions (
+  id         ${id},
+  channel_id TEXT NOT NULL,
+  action     TEXT NOT NULL,
+  by_name    TEXT NOT NULL,
+  note       TEXT NOT NULL,
+  at         ${integer} NOT NULL
+)${plain};
+CREATE INDEX channel_decisions_by_channel ON ${schema}channel_decisions (channel_id, id);
+`;

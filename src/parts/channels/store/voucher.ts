@@ -1,0 +1,41 @@
+import type { PaymentIntent } from "../../../core/payment.ts";
+import type { NewVoucher } from "./rules.ts";
+
+/** The fields of a payload that the store reads. */
+interface Payload {
+  readonly channelConfig: object;
+  readonly voucher: {
+    readonly channelId: string;
+    readonly maxClaimableAmount: string;
+    readonly signature: string;
+  };
+  readonly deposit?: { readonly amount: string };
+}
+
+/** Vouchers of payments that begin: the keys of their rows, the gate and the reaction read them. */
+const vouchers = new WeakMap<PaymentIntent, NewVoucher>();
+
+/** Reads the voucher of a payment whose payload was checked before. */
+export function voucherOf(intent: PaymentIntent): NewVoucher {
+  let voucher = vouchers.get(intent);
+  if (voucher === undefined) {
+    voucher = readVoucher(intent);
+    vouchers.set(intent, voucher);
+  }
+  return voucher;
+}
+
+function readVoucher({ payload, key, symbol, amount }: PaymentIntent): NewVoucher {
+  const { channelConfig, voucher, deposit } = (JSON.parse(payload) as { readonly payload: Payload }).payload;
+  return {
+    channelId: voucher.channelId.toLowerCase(),
+    network: key.network,
+    asset: key.asset,
+    symbol,
+    config: JSON.stringify(channelConfig),
+    cumulative: BigInt(voucher.maxClaimableAmount),
+    signature: voucher.signature.toLowerCase(),
+    amount: BigInt(amount),
+    deposit: BigInt(deposit?.amount ?? 0),
+  };
+}

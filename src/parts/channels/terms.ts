@@ -1,0 +1,112 @@
+import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import type { SignedPayment } from "../../x402/methods/method.ts";
+import type { Contribution, Terms } from "../../x402/purchase/terms.ts";
+import { storableSeconds } from "../../x402/purchase/verification.ts";
+import { correction } from "./correction.ts";
+import { type LostVouchers, namedPrice } from "./lost-vouchers.ts";
+import type { NewestVouchers } from "./newest-vouchers.ts";
+import { type Voucher, voucherIn } from "./payload.ts";
+import type { ChannelLedger } from "./store/ledger.ts";
+import { CHANNEL_METHOD, type ChannelRow } from "./store/row.ts";
+import { AMOUNT_MISMATCH, mismatchOf } from "./store/rules.ts";
+
+interface Parts {
+  readonly ledger: ChannelLedger;
+  readonly journal: Pick<PaymentJournal, "findPaymentByFingerprint">;
+  readonly lost: LostVouchers;
+  /** Undefined if other processes take vouchers of the same store. */
+  readonly newest: NewestVouchers | undefined;
+}
+
+/** Compares vouchers with channels whose sums are up to date, and uses each deposit once. */
+export function channelTerms(parts: Parts): Terms {
+  return {
+    async recognise(payment) {
+      return payment.method.name === CHANNEL_METHOD ? recognised(payment, parts) : payment;
+    },
+    checks: [
+      {
+        name: "channel",
+        before: "resend",
+        refusals: ["payment_mismatch"],
+        async run({ payment }) {
+          if (payment.method.name !== CHANNEL_METHOD) return undefined;
+          return useOfDeposit(voucherIn(payment.payload.payload), parts.ledger);
+        },
+      },
+      {
+        name: "newest voucher",
+        before: "settlement",
+        refusals: [],
+        run({ payment }) {
+          if (payment.method.name !== CHANNEL_METHOD) return undefined;
+          const { channelId, cumulative, deposit } = voucherIn(payment.payload.payload);
+          const leave = parts.newest?.begin(channelId, cumulative, deposit !== undefined);
+          return leave && { leave };
+        },
+      },
+    ],
+  };
+}
+
+/**
+ * A voucher whose call was charged back is as unused, so the payment that it makes then is another one. A voucher below the base stays
+ * the payment that it was: what was charged back there is a credit.
+ */
+async function recognised(payment: SignedPayment, parts: Parts): Promise<SignedPayment> {
+  const { ledger, journal, lost, newest } = parts;
+  const { channelId, cumulative, deposit } = voucherIn(payment.payload.payload);
+  if (deposit === undefined && newest?.isNext(channelId, cumulative, namedPrice(payment) ?? 0n))
+    return { ...payment, isNew: true };
+  const version = newest?.version ?? 0;
+  const row = await upToDate(channelId, cumulative, ledger);
+  if (row === undefined) return payment;
+  newest?.note(row, version);
+  await lost.look(row, payment);
+  if (deposit !== undefined) return payment;
+  if (cumulative > BigInt(row.signed)) return { ...payment, isNew: true };
+  const returned = await ledger.countReturned(channelId, String(cumulative));
+  if (returned === 0) return payment;
+  const next = inRound(payment, returned);
+  if (cumulative > BigInt(row.base) || (await journal.findPaymentByFingerprint(next.fingerprint)))
+    return next;
+  return inRound(payment, returned - 1);
+}
+
+/** @param round number of calls that were bought with the same voucher and charged back before */
+function inRound(payment: SignedPayment, round: number): SignedPayment {
+  const { nonce, fingerprint } = payment;
+  return round === 0
+    ? payment
+    : { ...payment, nonce: `${nonce}:${round}`, fingerprint: `${fingerprint}:${round}` };
+}
+
+/** Finds a channel, after its charges were counted if the voucher may depend on them. */
+async function upToDate(
+  channelId: string,
+  cumulative: bigint,
+  ledger: ChannelLedger,
+): Promise<ChannelRow | undefined> {
+  const row = await ledger.findChannel(channelId);
+  if (row === undefined || (row.deposits === 0 && cumulative > BigInt(row.signed))) return row;
+  for (const charges of await ledger.listUncounted({ channelId, limit: 100 }))
+    await ledger.countCharges(channelId, charges);
+  return ledger.findChannel(channelId);
+}
+
+/** A deposit is made once, so a voucher that comes with it can be sold with it once, whatever becomes of its call. */
+async function useOfDeposit(
+  { channelId, deposit }: Voucher,
+  ledger: ChannelLedger,
+): Promise<Contribution | undefined> {
+  if (deposit === undefined) return undefined;
+  const { salt, validBefore } = deposit;
+  const row = await ledger.findChannel(channelId);
+  return {
+    nonce: {
+      nonce: { key: `deposit ${channelId} ${salt}`, expiresAt: storableSeconds(validBefore) },
+      refusal: () =>
+        correction(row === undefined ? { error: AMOUNT_MISMATCH, channel: undefined } : mismatchOf(row)),
+    },
+  };
+}

@@ -1,0 +1,147 @@
+import { type Channel, ChannelState } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { client, useAction, useAnswer } from "../../../page/tools/client.ts";
+import { type Column, Hint, Problem, useConfirm } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, Hex, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Listing, readEntries, StateLinks } from "../../../page/tools/lists.tsx";
+import type { Filters, PartView } from "../../../page/tools/route.ts";
+
+/** States in the address, their names, and the stage that colours them. */
+const CHANNEL_STATES = {
+  open: { state: ChannelState.OPEN, name: "Open", stage: "done" },
+  refunding: { state: ChannelState.REFUNDING, name: "Being paid back", stage: "running" },
+  withdrawing: { state: ChannelState.WITHDRAWING, name: "Withdrawing", stage: "unsure" },
+  stopped: { state: ChannelState.STOPPED, name: "Stopped", stage: "dead" },
+} as const;
+
+/** Payment channels: what is deposited, charged and claimed in each. */
+function Channels({ filters }: { filters: Filters }) {
+  const { state = "", before } = filters;
+  const answer = useAnswer(["channels", JSON.stringify(filters)], 10 * SECOND_MS, (options) =>
+    readEntries<Channel>(before, async (page) => {
+      const stateFilter =
+        CHANNEL_STATES[state as keyof typeof CHANNEL_STATES]?.state ?? ChannelState.UNSPECIFIED;
+      const { channels, nextPageToken } = await client.listChannels({ ...page, state: stateFilter }, options);
+      return { items: channels, nextPageToken };
+    }),
+  );
+  const { decide, problem, dialog } = useDecision();
+  const states = [
+    { value: "", name: "All" },
+    ...Object.entries(CHANNEL_STATES).map(([value, { name }]) => ({ value, name })),
+  ];
+  return (
+    <>
+      <StateLinks path="channels" filters={filters} states={states} />
+      <Problem text={problem} />
+      <Listing
+        path="channels"
+        caption="Channels"
+        filters={filters}
+        answer={answer}
+        noneYet={
+          <Hint>
+            Nobody has opened a payment channel. <code>[x402.channels]</code> lets buyers pay many calls by
+            one deposit.
+          </Hint>
+        }
+        columns={[
+          ...COLUMNS,
+          { label: "Actions", class: "actions", cell: (channel) => <Buttons {...{ channel, decide }} /> },
+        ]}
+      />
+      {dialog}
+    </>
+  );
+}
+
+const COLUMNS: readonly Column<Channel>[] = [
+  { label: "Channel", cell: ({ id }) => <Hex>{id}</Hex> },
+  { label: "State", cell: (channel) => <ChannelBadge {...channel} /> },
+  {
+    label: "Payer",
+    cell: ({ payer, network }) => (
+      <OnChain kind="account" network={network}>
+        {payer}
+      </OnChain>
+    ),
+  },
+  { label: "Deposited", class: "number", cell: ({ depositedText }) => depositedText },
+  { label: "Charged", class: "number", cell: ({ chargedText }) => chargedText },
+  { label: "Claimed", class: "number", cell: ({ claimedText }) => claimedText },
+  { label: "To claim", class: "number", cell: ({ unclaimedText }) => unclaimedText },
+  {
+    label: "Waits since",
+    class: "nowrap",
+    cell: ({ dueSince }) => (dueSince ? <Ago time={dueSince} /> : "–"),
+  },
+  { label: "Network", cell: (channel) => <NetworkName {...channel} /> },
+  { label: "Reason", class: "wide", cell: reasonOf },
+];
+
+function ChannelBadge({ state }: Channel) {
+  const { stage = "unsure", name = "?" } =
+    Object.values(CHANNEL_STATES).find((one) => one.state === state) ?? {};
+  return <Badge stage={stage}>{name}</Badge>;
+}
+
+function reasonOf({ keyMissing, authorizer, reason }: Channel): string {
+  const missing = keyMissing ? `no key of authorizer ${authorizer} is configured` : "";
+  return [missing, reason].filter(Boolean).join("; ");
+}
+
+type Decide = (kind: "claim" | "refund", channel: Channel) => void;
+
+/** Buttons for what can be done with a channel. */
+function Buttons({ channel, decide }: { channel: Channel; decide: Decide }) {
+  const { id, state, unclaimed, keyMissing } = channel;
+  if (keyMissing) return null;
+  return (
+    <>
+      {unclaimed !== "0" && (
+        <button type="button" aria-label={`Claim channel ${id}`} onClick={() => decide("claim", channel)}>
+          Claim
+        </button>
+      )}
+      {(state === ChannelState.OPEN || state === ChannelState.WITHDRAWING) && (
+        <button type="button" aria-label={`Pay back channel ${id}`} onClick={() => decide("refund", channel)}>
+          Pay back
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Asks who decides and why, and then decides. */
+function useDecision() {
+  const { run, problem } = useAction();
+  const [ask, dialog] = useConfirm();
+  const decide: Decide = (kind, { id, unclaimedText, payer }) =>
+    ask({
+      ...(kind === "claim"
+        ? {
+            title: `Claim ${unclaimedText} now?`,
+            text: "A transaction claims what is final in the channel.",
+            action: "Claim it",
+          }
+        : {
+            title: "Pay the rest of the channel back?",
+            text: `${payer} gets what is not charged. Once it is sent, this cannot be undone.`,
+            action: "Pay it back",
+          }),
+      isSigned: true,
+      onAgree: (signature) =>
+        void run(async () => {
+          if (kind === "claim") await client.claimChannels({ id, ...signature });
+          else await client.refundChannel({ id, ...signature });
+          return kind === "claim" ? "The channel is being claimed." : "The channel is being paid back.";
+        }),
+    });
+  return { decide, problem, dialog };
+}
+
+export const VIEW: PartView = {
+  path: "channels",
+  title: "Channels",
+  after: "payments",
+  View: Channels,
+};

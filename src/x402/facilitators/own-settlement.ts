@@ -1,0 +1,60 @@
+import type { Logger } from "pino";
+import type { BackgroundService } from "../../core/background-service.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { GaugeSample } from "../../core/instruments.ts";
+import type { Locks } from "../../core/lease-lock.ts";
+import type { Telemetry } from "../../core/telemetry.ts";
+import type { Store } from "../../store/store.ts";
+import type { RefundSender } from "../refund-sender.ts";
+import type { FacilitatorRequest, KindExtra, SettlementAnswer, Verification } from "./facilitator.ts";
+
+/** A network, and the key of the account that pays for transactions on it. */
+export interface FeePayerAccess {
+  /** CAIP-2. */
+  readonly network: string;
+  readonly rpcUrl: string;
+  readonly rpcTimeoutMs: number;
+  /** As the configuration parsed it. */
+  readonly feePayer: string;
+}
+
+export interface OwnSettlerParts extends FeePayerAccess {
+  /** Unique to this process's life. */
+  readonly owner: string;
+  /** Least balance, 10⁻¹⁸ of the network's native unit. */
+  readonly minBalanceWei: bigint;
+  readonly store: Pick<Store, "of" | "isShared"> & Locks;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly telemetry: Telemetry;
+}
+
+/** A way to send transactions on networks of one kind, none of which is an EVM chain, from an account of jobgate's own. */
+export interface OwnSettlement {
+  /** Reports whether a CAIP-2 network is of the kind. */
+  has(network: string): boolean;
+  open(parts: OwnSettlerParts): OwnSettler;
+  /** Opens what sends refunds from the account, in a queue of their own. */
+  openRefunds(parts: OwnSettlerParts): RefundSender;
+  /**
+   * Reads the account's balance, in 10⁻¹⁸ of the native unit.
+   * @throws Error when the RPC does not answer or is of another network
+   */
+  readBalance(access: FeePayerAccess): Promise<{ readonly account: string; readonly balanceWei: bigint }>;
+  /** Reads the units of a token that the account holds. @throws Error as {@link readBalance} does */
+  readTokens(access: FeePayerAccess, asset: string): Promise<bigint>;
+}
+
+/** Settles the payments on one network. */
+export interface OwnSettler extends BackgroundService {
+  /** Address that sends transactions. */
+  readonly address: string;
+  /** Fields of the scheme `exact` on the network in `/supported`. */
+  readonly extra: KindExtra;
+  /** @throws GatewayError `settler_unfunded`; another error when the chain does not answer */
+  verify(request: FacilitatorRequest): Promise<Verification>;
+  /** Sends the payment's transaction, once however often it is asked. Never rejects. */
+  settle(request: FacilitatorRequest, deadlineMs: number): Promise<SettlementAnswer>;
+  /** Does not wait for the chain. */
+  gauges(): GaugeSample[];
+}

@@ -1,0 +1,117 @@
+import type { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import { type HttpRequest, type JobRequest, prefersHtml } from "../../http/request.ts";
+import type { HttpResponse } from "../../http/response.ts";
+import type { JobDescriptions } from "../jobs/job-descriptions.ts";
+import type { Methods } from "../methods/methods.ts";
+import type { SettlementSummary, UnpaidRequest } from "../purchase/checkout.ts";
+import { chargedNothing, refusalResponse } from "../purchase/job-route.ts";
+import type { UnpaidAccess } from "../purchase/unpaid-access.ts";
+import { AnswerExtensions } from "../wire/extensions.ts";
+import type { Offer } from "../wire/offer.ts";
+import { carriesPayment, encodeHeader, readPayment, versionOf } from "../wire/payment-header.ts";
+import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
+import type { WireVersion } from "../wire/version.ts";
+import type { Pages, PaymentProtocol } from "./protocol.ts";
+
+/** x402 over HTTP: `PAYMENT-SIGNATURE`, and the headers of other versions. */
+export class X402Protocol implements PaymentProtocol {
+  readonly #descriptions: JobDescriptions;
+  readonly #methods: Methods;
+  readonly #pages: Pages | undefined;
+  readonly #extensions: AnswerExtensions;
+  readonly #accesses: readonly UnpaidAccess[];
+  /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
+  readonly #paymentRequired = new WeakMap<
+    readonly Offer[],
+    { readonly answer: HttpResponse; readonly added: object }
+  >();
+
+  /** @param parts `extensions` absent: there are only those of the jobs; `pages` absent: browsers are answered as programs are */
+  constructor(parts: {
+    readonly descriptions: JobDescriptions;
+    readonly methods: Methods;
+    readonly pages?: Pages | undefined;
+    readonly extensions?: AnswerExtensions;
+    readonly accesses?: readonly UnpaidAccess[];
+  }) {
+    this.#descriptions = parts.descriptions;
+    this.#methods = parts.methods;
+    this.#pages = parts.pages;
+    this.#extensions = parts.extensions ?? new AnswerExtensions();
+    this.#accesses = parts.accesses ?? [];
+  }
+
+  readonly carriesPayment = (request: JobRequest) => carriesPayment(request, this.#methods.versions);
+  readonly readPayment = (request: JobRequest) => readPayment(request, this.#methods);
+
+  /** Answers the ordinary first request, so it makes no error with a stack. */
+  async paymentRequired(request: HttpRequest, { job, offers }: UnpaidRequest): Promise<HttpResponse> {
+    const answer = await this.#unpaidResponse(request, { job, offers });
+    const { method } = request;
+    return this.#pages && prefersHtml(request)
+      ? this.#pages.payment(answer, { job, offers, method })
+      : answer;
+  }
+
+  async #unpaidResponse(
+    request: HttpRequest,
+    { job, offers }: Pick<UnpaidRequest, "job" | "offers">,
+  ): Promise<HttpResponse> {
+    const added = await this.#extensions.ofOffers(offers);
+    const ofRequest = this.#accesses.flatMap((access) => access.extensionsFor(request, job) ?? []);
+    if (ofRequest.length > 0)
+      return this.#paymentRequiredResponse(
+        paymentRequired(offers),
+        job,
+        Object.assign({}, added, ...ofRequest),
+      );
+    let shown = this.#paymentRequired.get(offers);
+    if (shown === undefined || shown.added !== added) {
+      shown = { answer: this.#paymentRequiredResponse(paymentRequired(offers), job, added), added };
+      this.#paymentRequired.set(offers, shown);
+    }
+    return shown.answer;
+  }
+
+  acceptedHeaders(request: HttpRequest, summary: SettlementSummary): Record<string, string> {
+    return settlementHeaders(summary, this.#versionOf(request));
+  }
+
+  async refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): Promise<HttpResponse> {
+    if (!(refusal instanceof PaymentRefusal)) return refusalResponse(refusal, job);
+    const added = await this.#extensions.ofOffers(refusal.offers);
+    const response = this.#paymentRequiredResponse(refusal, job, added);
+    const { settled } = refusal;
+    if (settled === undefined) return response;
+    return {
+      ...response,
+      headers: { ...response.headers, ...settlementHeaders(settled, this.#versionOf(request)) },
+    };
+  }
+
+  #versionOf(request: JobRequest): WireVersion {
+    const { versions } = this.#methods;
+    return versionOf(request, versions) ?? versions.current;
+  }
+
+  #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey, added: object): HttpResponse {
+    const details = { ...chargedNothing(refusal.code), ...refusal.details };
+    const description = this.#descriptions.withOffers(job, refusal.offers);
+    const extensions = { ...description.extensions, ...added };
+    return paymentRequiredResponse(refusal, { ...description, extensions }, details, this.#methods.versions);
+  }
+}
+
+/** Headers with the settlement, and with what the facilitator says about the payment's extensions. */
+function settlementHeaders(
+  { settlement, extensionResponses }: Pick<SettlementSummary, "settlement" | "extensionResponses">,
+  { headers, nameOf }: WireVersion,
+): Record<string, string> {
+  const extensions: Record<string, string> =
+    extensionResponses === undefined ? {} : { "extension-responses": extensionResponses };
+  // Nothing has moved yet for a job that is charged after it ran.
+  if (settlement === undefined) return extensions;
+  const network = nameOf(settlement.network) ?? settlement.network;
+  return { [headers.settlement]: encodeHeader({ ...settlement, network }), ...extensions };
+}

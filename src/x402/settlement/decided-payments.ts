@@ -1,0 +1,64 @@
+import { asAuthorized, movedElsewhere, type PaymentRecord, transactionOf } from "../../core/payment.ts";
+import { movedBy } from "./moved-elsewhere.ts";
+import type { OutcomeRecorder, RecorderParts } from "./outcome-recorder.ts";
+import { logFields } from "./payment-outcome.ts";
+import type { AttemptParts } from "./settlement-attempts.ts";
+
+type Parts = Pick<AttemptParts, "evidence"> & Pick<RecorderParts, "journal" | "logger">;
+
+/** Compares payments that were decided with what the chain shows later. */
+export class DecidedPayments {
+  readonly #parts: Parts;
+  readonly #recorder: OutcomeRecorder;
+
+  constructor(parts: Parts, recorder: OutcomeRecorder) {
+    this.#parts = parts;
+    this.#recorder = recorder;
+  }
+
+  /**
+   * Looks again at a payment that was decided: the chain may have shown another view, and an operator may have erred.
+   * A payment that turns out paid is settled after all. If its charge was to come after its job, it is not known what the
+   * money was paid for, so that the payment stays as it is.
+   */
+  async recheck(decided: PaymentRecord): Promise<void> {
+    const { evidence, journal, logger } = this.#parts;
+    if (!evidence.covers(decided.key)) return;
+    if (decided.state === "settled" && decided.closed === undefined) return this.#recheckEarly(decided);
+    const record = asAuthorized(decided);
+    const found = await evidence.look(record);
+    if (found.kind === "paid" && record.charge !== "before" && record.state !== "settled") {
+      if (movedElsewhere(record.settlement) !== undefined) return;
+      const how = record.state === "released" ? "released" : "failed";
+      await this.#recorder.noteMoved(record, movedBy(record, found, how));
+    } else if (found.kind === "paid" && record.state === "failed") {
+      await this.#recorder.decide(record, found);
+    } else if (found.kind === "not_paid" && record.state === "settled") {
+      const reason = `the chain shows that it was not paid: ${found.reason}`;
+      if (!(await journal.contradictPayment(record.key, reason))) return;
+      this.#recorder.countContradiction("settled", record);
+      logger.error(
+        { ...logFields(record), reason: found.reason, closed: record.closed },
+        "the chain shows a payment closed as paid as not paid",
+      );
+    }
+  }
+
+  /**
+   * Looks again at a payment that was sold in a block which a fork could replace. Its job is sold, whatever the chain shows: the
+   * money that a fork took away is an alert.
+   */
+  async #recheckEarly(record: PaymentRecord): Promise<void> {
+    const { evidence, journal, logger } = this.#parts;
+    const found = await evidence.look(asAuthorized(record), transactionOf(record.settlement));
+    if (found.kind === "open" || (found.kind === "paid" && found.mayBeReplaced)) return;
+    if (found.kind === "paid") return void (await journal.finalizePayment(record.key, found.blockNumber));
+    const reason = `sold before its block was final, which it did not become: ${found.reason}`;
+    if (!(await journal.contradictPayment(record.key, reason))) return;
+    this.#recorder.countContradiction("settled", record);
+    logger.error(
+      { ...logFields(record), transaction: transactionOf(record.settlement), reason: found.reason },
+      "the chain no longer has a payment whose job was sold",
+    );
+  }
+}

@@ -1,0 +1,67 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { newAccount } from "../../helpers/accounts.ts";
+import { channelClient, readChannels } from "../../helpers/channels.ts";
+import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
+import { startRunner } from "../../helpers/runner.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { until } from "../../helpers/until.ts";
+import {
+  channelOf,
+  KEPT,
+  newPayer,
+  PRICE,
+  readBought,
+  startChannelParts,
+  startChannelShop,
+  untilOffered,
+} from "./harness.ts";
+
+const parts = startBeforeAll(startChannelParts);
+
+it("After a change of the authorizer, channels that name the one before are claimed, in transactions of their own", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-channels-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const later = newAccount();
+  let config = "";
+  const shop = await startChannelShop(parts, {
+    keys: "claim_every_secs = 3600",
+    start(options) {
+      config = options.config;
+      return startEmbeddedJobgate({ config, folder });
+    },
+  });
+  onTestFinished(() => shop.facilitator.stop());
+  const clients = await Promise.all(
+    [1, 2].map(async () => channelClient({ anvil: parts.anvil, payer: await newPayer(parts) })),
+  );
+  const [before, after] = clients.map(({ fetch }) => fetch) as [typeof fetch, typeof fetch];
+  const first = channelOf(await shop.buy(before, "one", KEPT));
+  await shop.runner.stop();
+  await shop.jobgate.stop();
+
+  const keys = [later, shop.authorizer].map(({ privateKey }) => `{ private_key = "${privateKey}" }`);
+  config = config.replace(/^authorizer = .*$/m, `authorizer = [${keys.join(", ")}]`).replace("3600", "1");
+  const jobgate = await startEmbeddedJobgate({ config, folder });
+  const runner = await startRunner({ address: jobgate.runnerAddress });
+  onTestFinished(async () => {
+    await runner.stop();
+    await jobgate.stop();
+  });
+  const url = `${jobgate.x402Url}/x402/jobs/1/${KEPT}`;
+  await untilOffered(url);
+  const second = channelOf(await readBought(await after(url, { method: "POST", body: "two" })));
+  for (const id of [first, second])
+    await until(async () => (await readChannels(parts.anvil, "channels", id))[1] === PRICE);
+  const claimed = shop.facilitator.calls.flatMap(({ paymentPayload }) =>
+    paymentPayload?.payload.type === "claim"
+      ? [(paymentPayload.payload as { readonly claims: readonly { voucher: { channel: object } }[] }).claims]
+      : [],
+  );
+  for (const claims of claimed)
+    expect(
+      new Set(claims.map(({ voucher }) => Reflect.get(voucher.channel, "receiverAuthorizer"))).size,
+    ).toBe(1);
+});

@@ -1,0 +1,31 @@
+import type { WorldMutant } from "./bundle-gateway.ts";
+
+const MPP_PROTOCOL = "parts/mpp/mpp-protocol.ts";
+
+/** Removed guards of the protocols beside x402. */
+export const PROTOCOL_MUTANTS: readonly WorldMutant[] = [
+  {
+    name: "a challenge that was made elsewhere is taken",
+    ...{ file: MPP_PROTOCOL, from: "if (!challenges.isOwn(challenge))", to: "if (false)" },
+  },
+  {
+    name: "a challenge that has ended is taken",
+    ...{ file: MPP_PROTOCOL, from: "if (challenges.hasExpired(challenge))", to: "if (false)" },
+  },
+  {
+    name: "a challenge is taken for another job",
+    ...{ file: MPP_PROTOCOL, from: "if (asked.job !== method.jobText(job))", to: "if (false)" },
+  },
+  {
+    name: "a challenge is taken for another body",
+    ...{ file: MPP_PROTOCOL, from: " && challenge.digest !== digestOf(body)", to: " && false" },
+  },
+  {
+    name: "a payment has another nonce than its challenge",
+    ...{ file: MPP_PROTOCOL, from: "if (bound !== undefined && bound !== nonce)", to: "if (false)" },
+  },
+  {
+    name: "a credential names another payer",
+    ...{ file: MPP_PROTOCOL, from: "if (source !== undefined && source", to: "if (source === '' && source" },
+  },
+];
