@@ -1,49 +1,103 @@
-import { it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { Fail } from "../../../src/runner/job.ts";
+import { runHere } from "../../commands/operator-commands.ts";
 import { accounts, newAccount } from "../../helpers/accounts.ts";
 import { type ChannelConfig, channelClient, initiateWithdraw, readChannels } from "../../helpers/channels.ts";
-import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
-import { channelOf, DEPOSIT, PRICE, startChannelParts, startChannelShop } from "./harness.ts";
+import { channelOf, DEPOSIT, KEPT, PRICE, RETURNED, startChannelParts, startChannelShop } from "./harness.ts";
 
-let fail: () => void;
-/** Slow jobs fail then, in each of their deliveries. */
-const mayFail = new Promise<void>((resolve) => {
-  fail = resolve;
-});
+const METERED = 2;
+const USED = 300n;
 
-const parts = startBeforeAll(startChannelParts);
-const shop = startBeforeAll(() =>
-  startChannelShop(parts, {
+/** Starts a shop whose slow calls end once they are let go, with a chain of its own, whose time is changed. */
+async function startSlowShop(edit?: (config: string) => string) {
+  const parts = await startChannelParts();
+  let letGo = () => {};
+  const mayEnd = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  const shop = await startChannelShop(parts, {
     keys: "claim_every_secs = 4\nwithdraw_delay_secs = 900",
+    jobs: `
+[[jobs]]
+job_index = ${METERED}
+mode = "public_paid"
+price = "$0.001"
+charge = "used"
+`,
+    ...(edit && { edit }),
     async handle({ body }) {
-      if (Buffer.from(body).toString() !== "slow") return undefined;
-      await mayFail;
-      throw new Fail("no ink");
+      const text = Buffer.from(body).toString();
+      if (text === "fast") return undefined;
+      await mayEnd;
+      if (text === "fails") throw new Fail("no ink");
+      return { body, charge: USED };
     },
-  }),
-);
+  });
+  onTestFinished(async () => {
+    await shop.stop();
+    await parts.stop();
+  });
+  return { ...shop, ...parts, letGo };
+}
 
-const configOf = () =>
-  shop.facilitator.calls.findLast(({ paymentPayload }) => paymentPayload?.payload.type === "deposit")
-    ?.paymentPayload?.payload.channelConfig as ChannelConfig;
+type SlowShop = Awaited<ReturnType<typeof startSlowShop>>;
 
-it("A call that has not ended is claimed before the withdrawal ends, and its failure is owed as a refund", async () => {
-  const { stranger, otherPayer: payer } = accounts;
-  const { anvil, usdc } = parts;
+/**
+ * Buys calls that do not end, one that will fail and a metered one that will use a part, and has their payer withdraw, until they are
+ * claimed because of that.
+ * @returns the payer's balance then, and the ID of the metered call
+ */
+async function buyAndWithdraw({ anvil, usdc, facilitator, buy }: SlowShop) {
+  // An account whose transactions the chain's node signs.
+  const { otherPayer: payer } = accounts;
   await usdc.mint(payer.address, DEPOSIT);
-  // Sends refunds.
-  await usdc.mint(stranger.address, DEPOSIT);
   const { fetch } = channelClient({ anvil, payer, voucherSigner: newAccount() });
-  const channelId = channelOf(await shop.buy(fetch, "one"));
-  await shop.buy(fetch, "slow");
-  const config = configOf();
+  const channelId = channelOf(await buy(fetch, "fast", KEPT));
+  await buy(fetch, "fails", RETURNED);
+  const { callId } = await buy(fetch, "uses a part", METERED);
+  const deposit = facilitator.calls.findLast(
+    ({ paymentPayload }) => paymentPayload?.payload.type === "deposit",
+  );
+  const config = deposit?.paymentPayload?.payload.channelConfig as ChannelConfig;
   await initiateWithdraw({ anvil, payer, config, amount: DEPOSIT });
-  await until(async () => (await readChannels(anvil, "channels", channelId))[1] === PRICE);
+  const claimed = async () => (await readChannels(anvil, "channels", channelId))[1];
+  await until(async () => (await claimed()) === PRICE);
   await anvil.client.increaseTime({ seconds: Math.ceil(config.withdrawDelay / 2) });
   await anvil.client.mine({ blocks: 1 });
-  await until(async () => (await readChannels(anvil, "channels", channelId))[1] === 2n * PRICE);
-  const before = await usdc.balanceOf(payer.address);
-  fail();
-  await until(async () => (await usdc.balanceOf(payer.address)) === before + PRICE);
+  await until(async () => (await claimed()) === 3n * PRICE);
+  return {
+    callId,
+    balance: () => usdc.balanceOf(payer.address),
+    before: await usdc.balanceOf(payer.address),
+  };
+}
+
+it("Calls that have not ended are claimed before the withdrawal ends, and what fails and what is not used is refunded by transactions", async () => {
+  const shop = await startSlowShop();
+  // Sends refunds.
+  await shop.usdc.mint(accounts.stranger.address, DEPOSIT);
+  const { balance, before } = await buyAndWithdraw(shop);
+  shop.letGo();
+  await until(async () => (await balance()) === before + PRICE + (PRICE - USED));
+});
+
+it("Without [x402.refunds] the unused part of a metered call stays owed, which operators see", async () => {
+  const shop = await startSlowShop((config) =>
+    config
+      .replace(/\[x402\.refunds\]\nsigner = .*\n/, "")
+      .replaceAll('on_failure = "refund"', 'on_failure = "keep"'),
+  );
+  const { callId, balance, before } = await buyAndWithdraw(shop);
+  shop.letGo();
+  vi.stubEnv("JOBGATE_OPERATOR_TOKEN", "");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const target = shop.jobgate.operatorUrl;
+  const owed = () => runHere("refunds", "list", "--state", "owed", "--json", "--target", target);
+  await until(async () => (await owed()).stdout !== "");
+  expect(JSON.parse((await owed()).stdout)).toMatchObject({
+    call_id: String(callId),
+    amount: String(PRICE - USED),
+  });
+  expect(await balance()).toBe(before);
 });
