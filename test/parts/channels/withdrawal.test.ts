@@ -9,36 +9,74 @@ import {
 } from "../../helpers/channels.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
-import { channelOf, DEPOSIT, PRICE, startChannelParts, startChannelShop } from "./harness.ts";
+import { type Bought, channelOf, KEPT, PRICE, startChannelParts, startChannelShop } from "./harness.ts";
+
+const BUSY = "invalid_batch_settlement_evm_channel_busy";
+const MISMATCH = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
+const BUYERS = 4;
+/** Calls that are sold before the withdrawal starts. */
+const SOLD_BEFORE = 12;
+
+let end: () => void;
+const mayEnd = new Promise<void>((resolve) => {
+  end = resolve;
+});
 
 const parts = startBeforeAll(startChannelParts);
 const shop = startBeforeAll(() =>
-  startChannelShop(parts, { keys: "claim_every_secs = 4\nwithdraw_delay_secs = 900" }),
+  startChannelShop(parts, {
+    keys: "claim_every_secs = 4\nwithdraw_delay_secs = 900",
+    // Every third call has not ended when the withdrawal starts.
+    async handle({ callId }) {
+      if (callId % 3n === 0n) await mayEnd;
+      return undefined;
+    },
+  }),
 );
 
 const configOf = () =>
   shop.facilitator.calls.findLast(({ paymentPayload }) => paymentPayload?.payload.type === "deposit")
     ?.paymentPayload?.payload.channelConfig as ChannelConfig;
 
-it("A withdrawal ends the sale of calls, what is charged is claimed at once, and the channel can be used again", async () => {
+it("Vouchers that are sold while a withdrawal starts are claimed before it ends, and the ones after that are refused", async () => {
   // An account whose transactions the chain's node signs.
   const { otherPayer: payer } = accounts;
   const { anvil, usdc } = parts;
-  await usdc.mint(payer.address, DEPOSIT);
+  await usdc.mint(payer.address, 1_000_000n);
   const { fetch } = channelClient({ anvil, payer, voucherSigner: newAccount() });
-  const bought = await shop.buy(fetch, "one");
-  await shop.buy(fetch, "two");
-  const [channelId, config] = [channelOf(bought), configOf()];
-  expect(await readChannels(anvil, "channels", channelId)).toEqual([DEPOSIT, 0n]);
+  const bought: Bought[] = [await shop.buy(fetch, "first", KEPT)];
+  const [channelId, config] = [channelOf(bought[0] as Bought), configOf()];
+  const sold = () => bought.filter(({ status }) => status === 202);
+  const claimed = async () => (await readChannels(anvil, "channels", channelId))[1];
 
-  await initiateWithdraw({ anvil, payer, config, amount: DEPOSIT });
-  await until(async () => (await readChannels(anvil, "channels", channelId))[1] === 2n * PRICE);
-  expect(await shop.buy(fetch, "three")).toMatchObject({
-    status: 402,
-    error: "invalid_batch_settlement_evm_channel_busy",
+  const buyers = Array.from({ length: BUYERS }, async (_, buyer) => {
+    for (let n = 0; bought.at(-1)?.error !== BUSY; n++)
+      bought.push(await shop.buy(fetch, `${buyer}.${n}`, KEPT));
   });
+  await until(() => sold().length >= SOLD_BEFORE);
+  // A claim between the two may leave less than is asked for.
+  await until(async () => {
+    const [balance, taken] = await readChannels(anvil, "channels", channelId);
+    const withdrawal = initiateWithdraw({ anvil, payer, config, amount: balance - taken });
+    return withdrawal.then(
+      () => true,
+      () => false,
+    );
+  });
+  const before = sold().length;
+  await Promise.all(buyers);
+  // They were sold from the withdrawal on, until it was seen.
+  expect(sold().length).toBeGreaterThan(before);
+  expect(new Set(sold().map(({ callId }) => callId)).size).toBe(sold().length);
+  for (const { status, error } of bought)
+    if (status !== 202) expect([402, BUSY, MISMATCH]).toEqual(expect.arrayContaining([status, error]));
 
+  end();
+  const charged = BigInt(sold().length) * PRICE;
+  await until(async () => (await claimed()) === charged);
+  expect(await shop.buy(fetch, "late", KEPT)).toMatchObject({ status: 402, error: BUSY });
   await anvil.client.increaseTime({ seconds: config.withdrawDelay });
   await finalizeWithdraw({ anvil, payer, config });
-  expect(await readChannels(anvil, "channels", channelId)).toEqual([2n * PRICE, 2n * PRICE]);
+  expect((await readChannels(anvil, "channels", channelId))[1]).toBe(charged);
+  await until(async () => (await usdc.balanceOf(shop.payTo.address)) === charged);
 });
