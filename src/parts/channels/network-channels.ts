@@ -8,8 +8,9 @@ import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import { oneSpelling } from "../../core/payment.ts";
 import { readBlock } from "../../x402/settlement/block-view.ts";
 import { confirmedBlock, readChannels } from "./chain.ts";
-import { authorizerOf, type ChannelsFacilitator, type Claim } from "./channels-facilitator.ts";
+import type { ChannelsFacilitator } from "./channels-facilitator.ts";
 import { ChargeCounter } from "./charge-counter.ts";
+import { ChannelClaims, type Looked } from "./claims.ts";
 import type { ChannelsConfig } from "./config.ts";
 import type { ChannelConfig } from "./hashes.ts";
 import { Receivers, type SettledSum } from "./receivers.ts";
@@ -43,19 +44,9 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** A channel after a comparison with its chain, in the newest block and in a confirmed one. */
-interface Looked {
-  readonly row: ChannelRow;
-  readonly latest: ChannelState;
-  readonly confirmed: SeenChannel;
-}
-
 const LOCK_MS = { heldMs: 30_000, renewMs: 10_000 };
 /** Channels and open charges that one query returns. */
 const PAGE = 500;
-/** Channels of one claim: a claim that fails is made for each of them again. */
-const MAX_CLAIMS = 20;
-const USD_DECIMALS = 18;
 /** Time that a claim may take, tries included, before a withdrawal ends. */
 const CLAIM_SECS = 600;
 
@@ -71,8 +62,8 @@ export class NetworkChannels implements BackgroundService {
   #watchedAt = Number.NEGATIVE_INFINITY;
   /** Monotonic times at which claims and settlements were last asked for, by channel or receiver. */
   readonly #askedAt = new Map<string, number>();
-  readonly #alerted = new Set<string>();
   readonly #receivers: Receivers;
+  readonly #claims: ChannelClaims;
   readonly #counter: ChargeCounter;
 
   constructor(parts: Parts) {
@@ -81,6 +72,12 @@ export class NetworkChannels implements BackgroundService {
     this.#counter = new ChargeCounter(parts.ledger);
     const mayAsk = (receiver: string) => this.#mayAsk(`settle ${receiver}`);
     this.#receivers = new Receivers({ ...parts, mayAsk });
+    this.#claims = new ChannelClaims({
+      ...parts,
+      look: (rows) => this.#lookAll(rows),
+      mayAsk: (channelId) => this.#mayAsk(`claim ${channelId}`),
+      onClaimed: () => this.#receivers.noteClaim(),
+    });
     this.#lock = new LeaseLock({ locks, name: `channels ${network}`, owner, ...LOCK_MS });
     this.#loop = new BackgroundLoop({
       step: () => this.#round(),
@@ -110,7 +107,7 @@ export class NetworkChannels implements BackgroundService {
       this.#receivers.noteClaim();
       this.#watchedAt = now;
     }
-    await this.#claim();
+    await this.#claims.makeDue();
     await this.#receivers.settle();
     return periods.roundMs;
   }
@@ -255,76 +252,6 @@ export class NetworkChannels implements BackgroundService {
     else logger.warn({ channel, status }, "a channel has another status");
   }
 
-  async #claim(): Promise<void> {
-    const { ledger, network, facilitator, logger } = this.#parts;
-    const due = await ledger.listDueChannels(network, PAGE);
-    const now = Date.now();
-    for (const row of due) this.#alert(row, now);
-    const wanted = due.filter((row) => this.#isDue(row, now) && this.#mayAsk(`claim ${row.channel_id}`));
-    const claims: Claim[] = [];
-    for (const { row, latest } of await this.#lookAll(wanted)) {
-      if (!facilitator.canSign(row)) {
-        logger.error(
-          { channel: row.channel_id },
-          "no key signs claims of this channel: its authorizer is another",
-        );
-        continue;
-      }
-      const totalClaimed = min(BigInt(row.final), BigInt(latest.balance));
-      if (totalClaimed > BigInt(latest.totalClaimed)) claims.push({ row, totalClaimed });
-    }
-    // The contract takes claims of one authorizer at a time.
-    for (const authorizer of new Set(claims.map(({ row }) => authorizerOf(row)))) {
-      const own = claims.filter(({ row }) => authorizerOf(row) === authorizer);
-      while (own.length > 0) await this.#claimAll(own.splice(0, MAX_CLAIMS) as [Claim, ...Claim[]]);
-    }
-  }
-
-  async #claimAll(claims: readonly [Claim, ...Claim[]]): Promise<void> {
-    const { ledger, facilitator, logger } = this.#parts;
-    await ledger.askClaims(claims.map(({ row }) => row.channel_id));
-    faultPoint("channels/before-claim");
-    const answer = await facilitator.claim(claims);
-    faultPoint("channels/after-claim");
-    if (answer.kind === "success") {
-      this.#receivers.noteClaim();
-      const { transaction } = answer;
-      for (const { row, totalClaimed } of claims) {
-        logger.info({ channel: row.channel_id, totalClaimed: String(totalClaimed), transaction }, "claimed");
-      }
-      await this.#lookAll(claims.map(({ row }) => row));
-      return;
-    }
-    const channels = claims.map(({ row }) => row.channel_id);
-    logger.warn({ channels, answer }, "a claim was not made; trying again");
-    // One claim that cannot be made lets all of its transaction fail.
-    if (answer.kind === "refused" && claims.length > 1)
-      for (const claim of claims) await this.#claimAll([claim]);
-  }
-
-  #isDue({ final, claimed, due_since, claim_soon, status, asset }: ChannelRow, now: number): boolean {
-    const { claimAt, claimEverySecs } = this.#parts.config;
-    if (status !== "open" || claim_soon === 1) return true;
-    if (now - (due_since ?? now) >= claimEverySecs * 1_000) return true;
-    const token = this.#parts.tokens().find((one) => oneSpelling(one.asset) === asset);
-    if (token?.currency !== "USD") return false;
-    const units =
-      (BigInt(final) - BigInt(claimed)) *
-      10n ** BigInt(USD_DECIMALS - Math.min(USD_DECIMALS, token.decimals));
-    return units >= claimAt.amount;
-  }
-
-  /** Reports charges that are not claimed for so long that a withdrawal could come before them. */
-  #alert({ channel_id: channel, due_since, final, claimed }: ChannelRow, now: number): void {
-    const { config, logger } = this.#parts;
-    const isOld = now - (due_since ?? now) > (config.withdrawDelaySecs * 1_000) / 3;
-    if (!isOld) this.#alerted.delete(channel);
-    else if (!this.#alerted.has(channel)) {
-      this.#alerted.add(channel);
-      logger.error({ channel, final, claimed }, "charges of a channel wait too long to be claimed");
-    }
-  }
-
   #mayAsk(what: string, waitMs = this.#parts.periods.retryMs): boolean {
     const now = performance.now();
     if (now - (this.#askedAt.get(what) ?? Number.NEGATIVE_INFINITY) < waitMs) return false;
@@ -340,8 +267,4 @@ export class NetworkChannels implements BackgroundService {
 
 function isEqual(one: ChannelRow, other: ChannelRow): boolean {
   return (Object.keys(one) as (keyof ChannelRow)[]).every((column) => one[column] === other[column]);
-}
-
-function min(one: bigint, other: bigint): bigint {
-  return one < other ? one : other;
 }

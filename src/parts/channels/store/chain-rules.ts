@@ -1,5 +1,5 @@
 import type { ChannelRow } from "./row.ts";
-import { max, withDue } from "./rules.ts";
+import { max, min, withDue } from "./rules.ts";
 
 /** State of a channel on its chain. Amounts are token units. */
 export interface ChannelState {
@@ -80,4 +80,17 @@ export function resumed(
 
 function stopped(row: ChannelRow, reason: string): ChannelRow {
   return { ...row, status: "stopped", reason };
+}
+
+/**
+ * Returns the sum that can be claimed: what is final, as far as the deposits in a confirmed block cover it. A deposit that a
+ * reorganisation has moved to a later block covers nothing until that block is confirmed, unless the payer withdraws, because a claim
+ * that waits then may come too late.
+ */
+export function claimable(
+  { final, status }: Pick<ChannelRow, "final" | "status">,
+  { latest, confirmed }: { readonly latest: ChannelState; readonly confirmed: ChannelState },
+): bigint {
+  const newest = min(BigInt(final), BigInt(latest.balance));
+  return status === "withdrawing" ? newest : min(newest, BigInt(confirmed.balance));
 }

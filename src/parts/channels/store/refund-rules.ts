@@ -1,6 +1,6 @@
 import type { ChannelState, SeenChannel } from "./chain-rules.ts";
 import type { ChannelRow, ChannelStatus } from "./row.ts";
-import { max, withDue } from "./rules.ts";
+import { max, min, withDue } from "./rules.ts";
 
 /** The refund that a channel's payer asked for last. Amounts are token units. */
 export interface ChannelRefund {
@@ -87,5 +87,3 @@ export function refundEnded(
 export function refundOf({ refund }: Pick<ChannelRow, "refund">): ChannelRefund | undefined {
   return refund === null ? undefined : JSON.parse(refund);
 }
-
-const min = (one: bigint, other: bigint) => (one < other ? one : other);

@@ -313,3 +313,5 @@ function sum(amount: string, more: bigint): string {
 }
 
 export const max = (one: bigint, other: bigint) => (one > other ? one : other);
+
+export const min = (one: bigint, other: bigint) => (one < other ? one : other);

@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
 import type { PaymentState } from "../../../../src/core/payment.ts";
-import { merged, type SeenChannel, seen } from "../../../../src/parts/channels/store/chain-rules.ts";
+import {
+  claimable,
+  merged,
+  type SeenChannel,
+  seen,
+} from "../../../../src/parts/channels/store/chain-rules.ts";
 import { refundDecision, refundEnded, refundOf } from "../../../../src/parts/channels/store/refund-rules.ts";
 import type { ChannelRow, ChargeRow } from "../../../../src/parts/channels/store/row.ts";
 import {
@@ -272,4 +277,13 @@ test("A withdrawal counts before it is confirmed, and a node that lags takes no 
   const withdrawing = { ...opened(), withdraw_at: 9 };
   expect(merged(withdrawing, { latest: chain(), confirmed })).toMatchObject({ withdrawAt: 9 });
   expect(merged(withdrawing, { latest: confirmed, confirmed })).toMatchObject({ withdrawAt: 0 });
+});
+
+test("A claim is covered by the deposits in a confirmed block, and while the payer withdraws by those in the newest block", () => {
+  const row = { ...opened(), final: "10" };
+  const [latest, confirmed] = [chain(), chain({ balance: "4" })];
+  expect(claimable(row, { latest, confirmed: chain() })).toBe(10n);
+  expect(claimable(row, { latest, confirmed })).toBe(4n);
+  expect(claimable({ ...row, status: "withdrawing" }, { latest, confirmed })).toBe(10n);
+  expect(claimable(row, { latest: confirmed, confirmed: latest })).toBe(4n);
 });

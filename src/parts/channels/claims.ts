@@ -1,0 +1,134 @@
+import type { Logger } from "pino";
+import type { AcceptedToken } from "../../config/config.ts";
+import { faultPoint } from "../../core/fault-points.ts";
+import { oneSpelling } from "../../core/payment.ts";
+import { authorizerOf, type ChannelsFacilitator, type Claim } from "./channels-facilitator.ts";
+import type { ChannelsConfig } from "./config.ts";
+import { type ChannelState, claimable, type SeenChannel } from "./store/chain-rules.ts";
+import type { ChannelLedger } from "./store/ledger.ts";
+import type { ChannelRow } from "./store/row.ts";
+
+/** A channel after a comparison with its chain, in the newest block and in a confirmed one. */
+export interface Looked {
+  readonly row: ChannelRow;
+  readonly latest: ChannelState;
+  readonly confirmed: SeenChannel;
+}
+
+interface Parts {
+  readonly network: string;
+  readonly config: Pick<ChannelsConfig, "claimAt" | "claimEverySecs" | "withdrawDelaySecs">;
+  readonly ledger: Pick<ChannelLedger, "listDueChannels" | "askClaims">;
+  readonly facilitator: Pick<ChannelsFacilitator, "canSign" | "claim">;
+  /** The tokens of the network that are offered for channels. */
+  readonly tokens: () => readonly AcceptedToken[];
+  /** Compares channels with their chain. */
+  readonly look: (rows: readonly ChannelRow[]) => Promise<readonly Looked[]>;
+  /** Returns true if a claim of a channel may be asked for again. */
+  readonly mayAsk: (channelId: string) => boolean;
+  readonly onClaimed: () => void;
+  readonly logger: Logger;
+}
+
+/** Channels that one query returns. */
+const PAGE = 500;
+/** Channels of one claim: a claim that fails is made for each of them again. */
+const MAX_CLAIMS = 20;
+const USD_DECIMALS = 18;
+
+/** Claims final charges of the channels of one network, once there are enough of them or they are old enough. */
+export class ChannelClaims {
+  readonly #parts: Parts;
+  /** Channels whose final charges are old, and channels whose claims wait for deposits. */
+  readonly #old = new Set<string>();
+  readonly #uncovered = new Set<string>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Makes the claims that are due. */
+  async makeDue(): Promise<void> {
+    const { ledger, network, look, mayAsk } = this.#parts;
+    const due = await ledger.listDueChannels(network, PAGE);
+    const now = Date.now();
+    for (const row of due) this.#alertIfOld(row, now);
+    const wanted = due.filter((row) => this.#isDue(row, now) && mayAsk(row.channel_id));
+    const claims = (await look(wanted)).flatMap((looked) => this.#claimOf(looked) ?? []);
+    // The contract takes claims of one authorizer at a time.
+    for (const authorizer of new Set(claims.map(({ row }) => authorizerOf(row)))) {
+      const own = claims.filter(({ row }) => authorizerOf(row) === authorizer);
+      while (own.length > 0) await this.#claimAll(own.splice(0, MAX_CLAIMS) as [Claim, ...Claim[]]);
+    }
+  }
+
+  /** @returns undefined if nothing can be claimed now */
+  #claimOf(looked: Looked): Claim | undefined {
+    const { facilitator, logger } = this.#parts;
+    const { row, latest } = looked;
+    const { channel_id: channel, final, claimed } = row;
+    if (!facilitator.canSign(row)) {
+      logger.error({ channel }, "no key signs claims of this channel: its authorizer is another");
+      return undefined;
+    }
+    const totalClaimed = claimable(row, looked);
+    const isCovered = totalClaimed >= BigInt(final);
+    this.#alert(this.#uncovered, channel, !isCovered, () =>
+      logger.error(
+        { channel, final, claimed, covered: String(totalClaimed) },
+        "claims of a channel wait: no confirmed block has the deposits that they need",
+      ),
+    );
+    return totalClaimed > BigInt(latest.totalClaimed) ? { row, totalClaimed } : undefined;
+  }
+
+  async #claimAll(claims: readonly [Claim, ...Claim[]]): Promise<void> {
+    const { ledger, facilitator, look, onClaimed, logger } = this.#parts;
+    await ledger.askClaims(claims.map(({ row }) => row.channel_id));
+    faultPoint("channels/before-claim");
+    const answer = await facilitator.claim(claims);
+    faultPoint("channels/after-claim");
+    if (answer.kind === "success") {
+      onClaimed();
+      const { transaction } = answer;
+      for (const { row, totalClaimed } of claims) {
+        logger.info({ channel: row.channel_id, totalClaimed: String(totalClaimed), transaction }, "claimed");
+      }
+      await look(claims.map(({ row }) => row));
+      return;
+    }
+    const channels = claims.map(({ row }) => row.channel_id);
+    logger.warn({ channels, answer }, "a claim was not made; trying again");
+    // One claim that cannot be made lets all of its transaction fail.
+    if (answer.kind === "refused" && claims.length > 1)
+      for (const claim of claims) await this.#claimAll([claim]);
+  }
+
+  #isDue({ final, claimed, due_since, claim_soon, status, asset }: ChannelRow, now: number): boolean {
+    const { claimAt, claimEverySecs } = this.#parts.config;
+    if (status !== "open" || claim_soon === 1) return true;
+    if (now - (due_since ?? now) >= claimEverySecs * 1_000) return true;
+    const token = this.#parts.tokens().find((one) => oneSpelling(one.asset) === asset);
+    if (token?.currency !== "USD") return false;
+    const units =
+      (BigInt(final) - BigInt(claimed)) *
+      10n ** BigInt(USD_DECIMALS - Math.min(USD_DECIMALS, token.decimals));
+    return units >= claimAt.amount;
+  }
+
+  /** Reports charges that are not claimed for so long that a withdrawal could come before them. */
+  #alertIfOld({ channel_id: channel, due_since, final, claimed }: ChannelRow, now: number): void {
+    const { config, logger } = this.#parts;
+    const isOld = now - (due_since ?? now) > (config.withdrawDelaySecs * 1_000) / 3;
+    this.#alert(this.#old, channel, isOld, () =>
+      logger.error({ channel, final, claimed }, "charges of a channel wait too long to be claimed"),
+    );
+  }
+
+  /** Logs a trouble of a channel once, until the channel does not have it any more. */
+  #alert(troubled: Set<string>, channel: string, isTroubled: boolean, log: () => void): void {
+    if (isTroubled && !troubled.has(channel)) log();
+    if (isTroubled) troubled.add(channel);
+    else troubled.delete(channel);
+  }
+}
