@@ -1,18 +1,19 @@
 import { describe, it } from "vitest";
+import { howMany } from "../helpers/how-many.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { CRASHES, startCrashSite } from "./crash-rounds.ts";
 import type { SetUp } from "./paid-gateway.ts";
 
-const ROUNDS = 10;
+const ROUNDS = howMany(3, 10);
 
-/** Ten rounds of every crash. Each set-up has its own file, so that they run in parallel. */
+/** Rounds of every crash. Each set-up has its own file, so that they run in parallel. */
 export function describeCrashMatrix(setUp: SetUp): void {
-  describe(`Crash: kill -9, ten rounds of each, with ${setUp}`, () => {
+  describe(`Crash: kill -9, ${ROUNDS} rounds of each, with ${setUp}`, () => {
     const site = startBeforeAll(() => startCrashSite(setUp));
 
     it.each(CRASHES)(
       "%s loses no settled payment and runs no unpaid job",
-      { timeout: 400_000 },
+      { timeout: ROUNDS * 120_000 },
       async (crash) => {
         for (let round = 0; round < ROUNDS; round++) await site.round(crash);
       },

@@ -4,10 +4,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { expect, it } from "vitest";
 import { openStore } from "../../src/open-store.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { startJobgate } from "../helpers/jobgate-process.ts";
 import { startRunner } from "../helpers/runner.ts";
 
-const QUEUED = 1_000_000;
+const QUEUED = howMany(300_000, 1_000_000);
 const AT_ONCE = 4_000;
 const MAX_RSS_MB = 250;
 const SAMPLES = 15;

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { expectBalance } from "./ledger.ts";
@@ -17,7 +18,7 @@ const CRASHES = [
   "after-commit",
 ] as const;
 /** Rounds of each crash. */
-const ROUNDS = Number(process.env.JOBGATE_METERED_CRASH_ROUNDS ?? 1);
+const ROUNDS = howMany(1, 10);
 
 const parts = startBeforeAll(startMeteredParts);
 const postgres = startBeforeAll(startPostgres);

@@ -8,6 +8,7 @@ import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { eventually } from "../helpers/eventually.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { type DiskEvent, RecordedDisk, readRecording, recordingCommand } from "../helpers/recorded-disk.ts";
 import { acceptId } from "../store/store-fixtures.ts";
 import { ACCEPTED } from "./expected-answers.ts";
@@ -17,7 +18,7 @@ import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 const WEBHOOKS = 300;
 const SENDERS = 4;
 const PAYMENTS = 20;
-const CUTS = 1000;
+const CUTS = howMany(300, 1_000);
 const WEBHOOKS_CONFIG = `
 [webhooks]
 bind_address = "127.0.0.1:0"

@@ -6,6 +6,7 @@ import { RefundState } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { Fail } from "../../src/runner/job.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { atOnce } from "../helpers/at-once.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { type Payment, startPaidGateway } from "./paid-gateway.ts";
@@ -13,9 +14,9 @@ import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 import { REFUND_POINTS, refundAccount } from "./refund-account.ts";
 
 /** Rounds of each crash. */
-const ROUNDS = Number(process.env.JOBGATE_REFUND_CRASH_ROUNDS ?? 1);
+const ROUNDS = howMany(1, 10);
 const BUYERS_IN_MATRIX = 4;
-const BUYERS = 200;
+const BUYERS = howMany(50, 200);
 const timeout = 1_200_000;
 /** Bounds each wait, on a machine that does other things too. */
 const WAIT_MS = 900_000;

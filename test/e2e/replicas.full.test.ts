@@ -3,14 +3,15 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { eventually } from "../helpers/eventually.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 import { type Replica, type RoamingRunner, startReplica, startRoamingRunner } from "./replicas.ts";
 
 const REPLICAS = 3;
-const WEBHOOKS = 20_000;
+const WEBHOOKS = howMany(4_000, 20_000);
 const SENDERS = 16;
-const PAYMENTS = 200;
+const PAYMENTS = howMany(50, 200);
 const PAYERS = 4;
 const BETWEEN_CRASHES_MS = 1_500;
 const POSTGRES_DOWN_MS = 300;
@@ -176,7 +177,7 @@ async function totals() {
 }
 
 describe("Three replicas on one Postgres, with two runners", () => {
-  it("20,000 webhooks and 200 payments while every process is killed in turn: all delivered, none twice, the journal balances", async () => {
+  it(`${WEBHOOKS} webhooks and ${PAYMENTS} payments while every process is killed in turn: all delivered, none twice, the journal balances`, async () => {
     const before = await parts.usdc.balanceOf(accounts.payTo.address);
     const over = new AbortController();
     // The chain's time continues without payments.

@@ -7,6 +7,7 @@ import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
 import { openStoreForTest } from "../delivery/harness.ts";
 import { freePort } from "../helpers/free-port.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { until } from "../helpers/until.ts";
@@ -16,7 +17,7 @@ import { ROOT } from "./workshop.ts";
 
 /** Longest runner in a README. */
 const MAX_LINES = 10;
-const JOBS = 1_000;
+const JOBS = howMany(250, 1_000);
 const IN_FLIGHT = 8;
 const LEASE_SECS = 5;
 const WAIT_MS = 300_000;
@@ -97,6 +98,9 @@ async function post(jobgate: Jobgate, body: string): Promise<number> {
   return ((await answer.json()) as { call_id: number }).call_id;
 }
 
+/** Returns a share of all jobs. */
+const share = (of: number): number => Math.round(JOBS * of);
+
 /** How long to wait for runners, and what they printed. */
 function patience(log: Log) {
   return { waitMs: WAIT_MS, details: () => log.lines.slice(-30).join("\n") };
@@ -104,7 +108,7 @@ function patience(log: Log) {
 
 // At once, because they mostly wait.
 test.concurrent.for(Object.entries(RUNNERS))(
-  "Killed and restarted %s runners and jobgate finish each of 1,000 jobs; duplicates are redeliveries",
+  `Killed and restarted %s runners and jobgate finish each of ${JOBS} jobs; duplicates are redeliveries`,
   { timeout: 1_800_000 },
   async ([, prepare], { onTestFinished }) => {
     const runner = await prepare();
@@ -139,22 +143,22 @@ test.concurrent.for(Object.entries(RUNNERS))(
     const first = spawn();
     let { jobgate, operator } = await start();
     const second = spawn();
-    await postJobs(0, 400);
-    await finishedOver(80);
+    await postJobs(0, share(0.4));
+    await finishedOver(share(0.08));
     first.kill("SIGKILL");
-    await finishedOver(160);
+    await finishedOver(share(0.16));
     const third = spawn();
-    await finishedOver(240);
+    await finishedOver(share(0.24));
 
     jobgate.kill("SIGKILL");
     await jobgate.exited;
     ({ jobgate, operator } = await start(jobgate.folder));
-    await postJobs(400, 800);
-    await finishedOver(480);
+    await postJobs(share(0.4), share(0.8));
+    await finishedOver(share(0.48));
     second.kill("SIGKILL");
     const fourth = spawn();
-    await postJobs(800, JOBS);
-    await finishedOver(700);
+    await postJobs(share(0.8), JOBS);
+    await finishedOver(share(0.7));
     // One of two stops gracefully, with work in progress.
     third.kill("SIGTERM");
     await processEnded(third);

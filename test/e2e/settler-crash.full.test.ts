@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { howMany } from "../helpers/how-many.ts";
 import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { SETTLER_CRASHES, type SettlerSite, startSettlerSite } from "./settler-rounds.ts";
 
-const CRASH_ROUNDS = Number(process.env.JOBGATE_SETTLER_CRASH_ROUNDS ?? 3);
-const FROZEN_ROUNDS = 3;
+const CRASH_ROUNDS = howMany(2, 10);
+const FROZEN_ROUNDS = howMany(1, 3);
 const timeout = 1_200_000;
 
 let postgres: Postgres;

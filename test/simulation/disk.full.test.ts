@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { howMany } from "../helpers/how-many.ts";
 import { DISK_MUTANTS, OFTEN } from "./disk-mutants.ts";
 import { describeRun, firstBroken, openSeeds, type Seeds, seedsFrom } from "./seeds.ts";
 
@@ -14,13 +15,13 @@ describe("A simulated world whose disk fails", () => {
   afterAll(() => seeds.close());
 
   it("Keeps the laws of money, and all that was acknowledged, in every run", async () => {
-    const broken = await firstBroken(seeds, seedsFrom(1_000, 8));
+    const broken = await firstBroken(seeds, seedsFrom(1_000, howMany(3, 50)));
     expect(broken && describeRun(broken)).toBeUndefined();
   });
 
   it("Keeps them, too, where syncs fail again and again", async () => {
     const failing = await openSeeds(undefined, { ...HAS_DISK, syncFailure: OFTEN });
-    const broken = await firstBroken(failing, seedsFrom(1, 6));
+    const broken = await firstBroken(failing, seedsFrom(1, howMany(2, 20)));
     failing.close();
     expect(broken && describeRun(broken)).toBeUndefined();
   });
