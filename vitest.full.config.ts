@@ -9,10 +9,11 @@ export default defineConfig({
     exclude: configDefaults.exclude,
     // Tests of one file that run at once.
     maxConcurrency: 3,
-    expect: { poll: { timeout: 120_000 } },
-    testTimeout: 600_000,
-    // Hooks install what tests need from registries.
-    hookTimeout: 600_000,
+    // Limits only end what hangs: on a busy machine everything may take ten times longer. Hooks also install from registries.
+    expect: { poll: { timeout: 300_000 } },
+    env: { JOBGATE_TEST_WAIT_MS: "300000" },
+    testTimeout: 1_800_000,
+    hookTimeout: 1_800_000,
     globalSetup: ["test/setup.ts", "test/full-setup.ts"],
   },
 });

@@ -24,7 +24,7 @@ async function command(
 ) {
   const running = promisify(execFile)(name, args, {
     cwd: options.cwd ?? folder,
-    timeout: 240_000,
+    timeout: 600_000,
     env: { ...process.env, ...options.env },
   });
   running.child.stdin?.end(options.input ?? "");

@@ -69,7 +69,7 @@ async function buy(buyer: keyof typeof BUYERS, ...words: readonly string[]) {
   const [command, program] = BUYERS[buyer]() as [string, string];
   return promisify(execFile)(command, [program, ...words], {
     env: { ...process.env, PAYER_KEY: accounts.payer.privateKey },
-    timeout: 120_000,
+    timeout: 600_000,
   });
 }
 

@@ -13,7 +13,7 @@ export function describeCrashMatrix(setUp: SetUp): void {
 
     it.each(CRASHES)(
       "%s loses no settled payment and runs no unpaid job",
-      { timeout: ROUNDS * 120_000 },
+      { timeout: ROUNDS * 600_000 },
       async (crash) => {
         for (let round = 0; round < ROUNDS; round++) await site.round(crash);
       },

@@ -34,7 +34,7 @@ type Buyer = keyof typeof BUYERS;
 async function buy(buyer: Buyer, origin: string, body: string): Promise<void> {
   const [command, program] = BUYERS[buyer]() as [string, string];
   const env = { ...process.env, PAYER_KEY: accounts.payer.privateKey };
-  await promisify(execFile)(command, [program, origin, "", body], { env, timeout: 240_000 });
+  await promisify(execFile)(command, [program, origin, "", body], { env, timeout: 600_000 });
 }
 
 const parts = startBeforeAll(startPaidParts);

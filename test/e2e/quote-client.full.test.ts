@@ -42,7 +42,7 @@ describe("A Python client, with grpcio and the official x402 client", () => {
     const expectChanges = await watchLedger(parts, gateway);
     const { stdout } = await promisify(execFile)(client.python, ["buy.py", "1", "0", "from Python"], {
       cwd: client.cwd,
-      timeout: 120_000,
+      timeout: 600_000,
       env: {
         ...process.env,
         PAYER_KEY: accounts.payer.privateKey,

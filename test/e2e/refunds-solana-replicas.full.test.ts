@@ -51,9 +51,7 @@ it.each(REFUND_POINTS)(
     const back = await startJobgate({ config, folder: await testFolder() });
     onTestFinished(async () => void (await back.stop()));
     for (const jobgate of [shop.jobgate, back])
-      await expect
-        .poll(() => onlyRefund(jobgate), { timeout: 60_000 })
-        .toMatchObject({ state: RefundState.REFUNDED, attempt: 1 });
+      await expect.poll(() => onlyRefund(jobgate)).toMatchObject({ state: RefundState.REFUNDED, attempt: 1 });
     expect(account.sent().slice(sent)).toEqual([(await onlyRefund(back))?.transaction]);
     expect(await cluster.balanceOf(payer, mint)).toBe(before);
     const operator = createOperatorClient({ address: { url: back.operatorUrl } });

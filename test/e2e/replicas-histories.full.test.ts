@@ -23,7 +23,7 @@ import { type Replica, startReplica, startRoamingRunner } from "./replicas.ts";
 /** How long replicas are killed, stopped and lied to about the time. */
 const FAULTS_SECS = Number(process.env.JOBGATE_HISTORY_SECS ?? 10);
 /** All that follows takes as long as in a short run. */
-const TIMEOUT_MS = FAULTS_SECS * 1_000 + 500_000;
+const TIMEOUT_MS = FAULTS_SECS * 1_000 + 1_800_000;
 const PAYERS = 8;
 const SENDERS = 4;
 const BETWEEN_WEBHOOKS_MS = 10;

@@ -143,7 +143,7 @@ describe("The same, on Postgres", () => {
 
   it.each(["before the payment", "after-journal", "during settle", "after-commit"] as const)(
     "is bought once, at the price of its offer, if jobgate is killed %s",
-    { timeout: 600_000 },
+    { timeout: 1_800_000 },
     async (crash) => {
       await site.round(crash);
     },

@@ -83,7 +83,7 @@ async function resultOf({ links, access_token }: Bought) {
   const origin = gateway.jobgate.x402Url;
   const headers = { authorization: `Bearer ${access_token}` };
   const ask = (path: string) => fetch(new URL(path, origin), { headers });
-  await expect.poll(async () => (await ask(links.result)).status, { timeout: 20_000 }).toBe(200);
+  await expect.poll(async () => (await ask(links.result)).status).toBe(200);
   return (await ask(links.result)).text();
 }
 
@@ -100,7 +100,7 @@ describe.each(Object.entries(DOORS))("an agent that knows the origin alone, thro
   it("finds each job with its price, buys it and reads the result", async () => {
     // Offers of the metered job begin once the facilitator has said what it supports.
     const metered = async () => (await find(gateway.jobgate.x402Url)).find(({ title }) => title === METERED);
-    await expect.poll(async () => (await metered())?.price, { timeout: 20_000 }).toMatch(/\d/);
+    await expect.poll(async () => (await metered())?.price).toMatch(/\d/);
     const found = await find(gateway.jobgate.x402Url);
     expect(found.map(({ title }) => title).sort()).toEqual(JOBS.map(({ title }) => title).sort());
     for (const job of found.filter(({ title }) => title !== DEAR)) {

@@ -139,7 +139,7 @@ describe("A connection that is lost at a COMMIT", () => {
     });
     try {
       await setStandbys("missing");
-      await expect.poll(() => impatient.status().writable, { timeout: 30_000 }).toBe(false);
+      await expect.poll(() => impatient.status().writable).toBe(false);
       // Each lookup of an outcome opens a connection.
       const seen = new Set<number>();
       const opened = async () => {
@@ -151,7 +151,7 @@ describe("A connection that is lost at a COMMIT", () => {
       expect((await pidsOf("wait_event = 'SyncRep'")).length).toBeLessThanOrEqual(6);
       expect(impatient.status().writable).toBe(false);
       await setStandbys("");
-      await expect.poll(() => impatient.status().writable, { timeout: 30_000 }).toBe(true);
+      await expect.poll(() => impatient.status().writable).toBe(true);
       await acceptId(impatient);
     } finally {
       await setStandbys("");
