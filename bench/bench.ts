@@ -9,6 +9,7 @@ import { benchLookups } from "./lookups.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
 import { benchRetention } from "./retention.ts";
+import { benchSearch } from "./search.ts";
 import { benchSolana } from "./solana.ts";
 import { benchStart } from "./start.ts";
 import { compareWith, THIS_TREE, type Tree } from "./trees.ts";
@@ -27,6 +28,7 @@ const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<vo
   paid: benchPaid,
   postgres: benchPostgres,
   retention: benchRetention,
+  search: benchSearch,
   solana: benchSolana,
   start: benchStart,
   webhooks: benchWebhookModes,

@@ -6,4 +6,5 @@ export { CALLBACKS as callbacks } from "./parts/callbacks/store/module.ts";
 export { CHANNELS as channels } from "./parts/channels/store/module.ts";
 export { QUOTES as pricingEngine } from "./parts/pricing-engine/store/module.ts";
 export { REFUNDS as refunds } from "./parts/refunds/store/module.ts";
+export { SEARCH as search } from "./parts/search/store/module.ts";
 export { TRANSACTIONS as transactions } from "./parts/transactions/store/module.ts";

@@ -10,4 +10,5 @@ export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";
 export { describeChannels } from "./parts/channels/store/store-contract.ts";
 export { describeQuotes } from "./parts/pricing-engine/store/store-contract.ts";
 export { describeRefunds } from "./parts/refunds/store/store-contract.ts";
+export { describeSearch } from "./parts/search/store/store-contract.ts";
 export { describeTransactions } from "./parts/transactions/store/store-contract.ts";

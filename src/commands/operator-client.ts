@@ -44,8 +44,9 @@ export type {
   Movement,
   Payment,
   RefusedPayment,
+  SearchResult,
 } from "../gen/jobgate/v1/operator_pb.ts";
-export { DeadLetterStatus, PaymentVerdict } from "../gen/jobgate/v1/operator_pb.ts";
+export { DeadLetterStatus, PaymentVerdict, SearchKind } from "../gen/jobgate/v1/operator_pb.ts";
 
 export type OperatorClient = Client<typeof OperatorService>;
 

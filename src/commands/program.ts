@@ -22,6 +22,7 @@ const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandMod
   ["sign-caller", () => import("../parts/callers/command.ts")],
   ["sign-webhook", () => import("../parts/sign-webhook/command.ts")],
   ["status", () => import("../parts/operator/commands/status.ts")],
+  ["find", () => import("../parts/search/command.ts")],
   ["jobs", () => import("../parts/operator/commands/jobs.ts")],
   ["payments", () => import("../parts/operator/commands/payments.ts")],
   ["payments", () => import("../parts/books/command.ts")],

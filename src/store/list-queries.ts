@@ -121,15 +121,15 @@ export class ListQueries {
     return { sql, values };
   }
 
-  /** Queries for one call: the unfinished one, and if there is none, the finished one. */
-  call(callId: number): Query[] {
+  /** Queries for calls: the unfinished ones, and the finished ones. */
+  calls(callIds: readonly number[]): Query[] {
     const { schema } = this.dialect;
     const query = (columns: string, from: string): Query => {
       const { values, add } = parameters(this.dialect);
       const now = this.dialect.now(add(this.#now()));
       const paid = `LEFT JOIN ${schema}payments AS payment ON payment.call_id = call.call_id`;
       const sql = `SELECT ${columns}, ${PAID_COLUMNS}, call.history, ${now} AS now FROM ${from} ${paid}
-                    WHERE call.call_id = ${add(callId)}`;
+                    WHERE call.call_id IN (${callIds.map(add).join()})`;
       return { sql, values };
     };
     const body = `LEFT JOIN ${schema}job_bodies AS body ON body.call_id = call.call_id`;

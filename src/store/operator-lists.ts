@@ -46,7 +46,7 @@ function* listPayments(queries: ListQueries, filter: PaymentFilter): Lookup<Page
 }
 
 function* findCallDetails(queries: ListQueries, callId: number): Lookup<CallDetails | undefined> {
-  for (const query of queries.call(callId)) {
+  for (const query of queries.calls([callId])) {
     const [row] = (yield query) as CallDetailsRow[];
     if (row !== undefined) return toCallDetails(row);
   }

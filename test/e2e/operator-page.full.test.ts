@@ -87,6 +87,54 @@ describe.each([
   });
 });
 
+describe.each([
+  ["desktop", {}],
+  ["phone", PHONE],
+] as const)("the search, on a %s", (_, look) => {
+  test("A transaction, a payer and a call are found from any view, and each result opens its view", async () => {
+    const body = `found ${newWord()}`;
+    const callId = await scene.pay(body);
+    const page = await openLoggedIn("settings", look);
+    const field = page.getByRole("searchbox", { name: "Search" });
+    const search = async (text: string) => {
+      await field.fill(text);
+      await field.press("Enter");
+      await page.getByRole("heading", { name: "Search", level: 1 }).waitFor();
+    };
+    await search(String(callId));
+    await page
+      .getByRole("region", { name: "Calls" })
+      .getByRole("link", { name: `#${callId}`, exact: true })
+      .click();
+    await page.getByRole("heading", { name: `Call ${callId}` }).waitFor();
+    const facts = page.getByRole("region", { name: "Payment" }).locator("dl div");
+    const fact = async (name: string) =>
+      (await facts.filter({ hasText: name }).locator("dd").textContent()) ?? "";
+    const [transaction, payer] = [await fact("Transaction"), await fact("Payer")];
+
+    // The index is filled within seconds.
+    await expect
+      .poll(async () => {
+        await search("zzz");
+        await search(transaction.slice(0, 20));
+        return page.getByRole("link", { name: transaction }).count();
+      })
+      .toBe(1);
+    await page.getByRole("link", { name: transaction }).click();
+    await page.getByRole("heading", { name: `Call ${callId}` }).waitFor();
+    await search(payer.slice(0, 10).toUpperCase().replace("0X", "0x"));
+    await page.getByRole("region", { name: "Payers" }).getByRole("link").first().click();
+    await rowOf(page, callId).waitFor();
+  });
+
+  test("A text that is too short is answered with what is expected", async () => {
+    const page = await openLoggedIn("search?text=ab", look);
+    await page.getByText("expected at least 3 characters, or the number of a call").waitFor();
+    await page.goto(page.url().replace("text=ab", "text=no+such+text"));
+    await page.getByText("Nothing begins with").waitFor();
+  });
+});
+
 test("A job that waits without a runner is named on top, and no runner of jobgate is offered", async () => {
   scene.gateway.runner.kill();
   try {

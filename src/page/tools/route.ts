@@ -22,6 +22,8 @@ export interface PartView {
   readonly View: FunctionComponent<{ filters: Filters }>;
   /** Shows what the part knows of one JobCall, below all else. */
   readonly BelowCall?: FunctionComponent<GetCallResponse>;
+  /** Shown beside every view. */
+  readonly Anywhere?: FunctionComponent;
 }
 
 /** Returns the address of a view. Empty filters are left out. */

@@ -2,7 +2,18 @@ import type { Place } from "./steps.ts";
 import { nameOf } from "./world.ts";
 
 /** Keys and columns of JobCalls' ids, and lookups that return ids. */
-const CALL_IDS = new Set(["callId", "call_id", "callIds", "next", "base_call", "listBought", "findTask"]);
+const CALL_IDS = new Set([
+  "callId",
+  "call_id",
+  "callIds",
+  "next",
+  "base_call",
+  "listBought",
+  "findTask",
+  "entry",
+  "numbers",
+  "withMetadata",
+]);
 const LEASE_TOKENS = new Set(["leaseToken", "lease_token"]);
 
 /** Outcomes and rows without what differs between stores: a JobCall is named by the place that it was made at. */

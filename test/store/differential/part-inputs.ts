@@ -245,6 +245,27 @@ export const OF_PARTS: MakersOf<string> = {
     OPERATOR,
   ],
 
+  searchPositions: () => [],
+  listUnindexed: ({ choices, now }) => [
+    choices.one(["calls", "settled"]),
+    { at: now - choices.one([0, 60_000, 100_000_000]), entry: 0 },
+    choices.one([0, 60_000]),
+  ],
+  addSearchTerms(world) {
+    const { choices } = world;
+    const terms = Array.from({ length: choices.one([1, 3]) }, () => ({
+      kind: choices.one(["transaction", "payment_id", "metadata"]),
+      term: choices.one(["0xab", "abc", "abd", "ünï"]),
+      entry: world.call(),
+    }));
+    const position = { at: world.now, entry: world.call() };
+    const moved = { source: choices.one(["calls", "settled", "refused"]), position };
+    return [terms, choices.percent(50) ? [moved] : []];
+  },
+  findForgotten: () => [0],
+  forgetSearchTerms: () => [0],
+  search: ({ choices }) => [choices.one(["ab", "0x", "0xAB", "no such text", "ünï"])],
+
   listMovements({ choices, now }) {
     const at = now - choices.one([1_000, 60_000, 100_000_000]);
     return [{ after: { at, id: 0 }, until: now + choices.one([0, 1]), limit: choices.one([3, 100]) }];

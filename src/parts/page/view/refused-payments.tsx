@@ -55,13 +55,13 @@ function ByReason() {
 
 /** Requests whose payments bought nothing, and why. */
 export function RefusedPayments({ filters }: { filters: Filters }) {
-  const { before, code = "" } = filters;
+  const { before, code = "", request = "" } = filters;
   const answer = useAnswer(["refused", JSON.stringify(filters)], 10 * SECOND_MS, (options) => {
     const { jobId, serviceId, payer } = readFilters(filters);
     const job = jobId === undefined ? {} : { jobIndex: Number(jobId) };
     const service = serviceId === undefined ? {} : { serviceId };
     return readEntries<RefusedPayment>(before, async (page) => {
-      const asked = { ...page, ...job, ...service, payer: payer ?? "", code };
+      const asked = { ...page, ...job, ...service, payer: payer ?? "", code, requestId: request };
       const { refusedPayments, nextPageToken } = await client.listRefusedPayments(asked, options);
       return { items: refusedPayments, nextPageToken };
     });
@@ -70,6 +70,11 @@ export function RefusedPayments({ filters }: { filters: Filters }) {
     <>
       <ByReason />
       <FilterBar path="payments" filters={filters} origin="x402" hasTime={false} />
+      {request && (
+        <p class="muted">
+          Only request {request}. <a href={href("payments", { state: "refused" })}>All requests</a>
+        </p>
+      )}
       <Listing
         path="payments"
         caption="Refused payments"

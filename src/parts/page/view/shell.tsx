@@ -88,6 +88,7 @@ export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
           <img src="/page/shared/icon.svg" alt="" width="24" height="24" /> jobgate{" "}
           <span class="muted">{info.version}</span>
         </p>
+        {PART_VIEWS.map(({ path, Anywhere }) => Anywhere && <Anywhere key={path} />)}
         <nav aria-label="Views">
           {Object.entries(VIEWS).map(([path, name]) => (
             <a key={path} href={href(path)} aria-current={path === view ? "page" : undefined}>

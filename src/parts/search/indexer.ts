@@ -1,0 +1,174 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "pino";
+import { BackgroundLoop } from "../../core/background-loop.ts";
+import type { BackgroundService } from "../../core/background-service.ts";
+import { type Clock, monotonicClock } from "../../core/clock.ts";
+import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
+import { decodeMetadata } from "../../delivery/job-call-codec.ts";
+import {
+  MIN_TEXT_LENGTH,
+  SEARCH_SOURCES,
+  type SearchIndex,
+  type SearchPosition,
+  type SearchSource,
+  type SearchTerm,
+  termOf,
+} from "./store/index-contract.ts";
+
+/** Pause while there is nothing to index. */
+const IDLE_MS = 1_000;
+/** Length of the pause after a step, as a multiple of the step: the indexer takes a small part of the store's time. */
+const PAUSE_FACTOR = 20;
+const MIN_PAUSE_MS = 5;
+const RETRY_MS = 5_000;
+/** Pause of a pass behind the others while there is nothing to index. */
+const IDLE_BEHIND_MS = 10_000;
+/** Age of rows before which none is added any more. Replicas commit beside each other, not in the order of call IDs and times. */
+const SETTLED_AFTER_MS = 60_000;
+/** Time from one search for entries that are gone to the next. */
+const FORGET_EVERY_MS = 15 * 60_000;
+const LOCK = { heldMs: 30_000, renewMs: 10_000 };
+
+/** Terms of one JobCall at most. */
+const MAX_TERMS = 32;
+/** Metadata of jobgate that says the same of every JobCall of a job, or what another kind of the search finds. */
+const OWN_METADATA = /^X-(X402-(?!QUOTE-DIGEST$)|WEBHOOK-|CHAIN-SERVICE-ID$)/;
+
+/** Reads of one source from one position on. */
+interface Pass {
+  readonly source: SearchSource;
+  position: SearchPosition;
+  /** Least age of the rows that it reads. */
+  readonly minAgeMs: number;
+  /** Keeps the position over restarts. */
+  readonly isStored: boolean;
+  readonly idleMs: number;
+  dueAt: number;
+}
+
+interface Parts {
+  readonly index: SearchIndex;
+  readonly store: Locks & { readonly isShared: boolean };
+  readonly logger: Logger;
+  readonly clock?: Clock;
+}
+
+/** Fills the index of the search in the background, one small step after the other, and removes what is gone. */
+export class SearchIndexer implements BackgroundService {
+  readonly #index: SearchIndex;
+  readonly #isShared: boolean;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #lock: LeaseLock;
+  readonly #loop: BackgroundLoop;
+  /** Undefined until the stored positions were read. */
+  #passes: Pass[] | undefined;
+  /** Entry after which the next search for entries that are gone begins; undefined between two searches. */
+  #forgetAfter: number | undefined = 0;
+  #forgetAt = Number.NEGATIVE_INFINITY;
+
+  constructor({ index, store, logger, clock = monotonicClock }: Parts) {
+    this.#index = index;
+    this.#isShared = store.isShared;
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#lock = new LeaseLock({ locks: store, name: "search", owner: randomUUID(), ...LOCK });
+    this.#loop = new BackgroundLoop({
+      step: () => this.#timed(),
+      retryMs: RETRY_MS,
+      onTrouble: (error) => logger.warn({ err: error }, "could not fill the search index; trying again"),
+      onRecovery: () => logger.info("search index filled again"),
+    });
+  }
+
+  start(): Promise<void> {
+    return this.#loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+    await this.#lock.giveUp(this.#logger);
+  }
+
+  /** Reads the next rows of each source, and writes them together. @returns true if more may follow at once */
+  async step(): Promise<boolean> {
+    this.#passes ??= await this.#startPasses();
+    const terms: SearchTerm[] = [];
+    const moved: { readonly pass: Pass; readonly position: SearchPosition }[] = [];
+    let hasMore = false;
+    for (const pass of this.#passes.filter(({ dueAt }) => dueAt <= this.#clock())) {
+      const read = await this.#index.listUnindexed(pass.source, pass.position, pass.minAgeMs);
+      hasMore ||= read.hasMore;
+      if (!read.hasMore) pass.dueAt = this.#clock() + pass.idleMs;
+      if (read.end === undefined) continue;
+      terms.push(...read.terms, ...read.heads.flatMap(metadataTerms));
+      moved.push({ pass, position: read.end });
+    }
+    const stored = moved.flatMap(({ pass: { source, isStored }, position }) =>
+      isStored ? { source, position } : [],
+    );
+    if (terms.length + stored.length > 0) await this.#index.addSearchTerms(terms, stored);
+    for (const { pass, position } of moved) pass.position = position;
+    return (await this.#forget()) || hasMore;
+  }
+
+  /** Begins at the stored positions: with two passes where rows can be added behind the first. */
+  async #startPasses(): Promise<Pass[]> {
+    const positions = await this.#index.searchPositions();
+    return SEARCH_SOURCES.flatMap((source): Pass[] => {
+      const one = { source, position: positions[source], dueAt: Number.NEGATIVE_INFINITY };
+      const newest = { ...one, minAgeMs: 0, idleMs: 0 };
+      if (!this.#isShared && source !== "settled") return [{ ...newest, isStored: true }];
+      const behind = { minAgeMs: SETTLED_AFTER_MS, idleMs: IDLE_BEHIND_MS, isStored: true };
+      return [
+        { ...newest, isStored: false },
+        { ...one, ...behind },
+      ];
+    });
+  }
+
+  async #timed(): Promise<number> {
+    // One process fills the index. Only replicas need the lock.
+    if (this.#isShared && !(await this.#lock.hold())) {
+      this.#passes = undefined;
+      return RETRY_MS;
+    }
+    const startedAt = performance.now();
+    const hasMore = await this.step();
+    const pauseMs = Math.max(MIN_PAUSE_MS, (performance.now() - startedAt) * PAUSE_FACTOR);
+    return hasMore ? pauseMs : Math.max(IDLE_MS, pauseMs);
+  }
+
+  /** Removes the next entries that are gone. @returns true if more follow */
+  async #forget(): Promise<boolean> {
+    if (this.#forgetAfter === undefined && this.#clock() - this.#forgetAt < FORGET_EVERY_MS) return false;
+    const after = this.#forgetAfter ?? 0;
+    const { isAnyGone, next } = await this.#index.findForgotten(after);
+    if (isAnyGone) await this.#index.forgetSearchTerms(after);
+    this.#forgetAfter = next;
+    if (next === undefined) this.#forgetAt = this.#clock();
+    return next !== undefined;
+  }
+}
+
+function metadataTerms({
+  callId,
+  head,
+}: {
+  readonly callId: number;
+  readonly head: Uint8Array;
+}): SearchTerm[] {
+  const terms = new Set<string>();
+  for (const [name, value] of Object.entries(metadataIn(head)))
+    if (!OWN_METADATA.test(name) && value.length >= MIN_TEXT_LENGTH) terms.add(termOf("metadata", value));
+  return [...terms].slice(0, MAX_TERMS).map((term) => ({ kind: "metadata", term, entry: callId }));
+}
+
+/** Reads metadata. A JobCall that a disk has damaged must not stop the index. */
+function metadataIn(head: Uint8Array): Readonly<Record<string, string>> {
+  try {
+    return decodeMetadata(head);
+  } catch {
+    return {};
+  }
+}
