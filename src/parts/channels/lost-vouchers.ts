@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 import { isSigned } from "./method.ts";
-import { voucherIn } from "./payload.ts";
+import { voucherOf } from "./payload.ts";
 import type { ChannelRow } from "./store/row.ts";
 
 /**
@@ -17,10 +17,10 @@ export class LostVouchers {
   }
 
   /** Logs an error, once for each channel, if a payment shows that vouchers of its channel were lost. */
-  async look(row: ChannelRow, { payload }: Pick<SignedPayment, "payload">): Promise<void> {
+  async look(row: ChannelRow, payment: Pick<SignedPayment, "payload" | "details">): Promise<void> {
     const { channel_id: channel, network, signed: known } = row;
-    const voucher = voucherIn(payload.payload);
-    const price = namedPrice({ payload });
+    const voucher = voucherOf(payment);
+    const price = namedPrice(payment);
     if (price === undefined || voucher.cumulative <= BigInt(known) + price) return;
     if (this.#alerted.has(channel) || !(await isSigned(voucher, network))) return;
     this.#alerted.add(channel);

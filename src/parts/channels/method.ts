@@ -7,7 +7,7 @@ import type { AuthorizedPayment } from "../../x402/settlement/authorization.ts";
 import { correction } from "./correction.ts";
 import { channelIdOf, DEPOSIT_COLLECTOR, depositNonce, voucherDigest } from "./hashes.ts";
 import { isSent, OWN_SCHEME, readSettlable } from "./own-scheme.ts";
-import { noteVoucher, payload, type Voucher, voucherIn, voucherOf } from "./payload.ts";
+import { journalledVoucher, payload, type Voucher, voucherOf } from "./payload.ts";
 import { CHANNEL_METHOD } from "./store/row.ts";
 import { BAD_SIGNATURE, LOW_DEPOSIT } from "./store/rules.ts";
 
@@ -27,7 +27,7 @@ export const CHANNELS: Method = {
   payload: { schema: payload, kind: "a voucher of a payment channel, or a deposit by EIP-3009 with one" },
   compared: "receiver, token, authorizer, withdrawal delay",
   pays(payment, { token, amount, extra }) {
-    const { config, cumulative } = voucherIn(payment.payload.payload);
+    const { config, cumulative } = voucherOf(payment);
     return (
       config.receiver === token.payTo.toLowerCase() &&
       config.token === token.asset.toLowerCase() &&
@@ -39,7 +39,7 @@ export const CHANNELS: Method = {
   // Made for each 402, so that only facilitators that list the scheme are relied on. Adds no field.
   fresh: { keys: [], make: async () => ({}) },
   async recoverSigner(payment, { network }) {
-    const voucher = voucherIn(payment.payload.payload);
+    const voucher = voucherOf(payment);
     return (await isSigned(voucher, network)) ? voucher.config.payer : undefined;
   },
 
@@ -49,30 +49,31 @@ export const CHANNELS: Method = {
     const [nonce, fingerprint] = [payment.nonce, payment.fingerprint].map((text) => `${text}:${digest}`);
     return { ...payment, nonce: nonce as string, fingerprint: fingerprint as string };
   },
-  isEndless: ({ payload }) => voucherIn(payload.payload).deposit === undefined,
-  async check({ payload }, { token, extra }) {
-    const voucher = voucherIn(payload.payload);
-    noteVoucher(payload, voucher);
+  isEndless: (payment) => voucherOf(payment).deposit === undefined,
+  async check(payment, { token, amount, extra }) {
+    const voucher = voucherOf(payment);
     // A contract could declare void what it has signed.
     if (voucher.config.payerAuthorizer === NO_ACCOUNT)
       return { invalid: "The channel has no payerAuthorizer: open one whose vouchers a key signs" };
     if (!(await isSigned(voucher, token.network))) return { invalid: BAD_SIGNATURE };
     if (voucher.deposit !== undefined && voucher.deposit.amount < BigInt(String(extra?.minDeposit ?? 0)))
       return { invalid: LOW_DEPOSIT };
-    return voucher.deposit === undefined ? "paid" : "unpaid";
+    return voucher.deposit === undefined ? { settlement: settlementOf(voucher, amount) } : "unpaid";
   },
   evidenceOf: (intent) =>
-    voucherOf(intent).deposit === undefined ? { kind: "paid", transaction: "" } : undefined,
+    journalledVoucher(intent).deposit === undefined ? { kind: "paid", transaction: "" } : undefined,
   authorizationOf: (payment) => depositOf(payment),
   readSettlable,
   ownScheme: OWN_SCHEME,
   notTaken: (reason) => correction(JSON.parse(reason)),
-  settlementOf(intent) {
-    const { channelId, cumulative, deposit } = voucherOf(intent);
-    const channelState = { channelId, chargedCumulativeAmount: String(cumulative) };
-    return { amount: String(deposit?.amount ?? ""), extra: { channelState, chargedAmount: intent.amount } };
-  },
+  settlementOf: (intent) => settlementOf(journalledVoucher(intent), intent.amount),
 };
+
+/** @param amount of the call */
+function settlementOf({ channelId, cumulative, deposit }: Voucher, amount: string): object {
+  const channelState = { channelId, chargedCumulativeAmount: String(cumulative) };
+  return { amount: String(deposit?.amount ?? ""), extra: { channelState, chargedAmount: amount } };
+}
 
 /** Checks that a channel's key signed a voucher, and that the voucher is of that channel. */
 export async function isSigned(voucher: Omit<Voucher, "deposit">, network: string): Promise<boolean> {
@@ -89,7 +90,7 @@ export async function isSigned(voucher: Omit<Voucher, "deposit">, network: strin
  * so its use is the deposit.
  */
 function depositOf(payment: AuthorizedPayment): Eip3009Authorization | undefined {
-  const { channelId, deposit } = voucherOf(payment);
+  const { channelId, deposit } = journalledVoucher(payment);
   if (deposit === undefined) return undefined;
   const { salt, amount, validAfter } = deposit;
   return new Eip3009Authorization({

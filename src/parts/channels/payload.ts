@@ -1,9 +1,7 @@
 import { hash } from "node:crypto";
 import * as z from "zod";
-import { boundedCache } from "../../core/bounded-cache.ts";
 import type { SignedFields } from "../../x402/methods/method.ts";
 import { address, decimal, lowerCase, signature } from "../../x402/methods/payload-values.ts";
-import { textOf } from "../../x402/purchase/verification.ts";
 import type { ChannelConfig } from "./hashes.ts";
 
 const MAX_U128 = 2n ** 128n - 1n;
@@ -121,34 +119,18 @@ export const payload = z
       nonce,
       settler: undefined,
       fingerprint: hash("sha256", parts.join()),
+      details: voucher,
     };
   });
 
-/** Vouchers by their payloads: each step of a purchase reads the voucher. */
-const vouchers = new WeakMap<object, Voucher>();
-
-/** Reads a payload that {@link payload} accepts. */
-export function voucherIn(payload: object): Voucher {
-  let voucher = vouchers.get(payload);
-  if (voucher === undefined) {
-    voucher = toVoucher(payload as RawVoucher | RawDeposit);
-    vouchers.set(payload, voucher);
-  }
-  return voucher;
-}
-
-const MAX_VOUCHERS = 1_000;
-/** Vouchers of recent payments, by the payload that the journal has. */
-const journalled = boundedCache<string, Voucher>(MAX_VOUCHERS);
-
-/** Notes the voucher of a payment that is about to be journalled. */
-export function noteVoucher(payment: { readonly payload: object }, voucher: Voucher): void {
-  journalled.set(textOf(payment), voucher);
+/** Returns the voucher of a payment. */
+export function voucherOf({ details }: Pick<SignedFields, "details">): Voucher {
+  return details as Voucher;
 }
 
 /** Reads the voucher of a journalled payment. */
-export function voucherOf({ payload }: { readonly payload: string }): Voucher {
-  return journalled.get(payload) ?? voucherIn((JSON.parse(payload) as { readonly payload: object }).payload);
+export function journalledVoucher({ payload }: { readonly payload: string }): Voucher {
+  return toVoucher((JSON.parse(payload) as { readonly payload: RawVoucher | RawDeposit }).payload);
 }
 
 /** A payer's request to pay the rest of a channel back, or a part of it. */

@@ -5,7 +5,7 @@ import { storableSeconds } from "../../x402/purchase/verification.ts";
 import { correction } from "./correction.ts";
 import { type LostVouchers, namedPrice } from "./lost-vouchers.ts";
 import type { NewestVouchers } from "./newest-vouchers.ts";
-import { type Voucher, voucherIn } from "./payload.ts";
+import { type Voucher, voucherOf } from "./payload.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
 import { CHANNEL_METHOD, type ChannelRow } from "./store/row.ts";
 import { AMOUNT_MISMATCH, mismatchOf } from "./store/rules.ts";
@@ -31,7 +31,7 @@ export function channelTerms(parts: Parts): Terms {
         refusals: ["payment_mismatch"],
         async run({ payment }) {
           if (payment.method.name !== CHANNEL_METHOD) return undefined;
-          return useOfDeposit(voucherIn(payment.payload.payload), parts.ledger);
+          return useOfDeposit(voucherOf(payment), parts.ledger);
         },
       },
       {
@@ -40,7 +40,7 @@ export function channelTerms(parts: Parts): Terms {
         refusals: [],
         run({ payment }) {
           if (payment.method.name !== CHANNEL_METHOD) return undefined;
-          const { channelId, cumulative, deposit } = voucherIn(payment.payload.payload);
+          const { channelId, cumulative, deposit } = voucherOf(payment);
           const leave = parts.newest?.begin(channelId, cumulative, deposit !== undefined);
           return leave && { leave };
         },
@@ -55,7 +55,7 @@ export function channelTerms(parts: Parts): Terms {
  */
 async function recognised(payment: SignedPayment, parts: Parts): Promise<SignedPayment> {
   const { ledger, journal, lost, newest } = parts;
-  const { channelId, cumulative, deposit } = voucherIn(payment.payload.payload);
+  const { channelId, cumulative, deposit } = voucherOf(payment);
   if (deposit === undefined && newest?.isNext(channelId, cumulative, namedPrice(payment) ?? 0n))
     return { ...payment, isNew: true };
   const version = newest?.version ?? 0;

@@ -33,6 +33,8 @@ export interface SignedFields {
   readonly settler: string | undefined;
   /** Digest of the signed fields and the signature: identifies this very payment. */
   readonly fingerprint: string;
+  /** The payload as its method reads it. */
+  readonly details?: object;
 }
 
 /** Purchase that a payment is bound to, if its protocol binds it. */
@@ -126,9 +128,13 @@ export interface Method extends TransferMethod {
   isEndless?(payment: SignedPayment): boolean;
   /**
    * Checks a payment without its chain.
-   * @returns "paid" for a payment that its journal entry alone pays, "unpaid" if a facilitator has to settle it, or why it is not valid
+   * @returns `settlement`, what {@link settlementOf} returns, for a payment that its journal entry alone pays; "unpaid" if a facilitator
+   * has to settle it; or why it is not valid
    */
-  check?(payment: SignedPayment, offer: Offer): Promise<"paid" | "unpaid" | { readonly invalid: string }>;
+  check?(
+    payment: SignedPayment,
+    offer: Offer,
+  ): Promise<"unpaid" | { readonly settlement: object } | { readonly invalid: string }>;
   /** Returns the evidence of a journalled payment that its journal entry alone pays; undefined for any other. */
   evidenceOf?(intent: Pick<PaymentIntent, "payload">): PaidEvidence | undefined;
   /** Makes the refusal of a payment that a module of the store did not let begin. @param reason the module's */

@@ -9,9 +9,10 @@ import type { SignedPayment } from "../methods/method.ts";
 import type { ConfirmedPrice } from "../prices/price.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { PayerFunds } from "../settlement/payer-funds.ts";
-import type { PurchaseIdentity } from "../settlement/payment-outcome.ts";
+import { type PurchaseIdentity, successResponse } from "../settlement/payment-outcome.ts";
 import type { PurchaseNonce } from "../settlement/settlement.ts";
 import { type Offer, toRequirements } from "../wire/offer.ts";
+import { VERSION_2 } from "../wire/version.ts";
 import type { ClientLimits } from "./client-limits.ts";
 
 /** A payment that a facilitator verified. */
@@ -19,8 +20,10 @@ export interface VerifiedPayment {
   readonly offer: Offer;
   /** Name of the facilitator, which is asked to settle; undefined for a payment that is paid already. */
   readonly facilitator: string | undefined;
-  /** Transaction that paid an adopted payment; empty for a payment that its journal entry alone pays. */
+  /** Transaction that paid an adopted payment. */
   readonly paidIn?: string;
+  /** Further fields of the settlement of a payment that its journal entry alone pays. */
+  readonly settlement?: object;
   readonly requirements: FacilitatorRequest["requirements"];
   /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
   readonly fromBlock: bigint | undefined;
@@ -52,10 +55,10 @@ export class Verification {
     const requirements = this.requirementsOf(payment, offer);
     const fundsReadAt = performance.now();
     const checked = (await payment.method.check?.(payment, offer)) ?? "unpaid";
-    if (typeof checked === "object") throw new GatewayError("payment_invalid", `${checked.invalid}.`);
-    if (checked === "paid") {
+    if (checked !== "unpaid") {
+      if ("invalid" in checked) throw new GatewayError("payment_invalid", `${checked.invalid}.`);
       const nothing = { facilitator: undefined, fromBlock: undefined, funds: undefined };
-      return { ...{ offer, requirements, fundsReadAt, ...nothing }, paidIn: "" };
+      return { ...{ offer, requirements, fundsReadAt, ...nothing }, settlement: checked.settlement };
     }
     return limits.whileVerifying(request, async () => {
       const verification = this.#askFacilitators(payment, requirements);
@@ -72,6 +75,7 @@ export class Verification {
 
   /** Returns the offer in the protocol version of the payment. */
   requirementsOf({ version }: SignedPayment, offer: Offer): VerifiedPayment["requirements"] {
+    if (version === VERSION_2) return toRequirements(offer);
     const job = this.#parts.descriptions.withOffers(offer.job, [offer]);
     return version.requirementsOf(offer, job) ?? toRequirements(offer);
   }
@@ -183,10 +187,11 @@ interface Bought {
 /** Returns the intent that is journalled before a payment is settled. */
 export function toIntent(
   { payment, identity, confirmed, nonces }: Bought,
-  { offer, requirements, fromBlock, facilitator, paidIn }: VerifiedPayment,
+  { offer, requirements, fromBlock, facilitator, paidIn, settlement }: VerifiedPayment,
 ): PaymentIntent {
   const { token, amount, rate, priceWei, currency, charge } = offer;
   const { serviceId, jobIndex, fingerprint, purchaseName, bodyHash, boundHeaders, notes } = identity;
+  const key = paymentKey(payment, offer);
   // Without a spread: V8 takes ten times as long to add the other fields to one.
   return {
     serviceId,
@@ -196,7 +201,7 @@ export function toIntent(
     bodyHash,
     boundHeaders,
     notes,
-    key: paymentKey(payment, offer),
+    key,
     x402Version: payment.version.number,
     payload: textOf(payment.payload),
     requirements: textOf(requirements),
@@ -214,9 +219,11 @@ export function toIntent(
     oneTimeNonces: nonces.length === 0 ? undefined : nonces.map(({ nonce }) => nonce),
     onFailure: offer.onFailure,
     // An adopted payment has moved its money.
-    charge: (paidIn === undefined ? charge?.kind : undefined) ?? "before",
+    charge: (paidIn === undefined && settlement === undefined ? charge?.kind : undefined) ?? "before",
     minCharge: charge?.minCharge,
     chargesBack: offer.chargesBack === undefined ? undefined : true,
-    settlement: undefined,
+    settlement:
+      settlement &&
+      JSON.stringify(Object.assign(successResponse({ key, amount, charge: "before" }, ""), settlement)),
   };
 }

@@ -77,12 +77,6 @@ export class OutcomeRecorder {
     }
   }
 
-  /** Returns the settlement of a payment that its journal entry alone pays; undefined for any other. */
-  ownSettlement(intent: PaymentIntent): SettleResponse | undefined {
-    const found = this.#parts.evidence.ownEvidence(intent);
-    return found && this.#settledBy(intent, found).response;
-  }
-
   /** Notes a payment that began settled, and returns the outcome. */
   begunSettled(
     { key, receipt, symbol, amount }: PaymentIntent,

@@ -175,7 +175,7 @@ export function believableSuccess(
 
 /** The answer for a payment that was settled with this transaction. */
 export function successResponse(
-  { key, amount: charged, charge }: PaymentIntent,
+  { key, amount: charged, charge }: Pick<PaymentIntent, "key" | "amount" | "charge">,
   transaction: string,
   amount = charged,
 ): SettleResponse {

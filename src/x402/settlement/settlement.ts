@@ -93,14 +93,8 @@ export class Settlement {
    * that this is not known
    */
   async settle(intent: PaymentIntent, call: JobCall, options: SettleOptions = {}): Promise<PaymentOutcome> {
-    const settlement = intent.charge === "before" ? this.#recorder.ownSettlement(intent) : undefined;
-    const own = settlement && JSON.stringify(settlement);
     faultPoint("before-journal");
-    const begun = await this.#begin(
-      own === undefined ? intent : { ...intent, settlement: own },
-      call,
-      options,
-    );
+    const begun = await this.#begin(intent, call, options);
     switch (begun.kind) {
       case "payment_known":
         return { ...outcomeOfKnown(begun.record, intent), replayed: true };
@@ -134,13 +128,11 @@ export class Settlement {
         faultPoint("after-journal");
         const { callId } = begun;
         const { requestId, paidIn } = options;
-        if (settlement !== undefined)
-          return this.#recorder.begunSettled(intent, {
-            callId,
-            requestId,
-            settlement,
-            takenAt: this.#parts.clock(),
-          });
+        if (intent.settlement !== undefined) {
+          const settlement = JSON.parse(intent.settlement);
+          const takenAt = this.#parts.clock();
+          return this.#recorder.begunSettled(intent, { callId, requestId, settlement, takenAt });
+        }
         const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
         if (intent.charge !== "before") {
           const { key, receipt, amount } = intent;

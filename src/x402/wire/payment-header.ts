@@ -126,7 +126,7 @@ export function toSignedPayment(payload: Payload, name: string, methods: Methods
   if (!parsed.success) throw invalid(`${name}: payload is not ${kind}. ${firstIssue(parsed.error)}`);
   const purchaseName = methods.purchaseNames?.read(payload);
   const { scheme, network, accepted } = version.read(payload);
-  const { from, to, value, validAfter, validBefore, nonce, settler, fingerprint } = parsed.data;
+  const { from, to, value, validAfter, validBefore, nonce, settler, fingerprint, details } = parsed.data;
   // Fields without a spread, which the steps of a purchase copy in a tenth of the time.
   return {
     version,
@@ -142,6 +142,7 @@ export function toSignedPayment(payload: Payload, name: string, methods: Methods
     settler,
     fingerprint,
     payload,
+    ...(details && { details }),
     ...(accepted && { accepted }),
     ...(purchaseName !== undefined && { purchaseName }),
   };

@@ -87,16 +87,13 @@ function termsOf(newest: NewestVouchers | undefined) {
 }
 
 function paymentOf(cumulative: bigint): SignedPayment {
-  const channelConfig = {
+  const config = {
     ...{ payer: ADDRESS, payerAuthorizer: ADDRESS, receiver: ADDRESS, receiverAuthorizer: ADDRESS },
     ...{ token: ADDRESS, withdrawDelay: 900, salt: `0x${"02".repeat(32)}` },
   };
-  const voucher = { channelId: ID, maxClaimableAmount: String(cumulative), signature: "0x11" };
-  const payload = {
-    payload: { type: "voucher", channelConfig, voucher },
-    accepted: { amount: String(PRICE) },
-  };
-  return { method: { name: "channel" }, payload } as unknown as SignedPayment;
+  const details = { config, channelId: ID, cumulative, signature: "0x11", deposit: undefined };
+  const payload = { accepted: { amount: String(PRICE) } };
+  return { method: { name: "channel" }, payload, details } as unknown as SignedPayment;
 }
 
 test("A channel is read for its first voucher, and for a voucher that came before", async () => {

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { payload } from "../../../src/parts/channels/payload.ts";
 import { channelTerms } from "../../../src/parts/channels/terms.ts";
 
 const ID = `0x${"c".repeat(64)}`;
@@ -22,11 +23,9 @@ const erc3009Authorization = { validAfter: "0", validBefore: "2000000000", salt:
 const deposit = { amount: "100", authorization: { erc3009Authorization } };
 
 /** Runs the check on a payment, whatever its request is. */
-async function check(payload: object) {
-  const payment = {
-    method: { name: "channel" },
-    payload: { payload: { channelConfig, voucher, ...payload } },
-  };
+async function check(fields: object) {
+  const { details } = payload.parse({ channelConfig, voucher, ...fields });
+  const payment = { method: { name: "channel" }, details };
   return terms.checks?.[0]?.run({ payment } as unknown as Parameters<
     NonNullable<typeof terms.checks>[number]["run"]
   >[0]);
