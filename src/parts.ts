@@ -2,6 +2,7 @@
 // Every command that reads a configuration loads these faces, so they are small.
 export { part as a2a } from "./parts/a2a/part.ts";
 export { part as apis } from "./parts/apis/part.ts";
+export { part as bodies } from "./parts/bodies/part.ts";
 export { part as books } from "./parts/books/part.ts";
 export { part as callbacks } from "./parts/callbacks/part.ts";
 export { part as callers } from "./parts/callers/part.ts";

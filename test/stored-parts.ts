@@ -5,6 +5,7 @@ export { describeRefundsInBooks } from "./e2e/refunds-in-books.ts"; // of /parts
 export { describeRefundsInCallbacks } from "./e2e/refunds-in-callbacks.ts"; // of /parts/refunds/ and /parts/callbacks/
 export { describeRefundsInChannels } from "./e2e/refunds-in-channels.ts"; // of /parts/refunds/ and /parts/channels/
 export { describeTasks } from "./parts/a2a/store/store-contract.ts";
+export { describeBodies } from "./parts/bodies/store/store-contract.ts";
 export { describeBooks } from "./parts/books/store/store-contract.ts";
 export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";
 export { describeChannels } from "./parts/channels/store/store-contract.ts";

@@ -32,6 +32,7 @@ export type {
   DeadLetterGroup,
   Event,
   GetActivityResponse,
+  GetCallContentResponse,
   GetCallResponse,
   GetDeadLetterResponse,
   GetInfoResponse,

@@ -1,4 +1,5 @@
 /** Views of the operator's page that parts of this build bring, a line for each. */
+export { VIEW as bodies } from "../parts/bodies/view/bodies.tsx";
 export { VIEW as callbacks } from "../parts/callbacks/view/callbacks.tsx";
 export { VIEW as channels } from "../parts/channels/view/channels.tsx";
 export { VIEW as search } from "../parts/search/view/search.tsx";

@@ -34,7 +34,7 @@ export async function startOperatorScene(options: {
     edit: (config) =>
       edit(
         `${config
-          .replace("[operator]\n", `[operator]\ntoken = "${OPERATOR_TOKEN}"\n`)
+          .replace("[operator]\n", `[operator]\ntoken = "${OPERATOR_TOKEN}"\nshow_bodies = true\n`)
           .replace("[runner]\n", "[runner]\nmax_attempts = 1\n")}
 [webhooks]
 bind_address = "127.0.0.1:0"

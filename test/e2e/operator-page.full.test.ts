@@ -135,6 +135,28 @@ describe.each([
   });
 });
 
+test("The body and the result of a call are shown as text once they are asked for", async () => {
+  const body = `<img src=x onerror=alert(1)> ${newWord()}`;
+  const dead = await deadLetter(body);
+  const page = await openLoggedIn(`calls/${dead}`);
+  const content = page.getByRole("region", { name: "Body and result" });
+  await content.getByText("jobgate logs each look.").waitFor();
+  expect(await content.getByRole("region", { name: "Body of the request" }).count()).toBe(0);
+  await content.getByRole("button", { name: "Show", exact: true }).click();
+  await content.getByRole("region", { name: "Body of the request" }).getByText(body).waitFor();
+  await content.getByText("Result: not kept").waitFor();
+  expect(await content.locator("img").count()).toBe(0);
+
+  const paid = await scene.pay(`result of ${newWord()}`);
+  await page.goto(page.url().replace(/calls\/\d+/, `calls/${paid}`));
+  await page.getByRole("heading", { name: `Call ${paid}` }).waitFor();
+  await page.locator(".call.step").getByText("done", { exact: true }).waitFor();
+  await content.getByRole("button", { name: "Show", exact: true }).click();
+  await content.getByText("Body of the request: not kept").waitFor();
+  await content.getByRole("region", { name: "Result" }).waitFor();
+  undoable.delete(body);
+});
+
 test("A job that waits without a runner is named on top, and no runner of jobgate is offered", async () => {
   scene.gateway.runner.kill();
   try {

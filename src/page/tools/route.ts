@@ -12,14 +12,14 @@ export interface Route {
 /** Filters of a list by name. Absent ones are empty. */
 export type Filters = Readonly<Record<string, string | undefined>>;
 
-/** A view that a part adds to the page. */
+/** What a part adds to the page: a view, or a panel of others. */
 export interface PartView {
   /** Name of its view in addresses. */
   readonly path: string;
-  readonly title: string;
-  /** Path of the view that its own comes after. */
-  readonly after: string;
-  readonly View: FunctionComponent<{ filters: Filters }>;
+  /** Its view, with its title and the path of the view that it comes after in the menu. */
+  readonly title?: string;
+  readonly after?: string;
+  readonly View?: FunctionComponent<{ filters: Filters }>;
   /** Shows what the part knows of one JobCall, below all else. */
   readonly BelowCall?: FunctionComponent<GetCallResponse>;
   /** Shown beside every view. */

@@ -74,6 +74,7 @@ client_ca = "$DIR/authority.pem"
 [operator]
 bind_address = "[::1]:8405"
 token = ["env:OPERATOR_TOKEN", "${secret()}"]
+show_bodies = true
 
 [[apis]]
 name = "weather"

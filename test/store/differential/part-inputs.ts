@@ -245,6 +245,8 @@ export const OF_PARTS: MakersOf<string> = {
     OPERATOR,
   ],
 
+  findBody: (world) => [world.call(), world.choices.one([2, 100])],
+
   searchPositions: () => [],
   listUnindexed: ({ choices, now }) => [
     choices.one(["calls", "settled"]),

@@ -115,7 +115,7 @@ function Timeline({ events }: { events: readonly Event[] }) {
               <span class="muted nowrap">
                 {at !== undefined && (
                   <time dateTime={new Date(at).toISOString()} title={momentText(at)}>
-                    {new Date(at).toLocaleTimeString()}
+                    {momentText(at)}
                   </time>
                 )}
                 {took && ` · +${took}`}

@@ -8,7 +8,7 @@ export const PART_VIEWS: readonly PartView[] = Object.values(partViews);
 export function withPartViews(titles: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const all = Object.entries(titles).flatMap(([path, title]) => [
     [path, title],
-    ...PART_VIEWS.filter(({ after }) => after === path).map((view) => [view.path, view.title]),
+    ...PART_VIEWS.filter(({ after }) => after === path).map((view) => [view.path, view.title ?? view.path]),
   ]);
   return Object.fromEntries(all);
 }

@@ -1,7 +1,7 @@
 import type { SchemaDialect, StoreModule } from "../../../store/module.ts";
 import { keyIn, type OldRows, type Table } from "../../../store/rows.ts";
 import { type SearchIndex, type SearchSource, termOf } from "./index-contract.ts";
-import { entriesAfter, IS_GONE, search } from "./queries.ts";
+import { entriesAfter, isGone, search } from "./queries.ts";
 import { listUnindexed, transactionTerm } from "./sources.ts";
 
 interface TermRow {
@@ -33,7 +33,7 @@ const POSITIONS: Table<PositionRow, "source"> = {
 const GONE: OldRows = {
   table: TERMS.name,
   where: ({ schema }, after) =>
-    `entry IN (SELECT entry FROM (${entriesAfter(schema, after)}) AS next) AND ${IS_GONE(schema, "search_terms")}`,
+    `entry IN (SELECT entry FROM (${entriesAfter(schema, after)}) AS next) AND ${isGone(schema, "search_terms")}`,
   limit: 5_000,
 };
 
@@ -106,7 +106,7 @@ export const SEARCH: StoreModule<SearchIndex> = {
     listUnindexed,
     *findForgotten({ dialect: { schema, parameter } }, after) {
       const next = entriesAfter(schema, parameter(1));
-      const sql = `SELECT next.entry, max(CASE WHEN ${IS_GONE(schema, "term")} THEN 1 ELSE 0 END) AS is_gone
+      const sql = `SELECT next.entry, max(CASE WHEN ${isGone(schema, "term")} THEN 1 ELSE 0 END) AS is_gone
           FROM (${next}) AS next JOIN ${schema}search_terms AS term ON term.entry = next.entry
          GROUP BY next.entry ORDER BY next.entry`;
       const rows = (yield { sql, values: [after] }) as { readonly entry: number; readonly is_gone: number }[];

@@ -30,7 +30,7 @@ export const entriesAfter = (schema: string, after: string): string =>
   `SELECT DISTINCT entry FROM ${schema}search_terms WHERE entry > ${after} ORDER BY entry LIMIT ${LOOKED_AT}`;
 
 /** SQL condition: what a term leads to was forgotten. @param row name of the term's row in the query */
-export const IS_GONE = (schema: string, row: string): string => {
+export const isGone = (schema: string, row: string): string => {
   const lacks = (table: string, id = "call_id") =>
     `NOT EXISTS (SELECT 1 FROM ${schema}${table} AS known WHERE known.${id} = ${row}.entry)`;
   return `CASE ${row}.kind WHEN 'metadata' THEN ${lacks("job_calls")} AND ${lacks("finished_calls")}
