@@ -58,7 +58,7 @@ function fill(path: string, channels: number): void {
     INSERT INTO channel_sums SELECT '${NETWORK}', '0xa', 'USDC', '${channels}', '0', '0', '0',
       ${channels} * 100, ${channels} * 10, ${channels} * 5, '0';
     ${numbers(OPEN_CALLS)} INSERT INTO channel_charges
-      SELECT n, printf('0x%x', n % ${channels} + 1), '10', '10', '0', 'refund', 'open', 0, n FROM numbers;
+      SELECT n, printf('0x%x', n % ${channels} + 1), '10', '10', '10', '0', 'refund', 0, 'open', 0, n FROM numbers;
     COMMIT;`);
   database.close();
 }
