@@ -16,6 +16,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a transaction that was sent before a restart is forgotten",
+    parts: [],
+    seed: 1,
     ...{ file: SENDER, from: "if (isSigned(record)) sent.add(record, head);", to: "" },
   },
   {
@@ -30,7 +32,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a block that was replaced counts as final",
-    seed: 1,
+    parts: [],
+    seed: 28,
     ...{
       file: SENT,
       from: "(await hashes.get(blockNumber)) === blockHash",
@@ -54,7 +57,8 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a transaction whose fee is too low is not replaced",
-    seed: 83,
+    parts: [],
+    seed: 72,
     ...{ file: SENDER, from: "if (stuck.length === 0) return;", to: "if (stuck) return;" },
   },
   {
@@ -67,7 +71,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund that is being sent is approved again",
     parts: [],
-    seed: 21,
+    seed: 72,
     ...{
       file: REFUND_RULES,
       from: '(state === "owed" && row?.is_approved === 0) ||',
@@ -102,7 +106,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the fee of a transaction that reverted is not booked",
-    seed: 57,
+    seed: 15,
     file: "parts/transactions/store/rules.ts",
     ...{
       from: '(after.state === "succeeded" || after.state === "reverted")',
@@ -111,6 +115,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a settled payment is not booked",
+    seed: 14,
     ...{
       file: BOOKS,
       from: 'if (payment.state !== "settled") return [];\n    const',

@@ -96,7 +96,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "nobody looks at undecided payments",
     parts: [],
-    seed: 1,
+    seed: 16,
     file: "x402/settlement/reconciler.ts",
     ...{ from: "const listed = await this.#intents.next();", to: "const listed: UndecidedPayment[] = [];" },
   },
@@ -122,7 +122,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "leases that ran out stay out",
-    seed: 14,
+    seed: 1,
     ...{ file: CALLS, from: 'state === "leased" || state === "delayed"', to: 'state === "delayed"' },
   },
   {
@@ -208,7 +208,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a job is charged only once its payment has ended",
-    seed: 69,
+    seed: 57,
     file: "x402/settlement/charges.ts",
     ...{ from: "nowSecs + this.#settleMarginSecs", to: "nowSecs" },
   },

@@ -168,7 +168,7 @@ export function storableSeconds(seconds: bigint): number {
 const texts = new WeakMap<object, string>();
 
 /** Returns a payload, or requirements, as JSON. Requirements of an offer are the same for many payments. */
-export function textOf(value: object): string {
+function textOf(value: object): string {
   let text = texts.get(value);
   if (text === undefined) {
     text = JSON.stringify(value);
