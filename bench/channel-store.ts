@@ -53,10 +53,10 @@ function fill(path: string, channels: number): void {
   const config = JSON.stringify({ payer: `0x${"a".repeat(40)}`, salt: `0x${"b".repeat(64)}` });
   database.exec(`BEGIN;
     ${numbers(channels)} INSERT INTO channels
-      SELECT printf('0x%x', n), '${NETWORK}', '0xa', 'USDC', '${config}', 'open', NULL, '10', n, '0', '10', '0x1', '100', 0,
-             '10', '5', '0', '0', 0, iif(n % 1000 = 0, n, NULL), 0, NULL, NULL, n, n FROM numbers;
+      SELECT printf('0x%x', n), '${NETWORK}', '0xa', 'USDC', 6, '${config}', 'open', NULL, '10', n, '0', '10', '0x1', '100', 0,
+             '10', '5', '0', '0', '0', 0, iif(n % 1000 = 0, n, NULL), 0, NULL, NULL, n, n FROM numbers;
     INSERT INTO channel_sums SELECT '${NETWORK}', '0xa', 'USDC', '${channels}', '0', '0', '0',
-      ${channels} * 100, ${channels} * 10, ${channels} * 5, '0';
+      ${channels} * 100, ${channels} * 10, ${channels} * 5, '0', '0';
     ${numbers(OPEN_CALLS)} INSERT INTO channel_charges
       SELECT n, printf('0x%x', n % ${channels} + 1), '10', '10', '10', '0', 'refund', 0, 'open', 0, n FROM numbers;
     COMMIT;`);

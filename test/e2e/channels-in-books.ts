@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { booksOf } from "../parts/books/store/store-contract.ts";
-import { channelsOf, inChannel } from "../parts/channels/store/store-contract.ts";
+import { CHANNEL, channelsOf, inChannel, PARTIES } from "../parts/channels/store/store-contract.ts";
 import type { Given } from "../store/contract/given.ts";
 import { claimOne } from "../store/store-fixtures.ts";
 
 /** Tests of the lines that calls from channels have in the books, for every kind of store. */
 export function describeChannelsInBooks(given: Given): void {
   const { movements, received } = booksOf(given);
-  const { begin, count, buy } = channelsOf(given);
+  const { ledger, begin, count, buy } = channelsOf(given);
 
   test("A call from a channel is in the books once it is sold, and leaves them when it is charged back", async () => {
     const failed = inChannel(1, 10, { deposit: "100" });
@@ -44,5 +44,25 @@ export function describeChannelsInBooks(given: Given): void {
     expect(more).toEqual([]);
     expect(sold).toMatchObject({ kind: "payment", amount: "10", sale: { callId } });
     expect(back).toMatchObject({ kind: "refund", amount: "-7", sale: { callId } });
+  });
+
+  test("What is lost because a payer has withdrawn it is one line of the books", async () => {
+    const intent = inChannel(1, 10, { deposit: "100" });
+    await buy(intent);
+    await given.store.ack(await claimOne(given.store));
+    await count();
+    const chain = { balance: "100", totalClaimed: "0", refundNonce: "0", withdrawAt: 9, block: 1 };
+    await ledger().seeChannel(CHANNEL, chain);
+    for (const block of [2, 3])
+      await ledger().seeChannel(CHANNEL, { ...chain, balance: "4", withdrawAt: 0, block });
+    const [sold, lost, ...more] = await movements();
+    expect(more).toEqual([]);
+    expect(sold).toMatchObject({ kind: "payment", amount: "10" });
+    expect(lost).toMatchObject({
+      ...{ kind: "loss", amount: "-6", network: intent.key.network, decimals: intent.decimals },
+      token: { asset: intent.key.asset, symbol: intent.symbol },
+      ...{ account: PARTIES.receiver.toLowerCase(), counterparty: PARTIES.payer },
+      ...{ sale: undefined, transaction: undefined },
+    });
   });
 }

@@ -7,6 +7,7 @@ import type { ChannelsConfig } from "./config.ts";
 import { type ChannelState, claimable, type SeenChannel } from "./store/chain-rules.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
 import type { ChannelRow } from "./store/row.ts";
+import { claimGoal, dueOf } from "./store/rules.ts";
 
 /** A channel after a comparison with its chain, in the newest block and in a confirmed one. */
 export interface Looked {
@@ -17,7 +18,7 @@ export interface Looked {
 
 interface Parts {
   readonly network: string;
-  readonly config: Pick<ChannelsConfig, "claimAt" | "claimEverySecs" | "withdrawDelaySecs">;
+  readonly config: Pick<ChannelsConfig, "claimAt" | "minClaim" | "claimEverySecs" | "withdrawDelaySecs">;
   readonly ledger: Pick<ChannelLedger, "listDueChannels" | "askClaims">;
   readonly facilitator: Pick<ChannelsFacilitator, "canSign" | "claim">;
   /** The tokens of the network that are offered for channels. */
@@ -72,7 +73,7 @@ export class ChannelClaims {
       return undefined;
     }
     const totalClaimed = claimable(row, looked);
-    const isCovered = totalClaimed >= BigInt(final);
+    const isCovered = totalClaimed >= claimGoal(row);
     this.#alert(this.#uncovered, channel, !isCovered, () =>
       logger.error(
         { channel, final, claimed, covered: String(totalClaimed) },
@@ -104,21 +105,36 @@ export class ChannelClaims {
       for (const claim of claims) await this.#claimAll([claim]);
   }
 
-  #isDue({ final, claimed, due_since, claim_soon, status, asset }: ChannelRow, now: number): boolean {
+  /** Reports whether a sum of a channel is so small that it is not claimed. @param units token units */
+  isLetGo(row: Pick<ChannelRow, "asset">, units: bigint): boolean {
+    const { minClaim } = this.#parts.config;
+    const dollars = this.#dollarsOf(row, units);
+    return minClaim !== undefined && dollars !== undefined && dollars < minClaim.amount;
+  }
+
+  #isDue(row: ChannelRow, now: number): boolean {
     const { claimAt, claimEverySecs } = this.#parts.config;
-    if (status !== "open" || claim_soon === 1) return true;
-    if (now - (due_since ?? now) >= claimEverySecs * 1_000) return true;
+    if (row.claim_soon === 1) return true;
+    const due = dueOf(row);
+    if (this.isLetGo(row, due)) return false;
+    if (row.status !== "open") return true;
+    if (now - (row.due_since ?? now) >= claimEverySecs * 1_000) return true;
+    const dollars = this.#dollarsOf(row, due);
+    return dollars !== undefined && dollars >= claimAt.amount;
+  }
+
+  /** @returns undefined for a token whose price is not a dollar */
+  #dollarsOf({ asset }: Pick<ChannelRow, "asset">, units: bigint): bigint | undefined {
     const token = this.#parts.tokens().find((one) => oneSpelling(one.asset) === asset);
-    if (token?.currency !== "USD") return false;
-    const units =
-      (BigInt(final) - BigInt(claimed)) *
-      10n ** BigInt(USD_DECIMALS - Math.min(USD_DECIMALS, token.decimals));
-    return units >= claimAt.amount;
+    if (token?.currency !== "USD") return undefined;
+    return units * 10n ** BigInt(USD_DECIMALS - Math.min(USD_DECIMALS, token.decimals));
   }
 
   /** Reports charges that are not claimed for so long that a withdrawal could come before them. */
-  #alertIfOld({ channel_id: channel, due_since, final, claimed }: ChannelRow, now: number): void {
+  #alertIfOld(row: ChannelRow, now: number): void {
     const { config, logger } = this.#parts;
+    const { channel_id: channel, due_since, final, claimed } = row;
+    if (this.isLetGo(row, dueOf(row))) return;
     const isOld = now - (due_since ?? now) > (config.withdrawDelaySecs * 1_000) / 3;
     this.#alert(this.#old, channel, isOld, () =>
       logger.error({ channel, final, claimed }, "charges of a channel wait too long to be claimed"),

@@ -36,6 +36,8 @@ const channelsSchema = z.object({
   minDeposit: integer(1, 1_000_000).default(10),
   /** Sum in one channel above which it is claimed. */
   claimAt: dollars().prefault("$5"),
+  /** Sum in one channel below which nothing is claimed, because the claim's gas costs more. */
+  minClaim: dollars().optional(),
   /** Time after which any sum is claimed. */
   claimEverySecs: integer(1, 604_800).default(3_600),
 });
@@ -47,6 +49,8 @@ export interface ChannelsConfig {
   readonly withdrawDelaySecs: number;
   readonly minDeposit: number;
   readonly claimAt: UsdPrice;
+  /** Undefined: any sum is claimed. */
+  readonly minClaim: UsdPrice | undefined;
   readonly claimEverySecs: number;
 }
 
@@ -58,13 +62,14 @@ export const channelsTable = ConfigTable.of({
     if (channels === undefined) return undefined;
     const at = place.at("channels");
     checkDelay(channels, tables, at);
+    checkMinClaim(channels, at);
     checkTokens(tables, at);
     return channels.authorizer && readSigners(channels.authorizer, at.at("authorizer"));
   },
   complete({ channels }, read): ChannelsConfig | undefined {
     if (channels === undefined) return undefined;
     const { authorizer: _, ...keys } = channels;
-    return { ...keys, authorizers: required(read) as [Signer, ...Signer[]] };
+    return { ...keys, minClaim: keys.minClaim, authorizers: required(read) as [Signer, ...Signer[]] };
   },
   summary: (own) => own && "payment channels",
   chargesPart: isChannelToken,
@@ -90,6 +95,18 @@ function checkDelay(
   at.at("withdraw_delay_secs").report(
     `is ${withdrawDelaySecs}; expected at least ${least}: four times claim_every_secs, and twice the longest max_run_secs plus 600`,
   );
+}
+
+type Dollars = { readonly amount?: bigint | undefined };
+
+/** Sums above `claim_at` are claimed. */
+function checkMinClaim(
+  { minClaim, claimAt }: Partial<Record<"minClaim" | "claimAt", Dollars | undefined>>,
+  at: Place,
+): void {
+  if (minClaim?.amount === undefined || claimAt?.amount === undefined) return;
+  if (minClaim.amount > claimAt.amount)
+    at.at("min_claim").report("is above claim_at; expected at most claim_at");
 }
 
 function checkTokens({ x402 }: Tables, at: Place): void {

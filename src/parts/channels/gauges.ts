@@ -19,7 +19,7 @@ export function channelGauges(
     },
     {
       name: "jobgate_channels_amount",
-      help: "Token units in payment channels, by token: deposited, charged, final, claimed, and final but not claimed.",
+      help: "Token units in payment channels, by token: deposited, charged, final, claimed, lost, and final but neither claimed nor lost.",
       labels: ["sum", "network", "asset", "symbol"],
       read: (totals) =>
         sumsOf(totals).flatMap((sums) =>
@@ -48,7 +48,7 @@ export function channelGauges(
   ];
 }
 
-const SUMS = ["deposited", "charged", "final", "claimed", "unclaimed"] as const;
+const SUMS = ["deposited", "charged", "final", "claimed", "lost", "unclaimed"] as const;
 
 function sumsOf(totals: StoreTotals | undefined): readonly ChannelSum[] {
   return totals === undefined ? [] : channelSums(totals);

@@ -31,7 +31,7 @@ export interface ChannelPeriods {
 
 interface Parts {
   readonly network: string;
-  readonly config: Pick<ChannelsConfig, "claimAt" | "claimEverySecs" | "withdrawDelaySecs">;
+  readonly config: Pick<ChannelsConfig, "claimAt" | "minClaim" | "claimEverySecs" | "withdrawDelaySecs">;
   readonly ledger: ChannelLedger;
   readonly locks: Locks;
   /** Unique to the life of this process. */
@@ -217,10 +217,12 @@ export class NetworkChannels implements BackgroundService {
   async #compare(row: ChannelRow, shown: Omit<Looked, "row">): Promise<ChannelRow> {
     const chain = merged(row, shown);
     // Most channels are as they were at the look before: nothing is written.
-    if (isEqual(seen(row, chain, row.updated_at), row)) return row;
+    if (isEqual({ ...seen(row, chain, Date.now()), updated_at: row.updated_at }, row)) return row;
     const after = await this.#parts.ledger.seeChannel(row.channel_id, chain);
-    if (after !== undefined && after.status !== row.status) this.#log(after);
-    return after ?? row;
+    if (after === undefined) return row;
+    if (after.status !== row.status) this.#log(after);
+    this.#logLoss(after, BigInt(after.lost) - BigInt(row.lost));
+    return after;
   }
 
   /** Makes the pending charges of channels final whose withdrawals end soon, so that they are claimed before. */
@@ -250,6 +252,16 @@ export class NetworkChannels implements BackgroundService {
     const { logger } = this.#parts;
     if (status === "stopped") logger.error({ channel, reason }, "a channel is stopped");
     else logger.warn({ channel, status }, "a channel has another status");
+  }
+
+  #logLoss(row: ChannelRow, units: bigint): void {
+    if (units <= 0n) return;
+    const { logger } = this.#parts;
+    const level = this.#claims.isLetGo(row, units) ? "info" : "error";
+    logger[level](
+      { channel: row.channel_id, lost: String(units) },
+      "charges of a channel are lost: its payer has withdrawn them",
+    );
   }
 
   #mayAsk(what: string, waitMs = this.#parts.periods.retryMs): boolean {

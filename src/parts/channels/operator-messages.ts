@@ -5,24 +5,31 @@ import type { ChannelConfig } from "./hashes.ts";
 import { CHANNEL_STATES, CHARGE_STATES } from "./operator-states.ts";
 import { refundOf } from "./store/refund-rules.ts";
 import type { ChannelRow, ChargeRow, DecisionRow } from "./store/row.ts";
+import { dueOf } from "./store/rules.ts";
 
 /** Makes the message of a channel. @param keyMissing true if the configuration has no key that signs its claims */
 export function toChannel(row: ChannelRow, decimalsOf: DecimalsOf, keyMissing: boolean) {
   const { channel_id: id, network, asset, symbol, reason, due_since, withdraw_at } = row;
   const { payer, receiver: payTo, receiverAuthorizer: authorizer } = JSON.parse(row.config) as ChannelConfig;
   const text = (amount: string) => amountText(amount, symbol, decimalsOf(row));
-  const left = BigInt(row.final) - BigInt(row.claimed);
-  const unclaimed = String(left > 0n ? left : 0n);
+  const unclaimed = String(dueOf(row));
   const refund = refundOf(row);
   return {
     ...{ id, network, asset, symbol, payer, payTo, authorizer, keyMissing, unclaimed },
     state: CHANNEL_STATES[row.status],
     reason: reason ?? "",
-    ...{ deposited: row.balance, charged: row.charged, final: row.final, claimed: row.claimed },
+    ...{
+      deposited: row.balance,
+      charged: row.charged,
+      final: row.final,
+      claimed: row.claimed,
+      lost: row.lost,
+    },
     depositedText: text(row.balance),
     chargedText: text(row.charged),
     finalText: text(row.final),
     claimedText: text(row.claimed),
+    lostText: text(row.lost),
     unclaimedText: text(unclaimed),
     ...(due_since !== null && { dueSince: timestampFromMs(due_since) }),
     ...(withdraw_at !== null && { withdrawRequestedAt: timestampFromMs(withdraw_at * 1_000) }),

@@ -53,13 +53,15 @@ export interface Finished {
   readonly at: number;
 }
 
-/** A transaction of the seller that moved money. */
+/** A transaction of the seller that moved money, or money that the seller was to get and does not. */
 export interface SentMoney {
   /** Kind of the movement. */
   readonly as: string;
   readonly at: number;
   /** Payment that the money was sent for; undefined for a fee in the network's own coin. */
   readonly payment: SoldPayment | undefined;
+  /** Token of money that is not of one payment; undefined for the network's own coin. */
+  readonly token?: { readonly asset: string; readonly symbol: string; readonly decimals: number } | undefined;
   readonly network: string;
   /** Base units. */
   readonly amount: string;

@@ -93,9 +93,11 @@ describe("jobgate channels", () => {
     hasKey = false;
     const { code, stdout } = await run("list", "--limit", "1");
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^ID +STATE +DEPOSITED +CHARGED +CLAIMED +UNCLAIMED +NETWORK +PAYER +REASON\n/);
+    expect(stdout).toMatch(
+      /^ID +STATE +DEPOSITED +CHARGED +CLAIMED +UNCLAIMED +LOST +NETWORK +PAYER +REASON\n/,
+    );
     expect(rowsOf(stdout)).toEqual([
-      [id, "open", amount(100), amount(20), amount(0), amount(10), "Base Sepolia", PAYER].concat(
+      [id, "open", amount(100), amount(20), amount(0), amount(10), amount(0), "Base Sepolia", PAYER].concat(
         `no key of authorizer ${AUTHORIZER} is configured`,
       ),
     ]);
@@ -120,6 +122,7 @@ describe("jobgate channels", () => {
     expect(stdout).toMatch(new RegExp(`^charged +${amount(20)}$`, "m"));
     expect(stdout).toMatch(new RegExp(`^unclaimed +${amount(10)}$`, "m"));
     expect(stdout).toMatch(/^CALL +CHARGE +AMOUNT +AT\n[0-9]+ +open +10 base units/m);
+    expect(stdout).toMatch(new RegExp(`^lost +${amount(0)}$`, "m"));
     const none = `0x${"f".repeat(64)}`;
     expect(await run("show", none)).toMatchObject({ code: 1, stderr: `There is no channel ${none}.\n` });
   });

@@ -36,6 +36,12 @@ testMistakes([
     suggestion: "$5",
   },
   {
+    promise: "A sum above claim_at is not too small to be claimed",
+    toml: `${GATEWAY}${channels('claim_at = "$1"\nmin_claim = "$1.01" #!\n')}`,
+    keyPath: "x402.channels.min_claim",
+    message: /is above claim_at; expected at most claim_at/,
+  },
+  {
     promise: "Each authorizer has another key",
     toml: `${GATEWAY}[x402.channels]\nauthorizer = [{ private_key = "${KEY}" }, { private_key = "${KEY}" }] #!\n`,
     keyPath: "x402.channels.authorizer[1]",

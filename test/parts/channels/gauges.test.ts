@@ -38,6 +38,7 @@ test("Channels are measured by token and state, with the age of the oldest charg
       [20, { sum: "charged", ...token }],
       [10, { sum: "final", ...token }],
       [4, { sum: "claimed", ...token }],
+      [0, { sum: "lost", ...token }],
       [6, { sum: "unclaimed", ...token }],
     ],
     jobgate_channels_oldest_unclaimed_age_seconds: [[1.5, token]],

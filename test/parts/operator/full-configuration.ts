@@ -144,6 +144,7 @@ authorizer = { private_key = "0x${KEYS.channels}" }
 withdraw_delay_secs = 43_200
 min_deposit = 20
 claim_at = "$2.50"
+min_claim = "$0.05"
 claim_every_secs = 600
 [x402.facilitator_service]
 bind_address = "127.0.0.1:8406"

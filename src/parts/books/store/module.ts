@@ -34,8 +34,8 @@ const REACTIONS: Reactions = {
     return came ? [moved({ ...sale, amount: came.amount, transaction_hash: came.transaction })] : [];
   },
 
-  moneySent({ sent: { as, payment, amount, ...sent } }) {
-    const of = payment === undefined ? OF_NO_SALE : saleOf(payment);
+  moneySent({ sent: { as, payment, token, amount, ...sent } }) {
+    const of = payment === undefined ? { ...OF_NO_SALE, ...token } : saleOf(payment);
     return [moved({ ...of, ...sent, kind: as, amount: `-${amount}` })];
   },
 };

@@ -1,5 +1,5 @@
 import type { ChannelRow } from "./row.ts";
-import { max, min, withDue } from "./rules.ts";
+import { claimGoal, max, min, standing, withDue } from "./rules.ts";
 
 /** State of a channel on its chain. Amounts are token units. */
 export interface ChannelState {
@@ -37,7 +37,9 @@ export function merged(
 /** Compares a channel with what its chain shows. */
 export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelRow {
   const claimed = String(max(BigInt(row.claimed), BigInt(chain.totalClaimed)));
-  const next = withDue({ ...row, claimed, updated_at: now }, now);
+  // Another claim of the same sum can come late, once the payer has deposited again.
+  const lost = String(max(0n, min(BigInt(row.lost), BigInt(row.final) - BigInt(claimed))));
+  const next = withDue({ ...row, claimed, lost, updated_at: now }, now);
   if (row.reason === RESTORED) return { ...next, withdraw_at: chain.withdrawAt || null };
   if (BigInt(chain.totalClaimed) > BigInt(row.asked))
     return stopped(next, "the chain shows a claim that this store has not made");
@@ -52,18 +54,33 @@ export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelR
   const isOld = chain.block < row.balance_block;
   // The withdrawal has ended, or was given up.
   if (row.status === "withdrawing") {
-    const isCovered = BigInt(chain.balance) >= BigInt(row.charged);
-    if (isOld || (!isCovered && row.deposits > 0)) return next;
-    const open = { ...next, ...shown, status: "open", withdraw_at: null } as const;
-    return !isCovered ? stopped(open, "the payer has withdrawn what was charged and not claimed") : open;
+    return isOld ? next : (withdrawn({ ...next, ...shown }, now) ?? next);
   }
-  if (BigInt(chain.balance) < BigInt(row.balance)) return stopped(next, SHORT);
+  if (BigInt(chain.balance) < BigInt(row.balance)) {
+    const isShort = row.status === "stopped" && row.reason === SHORT;
+    const isWithdrawn = isShort && !isOld && now - row.updated_at >= SHORT_MS;
+    return (isWithdrawn ? withdrawn({ ...next, ...shown }, now) : undefined) ?? stopped(next, SHORT);
+  }
   // Whoever sent a deposit, it counts.
   const paid = BigInt(chain.balance) > BigInt(row.balance) && !isOld ? { ...next, ...shown } : next;
   return row.status === "stopped" && row.reason === SHORT ? { ...paid, status: "open", reason: null } : paid;
 }
 
+/**
+ * Opens a channel whose payer has withdrawn. What its deposits do not cover any more is lost.
+ * @returns undefined while deposits are not decided, or calls that are not covered have not ended
+ */
+function withdrawn(row: ChannelRow, now: number): ChannelRow | undefined {
+  const uncovered = max(0n, standing(row) - BigInt(row.balance));
+  if (uncovered > 0n && (row.deposits > 0 || row.final !== row.charged)) return undefined;
+  const lost = String(BigInt(row.lost) + uncovered);
+  return withDue({ ...row, lost, status: "open", reason: null, withdraw_at: null }, now);
+}
+
 const SHORT = "the chain has less than the deposits that were counted";
+
+/** Time after which a deposit that the chain does not show was withdrawn, and not taken away by a reorganisation. */
+const SHORT_MS = 86_400_000;
 
 /** Reason of channels that a restore stopped. What was done since the copy was made is not known. */
 export const RESTORED = "the store was restored from a copy";
@@ -88,9 +105,9 @@ function stopped(row: ChannelRow, reason: string): ChannelRow {
  * that waits then may come too late.
  */
 export function claimable(
-  { final, status }: Pick<ChannelRow, "final" | "status">,
+  row: Pick<ChannelRow, "final" | "lost" | "status">,
   { latest, confirmed }: { readonly latest: ChannelState; readonly confirmed: ChannelState },
 ): bigint {
-  const newest = min(BigInt(final), BigInt(latest.balance));
-  return status === "withdrawing" ? newest : min(newest, BigInt(confirmed.balance));
+  const newest = min(claimGoal(row), BigInt(latest.balance));
+  return row.status === "withdrawing" ? newest : min(newest, BigInt(confirmed.balance));
 }

@@ -62,6 +62,21 @@ function noteReturned(commit: Commit, { call_id, state, amount: all, used }: Cha
   commit.note({ kind: "moneySent", sent });
 }
 
+/** Notes final charges that are lost. @param amount token units */
+function noteLost(commit: Commit, amount: bigint, row: ChannelRow): void {
+  if (amount <= 0n) return;
+  const { network, asset, symbol, decimals, config, updated_at: at } = row;
+  const { receiver, payer: counterparty } = JSON.parse(config) as {
+    readonly receiver?: string;
+    readonly payer?: string;
+  };
+  const account = receiver === undefined ? null : oneSpelling(receiver);
+  const moved = { network, amount: String(amount), account, counterparty: counterparty ?? null };
+  const token = { asset, symbol, decimals };
+  const sent = { ...moved, as: "loss", at, payment: undefined, token };
+  commit.note({ kind: "moneySent", sent: { ...sent, transaction_hash: null, block_number: null } });
+}
+
 /** Writes a channel. */
 function change(commit: Commit, row: ChannelRow | undefined): ChannelRow | undefined {
   if (row !== undefined) writeChannel(commit, row);
@@ -167,7 +182,9 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
       keys: (channelId) => [channelKey(channelId)],
       run(commit, now, channelId, chain) {
         const row = findChannel(commit.rows, channelId);
-        return row && change(commit, seen(row, chain, now));
+        const after = row && seen(row, chain, now);
+        if (after !== undefined) noteLost(commit, BigInt(after.lost) - BigInt(row?.lost ?? 0), after);
+        return change(commit, after);
       },
     },
 

@@ -1,6 +1,6 @@
 import type { ChannelState, SeenChannel } from "./chain-rules.ts";
 import type { ChannelRow, ChannelStatus } from "./row.ts";
-import { max, min, withDue } from "./rules.ts";
+import { claimGoal, max, min, standing, withDue } from "./rules.ts";
 
 /** The refund that a channel's payer asked for last. Amounts are token units. */
 export interface ChannelRefund {
@@ -38,10 +38,10 @@ export function refundDecision(
   if (row.deposits > 0 || (row.status !== "open" && row.status !== "withdrawing")) return { kind: "busy" };
   // The payer may end the withdrawal before the refund is sent: only what is claimed with the refund is safe then.
   if (chain.withdrawAt > 0 && row.final !== row.charged) return { kind: "busy" };
-  const left = min(BigInt(row.balance), BigInt(chain.balance)) - BigInt(row.charged);
+  const left = min(BigInt(row.balance), BigInt(chain.balance)) - standing(row);
   const amount = wanted === undefined ? left : min(left, BigInt(wanted));
   if (amount <= 0n) return { kind: "nothing" };
-  const totalClaimed = String(max(BigInt(row.final), BigInt(row.claimed)));
+  const totalClaimed = String(max(claimGoal(row), BigInt(row.claimed)));
   const refund = {
     nonce: chain.refundNonce,
     amount: String(amount),

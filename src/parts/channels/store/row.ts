@@ -20,6 +20,8 @@ export interface ChannelRow {
   network: string;
   asset: string;
   symbol: string;
+  /** Decimals of the token. */
+  decimals: number;
   /** JSON of the channel's configuration. */
   config: string;
   status: ChannelStatus;
@@ -44,6 +46,8 @@ export interface ChannelRow {
   final: string;
   /** Sum of the claims, as the chain shows it. */
   claimed: string;
+  /** Sum of the final charges that cannot be claimed, because the payer has withdrawn the money. */
+  lost: string;
   /** Highest sum that was asked for in a claim. */
   asked: string;
   /** Deposits that are not decided. */
@@ -88,9 +92,20 @@ export const CHANNELS_TABLE: Table<ChannelRow, "channel_id"> = {
   name: "channels",
   key: ["channel_id"],
   columns: [
-    ...["channel_id", "network", "asset", "symbol", "config", "status", "reason", "base", "base_call"],
+    ...[
+      "channel_id",
+      "network",
+      "asset",
+      "symbol",
+      "decimals",
+      "config",
+      "status",
+      "reason",
+      "base",
+      "base_call",
+    ],
     ...["kept", "signed", "signature"],
-    ...["balance", "balance_block", "charged", "final", "claimed", "asked", "deposits", "due_since"],
+    ...["balance", "balance_block", "charged", "final", "claimed", "lost", "asked", "deposits", "due_since"],
     ...["claim_soon", "withdraw_at", "refund"],
     ...["created_at", "updated_at"],
   ] as (keyof ChannelRow)[],

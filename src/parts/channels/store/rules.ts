@@ -19,6 +19,7 @@ export interface NewVoucher {
   readonly network: string;
   readonly asset: string;
   readonly symbol: string;
+  readonly decimals: number;
   /** JSON of the channel's configuration. */
   readonly config: string;
   readonly cumulative: bigint;
@@ -58,7 +59,7 @@ export function refusalOf(row: ChannelRow | undefined, voucher: NewVoucher): Cha
   // A refund ends soon: its client may sign again.
   if (status !== "open" && status !== "refunding") return { error: BUSY, channel: undefined };
   const isNext = status === "open" && cumulative === BigInt(base) + amount;
-  const isCovered = BigInt(row.charged) + amount <= BigInt(balance) + deposit;
+  const isCovered = standing(row) + amount <= BigInt(balance) + deposit;
   return isNext && isCovered ? undefined : mismatchOf(row);
 }
 
@@ -69,9 +70,10 @@ export function taken(
   callId: number,
   now: number,
 ): ChannelRow {
-  const { channelId: channel_id, network, asset, symbol, config, cumulative, signature, deposit } = voucher;
+  const { channelId: channel_id, network, asset, symbol, cumulative, signature, deposit } = voucher;
+  const { decimals, config } = voucher;
   const before = row ?? {
-    ...{ channel_id, network, asset, symbol, config },
+    ...{ channel_id, network, asset, symbol, decimals, config },
     ...{
       status: "open",
       reason: null,
@@ -82,6 +84,7 @@ export function taken(
       balance_block: 0,
       final: "0",
       claimed: "0",
+      lost: "0",
       asked: "0",
     },
     ...{ deposits: 0, due_since: null, claim_soon: 0, withdraw_at: null, refund: null, created_at: now },
@@ -261,14 +264,14 @@ function withDeposit(
     const isNew = Number(block) > row.balance_block;
     return { ...row, deposits, balance: isNew ? sum(row.balance, BigInt(deposit)) : row.balance };
   }
-  const isCovered = state === "returned" || BigInt(row.charged) <= BigInt(row.balance);
+  const isCovered = state === "returned" || standing(row) <= BigInt(row.balance);
   return isCovered ? { ...row, deposits } : undefined;
 }
 
 /** Returns the channel with a sum that a claim asks for. @returns undefined if nothing is due */
 export function claiming(row: ChannelRow | undefined, now: number): ChannelRow | undefined {
-  if (row === undefined || BigInt(row.final) <= BigInt(row.claimed)) return undefined;
-  return { ...row, asked: row.final, updated_at: now };
+  if (row === undefined || dueOf(row) === 0n) return undefined;
+  return { ...row, asked: String(max(BigInt(row.asked), claimGoal(row))), updated_at: now };
 }
 
 /** Returns a channel that the operator wants to be claimed at once. @returns undefined if nothing is due */
@@ -283,6 +286,7 @@ export function claimedSoon(row: ChannelRow | undefined, now: number): ChannelRo
  */
 export function brokenSum({
   claimed,
+  lost,
   asked,
   final,
   charged,
@@ -292,6 +296,7 @@ export function brokenSum({
   balance,
   deposits,
 }: ChannelRow): string | undefined {
+  if (BigInt(claimed) + BigInt(lost) > BigInt(final)) return "claimed + lost > final";
   const sums = Object.entries({ claimed, asked, final, charged, base, signed });
   for (const [at, [name, sum]] of sums.entries()) {
     const [more, limit] = sums[at + 1] ?? [name, sum];
@@ -299,12 +304,29 @@ export function brokenSum({
   }
   if (BigInt(final) > BigInt(kept)) return "final > kept";
   if (BigInt(kept) > BigInt(base)) return "kept > base";
-  return BigInt(charged) > BigInt(balance) && deposits === 0 ? "charged > deposited" : undefined;
+  return standing({ charged, lost }) > BigInt(balance) && deposits === 0
+    ? "charged - lost > deposited"
+    : undefined;
+}
+
+/** Returns the charges that the deposits have to cover: all but the lost ones. */
+export function standing({ charged, lost }: Pick<ChannelRow, "charged" | "lost">): bigint {
+  return BigInt(charged) - BigInt(lost);
+}
+
+/** Returns the sum that all claims of a channel come to once nothing is due. */
+export function claimGoal({ final, lost }: Pick<ChannelRow, "final" | "lost">): bigint {
+  return BigInt(final) - BigInt(lost);
+}
+
+/** Returns the final charges that are neither claimed nor lost. */
+export function dueOf(row: Pick<ChannelRow, "final" | "claimed" | "lost">): bigint {
+  return max(0n, claimGoal(row) - BigInt(row.claimed));
 }
 
 /** Notes from when on charges wait to be claimed. */
 export function withDue(row: ChannelRow, now: number): ChannelRow {
-  const isDue = BigInt(row.final) > BigInt(row.claimed);
+  const isDue = dueOf(row) > 0n;
   return { ...row, due_since: isDue ? (row.due_since ?? now) : null, claim_soon: isDue ? row.claim_soon : 0 };
 }
 

@@ -11,6 +11,7 @@ CREATE TABLE ${schema}channels (
   network     TEXT NOT NULL,
   asset       TEXT NOT NULL,
   symbol      TEXT NOT NULL,
+  decimals    ${integer} NOT NULL,
   config      TEXT NOT NULL,
   status      TEXT NOT NULL CHECK (status IN ('open', 'refunding', 'withdrawing', 'stopped')),
   reason      TEXT,
@@ -25,6 +26,7 @@ CREATE TABLE ${schema}channels (
   charged     TEXT NOT NULL,
   final       TEXT NOT NULL,
   claimed     TEXT NOT NULL,
+  lost        TEXT NOT NULL,
   asked       TEXT NOT NULL,
   deposits    ${integer} NOT NULL,
   due_since   ${integer},
@@ -54,6 +56,7 @@ CREATE TABLE ${schema}channel_sums (
   charged     ${sum} NOT NULL,
   final       ${sum} NOT NULL,
   claimed     ${sum} NOT NULL,
+  lost        ${sum} NOT NULL,
   PRIMARY KEY (network, asset, symbol)
 )${small};
 

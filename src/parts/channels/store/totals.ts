@@ -3,9 +3,10 @@ import type { CountQuery } from "../../../store/module.ts";
 import type { Table } from "../../../store/rows.ts";
 import type { StoreTotals } from "../../../store/store.ts";
 import type { ChannelRow, ChannelStatus } from "./row.ts";
+import { max } from "./rules.ts";
 
 const STATES = ["open", "refunding", "withdrawing", "stopped"] as const satisfies ChannelStatus[];
-const AMOUNTS = ["balance", "charged", "final", "claimed"] as const satisfies (keyof ChannelRow)[];
+const AMOUNTS = ["balance", "charged", "final", "claimed", "lost"] as const satisfies (keyof ChannelRow)[];
 const TOKEN = ["network", "asset", "symbol"] as const satisfies (keyof ChannelRow)[];
 
 type Named = Record<(typeof TOKEN)[number], string>;
@@ -37,6 +38,7 @@ export interface ChannelSum extends Readonly<Named> {
   readonly charged: bigint;
   readonly final: bigint;
   readonly claimed: bigint;
+  readonly lost: bigint;
   readonly unclaimed: bigint;
   /** Unix milliseconds. */
   readonly oldestDueAt: number | undefined;
@@ -63,13 +65,13 @@ export function countChannels({ schema, indexedBy }: ListDialect): CountQuery {
 /** Reads the rows of {@link countChannels}. */
 export function toChannelSums(rows: readonly CountedSum[]): ChannelSum[] {
   return rows.map(({ network, asset, symbol, oldest_due, ...row }) => {
-    const [deposited, charged, final, claimed] = AMOUNTS.map((name) => BigInt(row[name])) as [
-      ...[bigint, bigint, bigint, bigint],
+    const [deposited, charged, final, claimed, lost] = AMOUNTS.map((name) => BigInt(row[name])) as [
+      ...[bigint, bigint, bigint, bigint, bigint],
     ];
     return {
-      ...{ network, asset, symbol, deposited, charged, final, claimed },
+      ...{ network, asset, symbol, deposited, charged, final, claimed, lost },
       channels: STATES.map((state) => [state, Number(row[state])] as const).filter(([, n]) => n > 0),
-      unclaimed: final > claimed ? final - claimed : 0n,
+      unclaimed: max(0n, final - claimed - lost),
       oldestDueAt: oldest_due === null ? undefined : Number(oldest_due),
     };
   });

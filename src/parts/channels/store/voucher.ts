@@ -25,13 +25,14 @@ export function voucherOf(intent: PaymentIntent): NewVoucher {
   return voucher;
 }
 
-function readVoucher({ payload, key, symbol, amount }: PaymentIntent): NewVoucher {
+function readVoucher({ payload, key, symbol, decimals, amount }: PaymentIntent): NewVoucher {
   const { channelConfig, voucher, deposit } = (JSON.parse(payload) as { readonly payload: Payload }).payload;
   return {
     channelId: voucher.channelId.toLowerCase(),
     network: key.network,
     asset: key.asset,
     symbol,
+    decimals,
     config: JSON.stringify(channelConfig),
     cumulative: BigInt(voucher.maxClaimableAmount),
     signature: voucher.signature.toLowerCase(),

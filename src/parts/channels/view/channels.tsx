@@ -69,6 +69,7 @@ const COLUMNS: readonly Column<Channel>[] = [
   { label: "Charged", class: "number", cell: ({ chargedText }) => chargedText },
   { label: "Claimed", class: "number", cell: ({ claimedText }) => claimedText },
   { label: "To claim", class: "number", cell: ({ unclaimedText }) => unclaimedText },
+  { label: "Lost", class: "number", cell: ({ lostText }) => lostText },
   {
     label: "Waits since",
     class: "nowrap",

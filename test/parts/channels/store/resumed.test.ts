@@ -7,7 +7,7 @@ const NOW = 1_900_000_000_000;
 const chain = { balance: "100", totalClaimed: "10", refundNonce: "0", withdrawAt: 0, block: 1 };
 const row = {
   ...{ status: "stopped", reason: RESTORED, base: "20", kept: "10", signed: "20", charged: "20" },
-  ...{ balance: "100", final: "10", claimed: "10", asked: "10", deposits: 0, due_since: null },
+  ...{ balance: "100", final: "10", claimed: "10", lost: "0", asked: "10", deposits: 0, due_since: null },
   ...{ claim_soon: 0, withdraw_at: null, refund: null, updated_at: 0 },
 } as unknown as ChannelRow;
 

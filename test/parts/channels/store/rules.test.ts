@@ -25,7 +25,15 @@ const ID = `0x${"c".repeat(64)}`;
 const MISMATCH = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 
 const voucher = (cumulative: number, more: Partial<NewVoucher> = {}): NewVoucher => ({
-  ...{ channelId: ID, network: "eip155:1", asset: "0xa", symbol: "USDC", config: "{}", signature: "0x1" },
+  ...{
+    channelId: ID,
+    network: "eip155:1",
+    asset: "0xa",
+    symbol: "USDC",
+    decimals: 6,
+    config: "{}",
+    signature: "0x1",
+  },
   ...{ cumulative: BigInt(cumulative), amount: 10n, deposit: 0n, ...more },
 });
 const charge = (callId: number, more: Partial<ChargeRow> = {}): ChargeRow => ({
@@ -277,6 +285,39 @@ test("A withdrawal counts before it is confirmed, and a node that lags takes no 
   const withdrawing = { ...opened(), withdraw_at: 9 };
   expect(merged(withdrawing, { latest: chain(), confirmed })).toMatchObject({ withdrawAt: 9 });
   expect(merged(withdrawing, { latest: confirmed, confirmed })).toMatchObject({ withdrawAt: 0 });
+});
+
+test("What a withdrawal leaves uncovered is lost once all calls have ended, and is due no more", () => {
+  const row = { ...taken(opened(), voucher(20), 2, 3), final: "10", kept: "10" };
+  const withdrawing = seen(row, chain({ withdrawAt: 9 }), 4);
+  const ended = chain({ balance: "4" });
+  expect(seen(withdrawing, ended, 5)).toMatchObject({ status: "withdrawing", lost: "0" });
+  const lost = seen({ ...withdrawing, final: "20", kept: "20" }, ended, 5);
+  expect(lost).toMatchObject({ status: "open", withdraw_at: null, lost: "16", balance: "4", due_since: 4 });
+  expect(claimable(lost, { latest: ended, confirmed: ended })).toBe(4n);
+  expect(seen({ ...lost, asked: "4" }, { ...ended, totalClaimed: "4" }, 6)).toMatchObject({
+    due_since: null,
+  });
+  expect(seen(withdrawing, chain({ balance: "20" }), 5)).toMatchObject({ status: "open", lost: "0" });
+});
+
+test("A channel whose deposits are short for a day was withdrawn from, and what is not covered is lost", () => {
+  const row = { ...opened(), final: "10", kept: "10" };
+  const [short, day] = [chain({ balance: "0" }), 86_400_000];
+  const stopped = seen(row, short, 5);
+  expect(stopped).toMatchObject({ status: "stopped", lost: "0" });
+  expect(seen(stopped, short, 4 + day)).toMatchObject({ status: "stopped", lost: "0" });
+  expect(seen(stopped, short, 5 + day)).toMatchObject({
+    status: "open",
+    reason: null,
+    lost: "10",
+    balance: "0",
+  });
+});
+
+test("A claim of lost charges that comes late makes them claimed, and not lost", () => {
+  const row = { ...opened(), final: "10", kept: "10", asked: "10", lost: "6", claimed: "4" };
+  expect(seen(row, chain({ totalClaimed: "10" }), 5)).toMatchObject({ claimed: "10", lost: "0" });
 });
 
 test("A claim is covered by the deposits in a confirmed block, and while the payer withdraws by those in the newest block", () => {

@@ -11,6 +11,9 @@ import { claimCalls, claimOne, NETWORK, paidCall, paymentIntent } from "../../..
 export const CHANNEL = `0x${"c".repeat(64)}`;
 const ID = CHANNEL;
 
+/** Accounts of the channels. */
+export const PARTIES = { payer: `0x${"d".repeat(40)}`, receiver: `0x${"E".repeat(40)}` };
+
 /** A payment of 10 by a voucher, with a deposit if one is given. */
 export function inChannel(
   number: number,
@@ -19,7 +22,7 @@ export function inChannel(
 ) {
   const { deposit, onFailure, channelId = ID, chargesBack } = more;
   const voucher = { channelId, maxClaimableAmount: String(cumulative), signature: "0xA1" };
-  const payload = { channelConfig: {}, voucher, ...(deposit && { deposit: { amount: deposit } }) };
+  const payload = { channelConfig: PARTIES, voucher, ...(deposit && { deposit: { amount: deposit } }) };
   return paymentIntent(number, {
     ...{ transferMethod: "channel", amount: "10", payload: JSON.stringify({ payload }) },
     ...(onFailure && { onFailure }),
@@ -57,13 +60,13 @@ export function describeChannels(given: Given): void {
     // Whatever happened, the sums are those of the rows.
     afterEach(async () => {
       const rows = await ledger().listChannels(NETWORK, { after: "", limit: 100 });
-      const sum = (name: "balance" | "charged" | "final" | "claimed") =>
+      const sum = (name: "balance" | "charged" | "final" | "claimed" | "lost") =>
         rows.reduce((all, row) => all + BigInt(row[name]), 0n);
       expect(channelSums(await given.store.totals())).toMatchObject(
         rows.slice(0, 1).map(({ status, due_since }) => ({
           channels: [[status, rows.length]],
           deposited: sum("balance"),
-          ...{ charged: sum("charged"), final: sum("final"), claimed: sum("claimed") },
+          ...{ charged: sum("charged"), final: sum("final"), claimed: sum("claimed"), lost: sum("lost") },
           oldestDueAt: due_since ?? undefined,
         })),
       );
@@ -222,6 +225,25 @@ export function describeChannels(given: Given): void {
       expect(await ledger().seeChannel(ID, { ...chain, totalClaimed: "11" })).toMatchObject({
         status: "stopped",
       });
+    });
+
+    test("What a withdrawal has taken before it was claimed is lost, and the channel sells again", async () => {
+      await buy(inChannel(1, 10, { deposit: "100" }));
+      await given.store.ack(await claimOne(given.store));
+      await count();
+      const chain = { balance: "100", totalClaimed: "0", refundNonce: "0", withdrawAt: 9, block: 1 };
+      expect(await ledger().seeChannel(ID, chain)).toMatchObject({ status: "withdrawing", lost: "0" });
+      const ended = { ...chain, balance: "4", withdrawAt: 0, block: 2 };
+      expect(await ledger().seeChannel(ID, ended)).toMatchObject({
+        ...{ status: "open", balance: "4", final: "10", lost: "6" },
+      });
+      expect(await ledger().askClaims([ID])).toMatchObject([{ asked: "4" }]);
+      expect(await ledger().seeChannel(ID, { ...ended, totalClaimed: "4" })).toMatchObject({
+        ...{ claimed: "4", due_since: null, status: "open" },
+      });
+      expect(await ledger().askClaims([ID])).toEqual([]);
+      expect(await begin(inChannel(2, 20))).toMatchObject({ kind: "not_taken" });
+      expect(await begin(inChannel(3, 20, { deposit: "10" }))).toMatchObject({ kind: "begun" });
     });
 
     test("A refund is begun once, and ends when the chain shows it", async () => {
