@@ -30,10 +30,15 @@ export function priceOf(rule: Rule, asked: AskedRequest, known: KnownFields): Ru
  * @throws GatewayError `invalid_input`
  */
 export function requireValue(rule: Rule, asked: Values): void {
+  if (!isOnlyShown(rule, asked)) return;
   const source = sourceOf(rule);
-  const hasPrice = source.in === "body" || (rule.kind === "cases" && rule.other !== undefined);
-  if (hasPrice || !isBare(rule, asked)) return;
   throw invalid(source, `${capital(sourceText(source))} is missing.`, "is missing");
+}
+
+/** Reports whether a request is shown a price at which it is not sold. */
+export function isOnlyShown(rule: Rule, asked: Values): boolean {
+  const hasPrice = sourceOf(rule).in === "body" || (rule.kind === "cases" && rule.other !== undefined);
+  return !hasPrice && isBare(rule, asked);
 }
 
 /** The parts of a request that a rule reads. */

@@ -1,6 +1,6 @@
 import type { JobPrice } from "../../x402/prices/price-source.ts";
 import type { AskedRequest, RequestPrices } from "../../x402/prices/request-prices.ts";
-import { priceOf } from "./price-of.ts";
+import { isOnlyShown, priceOf } from "./price-of.ts";
 import type { KnownFields } from "./request-values.ts";
 import { headersOf, type Rule } from "./rule.ts";
 
@@ -18,6 +18,7 @@ export class PricesByRule implements RequestPrices {
   }
 
   async priceOf(asked: AskedRequest): Promise<JobPrice> {
-    return { priceWei: priceOf(this.#rule, asked, this.#known).amount, currency: "USD" };
+    const { amount } = priceOf(this.#rule, asked, this.#known);
+    return { priceWei: amount, currency: "USD", isOnlyShown: isOnlyShown(this.#rule, asked) };
   }
 }

@@ -225,12 +225,12 @@ export class SealedOffers {
 
   /**
    * Returns the offer in the `extra` of a payment.
-   * @param hashOf hashes parts of the payment's request
+   * @param hashOf hashes parts of the payment's request; undefined if those parts do not suffice
    * @returns undefined for an offer that was not made here, or was made for another request; "none" if there is none
    */
   open(
     extra: Readonly<Record<string, unknown>> | undefined,
-    hashOf: (parts: HashedParts) => string,
+    hashOf: (parts: HashedParts) => string | undefined,
   ): Offer | "none" | undefined {
     const sealed = extra?.[SEALED_OFFER];
     if (sealed === undefined) return "none";

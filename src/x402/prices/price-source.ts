@@ -23,6 +23,8 @@ export interface JobPrice {
   readonly confidentiality?: "tee";
   /** Set if the price depends on the request: then this price is its lowest. */
   readonly range?: RequestPricing;
+  /** The request is shown the price, and is not sold at it. */
+  readonly isOnlyShown?: boolean;
   /** Further fields of the `extra` of its offers. */
   readonly extra?: Readonly<Record<string, string>>;
 }

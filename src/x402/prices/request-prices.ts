@@ -86,26 +86,27 @@ export class RequestPrice implements Price {
     const { request, routes, prices, terms, seals, clock } = this.#of;
     const paid = this.#paid && atTime(this.#paid, clock());
     if (paid !== undefined) return [paid];
-    const offers = await this.#offersNow(body);
+    const { offers, isOnlyShown } = await this.#offersNow(body);
     const end = Math.ceil(clock() / 1000) + terms.ttlSecs;
     const { headers } = prices;
     const parts = { boundHeaders: routes.boundHeadersOf(request, this.policy), headers };
     return offers.map((offer) => {
       const { endSecs = end } = offer;
-      return seals.seal({ ...offer, digest: digestOf(offer, terms), endSecs }, body, parts);
+      const whole = { ...offer, digest: digestOf(offer, terms), endSecs };
+      return isOnlyShown ? seals.sealForNone(whole, parts) : seals.seal(whole, body, parts);
     });
   }
 
   /** Payments that name no whole offer are matched with the price of the request now, and with earlier fixed offers. */
   async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
-    const { terms, seals, clock } = this.#of;
-    const sealed = seals.find(payment, body);
+    const { terms, seals, prices, clock } = this.#of;
+    const sealed = seals.find(payment, body, prices.headers);
     if (sealed !== undefined) {
       this.#paid = sealed;
       return matchOffer(payment, [sealed], clock());
     }
-    const offers = [...(await this.#offersNow(body)), ...(await terms.findEarlier())];
-    return matchOffer(payment, offers, clock());
+    const { offers } = await this.#offersNow(body);
+    return matchOffer(payment, [...offers, ...(await terms.findEarlier())], clock());
   }
 
   async confirm(offer: Offer): Promise<ConfirmedPrice> {
@@ -118,13 +119,13 @@ export class RequestPrice implements Price {
     return { digest: digestOf(offer, terms) };
   }
 
-  async #offersNow(body: Uint8Array): Promise<readonly Offer[]> {
+  async #offersNow(body: Uint8Array): Promise<{ offers: readonly Offer[]; isOnlyShown: boolean }> {
     const { prices, terms, clock } = this.#of;
     const price = await prices.priceOf(this.#asked(body));
     if (price.endSecs !== undefined && !lastsLongEnough(price.endSecs, clock())) throw endsTooSoon();
     const offers = terms.offersAt(price);
     if (offers.length === 0) throw priceUnavailable("no token can be asked for it now");
-    return offers;
+    return { offers, isOnlyShown: price.isOnlyShown === true };
   }
 
   #asked(body: Uint8Array): AskedRequest {
@@ -165,13 +166,23 @@ export class RequestSeals {
     return sealed.seal(offer, parts, hashOf(request, body, parts));
   }
 
+  /** Seals an offer that no request buys, after a reload either. */
+  sealForNone(offer: Offer, parts: HashedParts): Offer {
+    return this.#of.sealed.seal(offer, parts, "no request");
+  }
+
   /**
    * Returns the sealed offer that a payment answers; undefined for a payment of another offer.
+   * @param headersNow names of the headers that the price depends on now: a request has none that its offer does not cover
    * @throws GatewayError `payment_mismatch` when it is for another request, or has ended
    */
-  find(payment: SignedPayment, body: Uint8Array): Offer | undefined {
+  find(payment: SignedPayment, body: Uint8Array, headersNow: readonly string[] = []): Offer | undefined {
     const { request, job, sealed, clock } = this.#of;
-    const found = sealed.open(payment.accepted?.extra, (parts) => hashOf(request, body, parts));
+    const found = sealed.open(payment.accepted?.extra, (parts) => {
+      const isCovered = (name: string) =>
+        parts.headers.includes(name) || request.headerValues(name).length === 0;
+      return headersNow.every(isCovered) ? hashOf(request, body, parts) : undefined;
+    });
     if (found === "none") return undefined;
     if (found === undefined || !equalJobs(found.job, job))
       throw mismatch("The offer is for another request: its price is for the request that asked for it.");

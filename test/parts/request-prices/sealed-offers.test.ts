@@ -157,6 +157,8 @@ describe("An offer for one request", () => {
     expect(await outcome(payment, 6, { shop: another })).toBe(MATCHED);
     await another.reload({ ...config, jobs: [pricedBy("$0.003", "header:x-tier")] });
     expect(await outcome(later, 8, { shop: another })).toBe(MATCHED);
+    // Its price is of a request without that header.
+    expect(await outcome(later, 8, { shop: another, more: { "x-tier": "1" } })).toBe(OTHER);
     nowMs += 301_000;
     expect(await outcome(later, 8, { shop: another, more: { "x-tier": "1" } })).toBe(OTHER);
   });
@@ -197,6 +199,12 @@ describe("A request that has no price", () => {
     expect(await gateway.post(payment.headers, { body: "" })).toMatchObject({
       status: 422,
       body: { code: "invalid_input", charged: false, invalid: [{ path: "/n", message: "is missing" }] },
+    });
+    const another = await startAnotherGateway({ config, clock, store: gateway.store });
+    await another.reload({ ...config, jobs: [pricedBy("$0.002", "body:KiB")] });
+    expect(await another.post(payment.headers, { body: "" })).toMatchObject({
+      status: 402,
+      body: { code: OTHER, charged: false },
     });
     const shown = await fetch(gateway.jobUrl());
     expect([shown.status, await shown.json()]).toMatchObject([
