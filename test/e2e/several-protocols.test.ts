@@ -64,6 +64,7 @@ it("The catalogue of a shop with MPP and MCP lists offers of evm for what it can
   expect(components.responses.PaymentRequired.headers).toHaveProperty("WWW-Authenticate");
   const { jobs } = JSON.parse(await read("/x402/jobs"));
   expect(jobs[0].mpp_endpoint).toBe(`${PUBLIC_URL}/mpp/jobs/1/0`);
+  expect(jobs[1]).not.toHaveProperty("mpp_endpoint");
   const text = await read("/llms.txt");
   expect(text).toContain("MPP clients");
   expect(text).toContain(`\`${PUBLIC_URL}/mcp\``);

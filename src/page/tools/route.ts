@@ -12,7 +12,7 @@ export interface Route {
 /** Filters of a list by name. Absent ones are empty. */
 export type Filters = Readonly<Record<string, string | undefined>>;
 
-/** What a part adds to the page: a view, or a panel of others. */
+/** An addition of a part to the page: a view, or a panel of others. */
 export interface PartView {
   /** Name of its view in addresses. */
   readonly path: string;

@@ -1,4 +1,5 @@
 import type { Job, X402Config } from "../../config/config.ts";
+import { publicUrlProblem } from "../../x402/jobs/listing.ts";
 import { jobTitle } from "../../x402/jobs/seller.ts";
 
 /** Facts without which agents see less of a skill. */
@@ -10,8 +11,8 @@ const WANTED: readonly (readonly [isMissing: (job: Job) => boolean, reason: stri
 
 /** Says who would read the agent card, and what is missing in it, a line for each finding. */
 export function checkAgentCard({ publicUrl, jobs = [], jobPolicies }: Omit<X402Config, "parts">): string[] {
-  if (!publicUrl.startsWith("https://"))
-    return [`agent card: no registry of agents would read it: public_url is ${publicUrl}; expected https`];
+  const problem = publicUrlProblem(publicUrl);
+  if (problem !== undefined) return [`agent card: no registry of agents would read it: ${problem}`];
   const isOff = ({ serviceId, jobIndex }: Job) =>
     jobPolicies.some(
       (policy) =>

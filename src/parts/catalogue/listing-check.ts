@@ -2,9 +2,8 @@ import type { AcceptedToken, Job, JobBody, X402Config } from "../../config/confi
 import { type Price, parseDollars, priceText } from "../../core/amounts.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { equalJobs } from "../../core/job-call.ts";
-import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { takesBody } from "../../core/route.ts";
-import { jobsOf } from "../../x402/jobs/listing.ts";
+import { jobsOf, publicUrlProblem } from "../../x402/jobs/listing.ts";
 import { callName } from "../../x402/jobs/seller.ts";
 import { PayableTokens } from "../../x402/prices/price-source.ts";
 
@@ -40,14 +39,8 @@ const MAINNETS = new Set(["eip155:8453", "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvd
 const CLIENT_LIMIT = parseDollars("$1") as Price;
 
 const needsPublicUrl = ({ publicUrl }: Seller) => {
-  const { protocol, hostname, pathname } = new URL(publicUrl);
-  const expected = [
-    ...(protocol === "https:" ? [] : ["https"]),
-    ...(isPrivateHost(hostname) || isLoopbackHost(hostname) ? ["a host that the internet knows"] : []),
-    // Catalogues read documents at the origin.
-    ...(pathname === "/" ? [] : ["no path"]),
-  ];
-  return expected.length === 0 ? [] : [`public_url is ${publicUrl}; expected ${expected.join(" and ")}`];
+  const problem = publicUrlProblem(publicUrl);
+  return problem === undefined ? [] : [problem];
 };
 
 const CATALOGUES: readonly Catalogue[] = [

@@ -222,17 +222,14 @@ export function discoveryPrice(job: Pick<ListedJob, "price" | "charge">) {
   const { priceWei, currency, range } = job.price;
   const isCeiling = isMetered(job);
   const amount = decimalText(range?.upTo.amount ?? priceWei, 18);
-  if (range !== undefined && !isCeiling)
-    return {
-      mode: "dynamic",
-      currency,
-      min: decimalText(range.from.amount, 18),
-      max: amount,
-      description: range.rule,
-    };
-  return isCeiling
-    ? { mode: "dynamic", currency, min: "0", max: amount }
-    : { mode: "fixed", currency, amount };
+  if (range === undefined && !isCeiling) return { mode: "fixed", currency, amount };
+  return {
+    mode: "dynamic",
+    currency,
+    min: isCeiling ? "0" : decimalText(range?.from.amount ?? priceWei, 18),
+    max: amount,
+    description: range?.rule,
+  };
 }
 
 /** Each offer has an amount of null while it is not known. */

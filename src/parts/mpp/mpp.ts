@@ -63,7 +63,8 @@ function featureOf(urls: JobUrls): Feature {
     protocol: "MPP",
     guide:
       "MPP clients (`mppx`) pay one of the challenges in `WWW-Authenticate: Payment`, which the 402 has too.",
-    entryFields: (job) => ({ mpp_endpoint: urls.of(job, ROUTES) }),
+    entryFields: (job): Record<string, string> =>
+      job.schemes.includes("exact") ? { mpp_endpoint: urls.of(job, ROUTES) } : {},
     methodFor: (offer) => (EVM.takes(offer) ? EVM.name : undefined),
     headers: {
       accepted: { "Payment-Receipt": "Receipt of MPP, JSON in base64url" },

@@ -3,6 +3,7 @@ import type { Job, X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 import { defined } from "../../core/objects.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { JobChargeTerms, JobPolicies } from "../prices/job-policies.ts";
@@ -226,4 +227,16 @@ function isSame(left: ListedJob, right: ListedJob): boolean {
       );
     })
   );
+}
+
+/** Returns why no catalogue on the internet reads the documents of a seller; undefined if they can be read. */
+export function publicUrlProblem(publicUrl: string): string | undefined {
+  const { protocol, hostname, pathname } = new URL(publicUrl);
+  const expected = [
+    ...(protocol === "https:" ? [] : ["https"]),
+    ...(isPrivateHost(hostname) || isLoopbackHost(hostname) ? ["a host that the internet knows"] : []),
+    // Catalogues read documents at the origin.
+    ...(pathname === "/" ? [] : ["no path"]),
+  ];
+  return expected.length === 0 ? undefined : `public_url is ${publicUrl}; expected ${expected.join(" and ")}`;
 }

@@ -1,7 +1,6 @@
 import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
 import { priceText, type RequestPricing } from "../../core/amounts.ts";
-import type { JobKey } from "../../core/job-call.ts";
 import { type ChargeKind, isPartial } from "../../core/payment.ts";
 import type { JobAccess } from "../purchase/terms.ts";
 import { chargeKindOf, type Offer, offeredMethod } from "../wire/offer.ts";
@@ -45,7 +44,7 @@ export interface Feature {
   /** Name of its own payment protocol. */
   readonly protocol?: string;
   /** Returns further fields of a job's entry in the lists of jobs. */
-  entryFields?(job: JobKey): Readonly<Record<string, string>>;
+  entryFields?(job: ListedJob): Readonly<Record<string, string>>;
   /** Returns the payment method that can pay an offer; undefined if none can. */
   methodFor?(offer: Offer): string | undefined;
   /** The shop as a service of another protocol, for registries of agents. */

@@ -37,7 +37,7 @@ price = "$1"
   return stdout.split("\n").filter((line) => line.startsWith("agent card"));
 }
 
-it("The agent card is named with what it lacks, and needs https", async () => {
+it("The agent card is named with what it lacks, and needs a public URL that agents reach", async () => {
   expect(await listing("https://jobs.example.com")).toEqual([
     "agent card: registries of agents read https://jobs.example.com/.well-known/agent-card.json",
     "agent card: shows less of bare: it has no description",
@@ -45,7 +45,10 @@ it("The agent card is named with what it lacks, and needs https", async () => {
     "agent card: shows less of bare: it has no input.example",
   ]);
   expect(await listing("http://127.0.0.1:8402")).toEqual([
-    "agent card: no registry of agents would read it: public_url is http://127.0.0.1:8402; expected https",
+    "agent card: no registry of agents would read it: public_url is http://127.0.0.1:8402; expected https and a host that the internet knows",
+  ]);
+  expect(await listing("https://10.0.0.5/shop")).toEqual([
+    "agent card: no registry of agents would read it: public_url is https://10.0.0.5/shop; expected a host that the internet knows and no path",
   ]);
   expect(await listing("https://jobs.example.com", "")).toEqual([]);
 });

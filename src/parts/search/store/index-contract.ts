@@ -42,7 +42,7 @@ export interface UnindexedRows {
 /** Most entries of one kind that a search returns, and one more, which tells that there are more. */
 export const FOUND_AT_ONCE = 21;
 
-/** What begins with a text. Newest first among equal values. */
+/** Entries that begin with a text. Newest first among equal values. */
 export interface Found {
   /** Call IDs that begin with the digits of the text; the equal one first. */
   readonly numbers: readonly number[];
