@@ -21,7 +21,7 @@ import { type Journal, openJournal } from "./journal.ts";
 import { openPostgresJournal } from "./postgres-journal.ts";
 
 const SEED = 23;
-const ROUNDS = Number(process.env.JOBGATE_SOLANA_CRASH_ROUNDS ?? 12);
+const ROUNDS = Number(process.env.JOBGATE_SOLANA_CRASH_ROUNDS ?? 24);
 const PAYMENTS_PER_ROUND = Number(process.env.JOBGATE_SOLANA_CRASH_PAYMENTS ?? 5);
 const POINTS = [...SALE_CRASHES.filter((crash) => crash !== "during settle"), "before-ack"] as const;
 /** Slots by which finalized blocks are behind. A blockhash ends while they are 200 behind. */

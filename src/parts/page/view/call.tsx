@@ -112,7 +112,7 @@ function Timeline({ events }: { events: readonly Event[] }) {
               <span class="detail">
                 {amountOf(event) && <span class="amount">{amountOf(event)}</span>} {detail}
               </span>
-              <span class="muted nowrap">
+              <span class="muted">
                 {at !== undefined && (
                   <time dateTime={new Date(at).toISOString()} title={momentText(at)}>
                     {momentText(at)}
