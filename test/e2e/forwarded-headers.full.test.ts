@@ -40,7 +40,7 @@ test("A job in Postgres keeps its headers when jobgate is killed during its paym
 
 test("A webhook in Postgres keeps its headers when jobgate is killed after its 202", async () => {
   const body = "webhook";
-  gateway.runner.kill();
+  await gateway.stopRunner();
   const answer = await fetch(`${gateway.jobgate.webhooksUrl}/hooks/a`, {
     method: "POST",
     headers: { "Content-Type": "text/csv", "X-Request-Id": "r1" },

@@ -41,7 +41,7 @@ const units = (value: bigint) => ({ amount: { case: "units", value: String(value
 
 /** Buys with an authorization that ends soon; a runner that leaves JobCalls alone takes the job. */
 async function takenJob(body: string): Promise<{ bought: Answer; call: JobCall; runner: Runner }> {
-  gateway.runner.kill();
+  await gateway.stopRunner();
   const runner = await startRunner({ address: gateway.jobgate.runnerAddress, handle: "leave" });
   const bought = await gateway.send(await authorize(gateway, { secs: SECS }), { body });
   const [call] = await runner.waitFor(1);
@@ -92,7 +92,7 @@ describe("A runner that never acks", () => {
 
   it("And loses the job each time makes it a dead letter, which is charged nothing", async () => {
     const before = await received();
-    gateway.runner.kill();
+    await gateway.stopRunner();
     const runner = await startRunner({ address: gateway.jobgate.runnerAddress, handle: "leave" });
     const bought = await gateway.send(await authorize(gateway), { body: "lost twice" });
     for (const count of [1, 2]) {
@@ -112,7 +112,7 @@ describe("A runner that never acks", () => {
 
   it("Because there is none: when the authorization ends, the job is a dead letter and charged nothing", async () => {
     const before = await received();
-    gateway.runner.kill();
+    await gateway.stopRunner();
     await offerMetered(gateway);
     const bought = await gateway.send(await authorize(gateway, { secs: SECS }), { body: "no runner" });
     expect(bought.status).toBe(202);

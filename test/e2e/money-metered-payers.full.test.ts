@@ -47,7 +47,7 @@ describe("A payer who can no longer pay", () => {
       const before = await received();
       const account = await newPayer(parts);
       const payment = await authorize(gateway, { account });
-      gateway.runner.kill();
+      await gateway.stopRunner();
       const bought = await gateway.send(payment, { body: `1 ${reason}` });
       expect(bought.status).toBe(202);
       await (end as (account: TestAccount, payment: Permit2Payment) => Promise<unknown>)(account, payment);
@@ -104,7 +104,7 @@ it("One payer can have max_open_per_payer ceilings open, and others too", async 
     edit: (config) => config.replace("[x402]\n", "[x402]\nmax_open_per_payer = 2\n"),
   });
   onTestFinished(() => bounded.stop());
-  bounded.runner.kill();
+  await bounded.stopRunner();
   const [account, other] = [await newPayer(parts, 3n), await newPayer(parts)];
   const buy = async (payer: TestAccount) =>
     bounded.send(await authorize(bounded, { account: payer }), { body: "1 open" });
@@ -160,7 +160,7 @@ describe("An authorization", () => {
 describe("A runner", () => {
   it("That charges too much is refused and keeps its lease; what it charges next counts, and only once", async () => {
     const before = await received();
-    gateway.runner.kill();
+    await gateway.stopRunner();
     const runner = await startRunner({ address: gateway.jobgate.runnerAddress, handle: "leave" });
     const bought = await gateway.send(await authorize(gateway), { body: "by hand" });
     const [call] = await runner.waitFor(1);

@@ -254,7 +254,7 @@ it("Money that another gateway moved by an authorization that charged nothing he
 it("A runner of the Node library charges units or a share, and never more than the ceiling", async () => {
   const gateway = await startGateway("rpc_url");
   onTestFinished(() => gateway.stop());
-  gateway.runner.kill();
+  await gateway.stopRunner();
   startRun(
     (job) => {
       const [charge = ""] = job.body.toString().split(" ");

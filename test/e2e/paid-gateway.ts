@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { PaymentPayload, PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { expect } from "vitest";
+import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { X402Periods } from "../../src/x402/gateway-options.ts";
 import { buyTask } from "../helpers/a2a.ts";
@@ -122,6 +123,8 @@ export interface PaidGateway extends ProtocolClient {
   restart(options?: StartOptions & { readonly signal?: NodeJS.Signals }): Promise<void>;
   /** Starts it again after it has ended by itself. */
   startAgain(options?: StartOptions): Promise<void>;
+  /** Breaks the runner's stream off, and waits until jobgate has noticed: until then it delivers to that stream. */
+  stopRunner(): Promise<void>;
   /** Breaks the runner's stream off, and subscribes anew. */
   replaceRunner(): Promise<void>;
   stop(): Promise<void>;
@@ -293,6 +296,11 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       await startAgain(starting);
     },
     startAgain,
+    async stopRunner() {
+      runner.kill();
+      const operator = createOperatorClient({ address: { url: jobgate.operatorUrl } });
+      await until(async () => (await operator.listRunners({})).runners.length === 0);
+    },
     async replaceRunner() {
       runner.kill();
       await subscribe();
