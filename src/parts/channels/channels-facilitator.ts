@@ -147,7 +147,7 @@ export class ChannelsFacilitator {
       this.#chosen = { facilitator, at: performance.now() };
       return facilitator;
     }
-    // None of them answers: the last one that did may still take the scheme.
+    // No facilitator answers. The last one that answered may still take the scheme.
     return this.#chosen?.facilitator;
   }
 }

@@ -9,7 +9,6 @@ import {
 } from "../../commands/operator-client.ts";
 import { addOperatorCommand, jsonOption } from "../../commands/options.ts";
 import { type Columns, type PrintOptions, printEntries, shortText } from "../../commands/output.ts";
-
 import { nameIn, numbersOf } from "../../operator/messages.ts";
 
 export function addTo(program: Command): void {
