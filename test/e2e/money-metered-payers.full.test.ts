@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { FUNDS_MS } from "../../src/x402/settlement/charges.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { highS } from "../helpers/caller-claim.ts";
 import { type Permit2Payment, signMeteredPayment, v2PaymentHeaders } from "../helpers/clients.ts";
@@ -51,6 +53,8 @@ describe("A payer who can no longer pay", () => {
       const bought = await gateway.send(payment, { body: `1 ${reason}` });
       expect(bought.status).toBe(202);
       await (end as (account: TestAccount, payment: Permit2Payment) => Promise<unknown>)(account, payment);
+      // Until then jobgate trusts the funds that it read at the purchase.
+      await sleep(2 * FUNDS_MS);
       await gateway.replaceRunner();
       expect(await decided(gateway, bought)).toMatchObject({
         state: "failed",

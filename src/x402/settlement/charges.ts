@@ -47,7 +47,7 @@ const MAX_IN_PROGRESS = 256;
 /** Charges that are decided within this time share one look at the journal. */
 const GATHER_MS = 10;
 /** Time for which the funds that were read at the purchase count as read at the first delivery. */
-const FUNDS_MS = 20;
+export const FUNDS_MS = 20;
 /** Authorizations that are ended in one step. */
 const ENDED_AT_ONCE = 200;
 /** Lock of the replica that charges: of two requests for one charge, a facilitator would refuse one. */

@@ -56,7 +56,10 @@ export interface Bought {
   readonly status: number;
   readonly callId: number | undefined;
   readonly settlement: SettleResponse | undefined;
+  /** Error in the offer of a 402. */
   readonly error: string | undefined;
+  /** Code of a refusal. */
+  readonly code: string | undefined;
 }
 
 /** Job that is charged back if it fails, and job that is not. */
@@ -176,10 +179,14 @@ export async function untilOffered(url: string): Promise<void> {
 export async function readBought(response: Response): Promise<Bought> {
   const settlement = response.headers.get("payment-response");
   const required = response.headers.get("payment-required");
-  const body = (await response.json().catch(() => ({}))) as { readonly call_id?: number };
+  const body = (await response.json().catch(() => ({}))) as {
+    readonly call_id?: number;
+    readonly code?: string;
+  };
   return {
     status: response.status,
     callId: body.call_id,
+    code: body.code,
     settlement: settlement === null ? undefined : decodePaymentResponseHeader(settlement),
     error: required === null ? undefined : decodePaymentRequiredHeader(required).error,
   };
