@@ -38,6 +38,13 @@ export interface Step<Method> {
   event?(outcome: OutcomeOf<Method>): GatewayEvent | undefined;
 }
 
+/** Rows of a module by `call_id` that are forgotten with the payment of their JobCall. */
+export interface GoingRows {
+  readonly table: string;
+  /** SQL condition; other rows stay. @param row name of the row in the query */
+  readonly if: (dialect: Pick<ListDialect, "schema">, row: string) => string;
+}
+
 /** The database that a lookup queries. */
 export interface Asked {
   readonly dialect: ListDialect;
@@ -120,6 +127,7 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];
+  readonly goes?: GoingRows;
   /** The row of a JobCall that its client sees: a table by `call_id`, its columns, and what they and the payment's key say. */
   readonly shown?: {
     readonly table: string;

@@ -12,6 +12,13 @@ export function nobodyKeeps(table: string, schema: string, row = table): string 
     .join("");
 }
 
+/** Rows of modules that are forgotten with payments: their tables, and the SQL condition of the rows that go. */
+export const goingWithPayments = (schema: string, row: string) =>
+  PART_MODULES.flatMap(({ goes }) => goes ?? []).map((going) => ({
+    table: going.table,
+    condition: going.if({ schema }, row),
+  }));
+
 /**
  * Returns the SQL that makes the tables of modules which a store does not have yet, because a build without the parts made it.
  * @param tables names of the tables of the store

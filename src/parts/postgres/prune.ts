@@ -1,5 +1,6 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { PruneOutcome, PruneStep } from "../../store/contract/pruning.ts";
+import { goingWithPayments } from "../../store/part-modules.ts";
 import {
   type ChunkRow,
   chunksToRemove,
@@ -46,6 +47,14 @@ const REMOVE = {
   ),
   payments: removeCounted("payments"),
 };
+/** Forgets rows of modules with the payments of their calls. */
+const FORGET_WITH_PAYMENTS = goingWithPayments("jobgate.", "going").map(({ table, condition }) =>
+  statement<never>(
+    `forget_rows_of_${table}_with_payments`,
+    `DELETE FROM jobgate.${table} WHERE ctid = ANY (ARRAY (
+       SELECT ctid FROM jobgate.${table} AS going WHERE going.call_id = ANY ($1::bigint[]) AND ${condition} FOR UPDATE SKIP LOCKED))`,
+  ),
+);
 
 const SELECT_CHUNKS = statement<ChunkRow>("prune_select_chunks", selectChunks(PARAMETERS));
 const REMOVE_CHUNKS = statement<never>(
@@ -143,6 +152,8 @@ async function pruneWith(
   const rows = await sql.run(SELECT[kind], [after, before, ...(kind === "payments" ? [turn.now] : [])]);
   const old = rows.flatMap(({ call_id, is_old }) => (is_old === 1 ? call_id : []));
   if (old.length === 0) return pruneOutcome(rows, 0, before);
+  if (kind === "payments")
+    for (const forgetRows of FORGET_WITH_PAYMENTS) await sql.run(forgetRows, [numberArray(old)]);
   const [removed] = await sql.run(REMOVE[kind], [numberArray(old)]);
   return pruneOutcome(rows, removed?.n ?? 0, before);
 }

@@ -131,6 +131,13 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
         `EXISTS (SELECT 1 FROM ${schema}channel_charges AS charge WHERE charge.call_id = ${row}.call_id AND is_counted = 0)`,
     },
   ],
+  // What was charged back above the base tells how often the next voucher was bought with.
+  goes: {
+    table: CHARGES_TABLE.name,
+    if: ({ schema }, row) =>
+      `${row}.state = 'returned' AND EXISTS (SELECT 1 FROM ${schema}channels AS channel WHERE channel.channel_id = ${row}.channel_id
+         AND (length(${row}.cumulative), ${row}.cumulative) <= (length(channel.base), channel.base))`,
+  },
   // Vouchers that were taken since are not in the copy, and would be taken again.
   afterCopy: `UPDATE channels SET status = 'stopped', reason = '${RESTORED}';
     UPDATE channel_sums SET open = '0', refunding = '0', withdrawing = '0',

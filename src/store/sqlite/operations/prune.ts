@@ -1,4 +1,5 @@
 import type { PrunedKind } from "../../contract/pruning.ts";
+import { goingWithPayments } from "../../part-modules.ts";
 import {
   type ChunkRow,
   chunksToRemove,
@@ -42,6 +43,11 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
     `DELETE FROM adopted_payments WHERE (payer, nonce, network, asset) IN (
        SELECT payer, nonce, network, asset FROM payments WHERE call_id IN (SELECT value FROM json_each(?)))`,
   );
+  const forgetRows = goingWithPayments("", "going").map(({ table, condition }) =>
+    database.prepare(
+      `DELETE FROM ${table} AS going WHERE call_id IN (SELECT value FROM json_each(?)) AND ${condition}`,
+    ),
+  );
   const selectOldChunks = database.prepare<ChunkRow>(selectChunks(parameters));
   const removeChunk = database.prepare(
     "DELETE FROM result_chunks WHERE call_id = ? AND attempt = ? AND place = ?",
@@ -77,7 +83,7 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
       if (old.length > 0) {
         const json = JSON.stringify(old);
         if (kind !== "calls") counts[kind].run([json]);
-        if (kind === "payments") forgetAdoptions.run([json]);
+        if (kind === "payments") for (const forget of [forgetAdoptions, ...forgetRows]) forget.run([json]);
         quickly(() => removals[kind].run([json]));
       }
       return pruneOutcome(rows, old.length, before);

@@ -209,6 +209,32 @@ export function describeChannels(given: Given): void {
       await expectBalance(given.store);
     });
 
+    test("A charge that was charged back is forgotten with its payment, but for one by which vouchers are still counted", async () => {
+      await buy(inChannel(1, 10, { deposit: "100" }));
+      await given.store.ack(await claimOne(given.store));
+      await count();
+      const failOne = async (number: number, cumulative: number) => {
+        const callId = await buy(inChannel(number, cumulative, { onFailure: "refund" }));
+        await given.store.fail(await claimOne(given.store), "no ink");
+        await given.store.dropDeadLetter(callId);
+        await count();
+        return callId;
+      };
+      const below = await failOne(2, 20);
+      const kept = await buy(inChannel(3, 20));
+      await given.store.ack(await claimOne(given.store));
+      const above = await failOne(4, 30);
+      const states = () =>
+        Promise.all([below, kept, above].map(async (callId) => (await ledger().findCharge(callId))?.state));
+      expect(await states()).toEqual(["returned", "kept", "returned"]);
+      given.now += 3 * 86_400_000;
+      for (const kind of ["results", "calls", "payments"] as const)
+        await given.store.prune({ kind, ageMs: 86_400_000, after: 0 });
+      expect(await given.store.findCall(below)).toBeUndefined();
+      expect(await states()).toEqual([undefined, "kept", "returned"]);
+      expect(await ledger().countReturned(ID, "30")).toBe(1);
+    });
+
     test("A claim is noted before it is made, and the chain says what was claimed", async () => {
       await buy(inChannel(1, 10, { deposit: "100" }));
       await given.store.ack(await claimOne(given.store));

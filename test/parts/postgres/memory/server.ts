@@ -135,7 +135,7 @@ class Session {
     const { name, text, values } = sent;
     const known = STATEMENTS[name];
     if (known !== undefined) return known(transaction, values, text);
-    const [, table] = /^forget_rows_of_(\w+)$/.exec(name) ?? [];
+    const [, table] = /^forget_rows_of_(\w+?)(?:_with_payments)?$/.exec(name) ?? [];
     if (table !== undefined) return this.#forget(transaction, table, sent);
     const ran = runModuleStatement(transaction, sent);
     if (ran !== undefined) return ran;
@@ -146,7 +146,10 @@ class Session {
   /** Deletes old rows, which the condition of the statement finds. */
   async #forget(transaction: Transaction, table: string, { text, values }: Sent): Promise<readonly Row[]> {
     const [, inner = ""] = /ARRAY \(\s*SELECT ctid (.*) FOR UPDATE/s.exec(text) ?? [];
-    const keys = this.#server.mirror.select(`SELECT * ${inner}`, values);
+    const keys = this.#server.mirror.select(
+      `SELECT * ${inner.replace("= ANY ($1::bigint[])", "IN (SELECT value FROM json_each($1))")}`,
+      values.map((value) => (typeof value === "string" ? value.replace(/^\{(.*)\}$/, "[$1]") : value)),
+    );
     // What the transaction itself has written is not old.
     const isOld = (row: Row) =>
       !transaction.hasWritten(table, row) && keys.some((key) => transaction.isSame(table, row, key));
