@@ -125,7 +125,7 @@ export function toConfig(tables: FilledTables, { abilities, claims }: OfParts, p
   });
 }
 
-/** Returns the gateway's service: that of webhook JobCalls, and of jobs that name none. */
+/** Returns the gateway's service, which webhook JobCalls have, and jobs that name no service. */
 export function serviceIdOf({
   serviceId,
   x402,

@@ -159,7 +159,7 @@ function withMethod(
   return { token: { ...method?.keys?.defaults, ...token, transferMethod }, namedBy };
 }
 
-/** Reports keys of other transfer methods than that of the token. */
+/** Reports keys of transfer methods that the token does not have. */
 function checkKeys(
   token: TokenTable,
   {

@@ -74,7 +74,7 @@ export function charge(partial: readonly string[]) {
 export const jobSchema = z.object({
   /** Default: the gateway's. */
   serviceId: u64().optional(),
-  /** Default: that of its route (rules/routes.ts). */
+  /** Default: the index that its route gets (rules/routes.ts). */
   jobIndex: u32().optional(),
   /** Methods and path at which the job is sold, in place of `/x402/jobs/…`. */
   route: route().optional(),
@@ -178,7 +178,7 @@ export interface Job
   readonly runner?: JobRunner;
   /** Names of terms of parts that it is sold on. */
   readonly terms?: readonly string[];
-  /** Its own price, or the source that makes it. Absent: that of the gateway's price source. */
+  /** Price of the job, or the source that makes it. Undefined if the price comes from the gateway's price source. */
   readonly price?: Price | RequestPricing | PriceSourceName;
 }
 

@@ -13,7 +13,7 @@ export type PriceSourceName = typeof SOURCE;
 
 const abilityFor = (value: unknown) => (value === SOURCE ? ABILITY : undefined);
 
-/** Source of the prices of jobs without a price of their own: the map of the configuration, or that of a part. */
+/** Source of the prices of jobs without a price of their own: the map of the configuration, or the source of a part. */
 export const priceSource = () => needs({ abilityFor, otherwise: '"map"' }, oneOf(["map", SOURCE]));
 
 /** Price of a job in dollars, or the word that leaves the price to a source. */

@@ -26,7 +26,7 @@ function shown(declared: z.core.$ZodType, value: unknown, place: Place): Shown {
   if (schema instanceof z.ZodArray && Array.isArray(value))
     return value.map((item, i) => shown(schema.element, item, place.at(i)));
   const option = schema instanceof z.ZodUnion ? optionFor(schema, value) : undefined;
-  // A value that is text in the file may be an object once it is read. Its keys are not those of the table.
+  // A value that is text in the file may be an object once it is read. Its keys are not keys of the table.
   const isOfText =
     option instanceof z.ZodObject && !Object.keys(value as object).every((key) => key in option.shape);
   if (option !== undefined && !isOfText) return shown(option, value, place);

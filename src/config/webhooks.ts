@@ -31,7 +31,7 @@ interface AuthModeTraits {
   readonly isTimed?: true;
   /** The sender gives each delivery an id, which is the same when it is sent again. */
   readonly hasDeliveryId?: true;
-  /** Headers with the proof, lower case, but that of `apiKeyHeader`. */
+  /** Headers with the proof, lower case, without the header of `apiKeyHeader`. */
   readonly proofHeaders?: readonly string[];
 }
 

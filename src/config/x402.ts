@@ -268,7 +268,7 @@ export function toX402Config(
     promises: promises.length > 0 ? (promises as readonly FailurePromise[]) : undefined,
     /** The configured tokens in their order, then what parts offer beside them. */
     acceptedTokens: [...tokens, ...[...of.parts].flatMap(([table, own]) => table.tokensBeside(own, tokens))],
-    /** Those of `[[jobs]]` come last. */
+    /** Policies of `[[x402.job_policies]]`, then policies of `[[jobs]]`. */
     jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],
     /** Prices in wei by `jobKeyText`. A job's own price takes precedence. */
     jobPricing: toPriceMap(of.pricing),

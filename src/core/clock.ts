@@ -12,7 +12,7 @@ export const monotonicClock: Clock = () => performance.timeOrigin + performance.
 /** Smaller differences are drift. */
 const MIN_STEP_MS = 1_000;
 
-/** Notices when somebody sets the wall clock. */
+/** Detects that the wall clock was set. */
 export class ClockSteps {
   readonly #wall: Clock;
   readonly #monotonic: Clock;

@@ -46,7 +46,7 @@ export type WhatHappened =
       readonly name: string;
       /** Name of the state there, in lower case. */
       readonly state: string;
-      /** Why it is in this state; with the operator's name if he decided. */
+      /** Why it is in this state; with the operator's name if an operator decided. */
       readonly reason: string;
       /** Hash of the transfer, once it is known. */
       readonly transaction: string;

@@ -152,7 +152,7 @@ export class ClaimRounds {
     for (const call of claim.calls) this.#handOver(call, claim, this.#nextInTurn(canTake));
   }
 
-  /** Deals to the streams of all filters. Those of another filter than the claim's take what their own claims left room for. */
+  /** Deals to the streams of all filters. Streams of another filter than the claim's take what their own claims left room for. */
   #share(claims: readonly BroughtCalls[]): void {
     const spare = new Map([...this.#claimers.values()].map((claimer) => [claimer, claimer.room()]));
     const use = (claimer: Claimer, room: number) => spare.set(claimer, (spare.get(claimer) ?? 0) - room);

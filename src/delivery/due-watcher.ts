@@ -24,7 +24,7 @@ export class DueWatcher {
     readonly workQueue: Pick<WorkQueue, "nextDueMs">;
     /** Called when work may have become due, and at least every second. */
     readonly onDue: () => void;
-    /** Called when nobody took due work. */
+    /** Called when no stream took due work. */
     readonly onOverdue: () => Promise<void>;
     readonly clock: Clock;
     readonly logger: Logger;

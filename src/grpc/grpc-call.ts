@@ -99,7 +99,7 @@ export class GrpcCall {
   }
 
   /**
-   * Writes one of many answers, given in pieces. Those of one turn of the event loop share a write. Calls `onWritten`
+   * Writes a message of a stream, given in pieces. Messages of one turn of the event loop share a write. Calls `onWritten`
    * once the transport has taken the message, and never if the call ends first.
    * @returns false when nothing more may be written until the call has drained
    */

@@ -82,7 +82,7 @@ interface SocketCounters {
 
 /**
  * Ends a connection that nghttp2 gave up, as it does when one header is over 64 KiB: it sends GOAWAY and neither reads
- * nor writes any more, but Node leaves the socket open and tells nobody. It shows in a ping that is never written,
+ * nor writes any more, but Node leaves the socket open and emits no event. It shows in a ping that is never written,
  * although nothing else waits to be. Only connections that have sent something since the last look are pinged.
  */
 function endIfGivenUp(session: ServerHttp2Session): void {

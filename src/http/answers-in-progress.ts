@@ -68,7 +68,7 @@ export class AnswersInProgress {
     },
   ): void {
     const { allow, refusalParts, onRefused } = options;
-    // A client may close his side once his request is whole, as `nc -N` and some proxies do, and still read the answer.
+    // A client may close its side once its request is whole, as `nc -N` and some proxies do, and still read the answer.
     Object.assign(server, { httpAllowHalfOpen: true });
     // Each pipelined request may listen for the client's end.
     server.on("connection", (socket) => socket.setMaxListeners(0));
@@ -128,7 +128,7 @@ function refuseBrokenRequest(
   return refusal;
 }
 
-/** Reports whether the client is gone, so that nobody reads an answer. */
+/** Reports whether the client is gone and reads no answer. */
 function isGone({ code }: NodeJS.ErrnoException, socket: Duplex): boolean {
   return !(socket as Socket).writable || code === "ECONNRESET";
 }

@@ -52,7 +52,7 @@ export class Exchange extends HttpRequest {
     return [["x-request-id", this.id], ...(this.owner.cors?.headersFor(this.headers.origin) ?? [])];
   }
 
-  /** Resolves at {@link end}. Made only when somebody waits for it. */
+  /** Resolves at {@link end}. Made only when a caller waits for it. */
   get ended(): Promise<void> {
     this.#ended ??= new Promise((resolve) => {
       this.#onEnd = resolve;

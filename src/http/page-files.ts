@@ -28,7 +28,7 @@ const CONTENT_SECURITY_POLICY = [
 
 /**
  * Returns the headers of a page or of its files.
- * @param policy directives beside those of every page
+ * @param policy directives beside the directives of every page
  */
 export function pageHeaders(policy: readonly string[]): Readonly<Record<string, string>> {
   return {

@@ -93,7 +93,7 @@ export function sendWhole(
   more: HeaderPairs = [],
 ): void {
   const list = headerList(headers, more);
-  // RFC 9110 §8.6: a 204 has no Content-Length, and a 304 must not have that of its own empty body.
+  // RFC 9110 §8.6: a 204 has no Content-Length, and a 304 must not send `Content-Length: 0`.
   if (status !== 204 && status !== 304) list.push("content-length", Buffer.byteLength(body));
   outgoing.writeHead(status, list);
   outgoing.end(body);

@@ -54,7 +54,7 @@ export class HttpServer {
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
   #listening: Promise<void> | undefined;
-  /** Tells the requests of this server apart from those of other replicas, and from those before a restart. */
+  /** Makes request IDs differ from the IDs of other replicas, and from the IDs before a restart. */
   readonly #idPrefix = `r${randomBytes(5).toString("hex")}`;
   #requestCount = 0;
 
@@ -304,7 +304,7 @@ export class HttpServer {
   }
 
   /**
-   * Returns the owner of a path without a route: by its prefix, else that of the first table. Pages of other origins may
+   * Returns the owner of a path without a route: by its prefix, or else the owner of the first table. Pages of other origins may
    * then read that there is nothing only where they may call every table.
    */
   #ownerWithoutRoute(path: string): TableOwner {

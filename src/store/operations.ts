@@ -16,7 +16,7 @@ type Methods = StoreMethods & { probe(): Promise<void> };
 export type OperationName = keyof Methods;
 type OwnName = Exclude<OperationName, StepName | LookupName>;
 
-/** Arguments of an operation as a channel takes them: those of the Store's method, with JobCalls encoded. */
+/** Arguments of an operation as a channel carries them: the arguments of the Store's method, with JobCalls encoded. */
 export type Input<Name extends OperationName> = Encoded<Parameters<Methods[Name]>>;
 type Encoded<Arguments extends readonly unknown[]> = {
   [Index in keyof Arguments]: Arguments[Index] extends JobCall ? NewCall : Arguments[Index];
@@ -36,7 +36,7 @@ interface OperationKind<Name extends OperationName> {
 }
 
 /**
- * The operations of every store beside those of its modules. All write, and writes share commits, in the order in which they are
+ * The operations of every store beside the operations of its modules. All write, and writes share commits, in the order in which they are
  * called.
  */
 export const OPERATIONS = {
@@ -86,7 +86,7 @@ export function runsLast({ name }: Operation): boolean {
   return name === "claim" || name === "expireLeases";
 }
 
-/** Returns how the store runs an operation of its own; undefined for one of a module. */
+/** Returns how the store runs an operation of its own; undefined for an operation of a module. */
 export function kindOf(name: OperationName): OperationKind<never> | undefined {
   return name in OPERATIONS ? OPERATIONS[name as OwnName] : undefined;
 }

@@ -36,7 +36,7 @@ export function selectForPruning(
     results: {
       table: "results",
       begun: "enqueued_at",
-      // Nobody gets the result of a job that is charged after it ran before its charge is decided.
+      // A job that is charged after it ran returns its result only once the charge is decided.
       isOld: `finished_at < ${before}${nobodyKeeps("results", schema, "entry")}
         AND NOT (charge IS NOT NULL AND EXISTS (
           SELECT 1 FROM ${schema}payments AS payment WHERE payment.call_id = entry.call_id
@@ -67,7 +67,7 @@ export interface ChunkRow {
   readonly is_old: 0 | 1;
 }
 
-/** SQL that selects the next chunks, those of results and of running deliveries too. It reads an index. */
+/** SQL that selects the next chunks, chunks of results and of running deliveries included. It reads an index. */
 export const selectChunks = ({ schema, after }: Pick<PruneDialect, "schema" | "after">): string => {
   const has = (table: string, condition: string) =>
     `EXISTS (SELECT 1 FROM ${schema}${table} AS other WHERE other.call_id = chunk.call_id AND ${condition})`;
@@ -77,7 +77,7 @@ export const selectChunks = ({ schema, after }: Pick<PruneDialect, "schema" | "a
     FROM ${schema}result_chunks AS chunk WHERE call_id > ${after} ORDER BY call_id, attempt, place LIMIT ${LOOKED_AT}`;
 };
 
-/** SQL that forgets a result: that of a JobCall without one has no content type. @param id parameter with its call ID */
+/** SQL that forgets a result. A JobCall that had no result has no content type. @param id parameter with its call ID */
 export const forgetResult = ({ schema }: Pick<PruneDialect, "schema">, id: string): string =>
   `UPDATE ${schema}results SET body = NULL, stored_bytes = NULL, headers = NULL, content_type = ''
     WHERE call_id = ${id} AND content_type IS NOT NULL`;

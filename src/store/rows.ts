@@ -6,7 +6,7 @@ export type SqlValue = string | number | null;
 export interface Table<Row extends ValuesOf<Row>, Key extends keyof Row> {
   readonly name: string;
   readonly key: readonly (Key & string)[];
-  /** Columns that are read and written, those of the key included. */
+  /** Columns that are read and written, columns of the key included. */
   readonly columns: readonly (keyof Row & string)[];
 }
 

@@ -47,7 +47,7 @@ export class StoreHealth {
     this.#scheduleProbe(this.#firstProbeMs);
   }
 
-  /** A lookup failed: new work is refused until a probe succeeds, because nobody could be told of it. */
+  /** Refuses new work after a failed lookup until a probe succeeds, because its clients could not look it up. */
   lookupFailed(reason: string): void {
     if (this.#ended) return;
     if (this.#takesWork) this.#logger?.error({ reason }, "the store cannot look things up");

@@ -2,7 +2,7 @@ import type { X402Config } from "../config/config.ts";
 import type { PageAccess } from "../http/cors.ts";
 import type { Versions } from "./wire/version.ts";
 
-/** Returns the request headers that a page may send beside those of jobs. @param payments headers with payments */
+/** Returns the request headers that a page may send beside the headers of jobs. @param payments headers with payments */
 const allowed = (payments: readonly string[]) => [
   "Content-Type",
   "Authorization",
@@ -19,7 +19,7 @@ const allowed = (payments: readonly string[]) => [
   "Access-Control-Expose-Headers",
 ];
 
-/** Response headers that a page may read: those of payments, results and refusals. @param settlements those with settlements */
+/** Response headers of payments, results and refusals that a page may read. @param settlements headers with settlements */
 const exposed = (settlements: readonly string[]) => [
   "PAYMENT-REQUIRED",
   ...settlements,
@@ -37,7 +37,7 @@ const exposed = (settlements: readonly string[]) => [
   "EXTENSION-RESPONSES",
 ];
 
-/** Headers that web pages may use beside those of x402. */
+/** Headers that web pages may use beside the headers of x402. */
 export interface PageHeaders {
   /** Request headers. */
   readonly sent: readonly string[];

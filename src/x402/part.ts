@@ -34,7 +34,7 @@ export interface ShopAddition {
   apply?(): void;
   /** Declares extensions in the 402s of each job. */
   readonly declares?: DeclareExtensions;
-  /** Adds extensions that depend on the offers of a 402, and those of settlements that come with results. */
+  /** Adds extensions that depend on the offers of a 402, and extensions of settlements that come with results. */
   readonly extensions?: ExtendsAnswers;
   /** Lets buyers have answers while these arrive. */
   readonly liveAnswers?: LiveAnswers;

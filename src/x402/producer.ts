@@ -6,7 +6,7 @@ import { ForwardedHeaders, type JobRequest } from "../http/request.ts";
 import type { SignedPayment } from "./methods/method.ts";
 import { type Offer, schemeOf } from "./wire/offer.ts";
 
-/** Returns the headers that the runner of each job gets: those of the job's own list, or else of the gateway's. */
+/** Returns the headers that the runner of each job gets: the job's own list, or else the gateway's. */
 export function forwardedHeadersOf({
   forwardHeaders,
   jobs = [],

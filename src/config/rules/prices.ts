@@ -68,7 +68,7 @@ function pricesOf(tables: ConfigTables): PlacedPrice[] {
   return isOfPart(tables.x402) ? own : [...own, ...mappedPrices(tables)];
 }
 
-/** Returns true if prices come from a part, which makes them in wei. Those of the map are unused then. */
+/** Returns true if prices come from a part, which makes them in wei. Prices of the map are unused then. */
 export function isOfPart(x402: X402Table | undefined): boolean {
   return x402?.priceSource !== undefined && x402.priceSource !== "map";
 }

@@ -191,7 +191,7 @@ export function Hint({ children, command }: { children: ComponentChildren; comma
           <code>{command}</code>
           <button
             type="button"
-            // Browsers offer no clipboard to pages without TLS, except to those of this machine.
+            // Browsers offer no clipboard to pages without TLS, except to pages of this machine.
             hidden={navigator.clipboard === undefined}
             onClick={() => void navigator.clipboard.writeText(command).then(() => announce("Copied."))}
           >

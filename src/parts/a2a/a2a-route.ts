@@ -7,7 +7,7 @@ import type { A2aServer } from "./a2a-server.ts";
 import { A2A_ERRORS } from "./context.ts";
 import { EXTENSIONS } from "./payments.ts";
 
-/** Headers that name extensions: that of A2A 1.0, and that of 0.3. */
+/** Headers that name extensions: the header of A2A 1.0 and the header of 0.3. */
 const EXTENSION_HEADERS = ["a2a-extensions", "x-a2a-extensions"] as const;
 const VERSION = /^(0\.3|1\.0)(\.\d+)?$/;
 

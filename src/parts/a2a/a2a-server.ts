@@ -140,7 +140,7 @@ export class A2aServer {
     logUnexpected(error, context, this.#parts.services);
     if (error instanceof RpcError) return rpcError(id, error);
     const { code, message, details, ...more } = purchaseRefusalOf(error);
-    // A payment that comes again may have been charged, and so may that of a task.
+    // A payment that is sent again may have been charged, and so may the payment of a task.
     const charged = isFirstMessage(context) ? {} : { charged: "unknown" };
     const told = { ...more, details: { ...chargedNothing(code), ...details, ...charged } };
     return rpcError(id, refusalError(new GatewayError(code, message, told)));

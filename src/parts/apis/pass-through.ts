@@ -57,7 +57,7 @@ export class PassThrough {
     return this.#addressOf(request) ?? request.remoteAddress;
   }
 
-  /** @throws GatewayError that of `admit` and `readBody`, `api_busy`, `api_unreachable`, `api_timeout`, `api_refused` */
+  /** @throws GatewayError refusals of `admit` and `readBody`, `api_busy`, `api_unreachable`, `api_timeout`, `api_refused` */
   async answer(request: HttpRequest, { admit, readBody, count }: Passage): Promise<RouteAnswer> {
     try {
       admit();

@@ -234,7 +234,7 @@ export class AnswerToBuyer implements AnswerPassing {
     this.#answer?.breakOff();
   }
 
-  /** Marks an answer of which only a part is kept, such as that of a slow buyer which breaks off. It is not a failure. */
+  /** Marks an answer of which only a part is kept, for example because a slow buyer broke off. It is not a failure. */
   marked(outcome: HttpOutcome): HttpOutcome {
     clearTimeout(this.#overdue);
     if (outcome.kind === "lost" && this.#overdue !== undefined && this.#head !== undefined) {

@@ -11,7 +11,7 @@ interface Reading {
   readonly reason: string | undefined;
   /** No later request will succeed. */
   readonly isFinal: boolean;
-  /** The host answers: a failure is that of the callback alone. */
+  /** The host answers, so a failure concerns this callback alone. */
   readonly isHostUp: boolean;
   /** The delay that the host asks for. */
   readonly delayMs: number | undefined;

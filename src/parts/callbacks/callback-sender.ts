@@ -29,7 +29,7 @@ const TIMEOUT_MS = 10_000;
 const ROUND_MS = 1_000;
 /** Time from an event to the round that it begins: events come by the thousand, and few of them add a callback. */
 const WAKE_MS = 100;
-/** Time between two rounds while nobody may be called: they only give up what is left. */
+/** Time between two rounds while no target is configured. Such rounds only expire pending callbacks. */
 const IDLE_MS = 60_000;
 /** Time for requests in progress to end when jobgate stops. */
 const DRAIN_MS = 2_000;
@@ -272,7 +272,7 @@ export class CallbackSender implements BackgroundService {
     return "problem" in parsed ? `Callback-URL ${parsed.problem}` : { url, keys: own, guard };
   }
 
-  /** Loads the HTTP client with the first callback: it takes 7 MB, and most gateways call nobody back. */
+  /** Loads the HTTP client with the first callback: it takes 7 MB, and most gateways send no callbacks. */
   async #client({ url, guard }: Target): Promise<HttpClient> {
     const { HttpClient } = await import("../outbound/http-client.ts");
     return new HttpClient({

@@ -35,7 +35,7 @@ const EXPIRY = {
 
 const HEADERS = [CALLER, SIGNATURE, NONCE, EXPIRY];
 
-/** Names of the caller's headers, in the spelling of jobgate and in that of the SDK. */
+/** Names of the caller's headers, in the spellings of jobgate and of the SDK. */
 export const CALLER_HEADERS: readonly string[] = HEADERS.flatMap(({ name }) => [name, sdkName(name)]);
 
 /** Returns the caller's headers of requests for a job, with their descriptions. */

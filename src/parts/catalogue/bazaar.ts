@@ -15,7 +15,7 @@ const MAX_BYTES = 2_048;
 /** Deepest nesting, so that a payment that sends it back is not nested too deeply. */
 const MAX_NESTING = 24;
 
-/** Places of the bodies' schemas in that of the extension. */
+/** Places of the bodies' schemas in the extension's schema. */
 const BODY_SCHEMA = "/properties/input/properties/body";
 const OUTPUT_SCHEMA = "/properties/output/properties/example";
 

@@ -275,7 +275,7 @@ function bodyName(job: ListedJob, body: "input" | "output"): string {
   return `${operationId(job)}_${body}`;
 }
 
-/** OpenAPI has no parameter of several segments: that of `{name...}` is one by its name. */
+/** OpenAPI has no parameter of several segments, so `{name...}` is described as a parameter `name`. */
 function pathOf({ serviceId, jobIndex, route }: ListedJob): string {
   return route === undefined ? `/x402/jobs/${serviceId}/${jobIndex}` : route.path.replace("...}", "}");
 }

@@ -20,7 +20,7 @@ import { FacilitatorHealth } from "./health.ts";
 
 interface Listed {
   readonly facilitator: Facilitator;
-  /** CAIP-2; absent: those of its `/supported`. */
+  /** CAIP-2. Undefined if the networks are read from its `/supported`. */
   readonly networks?: readonly string[] | undefined;
   readonly health: FacilitatorHealth;
 }

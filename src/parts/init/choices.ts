@@ -130,7 +130,7 @@ export function parseUrl(value: string): string {
   return value;
 }
 
-/** Yields the URL of an API as the configuration has it. One with credentials is refused later, because commander would show it. */
+/** Yields the URL of an API as the configuration has it. A URL with credentials is refused later, because commander would show it. */
 const parseApiUrl = (value: string) => (WITH_CREDENTIALS.test(value) ? value : parsePlainApiUrl(value));
 const parsePlainApiUrl = matching(
   /^(https?:\/\/[^\s"\\?#]+|unix:\/[^\s"\\]+)$/,

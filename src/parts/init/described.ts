@@ -7,7 +7,7 @@ export async function readDescription(source: string): Promise<DescribedApi> {
   return describedApi(await readDocument(source));
 }
 
-/** Returns a name for an API: that of its title. */
+/** Returns a name for an API, made from its title. */
 export function apiName({ title }: Pick<DescribedApi, "title"> = {}): string {
   const name = (title ?? "")
     .toLowerCase()

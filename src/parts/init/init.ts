@@ -36,7 +36,7 @@ interface InitOptions extends MoneyOptions {
   readonly out: string;
   readonly job?: string;
   readonly openapi?: string;
-  /** That of the API; an argument. */
+  /** URL of the API; an argument. */
   readonly url?: string;
   readonly description?: string;
   readonly price?: string;

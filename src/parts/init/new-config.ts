@@ -76,7 +76,7 @@ export interface RouteDetails {
 
 export interface NewListeners {
   readonly x402: string;
-  /** URL that buyers are told. Absent: that of the listener. */
+  /** URL that buyers see. Undefined for the URL of the listener. */
   readonly publicUrl?: string | undefined;
   readonly operator: string;
 }

@@ -5,7 +5,7 @@ import { webOrigin } from "../../config/web-types.ts";
 
 const mcp = z.object({
   enabled: trueOrFalse().default(false),
-  /** Origins of web pages that may use the server, besides that of `publicUrl`. */
+  /** Origins of web pages that may use the server, besides the origin of `publicUrl`. */
   allowedOrigins: z
     .array(webOrigin())
     .describe('an array of origins, such as ["https://agent.example"], or ["*"]')

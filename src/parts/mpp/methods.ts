@@ -14,7 +14,7 @@ import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
 /** A payment method of MPP. It moves the same tokens as x402, so its credentials are read as x402 payments. */
 export interface MppMethod {
   readonly name: string;
-  /** Problem types beyond those of the specification. */
+  /** Problem types beyond the types of the specification. */
   readonly problemBase: string;
   /** Challenges hold the digest of the body. */
   readonly bindsBody: boolean;

@@ -32,7 +32,7 @@ interface Parts {
 }
 
 const PROBLEMS = "https://paymentauth.org/problems/";
-/** Problem types of the specification, by code. A refusal's `problem` replaces that of its code. */
+/** Problem types of the specification, by code. A refusal's `problem` replaces the problem type of its code. */
 const PROBLEM_OF: Partial<Record<ErrorCode, string>> = {
   payment_required: "payment-required",
   payment_mismatch: "verification-failed",

@@ -8,13 +8,13 @@ import type { HttpServer } from "./http-server.ts";
 
 const MAX_CONNECT_MS = 10_000;
 /**
- * Idle time after which a kept connection is closed, unless the server names a longer one: below that of most servers,
- * which else might close it just when a request is sent.
+ * Idle time after which a kept connection is closed, unless the server names a longer time. It is shorter than the idle
+ * time of most servers, which might otherwise close the connection just when a request is sent.
  */
 const KEPT_MS = 1_000;
 const MAX_ANSWER_HEADER_BYTES = 16_384;
 
-/** One request, whose path follows that of the client's URL. */
+/** One request. Its path is appended to the path of the client's URL. */
 export interface HttpMessage {
   readonly method: string;
   /** Path and query that follow the path of the URL, byte for byte; undefined for the URL as it is. */

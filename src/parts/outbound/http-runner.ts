@@ -45,7 +45,7 @@ export type RunOutcome =
       readonly kind: "done";
       readonly result: JobResult | undefined;
       readonly charge: Charge | undefined;
-      /** The result's body is that of the answer, which was stored while it arrived. */
+      /** The result's body is the body of the answer, which was stored while it arrived. */
       readonly hasWrittenBody?: true;
     }
   | { readonly kind: "failed"; readonly reason: string; readonly blame: Blame }

@@ -1,7 +1,7 @@
 import { fileHandler, pageFiles, pageHeaders, readPage } from "../../http/page-files.ts";
 import type { Routes } from "../../http/routes.ts";
 
-/** Content-Security-Policy: that of every page, which also forbids scripts to turn text into HTML or code. */
+/** Content-Security-Policy of every page, which also forbids scripts to turn text into HTML or code. */
 const POLICY = ["img-src 'self' data:", "require-trusted-types-for 'script'", "trusted-types 'none'"];
 
 /**

@@ -70,7 +70,7 @@ const REMOVE_FORGOTTEN = statement<{ n: number }>(
   `WITH gone AS (${removeForgottenChunks(PARAMETERS, "$1::bigint")} RETURNING place) SELECT count(*) AS n FROM gone`,
 );
 
-/** Skips rows that somebody else has locked: the next round finds them again. */
+/** Skips rows that another transaction has locked. The next round finds them again. */
 function removeCounted(kind: keyof ReturnType<typeof countedKinds>) {
   const { table, countedAs } = countedKinds("jobgate.")[kind];
   // Once its payment is forgotten, an adoption must not sell a job again.

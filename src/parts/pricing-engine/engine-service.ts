@@ -13,7 +13,7 @@ import type { EngineClient } from "./engine-client.ts";
 
 /**
  * Changes an answer's message on its way back. Never rejects.
- * @param deadlineMs Unix milliseconds after which nobody waits for the answer
+ * @param deadlineMs Unix milliseconds after which the answer is not used
  */
 type Amendment = (message: Buffer, deadlineMs: number) => Promise<Buffer>;
 
@@ -99,7 +99,7 @@ export class EngineService {
   }
 }
 
-/** Returns the sender's own metadata, without that of its connection and of gRPC. */
+/** Returns the sender's own metadata, without the metadata of its connection and of gRPC. */
 export function passedMetadata(metadata: Metadata): Metadata {
   const passed = new Metadata();
   for (const key of Object.keys(metadata.getMap())) {

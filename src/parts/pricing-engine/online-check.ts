@@ -37,7 +37,7 @@ export async function findEngineProblems(
   }
 }
 
-/** Returns jobs that the engine is likely to have a price for: those of the configuration, then the first of all. */
+/** Returns jobs that the engine is likely to have a price for: the jobs of the configuration, then the first of all jobs. */
 export function jobsToAskFor(serviceId: bigint, x402: X402Config | undefined): JobKey[] {
   const enabled = (x402?.jobPolicies ?? []).filter(({ invocationMode }) => invocationMode !== "disabled");
   const jobs = [...enabled, { serviceId, jobIndex: 0 }, { serviceId, jobIndex: 1 }];

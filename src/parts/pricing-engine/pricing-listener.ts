@@ -27,7 +27,7 @@ const MAX_HEADER_BYTES = 32 * 1024;
 /** Time that clients have to take the last answers when the server stops. */
 const FLUSH_TIMEOUT_MS = 1_000;
 const TCP_KEEP_ALIVE_MS = 30_000;
-/** Time that an answer that has begun goes on after its reader closed his side: one that is gone looks the same. */
+/** Time for which a begun response goes on after the client half-closes, which cannot be told apart from a lost client. */
 const READER_LINGER_MS = 2_000;
 const METHODS = "POST, OPTIONS";
 /** Pages send what their gRPC-Web client adds. `*` would not cover the Authorization header. */
@@ -160,7 +160,7 @@ export class PricingListener {
   }
 }
 
-/** Cuts an answer that goes on too long after its reader closed his side: a stream of messages may never end by itself. */
+/** Cuts a response that goes on too long after the client half-closes, because a stream may never end by itself. */
 function cutWithoutReader({ socket }: IncomingMessage, outgoing: ServerResponse): void {
   setTimeout(() => {
     if (outgoing.headersSent && !outgoing.writableEnded) socket.destroy();

@@ -21,7 +21,7 @@ interface Order {
   readonly reject: (error: unknown) => void;
   /** Requests that wait for the result. */
   askers: number;
-  /** Runs while nobody waits for work in progress, and ends it. */
+  /** Runs while no request waits for work in progress, and ends it. */
   giveUpTimer?: NodeJS.Timeout;
   givenUp: boolean;
 }
@@ -189,7 +189,7 @@ export class ProofMaker {
     return this.#isKnownService(serviceId) || this.#quoted.has(serviceId);
   }
 
-  /** Handles an order that nobody waits for any more: work in progress goes on for a while, unless another waits. */
+  /** Handles an order whose requests have all gone: work in progress goes on for a while, unless another order waits. */
   #abandon(order: Order): void {
     if (this.#waiting.get(order.serviceId) === order) this.#waiting.delete(order.serviceId);
     if (order !== this.#current) return;

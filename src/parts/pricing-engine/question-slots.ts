@@ -3,7 +3,7 @@ const MAX_SLOTS = 4;
 
 /** A question that waits for its turn, or has had it. `urgent` may be set while it waits. */
 export interface Question {
-  /** Somebody waits for the answer. */
+  /** A request waits for the answer. */
   urgent: boolean;
 }
 

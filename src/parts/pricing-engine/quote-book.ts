@@ -61,7 +61,7 @@ export class QuoteBook {
     };
   }
 
-  /** Saves a quote with its offers, and returns them or, if it was saved before, those of the first time. */
+  /** Saves a quote with its offers. @returns the offers; if the quote was saved before, the offers of the first time */
   async #save(quote: JobQuote, offers: readonly Offer[]): Promise<readonly Offer[]> {
     const { digest, serviceId, jobIndex, requester, inputsHash, expiry } = quote;
     const saved = await this.#parts.ledger.saveQuote({

@@ -43,7 +43,7 @@ export class QuotePaymentWriter {
   /**
    * Returns the answer with payment options, or as it came. Never rejects.
    * @param message a GetJobPriceResponse
-   * @param deadlineMs Unix milliseconds after which nobody waits for the answer
+   * @param deadlineMs Unix milliseconds after which the answer is not used
    */
   async amend(message: Buffer, deadlineMs: number): Promise<Buffer> {
     if (this.#rateLimit.exceeded("all", MAX_PER_SECOND) === undefined) {

@@ -35,7 +35,7 @@ export class QuotedPrices implements NamedPrices {
 
   async #find(digest: string | undefined, job: JobKey): Promise<Price> {
     const sale = this.#sale;
-    // A disabled job is confirmed only to those who hold a quote. That of an enabled job is checked after body and payment.
+    // A disabled job is confirmed only to clients with a quote. The quote of an enabled job is checked after body and payment.
     if (sale.policyOf(job).invocationMode === "disabled") await this.#services.quotes.checkOpen(digest, job);
     return new QuotedPrice(sale.requireEnabled(job), digest, this.#services);
   }

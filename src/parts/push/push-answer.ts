@@ -8,7 +8,7 @@ import type { Blame, RunOutcome } from "../outbound/http-runner.ts";
 const REFUSAL_BYTES = 4_096;
 /** Longest part of a refusal's first line in a reason. */
 const REASON_LENGTH = 500;
-/** Longest delay that a target can ask for: that of a Nack. */
+/** Longest delay that a target can request: the longest delay of a Nack. */
 const MAX_RETRY_AFTER_MS = RUNNER_LIMITS.retryDelayMs;
 
 /** Returns how many bytes of an answer's body are read. @param maxResultBytes most of a result */

@@ -16,7 +16,7 @@ export const receiptsTable = ConfigTable.of({
       .object({ signer: signer.describe('a table such as { private_key = "file:/run/secrets/receipts" }') })
       .optional(),
   },
-  // The key signs no transactions, so it may be anyone's: best that of `pay_to`.
+  // The key signs no transactions, so any key will do. The key of `pay_to` is best.
   check({ receipts }, { place }) {
     return receipts?.signer && readSigner(receipts.signer, place.at("receipts", "signer"));
   },

@@ -155,7 +155,7 @@ export class NetworkRefunds implements BackgroundService {
   }
 
   /**
-   * Checks that the chain shows the payment, so that nobody can draw money from the account with a payment that was not
+   * Checks that the chain shows the payment, so that no buyer can draw money from the account with a payment that was not
    * made. The operator can waive that proof. A payment that the chain does not show yet, or that a fork may still take away, is checked
    * again each round.
    */

@@ -32,7 +32,7 @@ export class PayerCallsRoute {
     this.#publicUrl = publicUrl;
   }
 
-  /** @throws GatewayError `rate_limited`, `bad_request`, those of {@link SignIn.payerOf}, `store_unavailable` */
+  /** @throws GatewayError `rate_limited`, `bad_request`, the refusals of {@link SignIn.payerOf}, `store_unavailable` */
   async answer(request: HttpRequest): Promise<HttpResponse> {
     const { payments, signIn, limits } = this.#parts;
     const before = beforeOf(request);

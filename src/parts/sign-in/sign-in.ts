@@ -129,7 +129,7 @@ export class SignIn implements PayerProof {
     }
   }
 
-  /** Returns how the accounts of a network sign in. Those of every EVM chain can: their calls are told apart by the network. */
+  /** Returns how the accounts of a network sign in. Accounts of every EVM chain can: the network tells their calls apart. */
   #accountsOf(network: string): AccountSignIn | undefined {
     return isEvmNetwork(network) ? EVM_SIGN_IN : this.#parts.networks.get(network);
   }

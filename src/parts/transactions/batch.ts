@@ -161,7 +161,7 @@ export class BatchSigner {
         const { address } = account;
         const balanceWei = usable.get(address);
         if (balanceWei === undefined) return [];
-        // The chain's count is higher where somebody else sent with the key.
+        // The chain's count is higher if another program sent with the key.
         return chain.transactionCount(address).then((count) => ({
           account,
           unmined: sent.unmined(address).length,

@@ -61,7 +61,7 @@ export class Funds {
   }
 
   /**
-   * Balances of the accounts to send from: those with enough, or all if none has. A payment that was verified while there
+   * Balances of the accounts to send from: accounts with enough, or all if none has. A payment that was verified while there
    * was enough should settle.
    */
   async usable(): Promise<ReadonlyMap<string, bigint>> {

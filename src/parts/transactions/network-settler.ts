@@ -29,7 +29,7 @@ export class NetworkSettler implements BackgroundService {
 
   constructor(parts: {
     readonly network: string;
-    /** Default: that of the network's settlements. */
+    /** Name of the queue of transactions. Default: the queue of the network's settlements. */
     readonly queue?: string;
     readonly rpcUrl: string;
     readonly rpcTimeoutMs: number;

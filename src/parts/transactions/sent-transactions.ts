@@ -43,7 +43,7 @@ const STUCK_BLOCKS = 5n;
 const STUCK_MS = 30_000;
 /** Time after which bytes are broadcast again, because a node may have forgotten them. */
 const REBROADCAST_MS = 10_000;
-/** Time for which a nonce may be used without a receipt before somebody else's transaction is looked for. */
+/** Time for which a nonce may be used without a receipt before a search for another sender's transaction. */
 const MISSING_MS = 2_000;
 
 /** Signed transactions of one network that are not final. Kept in memory while this process owns the network. */
@@ -132,7 +132,7 @@ export class SentTransactions {
   }
 
   /**
-   * Takes transactions back whose nonce somebody else used, with the same key. A missing receipt alone proves nothing: the
+   * Takes transactions back whose nonce another program used with the same key. A missing receipt alone proves nothing: the
    * node may lag. So a block that is deep enough has to show the other transaction.
    */
   async #usedByOthers(missing: readonly Sent[], head: Head): Promise<TransactionEnd[]> {

@@ -5,7 +5,7 @@ import type { CallStep } from "../rules/call-steps.ts";
 /** Lists for operators, newest first. */
 export interface OperatorLists {
   listCalls(filter: CallFilter): Promise<Page<ListedCall>>;
-  /** Finds any JobCall, finished or not. That of a failed payment was never queued, and is not found. */
+  /** Finds any JobCall, finished or not. The JobCall of a failed payment was never queued, so it is not found. */
   findCallDetails(callId: number): Promise<CallDetails | undefined>;
   listPayments(filter: PaymentFilter): Promise<Page<PaymentRecord>>;
 }

@@ -166,7 +166,7 @@ export type BeginPaymentOutcome =
   | { kind: "begun"; callId: number }
   /** The journal has this payment, or another payment under the same purchase name. */
   | { kind: "payment_known"; record: PaymentRecord }
-  /** `key` is that of the first nonce that is used up. */
+  /** `key` is the key of the first nonce that is used up. */
   | { kind: "nonce_used"; key: string }
   /** Rows of a part do not allow it. */
   | { kind: "not_taken"; reason: string }
@@ -177,7 +177,7 @@ export type BeginPaymentOutcome =
   | { kind: "queue_full" };
 
 export type SettlePaymentOutcome =
-  /** `changed` is true for exactly one of several calls that settle one payment, over all processes. */
+  /** If several calls settle one payment, `changed` is true for exactly one call, over all processes. */
   { kind: "settled"; callId: number; changed: boolean; record: PaymentRecord } | { kind: "not_open" };
 
 /** `record` is the payment as it is; undefined if there is none. */

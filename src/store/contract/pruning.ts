@@ -8,7 +8,7 @@ export interface Pruning {
    * - `calls`: how calls ended, for the operator's lists.
    * - `payments`: decided ones, without those that the chain may still contradict, those whose authorization may still be
    *   valid, and those that a kept call belongs to: nothing can be paid twice.
-   * - `chunks`: chunks of results that nobody acked, or that are forgotten, whatever their age.
+   * - `chunks`: chunks of results that were not acked, or that are forgotten, whatever their age.
    *
    * Rows that a part's module keeps stay (`KeptRows`).
    * The totals count what was forgotten too.

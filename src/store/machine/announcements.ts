@@ -6,11 +6,11 @@ export interface Announcement {
   /** Name of the event. */
   readonly event: string;
   readonly at: number;
-  /** Describes the event, if anyone is told. */
+  /** Describes the event. Called only if the event is announced. */
   readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };
-  /** JobCall of the buyer who may be told too; undefined if nobody bought it, or the event is not the buyer's business. */
+  /** JobCall of the buyer who may be notified, too; undefined if it was not bought, or if the event does not concern the buyer. */
   readonly boughtCall?: number | undefined;
-  /** Leaves out of the description what is not the buyer's business. */
+  /** Leaves out of the description what does not concern the buyer. */
   readonly forBuyer?: (data: object) => object;
 }
 

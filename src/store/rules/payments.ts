@@ -13,7 +13,7 @@ export function holdsName({ state }: Pick<PaymentRecord, "state">): boolean {
   return state !== "failed" && state !== "released";
 }
 
-/** Returns the one-time nonces that a failed payment frees: if its job ran, those of the charge alone. */
+/** Returns the one-time nonces that a failed payment frees: all, or if its job ran, only the nonces of the charge. */
 export function freedNonces(payment: Pick<SoldPayment, "charge" | "one_time_nonces">): OneTimeNonce[] {
   const hasRun = payment.charge !== "before";
   return noncesOf(payment).filter(({ isOfCharge }) => !hasRun || isOfCharge === true);
@@ -84,7 +84,7 @@ const NO_HOUR = 2_000_000_000;
 
 /**
  * Returns the first hour (Unix hours) of a revenue report that comes from the sums by hour. The payments before it are
- * summed one by one: those of the first, incomplete hour, or all of them for buckets that hours do not fill.
+ * summed one by one: payments of the first, incomplete hour, or all payments if buckets are not whole hours.
  */
 export function firstSummedHour({ since, bucketMs }: RevenuePeriod): number {
   return bucketMs % HOUR_MS === 0 ? Math.ceil(since / HOUR_MS) : NO_HOUR;
@@ -124,7 +124,7 @@ export type PaymentEffect =
   | "dropCall"
   /** The JobCall that was kept becomes ready. */
   | "requeueCall"
-  /** The one-time nonces can be used again; if the job ran, those of the charge alone. */
+  /** The one-time nonces can be used again; if the job ran, only the nonces of the charge. */
   | "freeNonce"
   /** The one-time nonces are used up again, unless another payment has used them since. */
   | "useNonce"

@@ -94,7 +94,7 @@ function watchedFiles(
   return new WatchedFiles(watch, size, seenCommit);
 }
 
-/** Rounds in which a checkpoint waits for the one of another connection, with a pause after each. */
+/** Rounds in which a checkpoint waits for another connection's checkpoint, with a pause after each round. */
 const CHECKPOINT_ROUNDS = 100;
 const PAUSE_MS = 5;
 const PAUSE = new Int32Array(new SharedArrayBuffer(4));

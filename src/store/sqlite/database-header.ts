@@ -5,7 +5,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 export const HEADER_BYTES = 32;
 export const HEADER_SALTS = 16;
 export const FRAME_HEADER_BYTES = 24;
-/** Magic number of a log whose checksums are of big-endian words; that of little-endian words is one less. */
+/** Magic number of a log whose checksums are of big-endian words. The number for little-endian words is one less. */
 export const BIG_ENDIAN_MAGIC = 0x377f0683;
 
 export function isLogMagic(number: number): boolean {

@@ -59,7 +59,7 @@ function answer(port: MessagePort, make: () => WorkerAnswer): void {
   try {
     message = make();
   } catch (error) {
-    // The name of a plain Error says nothing; that of SQLite's does.
+    // The name of a plain Error says nothing, but the name of SQLite's error does.
     const reason = String(error).replace(/^Error: /, "");
     message = { kind: "failed", reason, isUnknown: error instanceof UnknownOutcomeError };
   }

@@ -9,7 +9,7 @@ export interface AuthScheme {
    * @param now Unix milliseconds
    */
   authenticate(request: HttpRequest, body: Uint8Array, now: number): Authentic | undefined;
-  /** True if only somebody who knows the secret can make a body, so that a repeated one is a replay. */
+  /** True if only a sender who knows the secret can make a body, so that a repeated body is a replay. */
   readonly signsBody: boolean;
   /** Place of the sender's own delivery id; absent when the sender gives none. */
   readonly deliveryId?: DeliveryIdSource;

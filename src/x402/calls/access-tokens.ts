@@ -10,7 +10,7 @@ const SECRET_BYTES = 32;
 
 /**
  * Bearer tokens that open a paid call to its buyer. Each is derived from the call's payment and the store's secret, so
- * a resend, a restart and another replica return the same one, and nobody can compute it from what is public.
+ * a resend, a restart and another replica return the same one, and it cannot be computed from what is public.
  */
 export class AccessTokens {
   readonly #secrets: SecretKeeper;

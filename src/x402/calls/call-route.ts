@@ -48,7 +48,7 @@ export class CallRoute {
 
   /**
    * @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` with another call's;
-   * those of {@link PayerProof.payerOf}; `call_expired`
+   * the refusals of {@link PayerProof.payerOf}; `call_expired`
    */
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
     const isBuyer = await this.#proof(request);
@@ -66,7 +66,7 @@ export class CallRoute {
     return call;
   }
 
-  /** Returns whether a payment is that of whoever asks. */
+  /** Returns a check whether the client who sends the request made a payment. */
   async #proof(request: HttpRequest): Promise<(payment: PaymentKey) => boolean> {
     const { tokens, payerProof } = this.#parts;
     const token = bearerToken(request);

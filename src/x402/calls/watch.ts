@@ -83,7 +83,7 @@ export class CallWatch {
     const others = this.#watchers.get(callId);
     if (others === undefined) this.#watchers.set(callId, new Set([watcher]));
     else others.add(watcher);
-    // Subscribes only while someone watches: the store makes no events that nobody listens to.
+    // Subscribes only while a client watches, because the store makes no events without a listener.
     this.#unsubscribe ??= this.#parts.events?.subscribe((event) => {
       for (const { pause, wakes } of this.#watchers.get(event.callId) ?? [])
         if (wakes(event.what)) pause.end();

@@ -18,7 +18,7 @@ type Findings = PeerFindings & { readonly networks: (scheme: string) => readonly
 /** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
 
-/** Asks each facilitator what it supports, and whether one of them takes each token and each job. */
+/** Reads what each facilitator supports, and checks that at least one facilitator settles each token and each job. */
 export async function checkFacilitators(config: X402Config, methods: Methods): Promise<PeerFindings> {
   const timeoutMs = Math.min(config.facilitatorTimeoutMs, MAX_TIMEOUT_MS);
   const found = await Promise.all(

@@ -67,7 +67,7 @@ export class JobDescriptions {
     };
   }
 
-  /** Returns the extensions of the offers' methods that a facilitator lists for one of their networks. */
+  /** Returns the extensions that the offers' methods have and that a facilitator lists for a network of the offers. */
   #listed(offers: readonly Offer[]): JobDescription["extensions"] {
     const { methods, facilitators } = this.#parts;
     return Object.fromEntries(

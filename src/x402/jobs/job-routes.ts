@@ -140,7 +140,7 @@ export class JobRoutes {
 interface Found<Entry> {
   readonly entry: Entry;
   readonly route: Route;
-  /** Decoded values of the route's parameters. That of `{name...}` has its segments joined by slashes. */
+  /** Decoded values of the route's parameters. The value of `{name...}` has its segments joined by slashes. */
   readonly params: readonly (readonly [name: string, value: string])[];
 }
 

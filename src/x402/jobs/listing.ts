@@ -42,7 +42,7 @@ interface Parts {
   readonly config: Pick<X402Config, "jobs" | "jobPricing" | "jobPolicies" | "quoteTtlSecs" | "publicUrl">;
   readonly policies: JobPolicies;
   readonly prices: PriceSource;
-  /** Returns true if the price of a job is in the configuration. Others are asked for, one by one. */
+  /** Returns true if the price of a job is in the configuration. Other prices are requested one by one. */
   readonly isConfigured: (job: Job) => boolean;
   readonly tokens: PayableTokens;
   readonly chargeTerms: Pick<JobChargeTerms, "of">;
@@ -52,7 +52,7 @@ interface Parts {
   readonly clock: Clock;
 }
 
-/** Age at which a listing is made anew when somebody asks for it, because rates and prices change. */
+/** Age from which the next request makes the listing anew, because rates and prices change. */
 const MAX_AGE_MS = 5_000;
 /** Added to the age for each job, which takes 20 µs: a listing of any length takes under 2 % of the CPU. */
 const MAX_AGE_MS_PER_JOB = 1;

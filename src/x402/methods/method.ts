@@ -95,7 +95,7 @@ export interface NetworkDescription {
 
 /**
  * A transfer method: what a payer signs to move a token, which offers that pays, what its chain shows of that, and which
- * charges it can make. The core has EIP-3009; a part adds another one by `Part.method`. Tokens, offers and stored payments
+ * charges it can make. The core has EIP-3009; a part adds another method by `Part.method`. Tokens, offers and stored payments
  * name it in `transferMethod`, and nothing but methods and parts depends on which one it is.
  */
 export interface Method extends TransferMethod {
@@ -141,7 +141,7 @@ export interface Method extends TransferMethod {
   notTaken?(reason: string): GatewayError;
   /** Returns further fields of the settlement that clients are given. */
   settlementOf?(intent: Pick<PaymentIntent, "payload" | "amount">): object;
-  /** Recovers who signed the payment for a token. @returns undefined for a signature that recovers to nobody */
+  /** Recovers who signed the payment for a token. @returns undefined for a signature that recovers to no account */
   recoverSigner(payment: SignedPayment, token: SignedToken): Promise<string | undefined>;
 
   /** Sign-in of accounts on networks that are not EVM chains. Absent: accounts sign in as on EVM chains. */
@@ -182,7 +182,7 @@ export interface Method extends TransferMethod {
   readonly ownSettlement?: OwnSettlement;
   /** The scheme of its payments, if the SDK's facilitator for `exact` does not settle them. */
   readonly ownScheme?: OwnScheme;
-  /** Those of {@link extensions} that jobgate's own facilitator settles. */
+  /** Names of the {@link extensions} that jobgate's own facilitator settles. */
   readonly settledExtensions?: readonly string[];
   /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */
   senderOf?(transaction: { readonly to: string; readonly data: string }): `0x${string}` | undefined;

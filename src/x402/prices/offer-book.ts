@@ -216,7 +216,7 @@ export class SealedOffers {
     this.#seals = seals;
   }
 
-  /** @param hash that of the parts of the request which the offer is for */
+  /** @param hash hash of the parts of the request which the offer is for */
   seal(offer: Offer, { boundHeaders, headers }: HashedParts, hash: string): Offer {
     const parts = JSON.stringify({ boundHeaders, headers, hash });
     const text = Buffer.from(`${parts}\n${formatOffer(offer)}`).toString("base64url");

@@ -102,7 +102,7 @@ export class PriceBook {
   }
 
   /**
-   * Finds the current price of a job; of a job whose price depends on the request, the lowest one, or that of no request.
+   * Finds the current price of a job. If the price depends on the request, this is the lowest price, or the price of an empty request.
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
   async findCurrent(job: JobKey): Promise<Price> {
@@ -188,7 +188,7 @@ class CurrentPrice implements Price {
   }
 
   /**
-   * Finds the offer that a payment answers. If it cannot tell several apart, the one with the best promise counts, because
+   * Finds the offer that a payment answers. If several offers match, this is the offer with the best promise, because
    * it may have been shown.
    */
   async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {

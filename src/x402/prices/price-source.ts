@@ -15,7 +15,7 @@ export interface JobPrice {
   /** Amount in wei, or in 10^-18 of the currency if there is one. */
   readonly priceWei: bigint;
   readonly currency?: "USD";
-  /** Digest that every purchase at the price has. Absent: each purchase has one of its own. */
+  /** Digest that every purchase at the price has. Undefined if each purchase has its own digest. */
   readonly digest?: string;
   /** Unix seconds at which the price ends. A price that ends in 7 s or less is not offered. Absent: it stays the price until the source returns another. */
   readonly endSecs?: number;
@@ -162,7 +162,7 @@ export class PriceChecks {
     this.#parts = parts;
   }
 
-  /** Checks that a token may take the price. One without a rate may take it later. */
+  /** Checks that a token can have the price. A token without a rate may have it later. */
   hasAmount(job: JobKey, priceWei: bigint, tokens: readonly AcceptedToken[]): boolean {
     const isPossible = tokens.some((token) => {
       const amount = amountIn(token, priceWei, this.#parts.rates);
@@ -199,8 +199,8 @@ export class PriceChecks {
   }
 
   /**
-   * Returns a source of those prices that clients can pay in one of the tokens. Others mean that the job is not priced,
-   * or, when they end too soon, not now.
+   * Returns a source of the prices that clients can pay in one of the tokens. A job with any other price is not for sale,
+   * or, if the price ends too soon, not for sale now.
    */
   payablePrices(source: PriceSource, tokens: PayableTokens): PriceSource {
     return {

@@ -115,7 +115,7 @@ export class Checkout {
   /**
    * Finds what the request's payment bought before. The body of the request must be readable several times.
    * @returns undefined for a payment that was not seen before
-   * @throws GatewayError `payment_replay` or that of the name, `settlement_failed`, `settlement_unknown`
+   * @throws GatewayError `payment_replay` or the refusal of the name, `settlement_failed`, `settlement_unknown`
    */
   async findBought(
     request: JobRequest,
@@ -161,12 +161,12 @@ export class Checkout {
   }
 
   /**
-   * Reads the body of a request that buys nothing now, and checks it as that of a purchase.
+   * Reads the body of a request that buys nothing now, and checks it as the body of a purchase.
    * @throws GatewayError `body_too_large`, `invalid_input`, `rate_limited`, the refusals of noted headers
    */
   async readChecked(request: JobRequest, job: JobKey, protocol: PaymentReader): Promise<Uint8Array> {
     const body = await this.readBody(request, job);
-    // Nobody can buy with an empty body that does not match, but catalogues send one to ask for the price.
+    // An empty body that does not match buys nothing, but catalogues send one to learn the price.
     const isQuestion = body.length === 0 && readable(request, protocol) === undefined;
     await this.#checkInput(request, job, isQuestion ? undefined : body);
     return body;

@@ -38,15 +38,15 @@ export class ClientLimits {
     );
   }
 
-  /** Refuses a request that nobody pays for, and counts it. @throws GatewayError the refusal, or `rate_limited` */
+  /** Refuses a request without a payment, and counts it. @throws GatewayError the refusal, or `rate_limited` */
   refuseUnpaid(request: AddressedRequest, refusal: GatewayError): never {
     this.countUnpaid(request);
     throw refusal;
   }
 
   /**
-   * Counts a wrong access token. The right one is never counted or refused: its holder may share an address with
-   * somebody who guesses.
+   * Counts a wrong access token. The right token is never counted or refused, because its holder may share an address with
+   * a client that guesses.
    * @throws GatewayError `rate_limited`
    */
   countWrongToken(request: AddressedRequest): void {

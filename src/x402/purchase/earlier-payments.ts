@@ -57,7 +57,7 @@ export class EarlierPayments {
   }
 
   /**
-   * Finds this very payment, or another one of the purchase: under its name, or with its `key` if that is given.
+   * Finds the payment itself, or another payment of the same purchase: with the same name, or with `key` if it is given.
    * @throws GatewayError `store_unavailable`; as long as that lasts, this may be the resend of a charged payment
    */
   async find(

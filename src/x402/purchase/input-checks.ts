@@ -113,7 +113,7 @@ interface Input {
 
 /** Input that a request has for a job. */
 interface GivenInput {
-  /** Undefined: it is not checked, and neither is an empty query. Nobody can buy with them, but catalogues ask that way what a job costs. */
+  /** Undefined: it is not checked, and neither is an empty query. They buy nothing, but catalogues send them to learn the price. */
   readonly body: Uint8Array | undefined;
   /** Parameters of the path of the job's route, decoded. */
   readonly params: readonly (readonly [name: string, value: string])[];

@@ -307,7 +307,7 @@ const VALUE = String.raw`[ \t]*=[ \t]*(?:${TOKEN}|${QUOTED})`;
 const PARAMETERS = String.raw`(?:[ \t]*;(?:[ \t]*${TOKEN}(?:${VALUE})?)?)*`;
 const PREFERENCE = `${TOKEN}(?:${VALUE})?${PARAMETERS}`;
 const COMMA = String.raw`[ \t]*,[ \t,]*`;
-/** Matches a whole `Prefer` header whose first `wait` preference is a number. Later ones of that name do not count. */
+/** Matches a whole `Prefer` header whose first `wait` preference is a number. Later preferences of that name are ignored. */
 const WAIT = new RegExp(
   String.raw`^[ \t,]*(?:(?!wait(?:[ \t=;,]|$))${PREFERENCE}${COMMA})*wait[ \t]*=[ \t]*("?)(?<secs>\d+)\1${PARAMETERS}(?:${COMMA}${PREFERENCE})*[ \t,]*$`,
   "i",

@@ -65,7 +65,7 @@ export class Purchase {
   /**
    * Finds what the payment of a request bought before.
    * @returns undefined for a payment that was not seen before
-   * @throws GatewayError `payment_replay` or that of the name, `settlement_failed`, `settlement_unknown`
+   * @throws GatewayError `payment_replay` or the refusal of the name, `settlement_failed`, `settlement_unknown`
    */
   async findBought({ payment, identityLike }: PaidRequest): Promise<AcceptedPayment | undefined> {
     const known = await this.#parts.earlier.findOwn(payment);

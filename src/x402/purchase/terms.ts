@@ -40,7 +40,7 @@ export interface NotedHeader {
   readonly name: string;
   /**
    * Reads a header that a request has.
-   * @returns the note, and the refusal of a value that nobody can buy with now: a payment that was made before may have it
+   * @returns the note, and the refusal of a value that buys nothing now, because an earlier payment may have it
    */
   read(values: readonly string[]): { readonly note: string; readonly refusal?: GatewayError };
 }

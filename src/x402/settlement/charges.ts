@@ -56,7 +56,7 @@ const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
 
 /**
- * Collects the charges that come after jobs: those that runners acked, and those of jobs whose payment is about to
+ * Collects the charges that come after jobs: charges of acked jobs, and charges of jobs whose payment is about to
  * end. Tries again until a charge is settled or can never be.
  */
 export class Charges implements BackgroundService {
@@ -121,7 +121,7 @@ export class Charges implements BackgroundService {
 
   /**
    * Checks a call that is about to run.
-   * @returns why its payer can no longer pay; undefined when he can, it is not known, or nothing is left to charge
+   * @returns why the payer can no longer pay; undefined if the payer can, if the chain is not available, or if nothing is left to charge
    */
   async findShortfall(callId: number): Promise<string | undefined> {
     const { funds, settlement, elapsed } = this.#parts;

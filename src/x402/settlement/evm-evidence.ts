@@ -175,7 +175,7 @@ async function useFacts({ rpc, authorization, confirmedBlock }: Look, use: Nonce
   const confirmed = blockNumber <= confirmedBlock;
   if (!confirmed || outcome.kind !== "unread") return { facts: { nonce: "used", confirmed, outcome }, use };
   const read = await authorization.useIn(rpc, outcome.transaction);
-  // A node that answers with what it has may have no logs of the transaction, or those of another fork.
+  // A node that lags may have no logs of the transaction, or the logs of another fork.
   const isSame = read?.blockHash === blockHash;
   return { facts: { nonce: "used", confirmed, outcome: isSame ? read.outcome : outcome }, use };
 }

@@ -26,7 +26,7 @@ export class LogSearch {
 
   /**
    * Searches from the payment's start block to the head, and then back as far as the authorization can have been valid:
-   * somebody may have used it before jobgate saw it. One call makes a bounded number of queries; the next one for the
+   * another seller may have used it before jobgate saw it. One call makes a bounded number of queries; the next one for the
    * same payment continues.
    * @param maxQueries bound of this call
    * @returns `unfinished` when blocks are left to search
@@ -69,7 +69,7 @@ export class LogSearch {
     return undefined;
   }
 
-  /** Reads all logs of some blocks that one of the filters selects, a query's blocks at a time, oldest first. */
+  /** Reads the logs that any of the filters selects in some blocks, as many blocks at a time as a query can have, oldest first. */
   async *readAll(
     rpc: Rpc,
     filters: Authorization["logFilters"],

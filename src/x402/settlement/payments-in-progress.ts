@@ -58,7 +58,7 @@ export class PaymentsInProgress {
 
   /**
    * Buys once this process works on no other payment of the same payer under the same name, whose outcome may be
-   * this one's too. A payment that the payer did not sign waits for nobody, and nobody for it.
+   * this one's too. A payment without the payer's signature neither waits nor blocks others.
    */
   async inTurn(
     { payer, name }: PurchaseName,

@@ -144,7 +144,7 @@ export class Reconciler implements BackgroundService {
 
   /**
    * Reports whether a request at another replica may be waiting for the settlement right now. If this replica asked too,
-   * the facilitator would refuse one of the two, maybe the request. Reading the chain is always safe.
+   * the facilitator would refuse one of the two, possibly the client's. Reading the chain is always safe.
    */
   #mayBeInProgressElsewhere({ key, fingerprint, ageMs }: UndecidedPayment): boolean {
     const { journal, evidence, inProgress, settleTimeoutMs } = this.#parts;

@@ -285,7 +285,7 @@ export class Settlement {
     return !journal.isShared || journal.confirmPayment(key, state);
   }
 
-  /** @param isFirst true for a deferred payment that nobody can have asked for */
+  /** @param isFirst true for a deferred payment whose settlement no process can have requested yet */
   async #settleCharge(record: PaymentRecord, isFirst: boolean): Promise<Rechecked> {
     const { isShared } = this.#parts.journal;
     this.#unasked.delete(record.callId);

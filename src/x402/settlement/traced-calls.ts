@@ -5,7 +5,7 @@ import { isRawLog, type RawLog } from "./chain-logs.ts";
 /** A call that a contract executed within a transaction. */
 export interface TracedCall {
   readonly input: string;
-  /** Its logs and those of the calls that it made. */
+  /** Logs of the call and of the calls that it made. */
   readonly logs: readonly RawLog[];
 }
 

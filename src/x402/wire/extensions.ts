@@ -14,9 +14,9 @@ type Extensions = JobDescription["extensions"];
 
 /** Extensions of x402, by their names, that a part adds to answers. What they say changes nothing that can be paid. */
 export interface ExtendsAnswers {
-  /** Returns those of a 402 with these offers: the same object while they stay the same. */
+  /** Returns the extensions of a 402 with these offers: the same object while they stay the same. */
   ofOffers(offers: readonly Offer[]): Promise<Extensions>;
-  /** Returns those of the settlement of a call that has its result; undefined if the call has none. */
+  /** Returns the extensions of the settlement of a call that has its result; undefined if there are none. */
   ofCall(call: CallState): Promise<Extensions | undefined>;
 }
 

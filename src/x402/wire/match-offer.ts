@@ -68,7 +68,7 @@ function checkTimeWindow(
     const advice = minSecs > MIN_SECONDS_LEFT ? "one that lasts as long as the job" : "a new one";
     throw mismatch(`The authorization expires in under ${minSecs} seconds: sign ${advice}.`);
   }
-  // While an authorization is valid, nobody can say that it was not used: one that never ends could stay undecided.
+  // A payment cannot be decided as unpaid while its authorization is valid, so an authorization without an end could stay undecided.
   const maxSecs = maxTimeoutSecs + MAX_SECONDS_OVER;
   if (validBefore * 1000n - now > BigInt(maxSecs * 1000)) {
     throw mismatch(`The authorization expires in over ${maxSecs} seconds: sign one that ends sooner.`);

@@ -36,7 +36,7 @@ export interface Offer {
   readonly priceWei: bigint;
   /** Currency of a price that tokens pegged to it pay one to one. */
   readonly currency?: "USD" | undefined;
-  /** Digest that every purchase at the offer has. Absent: each purchase has one of its own. */
+  /** Digest that every purchase at the offer has. Undefined if each purchase has its own digest. */
   readonly digest?: string | undefined;
   /** Unix seconds at which the price ends, and the offer with it. */
   readonly endSecs?: number | undefined;
@@ -200,7 +200,7 @@ function lateOffers({ onFailure: _, ...exact }: Offer, terms: ChargeTerms): Offe
   return [...ceilings, ...after];
 }
 
-/** Returns undefined for a token, or on a network, in which nobody settles a part of the amount. */
+/** Returns undefined if no facilitator settles a part of the amount in this token or on this network. */
 function chargedInPart(exact: Offer, kind: ChargeKind, terms: ChargeTerms): Offer | undefined {
   const { scheme, methods, runSecs, leastCharge, settlers } = terms;
   const settler = settlers.get(exact.token.network);

@@ -32,7 +32,7 @@ export interface CallPath {
   readonly tail: "" | "/result" | "/events";
 }
 
-/** Parses a raw path as one of a paid call's routes. */
+/** Parses a raw path as a route of a paid call. */
 export function parseCallPath(path: string): CallPath | undefined {
   const match = CALL_PATH.exec(path);
   if (match === null) return undefined;

@@ -52,8 +52,8 @@ export function paymentRequired(offers: readonly Offer[]): PaymentRefusal {
 }
 
 /**
- * Returns one 402 that clients of all versions can pay: those of the current version read the header, those of another one
- * the body. If no other version can say any of the offers, the body is that of the header.
+ * Returns one 402 that clients of all versions can pay: clients of the current version read the header, other clients read
+ * the body. If no other version can express any of the offers, the body has the content of the header.
  * @param details further fields of the body
  */
 export function paymentRequiredResponse(

@@ -37,7 +37,7 @@ export interface NamedOffer {
 
 /**
  * A version of x402: how clients and facilitators spell payments, offers and settlements. The core has version 2, the
- * current one; a part adds another one by `Part.version`. Everything behind it is the same for all versions.
+ * current one; a part adds another version by `Part.version`. Everything behind it is the same for all versions.
  */
 export interface WireVersion {
   /** `x402Version` of its messages. */

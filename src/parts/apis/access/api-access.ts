@@ -51,7 +51,7 @@ export class ApiAccess implements UnpaidAccess {
   }
 
   /**
-   * @throws GatewayError `unauthorized` for a key that is not known, those of {@link PayerProof.payerOf} and
+   * @throws GatewayError `unauthorized` for a key that is not known, the refusals of {@link PayerProof.payerOf} and
    *   {@link PassThrough.answer}
    */
   async answer(request: HttpRequest, job: JobKey, pays: boolean): Promise<RouteAnswer | undefined> {
@@ -96,7 +96,7 @@ export class ApiAccess implements UnpaidAccess {
     const token = bearerToken(request);
     if (token !== undefined) {
       const sent = sha256(token);
-      // Somebody who guesses keys cannot choose their digests, so the time of the lookup reveals nothing about a key.
+      // A client that guesses keys cannot choose their digests, so the time of the lookup reveals nothing about a key.
       const found = this.#keysOf(withKeys).get(sent);
       if (found !== undefined && equalInConstantTime(found.sha256, sent)) return found.known;
     }

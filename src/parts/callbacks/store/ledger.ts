@@ -25,8 +25,8 @@ export interface CallbackLedger {
 
   /**
    * Records what became of an attempt, and forgets some callbacks that ended long ago.
-   * @param attempts those of the callback before this one
-   * @returns the callback; undefined when it is not pending, or somebody else has recorded this attempt
+   * @param attempts attempts at the callback before this attempt
+   * @returns the callback; undefined if it is not pending, or another process has recorded this attempt
    */
   endCallback(id: number, attempts: number, outcome: CallbackOutcome): Promise<Callback | undefined>;
 

@@ -7,7 +7,7 @@ import { printable } from "../../../core/printable.ts";
 
 /** Time in which an API sends its description. */
 const TIMEOUT_MS = 30_000;
-/** Largest description. Those of the largest public APIs have 13 MB. */
+/** Largest description. The largest public APIs have descriptions of 13 MB. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** References in a row, after which they lead in a circle. */
 const MAX_REFERENCES = 20;

@@ -20,7 +20,7 @@ export interface ReadParameters {
 
 /**
  * Reads the parameters of an operation.
- * @param lists those of the path, and those of the operation, which replace them
+ * @param lists parameters of the path, and parameters of the operation, which replace them
  * @param renamed names of the route by the names of the description
  */
 export async function readParameters(

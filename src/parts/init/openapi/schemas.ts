@@ -52,7 +52,7 @@ export function parameterSchema(document: OpenApiDocument, schema: unknown): Sch
   return isObject(whole) ? typed(whole) : {};
 }
 
-/** Converts the keywords of OpenAPI to those of JSON Schema 2020-12. */
+/** Converts the keywords of OpenAPI to the keywords of JSON Schema 2020-12. */
 function converted(schema: unknown, refer: (reference: string) => Schema): unknown {
   if (Array.isArray(schema)) return schema.map((one) => converted(one, refer));
   if (!isObject(schema)) return schema;

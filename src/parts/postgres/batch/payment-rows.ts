@@ -72,7 +72,7 @@ export class PostgresPaymentRows implements PaymentRows {
   readonly #droppedBodies = new Set<number>();
   readonly #requeuedCalls = new Set<number>();
   readonly #begunWatches = new Set<number>();
-  /** Those of {@link #begunWatches} that last until a payment is final. */
+  /** The {@link #begunWatches} that last until a payment is final. */
   readonly #early = new Set<number>();
   readonly #endedWatches = new Set<number>();
 

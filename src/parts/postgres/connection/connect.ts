@@ -106,7 +106,7 @@ export const LIST_SETTINGS: Settings = {
   enable_sort: "off",
 };
 
-/** Session settings that override those of the server, the database and the role. */
+/** Session settings that override the settings of the server, the database and the role. */
 function sessionSettings(timeouts: PostgresTimeouts): Settings {
   return {
     statement_timeout: timeouts.statementMs,

@@ -82,7 +82,7 @@ export interface RefundSum {
 export interface Refund {
   readonly callId: number;
   readonly state: RefundState;
-  /** Nobody has to be asked, or the operator approved. */
+  /** No approval is needed, or the operator approved. */
   readonly isApproved: boolean;
   /** CAIP-2. */
   readonly network: string;
@@ -95,7 +95,7 @@ export interface Refund {
   readonly attempt: number;
   /** Reference of the attempt's transaction, once it was queued. */
   readonly reference?: string | undefined;
-  /** Hash under which that was mined; while `sending`, that of a transaction that is lost. */
+  /** Hash of the mined transaction; while `sending`, hash of a transaction that is lost. */
   readonly transaction?: string | undefined;
   /** Why it failed, or waits. */
   readonly reason?: string | undefined;

@@ -81,7 +81,7 @@ function* entriesOf(asked: Asked, kind: TermKind, text: string): Lookup<number[]
   return [...new Set((yield* termsOf(asked, kind, text)).map(({ entry }) => entry))];
 }
 
-/** Finds call IDs whose decimal digits begin with those of the text. */
+/** Finds call IDs whose decimal digits begin with the digits of the text. */
 function* numbersFrom({ dialect }: Asked, text: string): Lookup<number[]> {
   const digits = /^#?([1-9][0-9]{0,14})$/.exec(text)?.[1];
   if (digits === undefined) return [];

@@ -12,7 +12,7 @@ export interface Settlement {
   readonly destination: string;
 }
 
-/** Highest price of a compute unit, in millionths of a lamport: that of the official facilitator. */
+/** Highest price of a compute unit, in millionths of a lamport: the limit of the official facilitator. */
 const MAX_UNIT_PRICE = 5_000_000n;
 /**
  * Most that the compute units of a payment may cost the fee payer, in millionths of a lamport: 0.0001 SOL, which the highest price

@@ -10,7 +10,7 @@ interface SignContext {
 }
 
 /**
- * Applies all signatures or none. A nonce is taken only after the last one of its account, and without a gap inside one
+ * Applies all signatures or none. A nonce is taken only after the last nonce of its account, and without a gap inside one
  * call: a gap would hold up every later transaction of the account. The first may be higher than the next, because the
  * account may have sent something elsewhere.
  * @returns the changed rows and the last nonces by account; undefined if one signature does not fit

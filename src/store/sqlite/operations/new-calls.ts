@@ -91,7 +91,7 @@ export class NewCalls {
     enqueuedAt: number,
     payment?: Pick<PaymentIntent, "charge" | "chargesBack" | "amount" | "minCharge">,
   ): number {
-    // IDs count up, and nobody else writes meanwhile.
+    // IDs count up, and no other connection writes during the transaction.
     this.#lastId += 1;
     const callId = this.#lastId;
     const ceiling = payment === undefined ? null : ceilingOf(payment);
@@ -101,7 +101,7 @@ export class NewCalls {
 
   /**
    * Leases the oldest ready JobCalls.
-   * @param jobs no `jobIds` means all jobs but those of `except`
+   * @param jobs without `jobIds`, all jobs but the ones in `except`
    */
   lease(
     { jobIds, except }: { readonly jobIds: readonly bigint[]; readonly except: readonly bigint[] },
@@ -117,7 +117,7 @@ export class NewCalls {
       .map((call) => Object.assign(call, { lease, leaseToken: nextToken() }));
   }
 
-  /** Writes all of them, those of one job and one claim together. */
+  /** Writes all new calls. Calls of one job and one claim share a statement. */
   write(): void {
     const unwritten = this.#unwritten;
     this.#unwritten = [];
@@ -125,7 +125,7 @@ export class NewCalls {
   }
 
   /**
-   * Forgets them: the batch is rolled back.
+   * Discards the new calls of a batch that is rolled back.
    * @param lastId the last ID before the batch
    */
   discard(lastId: number): void {
