@@ -124,6 +124,9 @@ export class Gateway {
         server: servers.at(config.webhooks.bindAddress),
         serviceId: config.serviceId,
         intake: store,
+        admit: (endpoint) => {
+          for (const admits of additions("admitsWebhook")) admits(endpoint);
+        },
         logger,
       });
   }

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Config, PeerFindings, StorePlace } from "./config/config.ts";
+import type { Config, PeerFindings, StorePlace, WebhookEndpoint } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { EntryKeys } from "./config/entry-keys.ts";
 import type { TokenMethod } from "./config/token-method.ts";
@@ -159,6 +159,8 @@ export interface Running {
   /** Gauges and counters that no other part has. */
   readonly ownGauges?: readonly OwnGauge[];
   readonly operator?: OperatorAddition;
+  /** Refuses authentic webhooks of an endpoint. @throws GatewayError */
+  readonly admitsWebhook?: (endpoint: WebhookEndpoint) => void;
 }
 
 /** A gauge of one part, or a counter that the part keeps. */

@@ -43,6 +43,7 @@ export type {
   ListRunnersResponse,
   ListUntakenJobsResponse,
   Movement,
+  Pausable,
   Payment,
   RefusedPayment,
   SearchResult,

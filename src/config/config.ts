@@ -29,7 +29,7 @@ export type StorePlace = Pick<StoreConfig, "url" | "parts">;
 export type RunnerConfig = Config["runner"];
 export type OperatorConfig = Config["operator"];
 
-export type { InProcessFacilitatorConfig, LeastCharge, LiveRateSource } from "./entry-keys.ts";
+export type { InProcessFacilitatorConfig, JobRunner, LeastCharge, LiveRateSource } from "./entry-keys.ts";
 export type { FacilitatorConfig, RemoteFacilitatorConfig } from "./facilitators.ts";
 export type { JobPolicy, JobRestriction } from "./job-policies.ts";
 export type { Job, JobBody } from "./jobs.ts";

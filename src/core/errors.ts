@@ -63,6 +63,7 @@ export const ERROR_KINDS = {
   duplicate_conflict: { status: 409, retryable: false },
   rate_limited: { status: 429, retryable: true },
   too_many_waits: { status: 429, retryable: true },
+  job_paused: { status: 503, retryable: true },
   queue_full: { status: 503, retryable: true, counters: ["enqueue_failed"] },
   store_full: { status: 503, retryable: true },
   too_many_undecided: { status: 503, retryable: true, counters: ["enqueue_failed"] },

@@ -31,20 +31,21 @@ export class ClaimRounds {
   /** Every stream, the one whose last JobCall is the longest ago first. */
   readonly #inTurn: Member[] = [];
   #reserved: readonly bigint[] = [];
+  #held: readonly bigint[] = [];
   #round: Promise<void> | undefined;
   readonly #backoff = new Backoff(CLAIM_BACKOFF);
   #backoffTimer: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(options: {
-    readonly terms: Omit<ClaimTerms, "reserved">;
+    readonly terms: Omit<ClaimTerms, "reserved" | "held">;
     readonly logger: Logger;
     /** @param expiresAt end of the lease by the clock of the terms */
     readonly deliver: (call: ClaimedCall, expiresAt: number, stream: Subscription) => void;
     /** Receives claimed JobCalls that no stream can take any more. */
     readonly giveBack: (call: ClaimedCall) => void;
   }) {
-    this.#terms = { ...options.terms, reserved: () => this.#reserved };
+    this.#terms = { ...options.terms, reserved: () => this.#reserved, held: () => this.#held };
     this.#logger = options.logger;
     this.#deliver = options.deliver;
     this.#giveBack = options.giveBack;
@@ -78,6 +79,12 @@ export class ClaimRounds {
     claimer.streams.delete(stream);
     if (claimer.streams.size === 0) this.#claimers.delete(claimer.key);
     this.#membersChanged();
+  }
+
+  /** Claims no JobCalls of these jobs from now on, and again those of all others. */
+  hold(jobIds: readonly bigint[]): void {
+    this.#held = jobIds;
+    this.wake({ suspects: true });
   }
 
   /** Notes that there might be work, and claims it in the same turn of the event loop if a stream has room. */

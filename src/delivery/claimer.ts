@@ -13,6 +13,8 @@ export interface ClaimTerms {
   readonly clock: Clock;
   /** Returns the jobs that only streams which name them get. */
   readonly reserved: () => readonly bigint[];
+  /** Returns the jobs that no stream gets now. */
+  readonly held: () => readonly bigint[];
 }
 
 /** JobCalls that a claim brought. */
@@ -92,6 +94,8 @@ export class Claimer {
       }
     }
     if (room === 0 || (!this.#mayHaveWork && forSuspects === 0)) return undefined;
+    // A claim without jobs would be one of all jobs.
+    if (this.jobIds.length > 0 && this.#openJobIds().length === 0) return undefined;
     return this.#claim(Math.min(room, MAX_CLAIM), takers, forSuspects);
   }
 
@@ -108,8 +112,14 @@ export class Claimer {
     if (suspectsLeft) leastBusy?.reserve(true);
   }
 
+  /** Returns the named jobs without those that are held. */
+  #openJobIds(): readonly bigint[] {
+    const held = this.#terms.held();
+    return held.length === 0 ? this.jobIds : this.jobIds.filter((id) => !held.includes(id));
+  }
+
   async #claim(limit: number, takers: ReadonlySet<Subscription>, forSuspects: number): Promise<BroughtCalls> {
-    const { workQueue, leaseMs, maxAttempts, clock, reserved } = this.#terms;
+    const { workQueue, leaseMs, maxAttempts, clock, reserved, held } = this.#terms;
     const asksForSuspects = this.#mayHaveSuspects;
     // Work announced from here on may be too late for this claim; `mayHaveWork` sets the flag again.
     this.#mayHaveWork = false;
@@ -119,8 +129,8 @@ export class Claimer {
     try {
       const { calls, suspectsLeft = false } = await workQueue.claim({
         limit,
-        jobIds: this.jobIds,
-        exceptJobIds: reserved(),
+        jobIds: this.#openJobIds(),
+        exceptJobIds: [...reserved(), ...held()],
         leaseMs,
         maxAttempts,
         subscriber: this.subscriber,

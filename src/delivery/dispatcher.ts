@@ -164,6 +164,11 @@ export class Dispatcher {
     for (const lease of written) if (lease.pendingRequests === 0) this.#letGo(lease, { excused });
   }
 
+  /** Gives out no JobCalls of these jobs from now on, and again those of all others. Leases that are out stay out. */
+  hold(jobIds: readonly bigint[]): void {
+    this.#rounds.hold(jobIds);
+  }
+
   /** Describes every open stream, the longest connected first. */
   report(): RunnerReport[] {
     return [...this.#streams].map((subscription) => subscription.report());

@@ -2,4 +2,5 @@
 export { VIEW as bodies } from "../parts/bodies/view/bodies.tsx";
 export { VIEW as callbacks } from "../parts/callbacks/view/callbacks.tsx";
 export { VIEW as channels } from "../parts/channels/view/channels.tsx";
+export { VIEW as pausing } from "../parts/pausing/view/pausing.tsx";
 export { VIEW as search } from "../parts/search/view/search.tsx";

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { WebhooksConfig } from "../config/config.ts";
+import type { WebhookEndpoint, WebhooksConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { RateLimit } from "../http/limits.ts";
@@ -13,6 +13,7 @@ import { WebhookRoute } from "./route.ts";
 export class WebhookGateway implements BackgroundService {
   readonly #serviceId: bigint;
   readonly #intake: Intake;
+  readonly #admit: (endpoint: WebhookEndpoint) => void;
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #server: HttpServer;
@@ -28,6 +29,8 @@ export class WebhookGateway implements BackgroundService {
     readonly serviceId: bigint;
     /** Receives accepted JobCalls. */
     readonly intake: Intake;
+    /** Refuses authentic requests of an endpoint by throwing a GatewayError. Default: refuses none. */
+    readonly admit?: (endpoint: WebhookEndpoint) => void;
     readonly logger: Logger;
     readonly clock?: Clock;
     /** Server to share a socket with. Default: one of its own at `config.bindAddress`. */
@@ -36,6 +39,7 @@ export class WebhookGateway implements BackgroundService {
     const { config, logger } = options;
     this.#serviceId = options.serviceId;
     this.#intake = options.intake;
+    this.#admit = options.admit ?? (() => undefined);
     this.#logger = logger;
     this.#clock = options.clock ?? systemClock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger });
@@ -68,6 +72,7 @@ export class WebhookGateway implements BackgroundService {
         trustedProxies,
         serviceId: this.#serviceId,
         intake: this.#intake,
+        admit: this.#admit,
         rateLimit: this.#rateLimit,
         logger: this.#logger,
         clock: this.#clock,

@@ -24,6 +24,8 @@ interface Parts {
   /** u64, stamped on every JobCall. */
   readonly serviceId: bigint;
   readonly intake: Intake;
+  /** @throws GatewayError for an authentic request that is refused */
+  readonly admit: (endpoint: WebhookEndpoint) => void;
   /** Shared by all endpoints, keyed by their path. */
   readonly rateLimit: RateLimit;
   readonly logger: Logger;
@@ -77,6 +79,7 @@ export class WebhookRoute {
     this.#authenticate(request, body);
     const handshake = this.#scheme.handshake?.(body);
     if (handshake !== undefined) return challengeResponse(handshake);
+    this.#parts.admit(this.#endpoint);
     if (rateLimitPerSecond !== undefined) {
       const reason = `This endpoint takes ${rateLimitPerSecond} requests a second`;
       this.#parts.rateLimit.count(path, rateLimitPerSecond, reason);

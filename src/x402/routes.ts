@@ -1,3 +1,4 @@
+import type { Job } from "../config/config.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { JobKey } from "../core/job-call.ts";
 import { distinct } from "../core/objects.ts";
@@ -34,7 +35,7 @@ export interface ShopRoutes {
 export function shopRoutes(services: Services, shop: Shop, additions: readonly ShopAddition[]): ShopRoutes {
   const { store, callEvents, stats, clock } = services;
   const { rates } = services.prices;
-  const { config, prices, routes: jobRoutes, seller, listing, accesses } = shop;
+  const { config, prices, routes: jobRoutes, seller, listing, accesses, checkout } = shop;
   const { acceptedTokens, publicUrl } = config;
   const call = new CallRoute({ ...services, ...shop, calls: store, events: callEvents });
   const fixed = distinct<MethodHandlers>("route", [
@@ -83,7 +84,10 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     for (const [method, { entry }] of found)
       handlers[method] = (request) => {
         if (isUpgrade(request)) throw refusalAt(sold, "upgrade_not_supported", NO_UPGRADE);
-        if ("answer" in entry) return entry.answer(request);
+        if ("answer" in entry) {
+          checkout.requireOpenUnpaid(entry);
+          return entry.answer(request);
+        }
         const sell = () =>
           method === "HEAD" ? shared.show(request, entry.job, buys) : shared.answer(request, entry.job);
         return accesses.length === 0 ? sell() : letIn(request, entry.job, sell);
@@ -99,11 +103,12 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
   }
 
   /** Answers a request that has access without a payment. Sells the job to any other request. */
-  function letIn(request: HttpRequest, job: JobKey, sell: () => Promise<RouteAnswer>): Promise<RouteAnswer> {
+  function letIn(request: HttpRequest, job: Job, sell: () => Promise<RouteAnswer>): Promise<RouteAnswer> {
     if (!listing.has(job)) return sell();
     const pays = x402.carriesPayment(request);
     return shared.refusing(request, job, async () => {
       try {
+        if (!pays) checkout.requireOpenUnpaid({ job, runner: job.runner });
         for (const access of accesses) {
           const answer = await access.answer(request, job, pays);
           if (answer !== undefined) return answer;

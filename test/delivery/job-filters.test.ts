@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Subscription } from "../../src/delivery/subscription.ts";
+import { type JobCall, LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
 import { until } from "../helpers/until.ts";
@@ -95,4 +96,43 @@ test("Reserved jobs go only to streams that name them, and to all once the reser
   expect([taken, all.calls.map(({ callId }) => Number(callId))]).toEqual([[ids[0]], [ids[2]]]);
   server.dispatcher.unsubscribe(reserving, { excused: true });
   await until(() => all.calls.length === 3);
+});
+
+describe("A job that is held", () => {
+  test("Its calls wait for every stream, those that name it too, and go out once it is held no more", async () => {
+    const { accept, connect, server } = await startDelivery();
+    server.dispatcher.hold([JOB]);
+    const all = await connect().subscribe({ maxInFlight: 10 });
+    const both = await connect().subscribe({ maxInFlight: 10, jobIds: [JOB, OTHER] });
+    const one = await connect().subscribe({ maxInFlight: 10, jobIds: [JOB] });
+    const ids = await Promise.all([JOB, OTHER, JOB, OTHER].map((jobId) => accept({ jobId })));
+    const got = () => [...all.calls, ...both.calls].map(({ callId }) => Number(callId)).sort();
+    await until(() => got().length === 2);
+    // A call that comes after them shows that the calls before it were left out.
+    const last = await accept({ jobId: OTHER });
+    await until(() => got().length === 3);
+    expect([got(), one.calls]).toEqual([[ids[1], ids[3], last].sort(), []]);
+    server.dispatcher.hold([]);
+    await until(() => got().length + one.calls.length === 5);
+  });
+
+  test("A call that a runner has may finish, and one that it gives back waits", async () => {
+    const { accept, connect, server, store } = await startDelivery();
+    const runner = connect();
+    const { calls } = await runner.subscribe({ maxInFlight: 10 });
+    await Promise.all([accept({ jobId: JOB }), accept({ jobId: JOB })]);
+    await until(() => calls.length === 2);
+    server.dispatcher.hold([JOB]);
+    const [finished, returned] = calls as [JobCall, JobCall];
+    expect(await runner.ack(finished)).toEqual([LeaseStatus.DONE]);
+    expect(await runner.nack(returned)).toEqual([LeaseStatus.DONE]);
+    // Its delay is over once the next claim of all has made it ready.
+    await until(async () => (await store.nextDueMs()) === undefined);
+    await accept({ jobId: OTHER });
+    await until(() => calls.length === 3);
+    expect(calls[2]?.jobId).toBe(OTHER);
+    server.dispatcher.hold([]);
+    await until(() => calls.length === 4);
+    expect(calls[3]).toMatchObject({ callId: returned.callId, attempt: 2 });
+  });
 });

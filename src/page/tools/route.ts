@@ -24,6 +24,10 @@ export interface PartView {
   readonly BelowCall?: FunctionComponent<GetCallResponse>;
   /** Shown beside every view. */
   readonly Anywhere?: FunctionComponent;
+  /** Shown above every view. */
+  readonly Banner?: FunctionComponent;
+  /** Shown with the name of a job, where one job is shown. */
+  readonly OfJob?: FunctionComponent<{ readonly jobId: bigint }>;
 }
 
 /** Returns the address of a view. Empty filters are left out. */

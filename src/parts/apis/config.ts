@@ -203,11 +203,12 @@ function isAt(url: string, address: BindAddress): boolean {
 
 const ALL_INTERFACES: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
 
+/** Kind of the runners that are APIs. */
+export const API = "api";
+
 /** A job that an API does. */
 export interface ApiJob extends JobRunner {
-  readonly kind: "api";
-  /** Name of the API. */
-  readonly api: string;
+  readonly kind: typeof API;
   /** A call whose outcome is unknown may be made again. */
   readonly isIdempotent: boolean;
   /** Buyers get the answer while it arrives. Absent: once it is stored. */
@@ -289,7 +290,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
             );
       },
       complete() {
-        const runner: ApiJob = { kind: "api", sendsHeadersOn: true, api: name, isIdempotent: idempotent };
+        const runner: ApiJob = { kind: API, name, sendsHeadersOn: true, isIdempotent: idempotent };
         return { runner: stream ? { ...runner, stream: { endsWithBuyer: cancel !== undefined } } : runner };
       },
     };
@@ -297,7 +298,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
 };
 
 function isOf(api: string, runner: JobRunner | undefined): runner is ApiJob {
-  return runner?.kind === "api" && (runner as ApiJob).api === api;
+  return runner?.kind === API && runner.name === api;
 }
 
 /** Returns the jobs that an API does. */

@@ -5,7 +5,7 @@ import type { RateLimit } from "../../http/limits.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { RouteAnswer } from "../../http/routes.ts";
 import type { FreeRoute } from "../../x402/jobs/job-routes.ts";
-import type { ApiConfig } from "./config.ts";
+import { API, type ApiConfig } from "./config.ts";
 import type { PassThrough } from "./pass-through.ts";
 
 interface Parts {
@@ -29,6 +29,6 @@ export function freeRoutes(
     });
   return free.flatMap((text) => {
     const route = parseRoute(text);
-    return route === undefined ? [] : { route, answer };
+    return route === undefined ? [] : { route, runner: { kind: API, name: api }, answer };
   });
 }

@@ -1,4 +1,4 @@
-import type { Job, X402Config } from "../../config/config.ts";
+import type { Job, JobRunner, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobCall, type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { type Route, routeText } from "../../core/route.ts";
@@ -15,6 +15,8 @@ type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;
 /** A route that a part answers without payment. */
 export interface FreeRoute {
   readonly route: Route;
+  /** The part's runner behind it. */
+  readonly runner: JobRunner;
   readonly answer: RouteHandler;
 }
 

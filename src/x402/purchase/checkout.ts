@@ -83,7 +83,7 @@ export class Checkout {
     // store_unavailable
     const paid = await this.#findPaid(request, job, protocol);
     if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
-    // not_found, query_not_allowed, job_not_found, api_unreachable, x402_disabled, price_unavailable;
+    // not_found, query_not_allowed, job_not_found, api_unreachable, job_paused, x402_disabled, price_unavailable;
     // the refusals of a price that the request names
     const price = await this.#findPrice(request, job);
     // headers_too_large
@@ -153,6 +153,11 @@ export class Checkout {
     this.#limits.countUnpaid(request);
     const offers = await price.offers(new Uint8Array());
     return { job: price.policy, body: undefined, requestHash: undefined, offers };
+  }
+
+  /** Refuses a request that is answered without a payment. @throws GatewayError */
+  requireOpenUnpaid(...sold: Parameters<Purchase["requireOpenUnpaid"]>): void {
+    this.#purchase.requireOpenUnpaid(...sold);
   }
 
   /** @throws GatewayError `body_too_large`, and as {@link JobRequest.readBody} */

@@ -39,6 +39,11 @@ export class Purchase {
     for (const terms of this.#parts.terms) terms.requireOpen?.(job);
   }
 
+  /** Refuses a request that is answered without a payment. @throws GatewayError */
+  requireOpenUnpaid(...sold: Parameters<NonNullable<Terms["requireOpenUnpaid"]>>): void {
+    for (const terms of this.#parts.terms) terms.requireOpenUnpaid?.(...sold);
+  }
+
   /** Returns a payment as the journal knows it. @throws GatewayError `store_unavailable` */
   async recognise(payment: SignedPayment): Promise<SignedPayment> {
     let recognised = payment;

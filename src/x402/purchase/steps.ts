@@ -97,6 +97,7 @@ const STEPS: readonly (PurchaseStep & { readonly name: StepName })[] = [
       "query_not_allowed",
       "job_not_found",
       "api_unreachable",
+      "job_paused",
       "x402_disabled",
       "price_unavailable",
       "quote_not_found",

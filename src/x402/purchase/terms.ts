@@ -1,3 +1,4 @@
+import type { JobRunner } from "../../config/config.ts";
 import type { ErrorCode, GatewayError } from "../../core/errors.ts";
 import type { JobCall, JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
@@ -19,6 +20,11 @@ export type StepName =
 export interface Terms {
   /** Refuses a job that is not on sale now, whether or not its request has a payment. @throws GatewayError */
   requireOpen?(job: JobKey): void;
+  /**
+   * Refuses a request that is answered without a payment: at the route of a job, by the access of its client, or at a free route of a
+   * runner of this process. @throws GatewayError
+   */
+  requireOpenUnpaid?(sold: { readonly job?: JobKey; readonly runner: JobRunner | undefined }): void;
   /** Returns who may run a restricted job; undefined for a job that the terms are not about. */
   accessTo?(job: JobKey): JobAccess | undefined;
   /** Returns what every buyer of a job must send; undefined for a job that the terms are not about. */

@@ -41,7 +41,7 @@ function ask({
     onFailure,
     runner: {
       kind: "api",
-      api: "weather",
+      name: "weather",
       isIdempotent,
       ...(isStream && { stream: { endsWithBuyer: false } }),
     },

@@ -49,6 +49,7 @@ describe("totals and information", () => {
         paid_calls: { ready: "4", leased: "0", done: "1", dead: "0" },
         kept: "0",
         uncharged: "0",
+        paused: [],
         refunds: [],
         balanced: true,
         oldest_ready_at: expect.stringMatching(/^20.*Z$/),

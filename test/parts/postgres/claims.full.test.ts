@@ -37,3 +37,18 @@ describe("A claim of some jobs", () => {
     expect(idsOf(await claim())).toEqual([1, 2, 3, 4]);
   });
 });
+
+describe("A claim of all jobs but some", () => {
+  const except = { exceptJobIds: JOB_IDS.slice(0, 18) };
+
+  test("It takes the oldest calls of the other jobs, and locks no others", async () => {
+    const claimed = await claimCalls(given.store, { ...except, limit: 3 });
+    expect(idsOf(claimed)).toEqual([19, 20, 39]);
+    const locked = await given.postgres.query(
+      given.url,
+      "SELECT FROM jobgate.job_calls WHERE call_id NOT IN (19, 20, 39) AND xmax <> 0",
+    );
+    expect(locked).toHaveLength(0);
+    expect(await claimCalls(given.store, { exceptJobIds: JOB_IDS })).toEqual([]);
+  });
+});

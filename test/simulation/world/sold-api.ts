@@ -53,7 +53,7 @@ export class SoldApi implements Part {
         waitSecs: 12,
       } as const),
       ...(key.jobIndex === UNSTORED && { storeAnswers: false as const }),
-      ...{ maxResultBytes: 2 * LARGE[0], runner: { kind: "api", api: API.name, isIdempotent: false } },
+      ...{ maxResultBytes: 2 * LARGE[0], runner: { kind: "api", name: API.name, isIdempotent: false } },
     }));
     const prices = ROUTES.map(({ jobIndex }) => [`1/${jobIndex}`, 1_000_000_000_000_000n] as const);
     return {

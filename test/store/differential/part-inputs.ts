@@ -35,6 +35,11 @@ export function quoteNonce(receipt: string): OneTimeNonce {
 
 const CHANNELS = ["a", "b", "c"].map((digit) => `0x${digit.repeat(64)}`);
 const CHANNEL_AMOUNT = "1000";
+const PAUSABLE = [
+  { kind: "job", key: "1/7" },
+  { kind: "endpoint", key: "/hooks/a" },
+  { kind: "api", key: "weather" },
+];
 const OPERATOR = { by: "ada", note: "as agreed" };
 
 /** Returns a payment from a channel: its next voucher, or one that is too low or too high. */
@@ -267,6 +272,18 @@ export const OF_PARTS: MakersOf<string> = {
   findForgotten: () => [0],
   forgetSearchTerms: () => [0],
   search: ({ choices }) => [choices.one(["ab", "0x", "0xAB", "no such text", "ünï"])],
+
+  savePause: ({ choices }) => [
+    {
+      ...choices.one(PAUSABLE),
+      jobIds: choices.one([[], [7n], [7n, 30n]]),
+      refusesAccepts: choices.percent(50),
+      by: "ada",
+      note: choices.one(["", "ünï"]),
+    },
+  ],
+  endPause: ({ choices }) => [choices.one(PAUSABLE)],
+  listPauses: () => [],
 
   listMovements({ choices, now }) {
     const at = now - choices.one([1_000, 60_000, 100_000_000]);

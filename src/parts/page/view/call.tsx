@@ -73,7 +73,9 @@ function Summary(call: Call) {
     <section class="panel" aria-labelledby="summary">
       <div class="panel-head">
         <h2 id="summary">
-          Job <CallBadge state={state} />
+          Job <CallBadge state={state} />{" "}
+          {finishedAt === undefined &&
+            PART_VIEWS.map(({ path, OfJob }) => OfJob && <OfJob key={path} jobId={call.jobId} />)}
         </h2>
         {state === CallState.DEAD && <DeadLetterActions callId={callId} />}
       </div>

@@ -5,6 +5,7 @@ import { useEndpoints } from "../../../page/tools/client.ts";
 import { type Column, Hint, Table } from "../../../page/tools/controls.tsx";
 import { jobFilters, jobText } from "../../../page/tools/format.tsx";
 import { href } from "../../../page/tools/route.ts";
+import { PART_VIEWS } from "./part-views.ts";
 
 /** Paid jobs and webhooks, with what became of the requests since the start. */
 export function Endpoints() {
@@ -46,7 +47,8 @@ export function Endpoints() {
 function Name({ name, path, description, ...job }: Endpoint) {
   return (
     <>
-      <strong>{name || jobText(job)}</strong> <span class="muted nowrap">{name && jobText(job)}</span>
+      <strong>{name || jobText(job)}</strong> <span class="muted nowrap">{name && jobText(job)}</span>{" "}
+      {PART_VIEWS.map(({ path: view, OfJob }) => OfJob && <OfJob key={view} jobId={job.jobId} />)}
       <br />
       <span class="mono">{path}</span>
       {description && <span class="muted block">{description}</span>}

@@ -120,6 +120,7 @@ export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
         <p id="problem" class="notice problem" role="alert" hidden={problems === ""}>
           {problems && `${problems} What is shown may be out of date.`}
         </p>
+        {PART_VIEWS.map(({ path, Banner }) => Banner && <Banner key={path} />)}
         {contentOf(view, item, filters, flow)}
       </main>
     </div>

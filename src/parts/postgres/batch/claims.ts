@@ -46,16 +46,18 @@ const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
   `WITH found AS MATERIALIZED (
      SELECT call_id, ${ROW_IF_USED_UP} FROM jobgate.job_calls
-      WHERE state = 'ready' AND NOT job_id = ANY ($6::text[]) ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
+      WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
    ${TAKE} ORDER BY call_id`,
 );
 
 // Reads job by job, so that it reads no other jobs' rows, however many there are. Locks only what it takes, because each
 // lock is a write. Others may have locked so many of the first $7 that the claim must look further.
-const CLAIM_OF_JOBS = statement<FoundRow>(
-  "claim_of_jobs",
-  `WITH candidates AS MATERIALIZED (
-     SELECT ready.call_id FROM unnest($6::text[]) AS job (id) CROSS JOIN LATERAL (
+const claimOfJobs = (name: string, jobs: { readonly cte: string; readonly where: string }) =>
+  statement<FoundRow>(
+    name,
+    `WITH RECURSIVE job (id) AS (${jobs.cte}),
+   candidates AS MATERIALIZED (
+     SELECT ready.call_id FROM (SELECT id FROM job WHERE ${jobs.where}) AS job CROSS JOIN LATERAL (
        SELECT call_id FROM jobgate.job_calls
         WHERE state = 'ready' AND job_id = job.id ORDER BY call_id LIMIT $7) AS ready
       ORDER BY call_id LIMIT $7),
@@ -67,7 +69,18 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
    UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL, NULL
               WHERE (SELECT count(*) FROM found) < $1 AND (SELECT count(*) FROM candidates) = $7
    ORDER BY call_id`,
-);
+  );
+
+const CLAIM_OF_JOBS = claimOfJobs("claim_of_jobs", { cte: "SELECT unnest($6::text[])", where: "TRUE" });
+
+// Steps from job to job in the index, so that the queue of an excepted job is not read.
+const CLAIM_ALL_BUT = claimOfJobs("claim_all_but", {
+  cte: `SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready')
+         UNION ALL
+        SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready' AND job_id > job.id)
+          FROM job WHERE id IS NOT NULL`,
+  where: "id IS NOT NULL AND NOT id = ANY ($6::text[])",
+});
 
 // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
 const CLAIM_SUSPECTS = statement<FoundRow>(
@@ -164,9 +177,11 @@ export class Claims {
     let goesOn = limit > 0;
     while (goesOn) {
       const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
-      const rows = await (jobIds.length === 0
-        ? sql.run(CLAIM_ANY, [...values, except])
-        : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
+      const rows = await (jobIds.length > 0
+        ? sql.run(CLAIM_OF_JOBS, [...values, jobIds, width])
+        : except.length > 0
+          ? sql.run(CLAIM_ALL_BUT, [...values, except, width])
+          : sql.run(CLAIM_ANY, values));
       for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
       const usedUp = rows.flatMap((row) => (row.fate === "used_up" ? row.used_up : []));
       // Another claim of the batch may have found them before.

@@ -68,7 +68,7 @@ export function claimOperations(
       // Dead letters take the place of others that are ready.
       let after = 0;
       while (found.length < limit) {
-        const rows = ready.next(jobIds, { after, limit: limit - found.length, excepted });
+        const rows = ready.next(jobIds, { after, limit: limit - found.length, except });
         if (rows.length === 0) break;
         for (const row of rows) {
           after = row.call_id;
@@ -158,15 +158,18 @@ const READY_COLUMNS = ["call_id", "attempts", "forgiven", "enqueued_at", "ceilin
 class ReadyCalls {
   readonly #ofAnyJob;
   readonly #ofJob;
+  readonly #nextJob;
 
   constructor(database: Database) {
     this.#ofAnyJob = prepareRows<ReadyRow>(
       database,
       READY_COLUMNS,
       `FROM job_calls INDEXED BY job_calls_ready
-        WHERE state = 'ready' AND call_id > ?1
-          AND (?3 = '[]' OR job_id NOT IN (SELECT value FROM json_each(?3)))
-        ORDER BY call_id LIMIT ?2`,
+        WHERE state = 'ready' AND call_id > ? ORDER BY call_id LIMIT ?`,
+    );
+    this.#nextJob = database.prepare<{ readonly id: string | null }>(
+      `SELECT min(job_id) AS id FROM job_calls INDEXED BY job_calls_ready_by_job
+        WHERE state = 'ready' AND job_id > ?`,
     );
     this.#ofJob = prepareRows<ReadyRow>(
       database,
@@ -178,19 +181,35 @@ class ReadyCalls {
 
   /**
    * @param jobIds empty means all jobs
-   * @param options `after` is the last call ID that is left out; `excepted` the jobs that all jobs are without, as JSON
+   * @param options `after` is the last call ID that is left out; `except` the jobs that all jobs are without
    */
   next(
     jobIds: readonly bigint[],
-    { after, limit, excepted }: { readonly after: number; readonly limit: number; readonly excepted: string },
+    {
+      after,
+      limit,
+      except,
+    }: { readonly after: number; readonly limit: number; readonly except: readonly bigint[] },
   ): ReadyRow[] {
-    if (jobIds.length === 0) return this.#ofAnyJob([after, limit, excepted]);
+    if (jobIds.length === 0 && except.length === 0) return this.#ofAnyJob([after, limit]);
     // A job named twice must not be claimed twice.
-    const distinct = [...new Set(jobIds.map(String))];
+    const distinct = jobIds.length === 0 ? this.#jobsBut(except) : [...new Set(jobIds.map(String))];
     return distinct
       .flatMap((jobId) => this.#ofJob([jobId, after, limit]))
       .sort((a, b) => a.call_id - b.call_id)
       .slice(0, limit);
+  }
+
+  /** Finds the jobs with ready JobCalls. Steps from job to job in the index, so that the queue of an excepted job is not read. */
+  #jobsBut(except: readonly bigint[]): string[] {
+    const excepted = new Set(except.map(String));
+    const found: string[] = [];
+    for (let last = ""; ; ) {
+      const id = this.#nextJob.get([last])?.id ?? undefined;
+      if (id === undefined) return found;
+      if (!excepted.has(id)) found.push(id);
+      last = id;
+    }
   }
 }
 

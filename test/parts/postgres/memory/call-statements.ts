@@ -45,6 +45,23 @@ async function take(
 
 const MORE = { call_id: null, fate: "more" };
 
+/** Returns the statement that claims the JobCalls of the jobs which a list of the statement selects. */
+function claimWhere(isSelected: (jobId: string, listed: readonly string[]) => boolean): Statements[string] {
+  return async (tx, values, text) => {
+    const [limit, width, listed] = [Number(values[0]), Number(values[6]), values[5] as string[]];
+    const ready = ({ state, job_id }: Row) => state === "ready" && isSelected(job_id, listed);
+    const candidates = tx
+      .rows("job_calls")
+      .filter(ready)
+      .map(({ call_id }) => Number(call_id));
+    const near = candidates.sort((a, b) => a - b).slice(0, width);
+    const fits = (row: Row) => ready(row) && near.includes(row.call_id);
+    const found = await tx.lock("job_calls", fits, { by: "call_id", limit, text });
+    const rows = await take(tx, found, values);
+    return found.length < limit && near.length === width ? [...rows, MORE] : rows;
+  };
+}
+
 /** Statements on JobCalls. */
 export const CALL_STATEMENTS: Statements = {
   take_call_ids: (tx, [count]) => [
@@ -132,23 +149,10 @@ export const CALL_STATEMENTS: Statements = {
   claim_any: async (tx, values, text) => {
     const limit = Number(values[0]);
     const options = { by: "call_id", limit, text };
-    const except = values[5] as string[];
-    const fits = ({ state, job_id }: Row) => state === "ready" && !except.includes(job_id);
-    return take(tx, await tx.lock("job_calls", fits, options), values);
+    return take(tx, await tx.lock("job_calls", ({ state }) => state === "ready", options), values);
   },
-  claim_of_jobs: async (tx, values, text) => {
-    const [limit, width, jobIds] = [Number(values[0]), Number(values[6]), values[5] as string[]];
-    const ready = ({ state, job_id }: Row) => state === "ready" && jobIds.includes(job_id);
-    const candidates = tx
-      .rows("job_calls")
-      .filter(ready)
-      .map(({ call_id }) => Number(call_id));
-    const near = candidates.sort((a, b) => a - b).slice(0, width);
-    const fits = (row: Row) => ready(row) && near.includes(row.call_id);
-    const found = await tx.lock("job_calls", fits, { by: "call_id", limit, text });
-    const rows = await take(tx, found, values);
-    return found.length < limit && near.length === width ? [...rows, MORE] : rows;
-  },
+  claim_of_jobs: claimWhere((jobId, jobIds) => jobIds.includes(jobId)),
+  claim_all_but: claimWhere((jobId, except) => !except.includes(jobId)),
   claim_suspects: async (tx, values, text) => {
     const [limit, now, , maxAttempts, , jobIds, except] = values as [
       number,

@@ -1,0 +1,119 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { Logger } from "pino";
+import type { PausableSchema, PauseRequest, ResumeRequest } from "../../gen/jobgate/v1/operator_pb.ts";
+import type { ApiAddition } from "../../operator/methods.ts";
+import { invalid } from "../../operator/requests.ts";
+import { findNamed, nameOf, type Pausable, type PausedTables, pausablesOf } from "./pausables.ts";
+import type { Pauses } from "./pauses.ts";
+import type { Pause } from "./store/ledger.ts";
+
+const MAX_BY_LENGTH = 200;
+const MAX_NOTE_LENGTH = 2_000;
+
+/** Whatever an operator can pause or resume, with its pause. */
+interface Found extends Pausable {
+  readonly pause: Pause | undefined;
+  readonly removed: boolean;
+}
+
+/** Adds pauses to the operator's API. */
+export function pauseOperation(parts: {
+  readonly pauses: Pick<Pauses, "all" | "pause" | "resume">;
+  readonly configuration: () => PausedTables;
+  readonly logger: Logger;
+}): ApiAddition {
+  const { pauses, configuration, logger } = parts;
+
+  function list(): Found[] {
+    const byName = new Map(pauses.all.map((pause) => [nameOf(pause), pause]));
+    const configured = pausablesOf(configuration()).map((one) => {
+      return { ...one, pause: byName.get(nameOf(one)), removed: false };
+    });
+    const names = new Set(configured.map(nameOf));
+    const removed = pauses.all
+      .filter((pause) => !names.has(nameOf(pause)))
+      .map((pause) => ({ ...pause, name: "", alwaysRefuses: false, pause, removed: true }));
+    return [...configured, ...removed];
+  }
+
+  /** Finds what a request names. @throws ConnectError NOT_FOUND, INVALID_ARGUMENT */
+  function findOne(all: readonly Found[], target: string, missing: string): Found {
+    const [found, ...more] = findNamed(all, target);
+    if (found === undefined) throw new ConnectError(missing, Code.NotFound);
+    if (more.length === 0) return found;
+    const names = [found, ...more].map(nameOf).join(", ");
+    throw invalid(`target: "${target}" names several: ${names}. Expected one of these.`);
+  }
+
+  const message = (one: Found) => toPausable(one, pausablesOf(configuration()));
+  return {
+    methods: {
+      listPausables: () => ({ pausables: list().map(message) }),
+
+      async pause({ target, refuseAccepts, by, note }: PauseRequest) {
+        requireSignature({ by, note });
+        const missing = `There is no job, webhook endpoint or API "${target}" in the configuration.`;
+        const found = findOne(list(), target, missing);
+        const refusesAccepts = refuseAccepts || found.alwaysRefuses;
+        const pause = await pauses.pause(found, { refusesAccepts, by, note });
+        logger.warn({ paused: nameOf(found), by, note, refusesAccepts }, "paused by the operator");
+        return { paused: message({ ...found, pause }) };
+      },
+
+      async resume({ target, by, note }: ResumeRequest) {
+        requireSignature({ by, note });
+        const missing = `Nothing named "${target}" is paused.`;
+        const paused = list().filter(({ pause }) => pause !== undefined);
+        const found = findOne(paused, target, missing);
+        if (!(await pauses.resume(found))) throw new ConnectError(missing, Code.NotFound);
+        logger.warn({ resumed: nameOf(found), by, note }, "resumed by the operator");
+        return { resumed: message({ ...found, pause: undefined }) };
+      },
+    },
+    totals: () => {
+      const paused = list().filter(({ pause }) => pause !== undefined);
+      return { paused: paused.sort((a, b) => sinceOf(a) - sinceOf(b)).map(message) };
+    },
+  };
+}
+
+function sinceOf({ pause }: Found): number {
+  return pause?.since ?? 0;
+}
+
+/** @throws ConnectError INVALID_ARGUMENT without a name, or for too long a reason */
+function requireSignature({ by, note }: Pick<PauseRequest, "by" | "note">): void {
+  if (note.length > MAX_NOTE_LENGTH) throw invalid(`note: expected at most ${MAX_NOTE_LENGTH} characters.`);
+  if (by.trim() === "" || by.length > MAX_BY_LENGTH)
+    throw invalid(`by: expected the operator's name, at most ${MAX_BY_LENGTH} characters.`);
+}
+
+/** @param all whatever can be paused at the configuration in use */
+function toPausable(
+  { kind, key, name, jobIds, alwaysRefuses, removed, pause }: Found,
+  all: readonly Pausable[],
+): MessageInitShape<typeof PausableSchema> {
+  const own = { kind, key };
+  const others = all.filter((other) => other.kind === "job" || other.kind === "endpoint");
+  // A job of an API has its ID as well, and is paused with it.
+  const sharedWith =
+    kind === "job" || kind === "endpoint"
+      ? others.filter(
+          (other) => nameOf(other) !== nameOf(own) && other.jobIds.some((id) => jobIds.includes(id)),
+        )
+      : [];
+  return {
+    ...{ kind, key, name, alwaysRefuses, removed, jobIds: [...jobIds] },
+    sharedWith: sharedWith.map(nameOf),
+    ...(pause && {
+      pause: {
+        by: pause.by,
+        note: pause.note,
+        since: timestampFromMs(pause.since),
+        refusesAccepts: pause.refusesAccepts || alwaysRefuses,
+      },
+    }),
+  };
+}

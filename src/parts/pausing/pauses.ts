@@ -1,0 +1,167 @@
+import type { Logger } from "pino";
+import type { JobRunner } from "../../config/config.ts";
+import { BackgroundLoop } from "../../core/background-loop.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import type { GaugeValue, OwnGauge } from "../../part.ts";
+import type { Terms } from "../../x402/purchase/terms.ts";
+import { nameOf, type Pausable, type PausedTables, pausablesOf } from "./pausables.ts";
+import type { Pause, PauseLedger } from "./store/ledger.ts";
+
+/** Time after which other replicas know of a pause. */
+const POLL_MS = 500;
+/** Nobody knows when the operator resumes a job: often enough not to lose much, seldom enough to cost nothing. */
+const RETRY_AFTER_SECS = "60";
+
+/** What is paused, as this process knows it: keeps the paused jobs from runners, and refuses requests for them. */
+export class Pauses {
+  readonly #ledger: PauseLedger;
+  readonly #dispatcher: Pick<Dispatcher, "hold">;
+  readonly #configuration: () => PausedTables;
+  /** Undefined where only this process changes the store. */
+  readonly #loop: BackgroundLoop | undefined;
+  #pauses: readonly Pause[] = [];
+  #reading: Promise<void> = Promise.resolve();
+  /** Names of whatever is refused. */
+  #refused: ReadonlySet<string> = new Set();
+
+  constructor(parts: {
+    readonly ledger: PauseLedger;
+    readonly dispatcher: Pick<Dispatcher, "hold">;
+    readonly configuration: () => PausedTables;
+    /** Other processes can change the store. */
+    readonly isShared: boolean;
+    readonly logger: Logger;
+  }) {
+    const { ledger, dispatcher, configuration, isShared, logger } = parts;
+    this.#ledger = ledger;
+    this.#dispatcher = dispatcher;
+    this.#configuration = configuration;
+    if (isShared)
+      this.#loop = new BackgroundLoop({
+        step: async () => {
+          await this.read();
+          return POLL_MS;
+        },
+        firstMs: POLL_MS,
+        retryMs: POLL_MS,
+        onTrouble: (err) => logger.warn({ err }, "could not read what is paused: it stays as it was"),
+      });
+  }
+
+  /** Whatever is paused, the longest paused first. */
+  get all(): readonly Pause[] {
+    return this.#pauses;
+  }
+
+  async start(): Promise<void> {
+    await this.read();
+    await this.#loop?.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#loop?.stop();
+  }
+
+  /** Reads what is paused, and applies it. One reading follows the other, so that none applies what an earlier one found. */
+  read(): Promise<void> {
+    this.#reading = this.#reading.catch(() => undefined).then(() => this.#readNow());
+    return this.#reading;
+  }
+
+  async #readNow(): Promise<void> {
+    const pauses = await this.#ledger.listPauses();
+    if (JSON.stringify(pauses, toText) === JSON.stringify(this.#pauses, toText)) return;
+    this.#pauses = pauses;
+    this.apply();
+  }
+
+  /** Applies what is paused to a configuration. */
+  apply(configuration = this.#configuration()): void {
+    const pausables = new Map(pausablesOf(configuration).map((one) => [nameOf(one), one]));
+    const refused = new Set<string>();
+    const held = new Set<bigint>();
+    for (const pause of this.#pauses) {
+      const found = pausables.get(nameOf(pause));
+      for (const jobId of [...pause.jobIds, ...(found?.jobIds ?? [])]) held.add(jobId);
+      if (pause.refusesAccepts || found?.alwaysRefuses) refused.add(nameOf(pause));
+    }
+    for (const { serviceId, jobIndex, runner } of configuration.x402?.jobs ?? [])
+      if (runner !== undefined && refused.has(nameOfRunner(runner)))
+        refused.add(nameOfJob({ serviceId, jobIndex }));
+    this.#refused = refused;
+    this.#dispatcher.hold([...held]);
+  }
+
+  /** Pauses something, and applies it. */
+  async pause(
+    { kind, key, jobIds }: Pausable,
+    how: Pick<Pause, "refusesAccepts" | "by" | "note">,
+  ): Promise<Pause> {
+    const pause = await this.#ledger.savePause({ kind, key, jobIds, ...how });
+    await this.read();
+    return pause;
+  }
+
+  /** Ends a pause. @returns false if there was none */
+  async resume(pause: Pick<Pause, "kind" | "key">): Promise<boolean> {
+    const ended = await this.#ledger.endPause(pause);
+    await this.read();
+    return ended !== undefined;
+  }
+
+  /** @throws GatewayError `job_paused` for a webhook endpoint whose requests are refused */
+  requireEndpoint(path: string): void {
+    this.#require(nameOf({ kind: "endpoint", key: path }), "This endpoint is paused: send this again later.");
+  }
+
+  /** Conditions on the sale of jobs. The last check comes right before the payment: a pause can come during the others. */
+  readonly terms: Terms = {
+    requireOpen: (job) => this.#requireJob(job),
+    requireOpenUnpaid: ({ job, runner }) => {
+      if (job !== undefined) this.#requireJob(job);
+      if (runner !== undefined) this.#require(nameOfRunner(runner), "The API is paused: try again later.");
+    },
+    checks: [
+      {
+        name: "pause",
+        before: "settlement",
+        refusals: ["job_paused"],
+        run: ({ job }) => void this.#requireJob(job),
+      },
+    ],
+  };
+
+  readonly gauge: OwnGauge = {
+    name: "jobgate_paused",
+    help: "1 for each job, webhook endpoint and API that is paused, by whether new requests are refused.",
+    labels: ["kind", "key", "accepts"],
+    read: () =>
+      this.#pauses.map((pause): GaugeValue => {
+        const accepts = this.#refused.has(nameOf(pause)) ? "refused" : "go_on";
+        return [1, { kind: pause.kind, key: pause.key, accepts }];
+      }),
+  };
+
+  #requireJob(job: JobKey): void {
+    this.#require(nameOfJob(job), "The job is paused. Nothing was charged: try again later.");
+  }
+
+  #require(name: string, message: string): void {
+    if (!this.#refused.has(name)) return;
+    throw new GatewayError("job_paused", message, { headers: { "retry-after": RETRY_AFTER_SECS } });
+  }
+}
+
+function nameOfJob({ serviceId, jobIndex }: JobKey): string {
+  return nameOf({ kind: "job", key: jobKeyText(serviceId, jobIndex) });
+}
+
+function nameOfRunner({ kind, name }: JobRunner): string {
+  return nameOf({ kind, key: name });
+}
+
+function toText(_: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}
