@@ -61,6 +61,7 @@ describe("appearance", () => {
           "dead-letters",
           "callbacks",
           "endpoints",
+          "pausing",
           "settings",
         ],
       ];

@@ -486,3 +486,43 @@ test("Everything works by keyboard alone, and the focus is visible", async () =>
   await page.keyboard.press("Enter");
   await expect.poll(() => focused.getAttribute("id")).toBe("main");
 });
+
+describe.each([
+  ["desktop", {}],
+  ["phone", PHONE],
+] as const)("pausing, on a %s", (_, look) => {
+  test("An endpoint is paused with a name and a reason, every view says so, and it is resumed", async () => {
+    const page = await openLoggedIn("pausing", look);
+    const row = page.getByRole("row").filter({ hasText: "/hooks/alerts" });
+    const sign = async () => {
+      await page.getByLabel("Your name").fill("ada");
+      await page.getByLabel("Reason").fill("no ink");
+    };
+    await row.getByRole("button", { name: "Pause and refuse endpoint Alerts" }).click();
+    await sign();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Pause and refuse" }).click();
+    await row.getByText("Paused", { exact: true }).waitFor();
+    const send = () =>
+      fetch(`${scene.gateway.jobgate.webhooksUrl}/hooks/alerts`, { method: "POST", body: newWord() });
+    expect((await send()).status).toBe(503);
+    const banner = page.getByText(
+      "Webhook endpoint Alerts is paused by ada: no ink (new requests are refused)",
+    );
+    await banner.waitFor();
+    await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/endpoints`);
+    await banner.waitFor();
+    await page
+      .getByRole("row")
+      .filter({ hasText: "/hooks/alerts" })
+      .getByText("Paused", { exact: true })
+      .waitFor();
+    await banner.click();
+    await row.getByRole("button", { name: "Resume endpoint Alerts" }).click();
+    await sign();
+    await dialog.getByRole("button", { name: "Resume" }).click();
+    await row.getByText("Running", { exact: true }).waitFor();
+    await expect.poll(() => banner.count()).toBe(0);
+    expect((await send()).status).toBe(202);
+  });
+});
