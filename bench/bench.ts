@@ -6,6 +6,7 @@ import { benchInputs } from "./inputs.ts";
 import { benchJobs } from "./jobs.ts";
 import { benchLists } from "./lists.ts";
 import { benchLookups } from "./lookups.ts";
+import { benchMoney } from "./money.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
 import { benchRetention } from "./retention.ts";
@@ -28,6 +29,7 @@ const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<vo
   paid: benchPaid,
   postgres: benchPostgres,
   retention: benchRetention,
+  money: benchMoney,
   search: benchSearch,
   solana: benchSolana,
   start: benchStart,

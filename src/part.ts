@@ -23,6 +23,7 @@ import type { Method } from "./x402/methods/method.ts";
 import type { Methods } from "./x402/methods/methods.ts";
 import type { X402Part } from "./x402/part.ts";
 import type { RateReport } from "./x402/prices/token-rates.ts";
+import type { Holding } from "./x402/refund-sender.ts";
 import type { Services } from "./x402/services.ts";
 import type { CeilingScheme } from "./x402/wire/offer.ts";
 import type { PurchaseNames } from "./x402/wire/purchase-names.ts";
@@ -161,6 +162,15 @@ export interface Running {
   readonly operator?: OperatorAddition;
   /** Refuses authentic webhooks of an endpoint. @throws GatewayError */
   readonly admitsWebhook?: (endpoint: WebhookEndpoint) => void;
+  readonly holdings?: Holdings;
+}
+
+/** Accounts of a part that pay, and what they held when they were last read. */
+export interface Holdings {
+  /** What the accounts pay. */
+  readonly pays: "settlements" | "refunds";
+  /** Queries no chain. */
+  read(): readonly Holding[];
 }
 
 /** A gauge of one part, or a counter that the part keeps. */

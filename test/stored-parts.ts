@@ -4,6 +4,7 @@ export { describeChannelsInCallbacks } from "./e2e/channels-in-callbacks.ts"; //
 export { describeRefundsInBooks } from "./e2e/refunds-in-books.ts"; // of /parts/refunds/ and /parts/books/
 export { describeRefundsInCallbacks } from "./e2e/refunds-in-callbacks.ts"; // of /parts/refunds/ and /parts/callbacks/
 export { describeRefundsInChannels } from "./e2e/refunds-in-channels.ts"; // of /parts/refunds/ and /parts/channels/
+export { describeSumsInBooks } from "./e2e/sums-in-books.ts"; // of /parts/refunds/ and /parts/books/
 export { describeTasks } from "./parts/a2a/store/store-contract.ts";
 export { describeBodies } from "./parts/bodies/store/store-contract.ts";
 export { describeBooks } from "./parts/books/store/store-contract.ts";

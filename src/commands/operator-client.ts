@@ -42,7 +42,7 @@ export type {
   ListEndpointsResponse,
   ListRunnersResponse,
   ListUntakenJobsResponse,
-  Movement,
+  MovementSum,
   Pausable,
   Payment,
   RefusedPayment,

@@ -1,5 +1,6 @@
 /** Views of the operator's page that parts of this build bring, a line for each. */
 export { VIEW as bodies } from "../parts/bodies/view/bodies.tsx";
+export { VIEW as books } from "../parts/books/view/money.tsx";
 export { VIEW as callbacks } from "../parts/callbacks/view/callbacks.tsx";
 export { VIEW as channels } from "../parts/channels/view/channels.tsx";
 export { VIEW as pausing } from "../parts/pausing/view/pausing.tsx";

@@ -63,7 +63,7 @@ export interface Rows {
   ): void;
   /**
    * Adds to the numbers of a row, which are the columns beside its key, in decimal. The row is made if it is missing. Commits at once
-   * add to one row without reading it.
+   * add to one row without reading it. If its key has a column `slot`, Postgres gives each connection a row of its own.
    */
   count<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>, by: Readonly<Row>): void;
   /** Deletes rows that are old. @param before Unix milliseconds, or seconds in a column of seconds */

@@ -21,6 +21,21 @@ export interface SentRefund extends OwedRefund {
 /** Reason of a refund that waits for tokens. */
 export const NO_FUNDS = "the refund account is short of tokens";
 
+/** What an account of jobgate held when it was last read. */
+export interface Holding {
+  /** CAIP-2. */
+  readonly network: string;
+  readonly account: string;
+  readonly symbol: string;
+  /** Undefined for the network's own coin. */
+  readonly asset: string | undefined;
+  /** Base units. */
+  readonly amount: bigint;
+  readonly decimals: number;
+  /** Unix milliseconds. */
+  readonly readAt: number;
+}
+
 /** Sends refunds from one account on one network: those whose transactions are in its queue of the journal, each once. */
 export interface RefundSender extends BackgroundService {
   /** Name under which the journal has the transactions, and one process owns them. */
@@ -45,4 +60,6 @@ export interface RefundSender extends BackgroundService {
   findEnds(refunds: readonly SentRefund[]): Promise<readonly (RefundEnd | undefined)[]>;
   /** Does not wait for the chain. */
   gauges(): GaugeSample[];
+  /** Returns the coins for gas. Queries no chain. */
+  holdings(): Holding[];
 }

@@ -6,7 +6,7 @@ import { claimOne } from "../store/store-fixtures.ts";
 
 /** Tests of the lines that calls from channels have in the books, for every kind of store. */
 export function describeChannelsInBooks(given: Given): void {
-  const { movements, received } = booksOf(given);
+  const { movements, sums, received } = booksOf(given);
   const { ledger, begin, count, buy } = channelsOf(given);
 
   test("A call from a channel is in the books once it is sold, and leaves them when it is charged back", async () => {
@@ -33,6 +33,9 @@ export function describeChannelsInBooks(given: Given): void {
       transaction: undefined,
     });
     expect(account).toBe(received(3, callId).account);
+    expect(await sums("token")).toMatchObject([
+      { payments: 2n, sold: 20n, chargedBack: 10n, refunded: 0n, net: 10n },
+    ]);
   });
 
   test("A metered call from a channel is in the books with its ceiling, less what it has not used", async () => {
@@ -64,5 +67,9 @@ export function describeChannelsInBooks(given: Given): void {
       ...{ account: PARTIES.receiver.toLowerCase(), counterparty: PARTIES.payer },
       ...{ sale: undefined, transaction: undefined },
     });
+    expect(await sums("job")).toMatchObject([
+      { job: { jobIndex: intent.jobIndex }, sold: 10n, net: 10n },
+      { job: undefined, payments: 0n, lost: 6n, net: -6n },
+    ]);
   });
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest";
+import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -28,6 +29,17 @@ describe.each(SET_UPS)("jobgate settles itself, with %s", (setUp) => {
     expect(await gateway.send(payment, { body })).toMatchObject({ status: 202, call_id: first.call_id });
     await gateway.waitForJobs(body);
     await expectChanges(ONE_OWN_SETTLEMENT);
+  });
+
+  it("Operators see what the account that pays for gas held when it was last read", async () => {
+    const operator = createOperatorClient({ address: { url: gateway.jobgate.operatorUrl } });
+    const { holdings } = await operator.listHoldings({});
+    expect(holdings).toMatchObject(
+      settler.addresses.map((account) => ({
+        ...{ pays: "settlements", network: `eip155:${parts.anvil.chainId}`, account, symbol: "ETH" },
+        amount: expect.stringMatching(/^[1-9][0-9]*$/),
+      })),
+    );
   });
 
   it("A version 1 payment buys one job", async () => {

@@ -52,6 +52,7 @@ describe("appearance", () => {
       const views = [
         ...[
           "",
+          "money",
           "jobs",
           `calls/${callId}`,
           "calls/999999",

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { encodeFunctionData, parseAbi } from "viem";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createOperatorClient } from "../../src/commands/operator-client.ts";
+import { createOperatorClient, type Timestamp, timestampMs } from "../../src/commands/operator-client.ts";
 import { DeadLetterStatus, type Refund, RefundState } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { Fail } from "../../src/runner/job.ts";
 import { runHereWith } from "../commands/operator-commands.ts";
@@ -91,6 +91,20 @@ describe("a failed job is paid back", () => {
       DeadLetterStatus.REFUND_BEGUN,
     ]);
     expect((await operator().getTotals({})).balanced).toBe(true);
+  });
+
+  it("Operators see what the account held when it was read for the refund, and its coins for gas", async () => {
+    const { holdings } = await operator().listHoldings({});
+    const of = { pays: "refunds", network: `eip155:${parts.anvil.chainId}`, account: account.address };
+    expect(holdings).toMatchObject([
+      { ...of, symbol: "USDC", asset: parts.usdc.address.toLowerCase(), amount: String(AMOUNT), decimals: 6 },
+      { ...of, symbol: "ETH", asset: "", amount: expect.stringMatching(/^[1-9][0-9]*$/), decimals: 18 },
+    ]);
+    for (const { readAt } of holdings) {
+      const ageMs = Date.now() - timestampMs(readAt as Timestamp);
+      expect(ageMs).toBeGreaterThanOrEqual(0);
+      expect(ageMs).toBeLessThan(60_000);
+    }
   });
 
   it("`jobgate pay` says that a refund of its failed job is owed", async () => {

@@ -1,17 +1,26 @@
 import { type Command, InvalidArgumentError } from "commander";
+import { type Names, readNames } from "../../commands/names.ts";
 import {
   callOperator,
   jsonLine,
-  type Movement,
+  type MovementSum,
   type OperatorSelection,
-  timestampDate,
   timestampFromMs,
+  timestampMs,
 } from "../../commands/operator-client.ts";
-import { addOperatorCommand, commandGroup, option, parseTime } from "../../commands/options.ts";
-import { MAX_PAGE_SIZE } from "../../commands/output.ts";
+import {
+  addOperatorCommand,
+  commandGroup,
+  jsonOption,
+  option,
+  parseTime,
+  sinceOption,
+} from "../../commands/options.ts";
+import { type Columns, MAX_PAGE_SIZE, type PrintOptions, printTable } from "../../commands/output.ts";
 import { writeOutput } from "../../commands/stdout.ts";
-import { nameIn } from "../../operator/messages.ts";
-import { MOVEMENT_KINDS } from "./operator.ts";
+import { MOVEMENT_GROUPS, MOVEMENT_KINDS } from "./operator.ts";
+import { csvHeader, csvOf } from "./portable/export.ts";
+import { AMOUNTS, DAY_MS, dayText, periodsAt, sumText } from "./portable/periods.ts";
 
 export function addTo(program: Command): void {
   const payments = commandGroup(program, {
@@ -34,6 +43,20 @@ export function addTo(program: Command): void {
       option("--format <format>", "rows").choices(["csv", "jsonl"]).default("csv"),
     ],
   }).action(exportBooks);
+  addOperatorCommand(payments, {
+    name: "sums",
+    description:
+      "Print what was earned, net of refunds, fees and losses: today, yesterday, in 7 and in 30 UTC days; or in other days, by job, token, network or day.",
+    example: "payments sums --by job --since 2026-01-01 --until 2026-02-01",
+    takes: [
+      option("--by <group>", "what each sum is of; a token is never added to another one").choices(
+        Object.keys(MOVEMENT_GROUPS),
+      ),
+      sinceOption("from the UTC day of this time on; by default 30 days"),
+      option("--until <time>", "up to the UTC day that this time is in or ends").argParser(parseTime),
+      jsonOption(),
+    ],
+  }).action(printSums);
 }
 
 interface ExportOptions extends OperatorSelection {
@@ -51,12 +74,12 @@ async function exportBooks({ from, to, format, ...selection }: ExportOptions): P
   const period = { since: timestampFromMs(from), until: timestampFromMs(to) };
   if (to > Date.now()) console.error("The period is not over: a later export has more rows.");
   await callOperator(selection, async (client) => {
-    if (format === "csv") await writeOutput(csvLine(Object.keys(CSV_COLUMNS)));
+    if (format === "csv") await writeOutput(csvHeader());
     let pageToken = "";
     do {
       const page = await client.listMovements({ ...period, pageSize: MAX_PAGE_SIZE, pageToken });
       const lines = page.movements.map((movement) =>
-        format === "csv" ? movementLine(movement) : `${jsonLine(movement)}\n`,
+        format === "csv" ? csvOf(movement, MOVEMENT_KINDS) : `${jsonLine(movement)}\n`,
       );
       await writeOutput(lines.join(""));
       pageToken = page.nextPageToken;
@@ -64,36 +87,59 @@ async function exportBooks({ from, to, format, ...selection }: ExportOptions): P
   });
 }
 
-const CSV_COLUMNS: Readonly<Record<string, (movement: Movement) => string>> = {
-  time: ({ time }) => (time === undefined ? "" : timestampDate(time).toISOString()),
-  kind: ({ kind }) => nameIn(MOVEMENT_KINDS, kind) ?? "",
-  network: ({ network }) => inert(network),
-  token: ({ token }) => inert(token),
-  asset: ({ asset }) => inert(asset),
-  transaction: ({ transaction }) => inert(transaction),
-  block: ({ block }) => block,
-  base_units: ({ baseUnits }) => baseUnits,
-  amount: ({ amount }) => amount,
-  account: ({ account }) => inert(account),
-  counterparty: ({ counterparty }) => inert(counterparty),
-  call_id: ({ callId }) => String(callId ?? ""),
-  service_id: ({ serviceId }) => String(serviceId ?? ""),
-  job_index: ({ jobIndex }) => String(jobIndex ?? ""),
-  price: ({ price }) => price,
-  currency: ({ currency }) => currency,
-  rate: ({ rate }) => rate,
-};
-
-const movementLine = (movement: Movement): string =>
-  csvLine(Object.values(CSV_COLUMNS).map((cell) => cell(movement)));
-
-/** Line of RFC 4180. */
-function csvLine(cells: readonly string[]): string {
-  const quoted = cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell));
-  return `${quoted.join(",")}\r\n`;
+interface SumOptions extends PrintOptions {
+  readonly by?: keyof typeof MOVEMENT_GROUPS;
+  /** Unix milliseconds. */
+  readonly since?: number;
+  readonly until?: number;
 }
 
-/** Keeps spreadsheets from running text as a formula. */
-function inert(text: string): string {
-  return /^[=+\-@\t\r\n]/.test(text) ? `'${text}` : text;
+async function printSums({ by, since, until, json, ...selection }: SumOptions): Promise<void> {
+  const isOverview = by === undefined && since === undefined && until === undefined;
+  const periods = isOverview ? periodsAt(Date.now()) : [{ name: "", since, until }];
+  const [answers, names] = await callOperator(selection, async (client) => {
+    const answers = await Promise.all(
+      periods.map((period) =>
+        client.sumMovements({
+          by: MOVEMENT_GROUPS[by ?? "token"],
+          ...(period.since !== undefined && { since: timestampFromMs(period.since) }),
+          ...(period.until !== undefined && { until: timestampFromMs(period.until) }),
+        }),
+      ),
+    );
+    const networks = answers.flatMap(({ sums }) => sums.map(({ network }) => network));
+    return [answers, json ? undefined : await readNames(client, networks)] as const;
+  });
+  if (names === undefined) {
+    for (const answer of answers) console.log(jsonLine(answer));
+    return;
+  }
+  const lines = answers.flatMap(({ sums, since, until }, i) => {
+    const first = since === undefined ? "" : dayText(timestampMs(since));
+    const last = until === undefined ? "" : dayText(timestampMs(until) - DAY_MS);
+    const days = first === last ? first : `${first} to ${last}`;
+    return sums.map((sum) => ({ sum, period: [periods[i]?.name, days].filter(Boolean).join(", ") }));
+  });
+  const group: Columns<(typeof lines)[number]> = {
+    ...(by === "day" && { day: ({ sum }) => (sum.day === undefined ? "" : dayText(timestampMs(sum.day))) }),
+    ...(by === "job" && { job: ({ sum }) => jobText(sum, names) }),
+    ...(by === undefined && { period: ({ period }) => period }),
+  };
+  const amounts = Object.entries(AMOUNTS).map(([heading, name]) => [
+    heading.toLowerCase(),
+    ({ sum }: (typeof lines)[number]) => sumText(sum, name),
+  ]);
+  printTable(lines, {
+    ...group,
+    ...(by === "network" && { network: ({ sum }) => names.network(sum.network) }),
+    token: ({ sum }) => sum.token,
+    ...(by !== "network" && { network: ({ sum }) => names.network(sum.network) }),
+    payments: ({ sum }) => String(sum.payments),
+    ...Object.fromEntries(amounts),
+  });
+}
+
+function jobText({ serviceId, jobIndex }: MovementSum, names: Names): string {
+  if (serviceId === undefined || jobIndex === undefined) return "of no job";
+  return names.job({ origin: "x402", serviceId, jobId: jobIndex });
 }

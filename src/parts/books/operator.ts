@@ -1,9 +1,22 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { decimalText, parseDollars } from "../../core/amounts.ts";
-import { type ListMovementsRequest, MovementKind } from "../../gen/jobgate/v1/operator_pb.ts";
-import { numbersOf } from "../../operator/messages.ts";
+import type { Clock } from "../../core/clock.ts";
+import {
+  type ListMovementsRequest,
+  MovementGroup,
+  MovementKind,
+  type SumMovementsRequest,
+} from "../../gen/jobgate/v1/operator_pb.ts";
+import { nameIn, numbersOf } from "../../operator/messages.ts";
 import { invalid, pageSizeOf } from "../../operator/requests.ts";
-import type { Books, Movement, MovementPlace } from "./store/ledger.ts";
+import { DAY_MS, signedDecimalText } from "./portable/periods.ts";
+import type {
+  Books,
+  Movement,
+  MovementPlace,
+  MovementSum,
+  MovementGroup as SummedBy,
+} from "./store/ledger.ts";
 
 /** Decimals of prices, and of every EVM network's own coin. */
 const NATIVE_DECIMALS = 18;
@@ -63,6 +76,43 @@ function toSale({ callId, serviceId, jobIndex, price, rate = "" }: NonNullable<M
   };
 }
 
-function signedDecimalText(units: string, decimals: number): string {
-  return units.startsWith("-") ? `-${decimalText(units.slice(1), decimals)}` : decimalText(units, decimals);
+const DEFAULT_DAYS = 30;
+const MAX_DAYS = 3_660;
+
+/** The API's number for each group of sums. */
+export const MOVEMENT_GROUPS = {
+  token: MovementGroup.TOKEN,
+  network: MovementGroup.NETWORK,
+  job: MovementGroup.JOB,
+  day: MovementGroup.DAY,
+} as const satisfies Record<SummedBy, MovementGroup>;
+
+/**
+ * Sums the books over whole days.
+ * @throws ConnectError INVALID_ARGUMENT for a period that is empty or too long
+ */
+export async function sumMovements(request: SumMovementsRequest, books: Books, clock: Clock) {
+  const by = request.by === 0 ? "token" : nameIn(MOVEMENT_GROUPS, request.by);
+  if (by === undefined) throw invalid("by: expected a MovementGroup.");
+  const to = Math.ceil((request.until === undefined ? clock() + 1 : timestampMs(request.until)) / DAY_MS);
+  const from =
+    request.since === undefined ? to - DEFAULT_DAYS : Math.floor(timestampMs(request.since) / DAY_MS);
+  if (from >= to) throw invalid("since: expected a time before until.");
+  if (to - from > MAX_DAYS) throw invalid(`since: expected at most ${MAX_DAYS} days before until.`);
+  const sums = await books.sumMovements({ from, to, by });
+  return {
+    since: timestampFromMs(from * DAY_MS),
+    until: timestampFromMs(to * DAY_MS),
+    sums: sums.map(toSum),
+  };
+}
+
+function toSum({ day, job, network, token, decimals, payments, ...amounts }: MovementSum) {
+  const { sold, refunded, chargedBack, lost, fees, corrected, net } = amounts;
+  return {
+    ...{ ...job, network, decimals, payments, token: token?.symbol ?? "native", asset: token?.asset ?? "" },
+    ...(day !== undefined && { day: timestampFromMs(day * DAY_MS) }),
+    ...{ sold: String(sold), refunded: String(refunded), chargedBack: String(chargedBack) },
+    ...{ lost: String(lost), fees: String(fees), corrected: String(corrected), net: String(net) },
+  };
 }

@@ -1,14 +1,21 @@
+import { systemClock } from "../../core/clock.ts";
 import type { Part } from "../../part.ts";
 import { BOOKS } from "./store/module.ts";
 
-/** The books of a period: every movement of money. */
+/** The books: every movement of money, and the sums of days. */
 export const part: Part = {
   async load() {
     return ({ store }) => ({
       operator: {
         async loadApi() {
-          const { listMovements } = await import("./operator.ts");
-          return { methods: { listMovements: (request) => listMovements(request, store.of(BOOKS)) } };
+          const { listMovements, sumMovements } = await import("./operator.ts");
+          const books = store.of(BOOKS);
+          return {
+            methods: {
+              listMovements: (request) => listMovements(request, books),
+              sumMovements: (request) => sumMovements(request, books, systemClock),
+            },
+          };
         },
       },
     });

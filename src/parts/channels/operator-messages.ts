@@ -6,6 +6,7 @@ import { CHANNEL_STATES, CHARGE_STATES } from "./operator-states.ts";
 import { refundOf } from "./store/refund-rules.ts";
 import type { ChannelRow, ChargeRow, DecisionRow } from "./store/row.ts";
 import { dueOf } from "./store/rules.ts";
+import type { ChannelSum } from "./store/totals.ts";
 
 /** Makes the message of a channel. @param keyMissing true if the configuration has no key that signs its claims */
 export function toChannel(row: ChannelRow, decimalsOf: DecimalsOf, keyMissing: boolean) {
@@ -63,4 +64,14 @@ export function toCharge(
 
 export function toDecision({ action, by_name: by, note, at }: DecisionRow) {
   return { action, by, note, at: timestampFromMs(at) };
+}
+
+/** Makes the message of the channels of a token. */
+export function toChannelSum(sum: ChannelSum, decimalsOf: DecimalsOf) {
+  const { network, asset, symbol, unclaimed, oldestDueAt } = sum;
+  return {
+    ...{ network, asset, symbol, unclaimed: String(unclaimed) },
+    unclaimedText: amountText(unclaimed, symbol, decimalsOf(sum)),
+    ...(oldestDueAt !== undefined && { oldestAt: timestampFromMs(oldestDueAt) }),
+  };
 }

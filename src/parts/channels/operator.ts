@@ -12,12 +12,13 @@ import { decimalsIn, nameIn } from "../../operator/messages.ts";
 import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, pageSizeOf, readSignature } from "../../operator/requests.ts";
 import type { NetworkChannels } from "./network-channels.ts";
-import { toChannel, toCharge, toDecision } from "./operator-messages.ts";
+import { toChannel, toChannelSum, toCharge, toDecision } from "./operator-messages.ts";
 import { CHANNEL_STATES } from "./operator-states.ts";
 import { RESTORED } from "./store/chain-rules.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
 import type { ChannelPlace } from "./store/operator-ledger.ts";
 import type { ChannelRow } from "./store/row.ts";
+import { channelSums } from "./store/totals.ts";
 
 /** Charges and decisions that are shown with their channel. */
 const SHOWN = 50;
@@ -176,7 +177,10 @@ export function channelOperation(parts: {
       };
     },
   };
-  return { methods };
+  return {
+    methods,
+    totals: (totals) => ({ channels: channelSums(totals).map((sum) => toChannelSum(sum, decimalsOf)) }),
+  };
 }
 
 /** Returns the token of the page after the first entries; empty if they are all. */

@@ -21,6 +21,7 @@ import {
 } from "../../x402/facilitators/facilitator.ts";
 import type { OwnSettler } from "../../x402/facilitators/own-settlement.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
+import type { Holding } from "../../x402/refund-sender.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import type { Receipt } from "../transactions/chain.ts";
@@ -195,6 +196,11 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
 
   get #ownSchemes() {
     return [...this.#methods].flatMap(({ ownScheme }) => ownScheme ?? []);
+  }
+
+  /** Coins for gas on each network, as they were last read. */
+  holdings(): Holding[] {
+    return [...this.#networks.values(), ...this.#own.values()].flatMap((network) => network.holdings());
   }
 
   /** Balances and waiting transactions on each network. */

@@ -16,7 +16,11 @@ export const part: Part = {
     return ({ store, logger, telemetry }) => {
       // The x402 gateway starts and stops it.
       const facilitator = new LocalFacilitator({ config, methods, store, logger, telemetry });
-      return { sources: { localFacilitator: facilitator }, gauges: () => facilitator.gauges() };
+      return {
+        sources: { localFacilitator: facilitator },
+        gauges: () => facilitator.gauges(),
+        holdings: { pays: "settlements", read: () => facilitator.holdings() },
+      };
     };
   },
 

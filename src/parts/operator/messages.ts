@@ -6,6 +6,7 @@ import { type PaymentClosing, type PaymentRecord, transactionOf } from "../../co
 import type { RunnerReport } from "../../delivery/subscription.ts";
 import { type EventSchema, PaymentVerdict } from "../../gen/jobgate/v1/operator_pb.ts";
 import { CALL_STATES, type DecimalsOf, PAYMENT_STATES, statesInEvent } from "../../operator/messages.ts";
+import type { Holdings } from "../../part.ts";
 import type { DeadLetter, DeadLetterGroups } from "../../store/contract/dead-letter-box.ts";
 import type { ListedCall } from "../../store/contract/operator-lists.ts";
 import { isBalanced } from "../../store/rules/payments.ts";
@@ -33,6 +34,14 @@ export function toTotals(totals: StoreTotals) {
     balanced: isBalanced(totals),
     ...(oldestReadyAt === undefined ? {} : { oldestReadyAt: timestampFromMs(oldestReadyAt) }),
   };
+}
+
+export function toHoldings({ pays, read }: Holdings) {
+  return read().map(({ network, account, symbol, asset = "", amount, decimals, readAt }) => ({
+    ...{ pays, network, account, symbol, asset, decimals },
+    amount: String(amount),
+    readAt: timestampFromMs(Math.floor(readAt)),
+  }));
 }
 
 /** Makes counts the u64 values of a message. */

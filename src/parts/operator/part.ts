@@ -27,6 +27,7 @@ export const part: Part = {
           jobs: () => host.jobs(),
           loadMethods,
           additions: () => host.additions("operator"),
+          holdings: () => host.additions("holdings"),
           counters: telemetry.counters,
           histograms: telemetry.histograms,
           clock: systemClock,

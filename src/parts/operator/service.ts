@@ -38,6 +38,7 @@ import {
   toDeadLetter,
   toDeadLetterGroups,
   toEvent,
+  toHoldings,
   toPayment,
   toRate,
   toRevenue,
@@ -258,6 +259,10 @@ export class OperatorApi implements OperatorMethods {
 
   async listNetworks({ networks }: ListNetworksRequest) {
     return { networks: await this.#networks.describe(networks) };
+  }
+
+  listHoldings() {
+    return { holdings: this.#sources.holdings().flatMap(toHoldings) };
   }
 
   async listEndpoints() {

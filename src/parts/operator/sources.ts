@@ -4,7 +4,7 @@ import type { EventHub } from "../../core/events.ts";
 import type { CounterReader, HistogramReader } from "../../core/instruments.ts";
 import type { RunnerReport } from "../../delivery/subscription.ts";
 import type { OperatorAddition } from "../../operator/methods.ts";
-import type { LoadMethods } from "../../part.ts";
+import type { Holdings, LoadMethods } from "../../part.ts";
 import type { Store } from "../../store/store.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import type { RateReport } from "../../x402/prices/token-rates.ts";
@@ -28,6 +28,7 @@ export interface OperatorSources {
   readonly loadMethods: LoadMethods;
   /** Additions of the parts to the operator's listener. */
   readonly additions: () => readonly OperatorAddition[];
+  readonly holdings: () => readonly Holdings[];
   /** Counters since the start of this process. */
   readonly counters: CounterReader;
   readonly histograms: HistogramReader;

@@ -117,6 +117,10 @@ export class EvmRefunds implements RefundSender {
   gauges() {
     return this.#settler.gauges();
   }
+
+  holdings() {
+    return this.#settler.holdings();
+  }
 }
 
 function transferData({ payer, amount }: OwedRefund): string {

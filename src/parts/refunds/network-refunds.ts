@@ -3,6 +3,7 @@ import type { AcceptedToken } from "../../config/config.ts";
 import { amountText } from "../../core/amounts.ts";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
+import { systemClock } from "../../core/clock.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import {
   asAuthorized,
@@ -12,7 +13,7 @@ import {
   transactionOf,
 } from "../../core/payment.ts";
 import type { Store } from "../../store/store.ts";
-import { NO_FUNDS, type RefundSender, type SentRefund } from "../../x402/refund-sender.ts";
+import { type Holding, NO_FUNDS, type RefundSender, type SentRefund } from "../../x402/refund-sender.ts";
 import type { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import type { Refund, RefundLedger } from "./store/ledger.ts";
 import { isLost, isUnproven, UNPROVEN } from "./store/rules.ts";
@@ -24,7 +25,7 @@ interface Parts {
   readonly store: Pick<Store, "listPayments">;
   readonly evidence: Pick<ChainEvidence, "look">;
   /** Tokens of the network. */
-  readonly tokens: () => readonly Pick<AcceptedToken, "asset" | "decimals">[];
+  readonly tokens: () => readonly Pick<AcceptedToken, "asset" | "decimals" | "symbol">[];
   readonly roundMs: number;
   readonly logger: Logger;
 }
@@ -42,6 +43,8 @@ export class NetworkRefunds implements BackgroundService {
   readonly #parts: Parts;
   /** Tokens that were short when a refund in them was last tried. */
   readonly #short = new Set<string>();
+  /** Balances by token, as they were last read. */
+  readonly #held = new Map<string, { readonly amount: bigint; readonly readAt: number }>();
   /** Call ID of the last refund that the round before looked at; 0 begins anew. */
   #lookedAt = 0;
   readonly #loop: BackgroundLoop;
@@ -70,6 +73,17 @@ export class NetworkRefunds implements BackgroundService {
   /** Tokens that refunds wait for. */
   get shortTokens(): string[] {
     return [...this.#short];
+  }
+
+  /** Tokens of the account, as they were read for the last refund in each. */
+  holdings(): Holding[] {
+    const { network, sender } = this.#parts;
+    return [...this.#held].flatMap(([asset, held]) => {
+      const token = this.#tokenOf(asset);
+      if (token === undefined) return [];
+      const { symbol, decimals } = token;
+      return { network, account: sender.account, asset, symbol, decimals, ...held };
+    });
   }
 
   async #step(): Promise<number> {
@@ -124,7 +138,7 @@ export class NetworkRefunds implements BackgroundService {
   async #send(owed: readonly Refund[], sending: readonly Refund[]): Promise<void> {
     const { sender } = this.#parts;
     const free = new Map<string, bigint>();
-    for (const { asset } of owed) if (!free.has(asset)) free.set(asset, await sender.balance(asset));
+    for (const { asset } of owed) if (!free.has(asset)) free.set(asset, await this.#balance(asset));
     for (const { asset, amount } of sending) free.set(asset, (free.get(asset) ?? 0n) - BigInt(amount));
     const waiting = new Set<string>();
     const areDue = await Promise.all(owed.map((refund) => this.#isDue(refund)));
@@ -142,6 +156,12 @@ export class NetworkRefunds implements BackgroundService {
       }
     }
     sender.poke();
+  }
+
+  async #balance(asset: string): Promise<bigint> {
+    const amount = await this.#parts.sender.balance(asset);
+    this.#held.set(oneSpelling(asset), { amount, readAt: systemClock() });
+    return amount;
   }
 
   async #sendOne(refund: Refund): Promise<void> {
@@ -203,8 +223,12 @@ export class NetworkRefunds implements BackgroundService {
     if (refund.reason !== NO_FUNDS) await ledger.holdRefund(refund.callId, NO_FUNDS, { forOperator: false });
   }
 
+  #tokenOf(asset: string) {
+    return this.#parts.tokens().find((one) => oneSpelling(one.asset) === oneSpelling(asset));
+  }
+
   #fields({ callId, payer, amount, symbol, asset, transaction, reason }: Refund) {
-    const token = this.#parts.tokens().find((one) => oneSpelling(one.asset) === oneSpelling(asset));
+    const token = this.#tokenOf(asset);
     const { network } = this.#parts;
     return {
       network,

@@ -31,6 +31,7 @@ export const part: Part = {
       return {
         operator,
         gauges: () => refunds.gauges(),
+        holdings: { pays: "refunds", read: () => refunds.holdings() },
         ownGauges: refundGauges(() => refunds.shortTokens),
         start: () => refunds.start(),
         reload: (next) => refunds.use(next.x402?.acceptedTokens ?? []),

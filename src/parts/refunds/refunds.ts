@@ -8,7 +8,7 @@ import type { GaugeSample } from "../../core/instruments.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
-import type { RefundSender } from "../../x402/refund-sender.ts";
+import type { Holding, RefundSender } from "../../x402/refund-sender.ts";
 import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
@@ -83,6 +83,14 @@ export class Refunds implements BackgroundService {
   /** Gas and waiting transactions on each network. */
   gauges(): GaugeSample[] {
     return [...this.#networks.values()].flatMap(({ sender }) => sender.gauges());
+  }
+
+  /** Tokens and coins of the account on each network, as they were last read. */
+  holdings(): Holding[] {
+    return [...this.#networks.values()].flatMap(({ sender, refunds }) => [
+      ...refunds.holdings(),
+      ...sender.holdings(),
+    ]);
   }
 
   /** Tokens that the account is short of. */

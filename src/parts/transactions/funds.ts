@@ -1,7 +1,9 @@
 import type { Logger } from "pino";
 import { formatEther } from "viem";
+import { coinOf } from "../../chain/coins.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
+import type { Holding } from "../../x402/refund-sender.ts";
 import type { SettlerChain } from "./chain.ts";
 
 interface Parts {
@@ -22,6 +24,7 @@ export class Funds {
   #readAt = Number.NEGATIVE_INFINITY;
   #balances: Promise<ReadonlyMap<string, bigint>> | undefined;
   #last: ReadonlyMap<string, bigint> = new Map();
+  #lastAt = 0;
   /** Accounts that were below the minimum when they were last read. */
   readonly #low = new Set<string>();
 
@@ -46,6 +49,13 @@ export class Funds {
   lastBalances(): ReadonlyMap<string, bigint> {
     this.balances().catch(() => undefined);
     return this.#last;
+  }
+
+  /** Returns balances as they were last read, and when; nothing before that. */
+  holdings(): Holding[] {
+    const { network } = this.#parts;
+    const of = { network, symbol: coinOf(network), asset: undefined, decimals: 18, readAt: this.#lastAt };
+    return [...this.#last].map(([account, amount]) => ({ ...of, account, amount }));
   }
 
   /** @throws GatewayError `settler_unfunded`; another error when the RPC does not answer */
@@ -75,6 +85,7 @@ export class Funds {
     const balances = await Promise.all(addresses.map((address) => chain.balance(address)));
     const byAddress = new Map(addresses.map((address, i) => [address, balances[i] ?? 0n]));
     this.#last = byAddress;
+    this.#lastAt = this.#parts.clock();
     for (const [address, balance] of byAddress) this.#logChange(address, balance);
     return byAddress;
   }

@@ -130,4 +130,8 @@ export class NetworkSettler implements BackgroundService {
     };
     return settlerGauges(report);
   }
+
+  holdings() {
+    return this.funds.holdings();
+  }
 }

@@ -5,7 +5,7 @@ import type { GaugeSample } from "../../core/instruments.ts";
 import type { Locks } from "../../core/lease-lock.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
-import type { RefundSender } from "../refund-sender.ts";
+import type { Holding, RefundSender } from "../refund-sender.ts";
 import type { FacilitatorRequest, KindExtra, SettlementAnswer, Verification } from "./facilitator.ts";
 
 /** A network, and the key of the account that pays for transactions on it. */
@@ -57,4 +57,6 @@ export interface OwnSettler extends BackgroundService {
   settle(request: FacilitatorRequest, deadlineMs: number): Promise<SettlementAnswer>;
   /** Does not wait for the chain. */
   gauges(): GaugeSample[];
+  /** Returns the coins for gas. Queries no chain. */
+  holdings(): Holding[];
 }

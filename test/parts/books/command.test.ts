@@ -2,7 +2,7 @@ import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { TRANSACTIONS } from "../../../src/parts/transactions/store/module.ts";
 import { runHere } from "../../commands/operator-commands.ts";
-import { startOperator, TOKEN } from "../../helpers/operator.ts";
+import { callJson, startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import {
   ACCOUNT,
@@ -159,5 +159,89 @@ describe("jobgate payments export", () => {
       const { code, stdout } = await runHere("payments", "export", ...args);
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
     }
+  });
+});
+
+describe("jobgate payments sums", () => {
+  const sums = (...args: string[]) => {
+    vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
+    return runHere("payments", "sums", ...args, "--target", jobgate.operator.address);
+  };
+  const rows = (table: string) =>
+    table
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.trim().split(/ {2,}/));
+  const today = new Date().toISOString().slice(0, 10);
+  const answerOf = async (...args: string[]) => JSON.parse((await sums("--json", ...args)).stdout);
+
+  test("Says what each token earned today, yesterday, in 7 and in 30 days, net", async () => {
+    const { code, stdout } = await sums();
+    expect(code).toBe(0);
+    const [heading, ...lines] = rows(stdout);
+    expect(heading).toEqual([
+      ...["period", "token", "network", "payments", "sold", "refunded", "charged back", "lost", "corrected"],
+      ...["fees", "net"],
+    ]);
+    const fee = "123.456789012345678901";
+    const [units, payments] = [expect.stringMatching(/^[0-9.]+$/), expect.stringMatching(/^[1-9][0-9]*$/)];
+    expect(lines).toContainEqual([
+      ...[`Today, ${today}`, "native", "Base Sepolia", "0", "0", "0", "0", "0", "0", fee, `-${fee}`],
+    ]);
+    expect(lines).toContainEqual([
+      ...[expect.stringMatching(/^30 days, .* to /), "USDC", "Base Sepolia", payments, units],
+      ...["0", "0", "0", "0", "0", units],
+    ]);
+    expect(stdout).not.toContain("Yesterday");
+  });
+
+  test("Sums days, jobs, tokens and networks, as the API returns them with --json", async () => {
+    const byDay = await answerOf("--by", "day");
+    const byJob = await answerOf("--by", "job", "--since", today);
+    const byToken = await answerOf("--by", "token");
+    const since = new Date(Date.parse(today) - 29 * 86_400_000).toISOString().replace(".000", "");
+    expect([byDay.since, byJob.since]).toEqual([since, `${today}T00:00:00Z`]);
+    expect(byDay.sums.map(({ day }: { day: string }) => day)).toEqual(
+      byDay.sums.map(() => `${today}T00:00:00Z`),
+    );
+    const job = { service_id: "18446744073709551615", job_index: 7 };
+    expect(byJob.sums.slice(0, -1)).toEqual(
+      byToken.sums.slice(0, -1).map((sum: object) => ({ ...sum, ...job })),
+    );
+    expect(byJob.sums.at(-1)).toEqual(byToken.sums.at(-1));
+    expect(byToken.sums.at(-1)).toMatchObject({ token: "native", asset: "", decimals: 18, payments: "0" });
+    expect(await answerOf("--by", "network")).toEqual(byToken);
+    expect(rows((await sums("--by", "job")).stdout).map(([cell]) => cell)).toEqual([
+      ...["job", ...byJob.sums.slice(1).map(() => "18446744073709551615/7"), "of no job"],
+    ]);
+  });
+
+  test("A period has every UTC day that it touches, and none that it only ends with", async () => {
+    const [start, end] = ["2026-01-31T00:00:00Z", "2026-02-02T00:00:00Z"];
+    const period = async (...args: string[]) => {
+      const { since, until } = await answerOf(...args);
+      return [since, until];
+    };
+    for (const until of ["2026-02-02", "2026-02-01T00:00:01Z"])
+      expect(await period("--since", "2026-01-31T23:59Z", "--until", until)).toEqual([start, end]);
+    expect(await period("--until", "2026-03-02")).toEqual(["2026-01-31T00:00:00Z", "2026-03-02T00:00:00Z"]);
+  });
+
+  test("A period that is empty or too long, and an unknown field, are refused", async () => {
+    for (const [since, reason] of [
+      ["2026-02-02", "since: expected a time before until."],
+      ["1999-01-01", "since: expected at most 3660 days before until."],
+    ] as const) {
+      const { code, stderr } = await sums("--since", since, "--until", "2026-02-02");
+      expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(reason) });
+    }
+    expect((await sums("--by", "moon")).code).toBe(2);
+    const { status, answer } = await callJson(
+      jobgate.url,
+      "SumMovements",
+      { days: 3 },
+      { authorization: `Bearer ${TOKEN}` },
+    );
+    expect([status, answer.message]).toEqual([400, expect.stringContaining("days")]);
   });
 });

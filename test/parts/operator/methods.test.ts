@@ -5,7 +5,7 @@ import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 const operator = startBeforeAll(() => startOperator({ additions: () => [] }));
 
-it.each(["ListRefunds", "ListCallbacks", "ListMovements"])(
+it.each(["ListRefunds", "ListCallbacks", "ListMovements", "SumMovements"])(
   "%s answers UNIMPLEMENTED in a build without its part",
   async (method) => {
     expect(await callJson(operator.url, method)).toEqual({

@@ -51,6 +51,7 @@ describe("totals and information", () => {
         uncharged: "0",
         paused: [],
         refunds: [],
+        channels: [],
         balanced: true,
         oldest_ready_at: expect.stringMatching(/^20.*Z$/),
       },

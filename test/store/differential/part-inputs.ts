@@ -285,6 +285,11 @@ export const OF_PARTS: MakersOf<string> = {
   endPause: ({ choices }) => [choices.one(PAUSABLE)],
   listPauses: () => [],
 
+  sumMovements({ choices, now }) {
+    const today = Math.floor(now / 86_400_000);
+    const from = today - choices.one([0, 1, 30]);
+    return [{ from, to: today + choices.one([0, 1]), by: choices.one(["token", "network", "job", "day"]) }];
+  },
   listMovements({ choices, now }) {
     const at = now - choices.one([1_000, 60_000, 100_000_000]);
     return [{ after: { at, id: 0 }, until: now + choices.one([0, 1]), limit: choices.one([3, 100]) }];

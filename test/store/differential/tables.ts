@@ -29,7 +29,7 @@ const JSON_COLUMNS = new Set(["history", "closed", "decision", "adopted", "more"
 /** Returns what the rows of a table say, in an order that only their content decides. */
 export function contentOf(table: string, rows: readonly Row[], normal: Normal, now: number): string[] {
   const kept = rows.filter((row) => !isForgotten(table, row, now));
-  const shown = table === "revenue_hours" ? sums(kept) : kept.map((row) => columnsOf(row, normal));
+  const shown = table === "revenue_hours" ? sums(kept) : merged(kept).map((row) => columnsOf(row, normal));
   return shown.map((row) => JSON.stringify(row)).sort();
 }
 
@@ -55,6 +55,26 @@ function sums(rows: readonly Row[]): Row[] {
   }
   return [...byHour].map(([key, { amount, payments }]) => ({ key, amount: String(amount), payments }));
 }
+
+/** Sums of days: Postgres has several rows of one key, in different slots. */
+function merged(rows: readonly Row[]): readonly Row[] {
+  if (rows[0]?.slot === undefined) return rows;
+  const byKey = new Map<string, Row>();
+  for (const { slot: _slot, ...row } of rows) {
+    const numbers = SUMMED.map((name) => [name, BigInt(row[name] as string)] as const);
+    const key = JSON.stringify(Object.entries(row).filter(([name]) => !SUMMED.includes(name)));
+    const before = byKey.get(key);
+    const added = numbers.map(([name, number]) => [
+      name,
+      String(number + BigInt(String(before?.[name] ?? 0))),
+    ]);
+    byKey.set(key, { ...row, ...Object.fromEntries(added) });
+  }
+  return [...byKey.values()];
+}
+
+/** Columns of {@link merged} that are added. */
+const SUMMED = ["payments", "sold", "refunded", "charged_back", "lost", "fees", "found", "taken_back"];
 
 function columnsOf(row: Row, normal: Normal): unknown {
   const columns = Object.entries(row).flatMap(([name, value]): [string, unknown][] => {

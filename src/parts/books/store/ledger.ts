@@ -12,6 +12,38 @@ export interface Books {
     readonly until: number;
     readonly limit: number;
   }): Promise<Movement[]>;
+  /** Sums the movements of whole days, in an order for people. */
+  sumMovements(period: SummedPeriod): Promise<readonly MovementSum[]>;
+}
+
+/** Days to sum, and what a sum is of: a token always, because tokens are not added to each other, and a job or a day. */
+export interface SummedPeriod {
+  /** Days since 1970, in UTC. */
+  readonly from: number;
+  /** Day after the last one. */
+  readonly to: number;
+  readonly by: MovementGroup;
+}
+
+/** `network` has the sums of `token`, in another order. */
+export type MovementGroup = "token" | "network" | "job" | "day";
+
+/** Sums of movements in one token, in base units. All but `corrected` and `net` are 0 or more. */
+export interface MovementSum extends Pick<Movement, "network" | "token" | "decimals"> {
+  readonly day: number | undefined;
+  /** Undefined if jobs are not told apart, and for what is not of one job: fees and losses. */
+  readonly job: { readonly serviceId: bigint; readonly jobIndex: number } | undefined;
+  /** Number of payments and charges. */
+  readonly payments: bigint;
+  readonly sold: bigint;
+  readonly refunded: bigint;
+  /** Given back in payment channels. */
+  readonly chargedBack: bigint;
+  readonly lost: bigint;
+  readonly fees: bigint;
+  readonly corrected: bigint;
+  /** Everything sold and corrected, minus all else. */
+  readonly net: bigint;
 }
 
 /** Place of a movement in the books. IDs are positive, so the ID 0 is before all movements of its time. */

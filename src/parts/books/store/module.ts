@@ -4,6 +4,7 @@ import { add, type Effect, type Reactions } from "../../../store/machine/changes
 import type { StoreModule } from "../../../store/module.ts";
 import { type SoldPayment, transactionOf } from "../../../store/payment-row.ts";
 import type { Table } from "../../../store/rows.ts";
+import { counted, sumMovements } from "./days.ts";
 import type { Books, Movement, MovementKind } from "./ledger.ts";
 import { MOVEMENT_COLUMNS, type MovementRow, type NewMovementRow, toMovement } from "./row.ts";
 import { movementsSchema } from "./schema.ts";
@@ -24,29 +25,31 @@ const REACTIONS: Reactions = {
     const { updated_at: at, amount, ceiling, settlement, block_number } = payment;
     const hash = { transaction_hash: transactionOf(settlement) || null, block_number };
     const kind = ceiling === null ? "payment" : "charge";
-    return [moved({ ...saleOf(payment), ...hash, at, kind, amount })];
+    return moved({ ...saleOf(payment), ...hash, at, kind, amount });
   },
 
   paymentContradicted({ payment, at }) {
     const sale = { ...saleOf(payment), at, kind: "correction" } as const;
-    if (payment.state === "settled") return [moved({ ...sale, amount: `-${payment.amount}` })];
+    if (payment.state === "settled") return moved({ ...sale, amount: `-${payment.amount}` });
     const came = payment.state === "released" && movedElsewhere(payment.settlement ?? undefined);
-    return came ? [moved({ ...sale, amount: came.amount, transaction_hash: came.transaction })] : [];
+    return came ? moved({ ...sale, amount: came.amount, transaction_hash: came.transaction }) : [];
   },
 
   moneySent({ sent: { as, payment, token, amount, ...sent } }) {
     const of = payment === undefined ? { ...OF_NO_SALE, ...token } : saleOf(payment);
-    return [moved({ ...of, ...sent, kind: as, amount: `-${amount}` })];
+    return moved({ ...of, ...sent, kind: as, amount: `-${amount}` });
   },
 };
 
 /** Every movement of money. */
 export const BOOKS: StoreModule<Books> = {
   schema: { table: TABLE.name, sql: movementsSchema },
-  forOperator: ["listMovements"],
+  forOperator: ["listMovements", "sumMovements"],
   on: REACTIONS,
 
   lookups: {
+    sumMovements,
+
     *listMovements({ dialect }, { after, until, limit }): Lookup<Movement[]> {
       const { values, add } = parameters(dialect);
       const sql = `SELECT id, ${MOVEMENT_COLUMNS.join()} FROM ${dialect.schema}movements
@@ -56,8 +59,8 @@ export const BOOKS: StoreModule<Books> = {
   },
 };
 
-function moved(row: NewMovementRow & { readonly kind: MovementKind }): Effect {
-  return add(TABLE, row);
+function moved(row: NewMovementRow & { readonly kind: MovementKind }): Effect[] {
+  return [add(TABLE, row), counted(row)];
 }
 
 const OF_NO_SALE = {

@@ -152,6 +152,10 @@ export class SolanaRefunds implements RefundSender {
     }
   }
 
+  holdings() {
+    return this.#funds.holdings();
+  }
+
   gauges() {
     const balances = this.#funds.lastBalances();
     return settlerGauges({ network: this.queue, balances, unmined: this.#sender.unmined });

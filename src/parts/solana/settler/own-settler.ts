@@ -120,6 +120,10 @@ class SolanaSettler implements OwnSettler {
     return record?.state === "dropped" ? "transaction_expired" : undefined;
   }
 
+  holdings() {
+    return this.#funds.holdings();
+  }
+
   gauges() {
     const { network } = this.#parts;
     return settlerGauges({

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Movement } from "../../../../src/parts/books/store/ledger.ts";
+import type { Movement, MovementGroup } from "../../../../src/parts/books/store/ledger.ts";
 import { BOOKS } from "../../../../src/parts/books/store/module.ts";
 import { TRANSACTIONS } from "../../../../src/parts/transactions/store/module.ts";
 import { YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
@@ -17,6 +17,8 @@ import {
 const HASH = `0x${"ab".repeat(32)}`;
 const SETTLEMENT = JSON.stringify({ success: true, transaction: HASH });
 const OWNER = "one";
+/** Days since 1970. */
+export const TODAY = Math.floor(START_MS / 86_400_000);
 
 /** Steps that tests of the books take at a store. */
 export function booksOf(given: Given) {
@@ -38,12 +40,8 @@ export function booksOf(given: Given) {
       sale: { callId, serviceId, jobIndex, price, rate },
     };
   }
-  return { movements, journal, begin, received };
-}
-
-export function describeBooks(given: Given): void {
-  const { movements, journal, begin, received } = booksOf(given);
-
+  const sums = (by: MovementGroup, from = TODAY - 40, to = TODAY + 40) =>
+    given.store.of(BOOKS).sumMovements({ from, to, by });
   /** Queues a transaction, signs it, and records that it was mined. */
   async function mine(number: number, state: "succeeded" | "reverted", fee?: string): Promise<void> {
     const { store } = given;
@@ -54,6 +52,11 @@ export function describeBooks(given: Given): void {
     const end = { reference, state, hash: `0xhash${number}`, blockNumber: "77", ...(fee && { fee }) };
     await journal().finishTransactions(NETWORK, OWNER, [end]);
   }
+  return { movements, sums, journal, begin, received, mine };
+}
+
+export function describeBooks(given: Given): void {
+  const { movements, journal, begin, received, mine } = booksOf(given);
 
   describe("books", () => {
     test("A settled payment is one movement, with the time at which it was settled and what was true then", async () => {
