@@ -51,7 +51,10 @@ export class ChannelRefunds {
     if (!(await isSigned(asked, found.network))) throw refused(BAD_SIGNATURE);
     // Calls that failed are given back with the rest.
     await network.count(channelId);
-    const { row, chain } = await network.look((await ledger.findChannel(channelId)) ?? found);
+    const counted = (await ledger.findChannel(channelId)) ?? found;
+    const { row, chain } = await network.look(counted).catch((cause: unknown) => {
+      throw cause instanceof GatewayError ? cause : chainUnavailable(cause);
+    });
     if (asked.cumulative < BigInt(row.charged)) throw correction(mismatchOf(row));
     const decision = await ledger.beginChannelRefund(channelId, { chain, amount: asked.amount?.toString() });
     if (decision.kind !== "refunding") throw refused(decision.kind === "busy" ? BUSY : NOTHING_TO_REFUND);
@@ -63,7 +66,11 @@ export class ChannelRefunds {
     const endsAt = performance.now() + WAIT_MS;
     const { nonce } = refundOf(row) ?? {};
     while (performance.now() < endsAt) {
-      const paid = await network.sendRefund(row);
+      // A chain that does not answer now may answer soon.
+      const paid = await network.sendRefund(row).catch((error: unknown) => {
+        if (error instanceof GatewayError) throw error;
+        return undefined;
+      });
       if (paid !== undefined) return paid;
       // Another process may have ended it.
       const now = await this.#ledger.findChannel(row.channel_id);
@@ -97,6 +104,14 @@ function answerOf(row: ChannelRow): HttpResponse {
     200,
     { status: "refunded", channel_id: channelId, amount, transaction },
     { "payment-response": encodeHeader(settlement) },
+  );
+}
+
+function chainUnavailable(cause: unknown): GatewayError {
+  return new GatewayError(
+    "facilitator_unavailable",
+    "The channel's chain does not answer now. Nothing was paid back: try again.",
+    { cause, headers: { "retry-after": "2" } },
   );
 }
 
