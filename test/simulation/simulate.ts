@@ -1,8 +1,9 @@
 import { parseArgs } from "node:util";
 import { describeRun, openSeeds } from "./seeds.ts";
+import type { PartName } from "./world/world.ts";
 
 /* `npm run simulate -- --seed N --runs M`: simulates M worlds from seed N on. `--trace` shows all that happens in them.
-   `--disk` puts their databases on a disk that fails, `--postgres` lets them share a Postgres. */
+   `--part` names a part of the worlds, in place of those that their seeds draw, and can be repeated. `--disk` puts their databases on a disk that fails, `--postgres` lets them share a Postgres. */
 
 const { values } = parseArgs({
   options: {
@@ -10,13 +11,17 @@ const { values } = parseArgs({
     runs: { type: "string", default: "1" },
     disk: { type: "boolean", default: false },
     postgres: { type: "boolean", default: false },
+    part: { type: "string", multiple: true },
     trace: { type: "boolean", default: false },
   },
 });
 const [first, runs] = [Number(values.seed), Number(values.runs)];
 const PROGRESS_EVERY = 1_000;
 
-const seeds = await openSeeds(undefined, { hasDisk: values.disk, hasPostgres: values.postgres });
+const seeds = await openSeeds(undefined, {
+  ...{ hasDisk: values.disk, hasPostgres: values.postgres },
+  parts: values.part as PartName[] | undefined,
+});
 const startedAt = performance.now();
 let [payments, faults, broken] = [0, 0, 0];
 for (let seed = first; seed < first + runs; seed++) {

@@ -1,5 +1,6 @@
 import { API_MUTANTS } from "./api-mutants.ts";
 import type { WorldMutant } from "./bundle-gateway.ts";
+import { CHANNEL_MUTANTS } from "./channel-mutants.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
 import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { PROTOCOL_MUTANTS } from "./protocol-mutants.ts";
@@ -320,6 +321,7 @@ export const PART_MUTANTS: readonly WorldMutant[] = [
   ...API_MUTANTS,
   ...PRICE_MUTANTS,
   ...SOLANA_MUTANTS,
+  ...CHANNEL_MUTANTS,
 ];
 
 export const WORLD_MUTANTS: readonly WorldMutant[] = [...CORE_MUTANTS, ...PART_MUTANTS];

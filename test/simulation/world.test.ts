@@ -32,6 +32,14 @@ it("A simulated world with payments on Solana keeps the laws of money", { timeou
   expect(run.trace.some((line) => line.includes(" lands"))).toBe(true);
 });
 
+it("A simulated world with payment channels keeps the laws of money", { timeout }, async () => {
+  const channels = await openSeeds(undefined, { parts: ["payment channels"] });
+  const run = await channels.run(28);
+  channels.close();
+  expect(run.broken && describeRun(run)).toBeUndefined();
+  expect(run.trace.some((line) => line.includes("a claim of") && line.endsWith("is made"))).toBe(true);
+});
+
 it("A run that breaks a law is told without what the law does not need", { timeout }, async () => {
   const careless = await openSeeds({
     file: "x402/settlement/outcome-recorder.ts",

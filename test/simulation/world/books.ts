@@ -15,6 +15,7 @@ interface RefundFacts {
   readonly on_failure: string;
   readonly asset: string;
   readonly paid: string;
+  readonly transfer_method: string;
   readonly call: string | null;
 }
 
@@ -58,7 +59,7 @@ export class Books {
     this.#open = database.prepare(OPEN);
     this.#refundsTo = database.prepare(
       `SELECT refunds.call_id, refunds.state, refunds.amount, hash, decision, nonce, payments.state AS payment, on_failure,
-              lower(payments.asset) AS asset, payments.amount AS paid, (SELECT state FROM job_calls WHERE call_id = refunds.call_id) AS call
+              lower(payments.asset) AS asset, payments.amount AS paid, transfer_method, (SELECT state FROM job_calls WHERE call_id = refunds.call_id) AS call
          FROM refunds JOIN payments USING (call_id) WHERE refunds.payer = ?`,
     );
     this.#refundOf = database.prepare("SELECT state FROM refunds WHERE call_id = ?");
@@ -120,16 +121,21 @@ export class Books {
     const allowed = begun.filter(isSame);
     if (transfers.length > allowed.length)
       run.break(`${to} was paid back ${amount} ${transfers.length} times, for ${allowed.length} refunds`);
-    for (const { call_id, nonce, payment, paid, call, on_failure, decision, state, asset } of allowed) {
+    for (const refund of allowed) {
+      const { call_id, nonce, payment, paid, call, on_failure, decision, state, asset } = refund;
+      // What a call has not used of a charge that was claimed early is owed to its payer as well.
+      const isOfChannel = refund.transfer_method === "channel";
       if (payment !== "settled") run.break(`JobCall ${call_id} was paid back: its payment is ${payment}`);
-      if (call !== "dead") run.break(`JobCall ${call_id} was paid back: it is ${call ?? "gone"}`);
+      if (call !== "dead" && !isOfChannel)
+        run.break(`JobCall ${call_id} was paid back: it is ${call ?? "gone"}`);
       if (amount > BigInt(paid)) run.break(`JobCall ${call_id} was paid back more than it cost`);
       if (state === "refund_failed")
         run.break(`the refund of JobCall ${call_id} is on the chain, and failed`);
       const isChosen = decision !== null && JSON.parse(decision).as === "approved";
       if (on_failure === "ask" && !isChosen)
         run.break(`JobCall ${call_id} was paid back, and nobody chose so`);
-      if (asset !== UNCHECKED_ASSET && !this.#isConfirmed(this.#chain.useOf({ payer: to, nonce })?.block))
+      if (isOfChannel || asset === UNCHECKED_ASSET) continue;
+      if (!this.#isConfirmed(this.#chain.useOf({ payer: to, nonce })?.block))
         run.break(`JobCall ${call_id} was paid back, and nobody had paid for it`);
     }
   }
@@ -137,7 +143,7 @@ export class Books {
   /** Checks the journal, the refunds and the books against the chain, once everything is decided. */
   checkEnd(payments: readonly SignedPayment[]): void {
     this.#checkNonces();
-    this.#checkRefunds(payments);
+    this.#checkRefunds();
     this.#checkBooks(payments);
   }
 
@@ -166,13 +172,15 @@ export class Books {
     }
   }
 
-  #checkRefunds(payments: readonly SignedPayment[]): void {
+  #checkRefunds(): void {
     const run = this.#simulation;
     const { transfers } = this.#chain.accounts;
-    const payers = new Set(payments.map(({ payer }) => payer));
-    const made = [...payers]
-      .flatMap((payer) => this.#refundsTo.all([payer]))
-      .filter(({ state }) => state === "refunded");
+    const made = this.#database
+      .prepare<Pick<RefundFacts, "call_id" | "hash" | "amount">>(
+        // A charge that is charged back in its channel needs no transaction.
+        "SELECT call_id, hash, amount FROM refunds WHERE state = 'refunded' AND hash IS NOT NULL",
+      )
+      .all([]);
     for (const { call_id, hash, amount } of made) {
       const found = transfers.find((transfer) => transfer.hash === hash);
       if (found === undefined || found.amount !== BigInt(amount))
@@ -191,7 +199,8 @@ export class Books {
       .prepare<{ kind: string; account: string | null; amount: string }>(
         // What came in another token, facilitators alone know.
         `SELECT kind, lower(account) AS account, amount FROM movements
-          WHERE kind NOT IN ('payment', 'charge') OR asset IS NOT '${UNCHECKED_ASSET}'`,
+          WHERE (kind NOT IN ('payment', 'charge') OR asset IS NOT '${UNCHECKED_ASSET}')
+            AND (kind = 'refund' OR coalesce(call_id, 0) NOT IN (SELECT call_id FROM payments WHERE transfer_method = 'channel'))`,
       )
       .all([]);
     for (const { kind, account, amount } of rows) {

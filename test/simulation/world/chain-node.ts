@@ -153,6 +153,8 @@ class View {
     const { from, to, data } = call;
     if (to !== undefined && data.startsWith(IS_VALID_SIGNATURE, 2))
       return `0x${IS_VALID_SIGNATURE.padEnd(64, "0")}`;
+    const ofChannels = this.#chain.channels.view(to, data, seen.number);
+    if (ofChannels !== undefined) return ofChannels;
     const moving = to === undefined ? undefined : readCall(to, data);
     if (moving !== undefined) return this.#accounts.simulate(moving, from);
     if (to !== undefined) return `0x${this.#isUsed(data.slice(2), seen)}`;

@@ -1,4 +1,5 @@
 import { Accounts, type AccountTransaction, BASE_FEE } from "./accounts.ts";
+import { ChannelContract } from "./channel-contract.ts";
 import type { Call } from "./contracts.ts";
 import { shortNonce } from "./laws.ts";
 import type { Simulation } from "./simulation.ts";
@@ -17,10 +18,18 @@ export interface Authorization {
   readonly validBefore: number;
 }
 
+/** What a transaction does besides the use of a permission. */
+export interface Act {
+  readonly name: string;
+  /** Changes the state after the newest block. @returns false if it reverts */
+  run(block: Pick<Block, "number" | "timestamp">): boolean;
+}
+
 export interface Transaction {
   readonly hash: string;
   /** Permission that it uses, if it settles. */
   readonly authorization: Authorization | undefined;
+  readonly act?: Act | undefined;
   /** Account that sent it, if its nonces matter here. */
   readonly sent?: AccountTransaction;
 }
@@ -49,6 +58,7 @@ export const FIRST_BLOCK = 100;
 export class Chain {
   /** Accounts that send transactions. */
   readonly accounts: Accounts;
+  readonly channels = new ChannelContract();
   readonly #simulation: Simulation;
   readonly #maxReorg: number;
   readonly #blocks: Block[] = [];
@@ -110,19 +120,19 @@ export class Chain {
   }
 
   /** Takes a transaction into the mempool. @returns its hash */
-  send(authorization: Authorization): string {
+  send(authorization: Authorization | undefined, act?: Act): string {
     const hash = this.#newHash("tx");
-    this.#mempool.push({ hash, authorization });
+    this.#mempool.push({ hash, authorization, act });
     return hash;
   }
 
   /** Takes a transaction later, of which nobody knows until then. */
-  sendLater(authorization: Authorization, delayMs: number): void {
+  sendLater(authorization: Authorization | undefined, delayMs: number, act?: Act): void {
     const run = this.#simulation;
     this.#announced++;
     run.at(delayMs, run.world, () => {
       this.#announced--;
-      this.send(authorization);
+      this.send(authorization, act);
     });
   }
 
@@ -174,12 +184,16 @@ export class Chain {
 
   #apply(transaction: Transaction, block: Pick<Block, "number" | "timestamp" | "baseFee">): Mined {
     const { number, baseFee } = block;
-    const { authorization, sent } = transaction;
-    const isSuccess = this.succeeds(sent?.call ?? settling(authorization), sent?.from, block);
+    const { authorization, sent, act } = transaction;
+    const isAllowed = this.succeeds(sent?.call ?? settling(authorization), sent?.from, block);
+    const isSuccess = isAllowed && (act?.run(block) ?? true);
     if (isSuccess && authorization !== undefined) {
       const { payer, nonce, amount } = authorization;
       this.#uses.set(`${payer} ${nonce}`, { block: number, amount });
     }
+    if (act !== undefined)
+      this.#simulation.say(`block ${number}: ${act.name} ${isSuccess ? "is made" : "reverts"}`);
+    if (act !== undefined) return { ...transaction, isSuccess };
     const name =
       authorization === undefined ? `nonce ${sent?.nonce} of ${sent?.from}` : shortNonce(authorization.nonce);
     const amount = sent?.call?.kind === "transfer" ? sent.call.amount : (authorization?.amount ?? "nothing");
@@ -208,11 +222,12 @@ export class Chain {
     const depth = 1 + Math.floor(run.random("reorganisation depth") * this.#maxReorg);
     const removed = this.#blocks.splice(-depth);
     this.accounts.rollBack(this.head.number);
+    this.channels.rollBack(this.head.number);
     for (const { transactions } of removed) {
-      for (const { hash, authorization, sent, isSuccess } of transactions) {
+      for (const { hash, authorization, act, sent, isSuccess } of transactions) {
         if (isSuccess && authorization) this.#uses.delete(`${authorization.payer} ${authorization.nonce}`);
         if (run.fault("a reorganisation drops a transaction", 0.3)) continue;
-        if (sent === undefined) this.#mempool.push({ hash, authorization });
+        if (sent === undefined) this.#mempool.push({ hash, authorization, act });
         else this.accounts.putBack(sent);
       }
     }

@@ -140,7 +140,8 @@ export function facilitator(
       return;
     }
     const asked = JSON.parse(body) as Asked;
-    if ("transaction" in asked.paymentPayload.payload) {
+    const { payload } = asked.paymentPayload;
+    if ("transaction" in payload || "type" in payload) {
       later(() => answer(json(400, { error: "unsupported_network" })));
       return;
     }

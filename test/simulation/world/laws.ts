@@ -67,6 +67,7 @@ export class Laws {
   /** Clients whose JobCalls were leased. */
   readonly #running = new Set<string>();
   readonly #words = new Map<string, Word>();
+  readonly #checks: (() => void)[] = [];
   readonly #lastChecks: ((database: Database) => void)[] = [];
   readonly #orderers = new Map<string, (callId: number, body: string) => void>();
   /** Charges that runners asked for, by client. */
@@ -236,6 +237,7 @@ export class Laws {
     if (at === this.#checkedAt) return;
     this.#checkedAt = at;
     this.books.check();
+    for (const check of this.#checks) check();
     const moved = new Set<string>();
     for (const payment of this.payments) {
       if (!this.hasMoved(payment)) continue;
@@ -255,7 +257,8 @@ export class Laws {
   }
 
   checkSums(totals: StoreTotals): void {
-    if (!isBalanced(totals)) this.#simulation.break(`the sums do not hold: ${JSON.stringify(totals)}`);
+    if (!isBalanced(totals))
+      this.#simulation.break(`the sums do not hold: ${JSON.stringify(totals, textOfBigint)}`);
   }
 
   /** Everything is decided, and every job done or dead. */
@@ -310,6 +313,16 @@ export class Laws {
         this.#simulation.break(`${name(payment)} was not paid, and bought a job: it is ${state}`);
     }
     this.books.checkEnd(this.payments);
+  }
+
+  /** Prepares a query of the store's rows. */
+  prepare<Row>(sql: string): Statement<Row> {
+    return this.#database.prepare<Row>(sql);
+  }
+
+  /** Checks a law of some part of the world after each block, and after each answer that a client of payments hears. */
+  atEachBlock(check: () => void): void {
+    this.#checks.push(check);
   }
 
   /** Checks a law of some part of the world in the end. */
@@ -412,4 +425,8 @@ function committedBy({ name, input }: Pick<TimedOperation, "name" | "input">, ou
   const step = PART_MODULES.find(({ steps = {} }) => name in steps)?.steps?.[name];
   if (step === undefined) return { operation: name, input, outcome } as Committed;
   return { operation: "step", name, input, outcome, event: step.event?.(outcome) };
+}
+
+function textOfBigint(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
 }

@@ -1,4 +1,5 @@
 import type { WebhooksConfig, X402Config } from "../../../src/config/config.ts";
+import type { ChannelsConfig } from "../../../src/parts/channels/config.ts";
 import type { RefundsConfig } from "../../../src/parts/refunds/config.ts";
 import type { Engine } from "./engine.ts";
 import type { Laws } from "./laws.ts";
@@ -19,6 +20,7 @@ export interface Shop {
   readonly x402: X402Config;
   /** The account that pays failed jobs back. */
   readonly refunds?: RefundsConfig;
+  readonly channels?: ChannelsConfig;
   readonly webhooks?: WebhooksConfig;
   readonly engine?: Engine;
   /** JobCalls are pushed, too. */

@@ -13,6 +13,8 @@ import { Apis } from "../../../src/parts/apis/apis.ts";
 import { CallbackGuard, callbackHeader } from "../../../src/parts/callbacks/callback-guard.ts";
 import { buyersTable } from "../../../src/parts/callbacks/config.ts";
 import { RestrictedJobs } from "../../../src/parts/callers/restricted-jobs.ts";
+import { Channels } from "../../../src/parts/channels/channels.ts";
+import { CHANNELS } from "../../../src/parts/channels/method.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
@@ -212,13 +214,24 @@ export class Replica {
       unmount: async () => undefined,
     };
     const { x402: config, webhooks, engine } = this.#shop;
-    const methods = new Methods([PERMIT2, SOLANA], new Versions([VERSION_1]), IDENTIFIERS, UPTO);
+    const methods = new Methods(
+      [PERMIT2, SOLANA, SENT_BY_OTHERS],
+      new Versions([VERSION_1]),
+      IDENTIFIERS,
+      UPTO,
+    );
     const shared = { store, events, logger, server: server as HttpServer };
     const localFacilitator = config.facilitators.some(({ kind }) => kind === "in_process")
       ? new LocalFacilitator({ config, methods, store, logger })
       : undefined;
     const pricing = engine?.connect(logger, store);
     const sold = pricing && { prices: pricing.prices };
+    const channels =
+      this.#shop.channels &&
+      new Channels({
+        ...{ config: this.#shop.channels, x402: config, store, logger, telemetry: NO_TELEMETRY },
+        own: () => undefined,
+      });
     const keys = await callbackKeys();
     let apis: Apis | undefined;
     const gateway: X402Gateway = new X402Gateway({
@@ -234,6 +247,7 @@ export class Replica {
           new PricesOfRequests(services),
         ],
         ...(apis ? [apis] : []),
+        ...(channels ? [{ open: () => channels.addition }] : []),
         ...(pricing ? [pricing.sales] : []),
       ],
     });
@@ -244,6 +258,7 @@ export class Replica {
     } as Host);
     await gateway.start();
     apis.use({ x402: config });
+    await channels?.start();
     if (webhooks)
       await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
     const { refunds } = this.#shop;
@@ -262,6 +277,9 @@ export class Replica {
     this.#running = { process, store, routes, askQuote: pricing?.askQuote, reload };
   }
 }
+
+/** Channels, without the scheme by which a gateway's own accounts send for them. */
+const { ownScheme: _, ...SENT_BY_OTHERS } = CHANNELS;
 
 /** Lets buyers give a URL where they are called back. */
 const CALLBACKS: X402Part = {

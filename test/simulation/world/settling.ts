@@ -25,6 +25,19 @@ const ENOUGH_WEI = 10n ** 18n;
 /** Pays for a few transactions. */
 const LITTLE_WEI = 2n * 10n ** 15n;
 
+function accountOf(simulation: Simulation, accounts: Accounts, name: string) {
+  const privateKey: `0x${string}` = `0x${Buffer.from(name).toString("hex").padEnd(64, "0")}`;
+  const wei = simulation.pick(`funds of ${name}`, [ENOUGH_WEI, ENOUGH_WEI, LITTLE_WEI]);
+  const tokens = simulation.pick(`tokens of ${name}`, [1_000n, 3n]) * PRICE;
+  accounts.give(addressOfKey(privateKey), { wei, ...(name === "refunds" && { tokens }) });
+  return { privateKey };
+}
+
+/** Returns the configuration of an account that pays failed jobs back, after it got its first funds. */
+export function refundsFrom(simulation: Simulation, accounts: Accounts): RefundsConfig {
+  return { signer: accountOf(simulation, accounts, "refunds"), accounts: new Map<string, string>(), ...FEES };
+}
+
 /** Decides how payments are settled in this world, and gives the accounts that it takes their first funds. */
 export function settlingOf(
   simulation: Simulation,
@@ -32,17 +45,9 @@ export function settlingOf(
   { network, rpcUrl }: { readonly network: string; readonly rpcUrl: string },
 ): Settling {
   const who = simulation.pick("facilitators", ["others", "others", "others", "the gateway", "both"]);
-  const account = (name: string) => {
-    const privateKey: `0x${string}` = `0x${Buffer.from(name).toString("hex").padEnd(64, "0")}`;
-    const wei = simulation.pick(`funds of ${name}`, [ENOUGH_WEI, ENOUGH_WEI, LITTLE_WEI]);
-    const tokens = simulation.pick(`tokens of ${name}`, [1_000n, 3n]) * PRICE;
-    accounts.give(addressOfKey(privateKey), { wei, ...(name === "refunds" && { tokens }) });
-    return { privateKey };
-  };
+  const account = (name: string) => accountOf(simulation, accounts, name);
   const refunds =
-    simulation.random("jobs are refunded") < 0.4
-      ? { refunds: { signer: account("refunds"), accounts: new Map<string, string>(), ...FEES } }
-      : {};
+    simulation.random("jobs are refunded") < 0.4 ? { refunds: refundsFrom(simulation, accounts) } : {};
   const promise = refunds.refunds && {
     onFailure: simulation.pick("on failure", ["refund", "refund", "ask"] as const),
   };

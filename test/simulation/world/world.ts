@@ -23,6 +23,7 @@ import { Network, useNetwork } from "./network.ts";
 import { Operator } from "./operator.ts";
 import { PaidAfter } from "./paid-after.ts";
 import type { Customer, Part, Shop } from "./part.ts";
+import { PaymentChannels } from "./payment-channels.ts";
 import { usePeers } from "./peers.ts";
 import { SimulatedPostgres } from "./postgres.ts";
 import { checkDisk } from "./power-loss.ts";
@@ -183,7 +184,7 @@ class World {
         0.01,
       );
     }
-    const parts = partsOf(simulation, disk === undefined ? chosen : []);
+    const parts = partsOf({ simulation, chain }, disk === undefined ? chosen : []);
     this.#parts = parts;
     for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
       network.add(host, server, lossRate);
@@ -337,14 +338,19 @@ const PARTS = {
   "an API that is sold": [0.25, (simulation) => new SoldApi(simulation)],
   "payments on Solana": [0.2, (simulation) => new SolanaPayments(simulation)],
   "prices by what is asked": [0.35, (simulation) => new PricedRequests(simulation)],
-} satisfies Readonly<Record<string, readonly [rate: number, (simulation: Simulation) => Part]>>;
+  // Worlds have it only where it is chosen.
+  "payment channels": [0, (simulation, chain) => new PaymentChannels(simulation, chain)],
+} satisfies Readonly<Record<string, readonly [rate: number, (simulation: Simulation, chain: Chain) => Part]>>;
 export type PartName = keyof typeof PARTS;
 
 /** Makes the parts of a world. @param chosen names of parts, in place of those that the seed draws */
-function partsOf(simulation: Simulation, chosen: readonly PartName[] | undefined): readonly Part[] {
+function partsOf(
+  { simulation, chain }: { readonly simulation: Simulation; readonly chain: Chain },
+  chosen: readonly PartName[] | undefined,
+): readonly Part[] {
   return Object.entries(PARTS).flatMap(([name, [rate, make]]) => {
     const isDrawn = () => simulation.random(`the world has ${name}`) < rate;
-    return (chosen?.includes(name as PartName) ?? isDrawn()) ? [make(simulation)] : [];
+    return (chosen?.includes(name as PartName) ?? isDrawn()) ? [make(simulation, chain)] : [];
   });
 }
 
