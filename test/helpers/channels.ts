@@ -99,13 +99,14 @@ export function channelClient(options: {
   readonly payer: TestAccount;
   /** Signs the vouchers. Default: the payer. */
   readonly voucherSigner?: TestAccount;
+  /** The client reads the channel on the chain, to recover its state. Default: true. */
+  readonly readsChain?: boolean;
   /** Makes each single request, the one without and the one with the payment. Default: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }): { readonly scheme: BatchSettlementEvmScheme; readonly fetch: typeof globalThis.fetch } {
-  const { anvil, payer, voucherSigner } = options;
+  const { anvil, payer, voucherSigner, readsChain = true } = options;
   const readContract = anvil.client.readContract.bind(anvil.client);
-  // It reads the channel on the chain, to recover its state.
-  const signer = { ...payer, readContract } as unknown as ConstructorParameters<
+  const signer = { ...payer, ...(readsChain && { readContract }) } as unknown as ConstructorParameters<
     typeof BatchSettlementEvmScheme
   >[0];
   const scheme = new BatchSettlementEvmScheme(signer, { ...(voucherSigner && { voucherSigner }) });

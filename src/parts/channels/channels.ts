@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
 import type { AcceptedToken, X402Config } from "../../config/config.ts";
+import { accountOf } from "../../core/private-keys.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
 import { type Facilitator, takesNetwork } from "../../x402/facilitators/facilitator.ts";
@@ -67,10 +68,14 @@ export class Channels {
         }),
       );
     }
+    const authorizers = new Set(
+      config.authorizers.map(({ privateKey }) => accountOf(privateKey).toLowerCase()),
+    );
     const refunds = new ChannelRefunds({ ledger, networkOf: (row) => this.networkOf(row) });
     this.#addition = {
       terms: channelTerms({
         ...{ ledger, journal: store, lost: new LostVouchers(logger) },
+        canSign: ({ receiverAuthorizer }) => authorizers.has(receiverAuthorizer),
         newest: store.isShared ? undefined : new NewestVouchers(),
       }),
       protocol: (protocol) => new RefundProtocol(protocol, refunds),

@@ -75,11 +75,19 @@ function settlementOf({ channelId, cumulative, deposit }: Voucher, amount: strin
   return { amount: String(deposit?.amount ?? ""), extra: { channelState, chargedAmount: amount } };
 }
 
-/** Checks that a channel's key signed a voucher, and that the voucher is of that channel. */
+/** Half the order of secp256k1, the highest `s` of a signature that contracts take. */
+const HIGHEST_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
+
+/** Reports whether a signature is in the one form that contracts take: with a low `s`, and 27 or 28 at its end. */
+function isCanonical(signature: string): boolean {
+  return /^0x[0-9a-f]{128}(1b|1c)$/.test(signature) && BigInt(`0x${signature.slice(66, 130)}`) <= HIGHEST_S;
+}
+
+/** Checks that a channel's key signed a voucher so that it can be claimed, and that the voucher is of that channel. */
 export async function isSigned(voucher: Omit<Voucher, "deposit">, network: string): Promise<boolean> {
   const { config, channelId, cumulative, signature } = voucher;
   const chainId = chainIdOf(network);
-  if (channelIdOf(chainId, config) !== channelId) return false;
+  if (!isCanonical(signature) || channelIdOf(chainId, config) !== channelId) return false;
   const hash = voucherDigest(chainId, channelId, cumulative);
   const signer = await recoverAddress({ hash, signature }).catch(() => undefined);
   return signer === config.payerAuthorizer;

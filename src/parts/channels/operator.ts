@@ -49,9 +49,11 @@ export function channelOperation(parts: {
 
   function networkFor(row: ChannelRow): OperatedNetwork {
     const network = networkOf(row);
-    if (network !== undefined) return network;
+    if (network?.canSign(row) === true) return network;
+    const lacks =
+      network === undefined ? `channels on ${row.network}` : "the key of the channel's authorizer";
     throw new ConnectError(
-      `The configuration has no channels on ${row.network}: nothing can be sent there.`,
+      `The configuration lacks ${lacks}: nothing can be claimed or paid back there.`,
       Code.FailedPrecondition,
     );
   }

@@ -1,5 +1,7 @@
 import { hash } from "node:crypto";
 import * as z from "zod";
+import { GatewayError } from "../../core/errors.ts";
+import { isObject } from "../../core/objects.ts";
 import type { SignedFields } from "../../x402/methods/method.ts";
 import { address, decimal, lowerCase, signature } from "../../x402/methods/payload-values.ts";
 import type { ChannelConfig } from "./hashes.ts";
@@ -139,10 +141,22 @@ export interface RefundRequest extends Omit<Voucher, "deposit"> {
   readonly amount: bigint | undefined;
 }
 
-/** @returns undefined for a payload that does not ask for a refund */
-export function refundIn(payload: unknown): RefundRequest | undefined {
-  const { data } = refundPayload.safeParse(payload);
-  if (data === undefined) return undefined;
+/** Reports whether a payload asks for a refund. */
+export function asksForRefund(payload: unknown): boolean {
+  return isObject(payload) && payload.type === "refund";
+}
+
+/** @throws GatewayError `bad_request` for a request for a refund that is malformed */
+export function readRefund(payload: unknown): RefundRequest {
+  const { data, error } = refundPayload.safeParse(payload);
+  if (data === undefined) {
+    const [issue] = error.issues;
+    const at = issue?.path.join(".") || "payload";
+    throw new GatewayError(
+      "bad_request",
+      `The request for a refund is malformed at ${at}: ${issue?.message}.`,
+    );
+  }
   const { amount } = data;
   const { deposit: _, ...voucher } = toVoucher({ ...data, type: "voucher" });
   return { ...voucher, amount: amount === undefined ? undefined : BigInt(amount) };

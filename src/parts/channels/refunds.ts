@@ -6,7 +6,7 @@ import { decodeHeader, encodeHeader } from "../../x402/wire/payment-header.ts";
 import { correction } from "./correction.ts";
 import { isSigned } from "./method.ts";
 import type { NetworkChannels } from "./network-channels.ts";
-import { type RefundRequest, refundIn } from "./payload.ts";
+import { asksForRefund, readRefund } from "./payload.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
 import { refundOf } from "./store/refund-rules.ts";
 import type { ChannelRow } from "./store/row.ts";
@@ -17,12 +17,13 @@ const HEADER = "payment-signature";
 const WAIT_MS = 30_000;
 const LOOK_MS = 250;
 
-/** Reads the request for a refund that a request has in place of a payment. @returns undefined for any other request */
-export function refundOfRequest(request: JobRequest): RefundRequest | undefined {
+/** Finds the payload of a request for a refund, which comes where a payment would. @returns undefined for any other request */
+export function refundOfRequest(request: JobRequest): unknown {
   const [header, ...others] = request.headerValues(HEADER);
   if (header === undefined || others.length > 0) return undefined;
   try {
-    return refundIn((decodeHeader(header) as { readonly payload?: unknown }).payload);
+    const { payload } = decodeHeader(header) as { readonly payload?: unknown };
+    return asksForRefund(payload) ? payload : undefined;
   } catch {
     return undefined;
   }
@@ -42,18 +43,22 @@ export class ChannelRefunds {
   }
 
   /** @throws GatewayError why nothing is paid back, or not yet */
-  async answer(_request: HttpRequest, asked: RefundRequest): Promise<HttpResponse> {
+  async answer(_request: HttpRequest, payload: unknown): Promise<HttpResponse> {
     const ledger = this.#ledger;
+    const asked = readRefund(payload);
     const { channelId } = asked;
     const found = await ledger.findChannel(channelId);
     const network = found && this.#networkOf(found);
     if (found === undefined || network === undefined) throw refused(NOT_FOUND);
     if (!(await isSigned(asked, found.network))) throw refused(BAD_SIGNATURE);
+    if (!network.canSign(found)) throw unavailable("The seller has no key for the channel now.");
     // Calls that failed are given back with the rest.
     await network.count(channelId);
     const counted = (await ledger.findChannel(channelId)) ?? found;
     const { row, chain } = await network.look(counted).catch((cause: unknown) => {
-      throw cause instanceof GatewayError ? cause : chainUnavailable(cause);
+      throw cause instanceof GatewayError
+        ? cause
+        : unavailable("The channel's chain does not answer now.", cause);
     });
     if (asked.cumulative < BigInt(row.charged)) throw correction(mismatchOf(row));
     const decision = await ledger.beginChannelRefund(channelId, { chain, amount: asked.amount?.toString() });
@@ -107,12 +112,11 @@ function answerOf(row: ChannelRow): HttpResponse {
   );
 }
 
-function chainUnavailable(cause: unknown): GatewayError {
-  return new GatewayError(
-    "facilitator_unavailable",
-    "The channel's chain does not answer now. Nothing was paid back: try again.",
-    { cause, headers: { "retry-after": "2" } },
-  );
+function unavailable(why: string, cause?: unknown): GatewayError {
+  return new GatewayError("facilitator_unavailable", `${why} Nothing was paid back: try again.`, {
+    cause,
+    headers: { "retry-after": "2" },
+  });
 }
 
 function refused(error: string): GatewayError {

@@ -1,8 +1,10 @@
+import { GatewayError } from "../../core/errors.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { Contribution, Terms } from "../../x402/purchase/terms.ts";
 import { storableSeconds } from "../../x402/purchase/verification.ts";
 import { correction } from "./correction.ts";
+import type { ChannelConfig } from "./hashes.ts";
 import { type LostVouchers, namedPrice } from "./lost-vouchers.ts";
 import type { NewestVouchers } from "./newest-vouchers.ts";
 import { type Voucher, voucherOf } from "./payload.ts";
@@ -14,6 +16,8 @@ interface Parts {
   readonly ledger: ChannelLedger;
   readonly journal: Pick<PaymentJournal, "findPaymentByFingerprint">;
   readonly lost: LostVouchers;
+  /** Reports whether the configuration has the key that signs the claims of a channel. */
+  readonly canSign: (config: ChannelConfig) => boolean;
   /** Undefined if other processes take vouchers of the same store. */
   readonly newest: NewestVouchers | undefined;
 }
@@ -32,6 +36,15 @@ export function channelTerms(parts: Parts): Terms {
         async run({ payment }) {
           if (payment.method.name !== CHANNEL_METHOD) return undefined;
           return useOfDeposit(voucherOf(payment), parts.ledger);
+        },
+      },
+      {
+        name: "open channel",
+        before: "verification",
+        refusals: ["payment_mismatch"],
+        async run({ payment }) {
+          if (payment.method.name === CHANNEL_METHOD) await checkOpen(payment, parts);
+          return undefined;
         },
       },
       {
@@ -92,6 +105,23 @@ async function upToDate(
   for (const charges of await ledger.listUncounted({ channelId, limit: 100 }))
     await ledger.countCharges(channelId, charges);
   return ledger.findChannel(channelId);
+}
+
+/**
+ * Checks a payment before its deposit is verified, because a facilitator that refuses the deposit does not say which sum is right.
+ * @throws GatewayError `payment_mismatch`
+ */
+async function checkOpen(payment: SignedPayment, { canSign, ledger }: Parts): Promise<void> {
+  const { config, channelId, cumulative, deposit } = voucherOf(payment);
+  if (!canSign(config))
+    throw new GatewayError(
+      "payment_mismatch",
+      "The seller has no key for the receiverAuthorizer of the channel. Nothing was charged: ask for a new offer, and open a channel by it.",
+    );
+  const row = deposit === undefined ? undefined : await ledger.findChannel(channelId);
+  const price = namedPrice(payment);
+  if (row?.status === "open" && price !== undefined && cumulative !== BigInt(row.base) + price)
+    throw correction(mismatchOf(row));
 }
 
 /** A deposit is made once, so a voucher that comes with it can be sold with it once, whatever becomes of its call. */

@@ -139,6 +139,6 @@ it("A deposit whose call was charged back counts once, and sells no other call",
   // Its voucher can be used again, without the deposit.
   await until(async () => (await shop.buy(fetch, "next")).status === 202);
   await until(async () => (await shop.buy(fetch, "fail")).status === 202);
-  expect(await send("another", deposit)).toMatchObject({ status: 409 });
+  expect(await send("another", deposit)).toMatchObject({ status: 402 });
   expect(await send("fail with the deposit", deposit)).toMatchObject({ status: 202, callId });
 });

@@ -56,6 +56,8 @@ export interface Bought {
   readonly status: number;
   readonly callId: number | undefined;
   readonly settlement: SettleResponse | undefined;
+  /** Offers of a 402. */
+  readonly accepts: PaymentRequired["accepts"];
   /** Error in the offer of a 402. */
   readonly error: string | undefined;
   /** Code of a refusal. */
@@ -188,8 +190,13 @@ export async function readBought(response: Response): Promise<Bought> {
     callId: body.call_id,
     code: body.code,
     settlement: settlement === null ? undefined : decodePaymentResponseHeader(settlement),
-    error: required === null ? undefined : decodePaymentRequiredHeader(required).error,
+    ...(required === null ? { accepts: [], error: undefined } : errorOf(required)),
   };
+}
+
+function errorOf(required: string): Pick<Bought, "accepts" | "error"> {
+  const { accepts, error } = decodePaymentRequiredHeader(required);
+  return { accepts, error };
 }
 
 /** Returns the channel that a settlement is of. */

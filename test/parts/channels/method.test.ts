@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import { channelIdOf, voucherDigest } from "../../../src/parts/channels/hashes.ts";
 import { CHANNELS } from "../../../src/parts/channels/method.ts";
-import { refundIn } from "../../../src/parts/channels/payload.ts";
+import { asksForRefund, readRefund } from "../../../src/parts/channels/payload.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
 import { toSignedPayment } from "../../../src/x402/wire/payment-header.ts";
 import { accounts, newAccount } from "../../helpers/accounts.ts";
+import { highS } from "../../helpers/caller-claim.ts";
 
 const CHAIN = 84_532;
 const NETWORK = `eip155:${CHAIN}`;
@@ -85,6 +86,16 @@ test("A session key signs for its payer's channel, and nobody else does", async 
   expect(await CHANNELS.recoverSigner(read(forged), offer.token)).toBeUndefined();
 });
 
+test("A voucher whose signature contracts do not take is refused, because it could not be claimed", async () => {
+  const payload = await pay();
+  const { signature } = payload.voucher;
+  const lowV = `${signature.slice(0, -2)}${signature.endsWith("1b") ? "00" : "01"}`;
+  for (const other of [highS(signature), lowV]) {
+    const malleated = { ...payload, voucher: { ...payload.voucher, signature: other } };
+    expect(await check(malleated)).toEqual({ invalid: "invalid_batch_settlement_evm_voucher_signature" });
+  }
+});
+
 test("A voucher of one channel is not taken for another one", async () => {
   const [one, other] = [await pay(), await pay({ salt: `0x${"01".repeat(32)}` })];
   expect(await check({ ...one, channelConfig: other.channelConfig })).toMatchObject({
@@ -121,8 +132,9 @@ test("A payment is known by its voucher and its request", async () => {
 
 test("A request for a refund is no payment, and a payment is no request for a refund", async () => {
   const payload = await pay();
-  expect(refundIn(payload)).toBeUndefined();
-  expect(refundIn({ ...payload, type: "refund", amount: "5" })).toMatchObject({
+  expect(asksForRefund(payload)).toBe(false);
+  expect(() => readRefund({ ...payload, type: "refund", amount: "-1" })).toThrow(/malformed at amount/);
+  expect(readRefund({ ...payload, type: "refund", amount: "5" })).toMatchObject({
     amount: 5n,
     cumulative: 1_000n,
   });

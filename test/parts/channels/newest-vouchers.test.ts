@@ -79,10 +79,14 @@ function termsOf(newest: NewestVouchers | undefined) {
     ledger: { findChannel, listUncounted: async () => [], countReturned: async () => 0 },
     journal: { findPaymentByFingerprint: async () => undefined },
     lost: { look: async () => undefined },
+    canSign: () => true,
     newest,
   } as unknown as Parameters<typeof channelTerms>[0]);
   const recognise = (cumulative: bigint) => terms.recognise?.(paymentOf(cumulative));
-  const take = (cumulative: bigint) => terms.checks?.[1]?.run({ payment: paymentOf(cumulative) } as never);
+  const take = (cumulative: bigint) =>
+    terms.checks
+      ?.find(({ name }) => name === "newest voucher")
+      ?.run({ payment: paymentOf(cumulative) } as never);
   return { recognise, take, reads: () => reads };
 }
 

@@ -62,9 +62,9 @@ stream = true
 );
 
 /** Returns the official client of a new channel, and the payer. */
-async function newBuyer() {
+async function newBuyer(options: { readonly readsChain?: boolean } = {}) {
   const payer = await newPayer(parts);
-  return { payer, ...channelClient({ anvil: parts.anvil, payer }) };
+  return { payer, ...channelClient({ anvil: parts.anvil, payer, ...options }) };
 }
 
 /** Has the rest of a deposit of ten prices paid back, once no call is open. */
@@ -138,4 +138,16 @@ it("A tool is bought over MCP by vouchers of the channel that buys jobs over HTT
     await new x402HTTPClient(client).processPaymentResult(payment, () => header, 200);
   }
   await expectCharged(buyer, 3n * PRICE);
+});
+
+it("A client that was paid back, and cannot read the chain, gets the sums of its channel with the next offer", async () => {
+  const buyer = await newBuyer({ readsChain: false });
+  expect(await shop.buy(buyer.fetch, "before", KEPT)).toMatchObject({ status: 202 });
+  await expectCharged(buyer, PRICE);
+  const refused = await shop.buy(buyer.fetch, "after", KEPT);
+  expect(refused).toMatchObject({ status: 402, code: "payment_mismatch" });
+  const [{ extra } = {}] = refused.accepts.filter(({ scheme }) => scheme === "batch-settlement");
+  expect(extra).toMatchObject({
+    channelState: { chargedCumulativeAmount: String(PRICE), balance: String(PRICE) },
+  });
 });
