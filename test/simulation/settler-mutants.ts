@@ -126,7 +126,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
     name: "a charge is booked as a payment at the ceiling",
     parts: [],
     seed: 14,
-    ...{ file: BOOKS, from: "at, kind, amount })];", to: "at, kind, amount: ceiling ?? amount })];" },
+    ...{ file: BOOKS, from: "at, kind, amount });", to: "at, kind, amount: ceiling ?? amount });" },
   },
   {
     name: "a refund is not booked",
