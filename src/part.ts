@@ -167,7 +167,7 @@ export interface Running {
 
 /** Accounts of a part that pay, and what they held when they were last read. */
 export interface Holdings {
-  /** What the accounts pay. */
+  /** Payments that the accounts make. */
   readonly pays: "settlements" | "refunds";
   /** Queries no chain. */
   read(): readonly Holding[];

@@ -109,7 +109,10 @@ export class Dispatcher {
         logger,
         onExpired: (lease) => this.#expire(lease),
         onOverstayed: (lease) => this.#giveUp(lease),
-        onRenewed: (lease) => this.#leaveToOthers(lease),
+        onRenewed: (lease) => {
+          // During a shutdown its runner goes on at the process where it has renewed the lease.
+          if (this.#ending) this.#leases.remove(lease);
+        },
       });
     this.#background = new BackgroundRequests({
       workQueue,
@@ -164,7 +167,7 @@ export class Dispatcher {
     for (const lease of written) if (lease.pendingRequests === 0) this.#letGo(lease, { excused });
   }
 
-  /** Gives out no JobCalls of these jobs from now on, and again those of all others. Leases that are out stay out. */
+  /** Delivers JobCalls of all jobs but these from now on. Leases that are out stay out. */
   hold(jobIds: readonly bigint[]): void {
     this.#rounds.hold(jobIds);
   }
@@ -251,7 +254,7 @@ export class Dispatcher {
     for (const subscription of this.#streams) {
       for (const lease of subscription.shutDown()) this.#letGo(lease, { excused: true });
     }
-    for (const lease of this.#leases.all()) if (lease.renewedElsewhere) this.#leaveToOthers(lease);
+    for (const lease of this.#leases.all()) if (lease.renewedElsewhere) this.#leases.remove(lease);
   }
 
   /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and stops using the store. */
@@ -325,10 +328,7 @@ export class Dispatcher {
 
   #ackSent({ callId, leaseToken }: OutLease): void {
     this.#finish({ callId, leaseToken }, (held) => this.#workQueue.ack(held)).catch((error: unknown) => {
-      this.#logger.warn(
-        { err: error, callId },
-        "Could not mark a sent JobCall as done: it will be sent again",
-      );
+      this.#logger.warn({ err: error, callId }, "could not mark a sent JobCall as done: it is sent again");
     });
   }
 
@@ -346,10 +346,5 @@ export class Dispatcher {
   #giveUp(lease: OutLease): void {
     this.#expire(lease);
     this.#background.giveUp(lease, "its lease ran out");
-  }
-
-  /** Leaves a lease out at shutdown: its runner has renewed it at another process and goes on there. */
-  #leaveToOthers(lease: OutLease): void {
-    if (this.#ending) this.#leases.remove(lease);
   }
 }

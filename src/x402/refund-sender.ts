@@ -21,7 +21,7 @@ export interface SentRefund extends OwedRefund {
 /** Reason of a refund that waits for tokens. */
 export const NO_FUNDS = "the refund account is short of tokens";
 
-/** What an account of jobgate held when it was last read. */
+/** Balance of an account of jobgate when it was last read. */
 export interface Holding {
   /** CAIP-2. */
   readonly network: string;

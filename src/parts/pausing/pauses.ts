@@ -11,10 +11,10 @@ import type { Pause, PauseLedger } from "./store/ledger.ts";
 
 /** Time after which other replicas know of a pause. */
 const POLL_MS = 500;
-/** Nobody knows when the operator resumes a job: often enough not to lose much, seldom enough to cost nothing. */
+/** Value of Retry-After. The time of a resume is not known: a minute is short for a client, and costs jobgate little. */
 const RETRY_AFTER_SECS = "60";
 
-/** What is paused, as this process knows it: keeps the paused jobs from runners, and refuses requests for them. */
+/** Pauses as this process knows them. Keeps the paused jobs from runners, and refuses requests for them. */
 export class Pauses {
   readonly #ledger: PauseLedger;
   readonly #dispatcher: Pick<Dispatcher, "hold">;

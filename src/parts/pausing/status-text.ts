@@ -3,7 +3,7 @@ import { programName } from "../../commands/output.ts";
 import { addPartText, type PartText } from "../../commands/part-text.ts";
 import { printable } from "../../core/printable.ts";
 
-/** What is paused, in the commands that print totals. */
+/** Lines about pauses in the commands that print totals. */
 const TEXT: PartText = {
   problems: ({ paused }) =>
     paused.map((one) => {

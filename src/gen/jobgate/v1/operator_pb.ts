@@ -690,7 +690,7 @@ export type Pausable_Details = Message<"jobgate.v1.Pausable.Details"> & {
   note: string;
 
   /**
-   * When it was paused.
+   * Time of the pause.
    *
    * @generated from field: google.protobuf.Timestamp since = 3;
    */
@@ -797,7 +797,7 @@ export const PauseRequestSchema: GenMessage<PauseRequest> = /*@__PURE__*/
  */
 export type PauseResponse = Message<"jobgate.v1.PauseResponse"> & {
   /**
-   * With its pause.
+   * The paused entry, with its pause.
    *
    * @generated from field: jobgate.v1.Pausable paused = 1;
    */
@@ -3778,7 +3778,7 @@ export type Holding = Message<"jobgate.v1.Holding"> & {
   account: string;
 
   /**
-   * What the account pays: settlements or refunds.
+   * Payments that the account makes: settlements or refunds.
    *
    * @generated from field: string pays = 3;
    */
@@ -3813,7 +3813,7 @@ export type Holding = Message<"jobgate.v1.Holding"> & {
   decimals: number;
 
   /**
-   * When it was read.
+   * Time of the reading.
    *
    * @generated from field: google.protobuf.Timestamp read_at = 8;
    */
@@ -3834,7 +3834,7 @@ export const HoldingSchema: GenMessage<Holding> = /*@__PURE__*/
  */
 export type ListHoldingsResponse = Message<"jobgate.v1.ListHoldingsResponse"> & {
   /**
-   * By account.
+   * Ordered by account.
    *
    * @generated from field: repeated jobgate.v1.Holding holdings = 1;
    */

@@ -29,7 +29,7 @@ const PAGE_SIZE = 500;
 /** Jobs that the page shows. */
 const MAX_ROWS = 200;
 
-/** What was earned, net: of each token, in each period, by job and by day. */
+/** Net earnings of each token, in each period, by job and by day. */
 function Money({ filters }: { filters: Filters }) {
   const periods = periodsAt(Date.now());
   const { key, name, since, until } = periods.find(({ key }) => key === filters.period) ?? periods[1] ?? NONE;

@@ -1,4 +1,4 @@
-/** What operators have paused. */
+/** Pauses of operators. */
 export interface PauseLedger {
   /** Lists what is paused, the longest paused first. */
   listPauses(): Promise<Pause[]>;
