@@ -5,13 +5,14 @@ import { ConfigTable, type TableContext } from "../../config/config-table.ts";
 import type { Place } from "../../config/mistakes.ts";
 import { fixed } from "../../config/reload.ts";
 import { readSigners, type Signer, signer } from "../../config/signers.ts";
+import { isSameToken } from "../../config/token-presets.ts";
 import { dollarsLike, integer, parsedText } from "../../config/value-types.ts";
 import { SHOWN } from "../../config/wrong-value.ts";
 import type { AcceptedToken, TokenTable } from "../../config/x402.ts";
 import { parseDollars, priceText, type UsdPrice } from "../../core/amounts.ts";
 import { EIP3009 } from "../../core/payment.ts";
 import { accountOf } from "../../core/private-keys.ts";
-import { CHANNEL_METHOD, RETURNED } from "./store/row.ts";
+import { CHANNEL_METHOD, PERMIT2_DEPOSITS, RETURNED } from "./store/row.ts";
 
 const SCHEME = "batch-settlement";
 
@@ -74,7 +75,7 @@ export const channelsTable = ConfigTable.of({
   summary: (own) => own && "payment channels",
   chargesPart: isChannelToken,
   tokensBeside: (own, tokens) =>
-    own === undefined ? [] : tokens.filter(isChannelToken).map((token) => besides(token, own)),
+    own === undefined ? [] : channelTokens(tokens).map((token) => besides(token, own)),
 });
 
 type Tables = TableContext["tables"];
@@ -114,11 +115,11 @@ function checkTokens({ x402 }: Tables, at: Place): void {
   const has = tokens.some((token) => token !== undefined && isChannelToken(token));
   if (has || tokens.includes(undefined)) return;
   at.report(
-    "has no token to work with; expected an accepted token with EIP-3009 and rpc_url, whose settlements are confirmed on the chain",
+    "has no token to work with; expected an accepted token that is paid by EIP-3009 or Permit2 and has rpc_url, whose settlements are confirmed on the chain",
   );
 }
 
-/** Deposits are made by EIP-3009, and count once the chain shows them. */
+/** Deposits are made by EIP-3009 or Permit2, and count once the chain shows them. */
 function isChannelToken({
   network,
   transferMethod,
@@ -128,9 +129,20 @@ function isChannelToken({
   return (
     network !== undefined &&
     isEvm(network) &&
-    transferMethod === EIP3009.name &&
+    (transferMethod === EIP3009.name || transferMethod === PERMIT2_DEPOSITS) &&
     rpcUrl !== undefined &&
     requireOnchainConfirmation !== false
+  );
+}
+
+/** Returns the tokens that are paid from channels. A token that is listed for both methods has deposits by EIP-3009, which need no approval. */
+function channelTokens(tokens: readonly AcceptedToken[]): AcceptedToken[] {
+  const found = tokens.filter(isChannelToken);
+  const has3009 = ({ transferMethod }: AcceptedToken) => transferMethod === EIP3009.name;
+  return found.filter(
+    (token) =>
+      has3009(token) ||
+      !found.some((other) => has3009(other) && isSameToken(other, token) && other.payTo === token.payTo),
   );
 }
 
@@ -146,7 +158,7 @@ function besides(token: AcceptedToken, config: ChannelsConfig): AcceptedToken {
       unusedPromise: RETURNED,
       extraFor: (amount) => ({
         // The transfer method of deposits.
-        assetTransferMethod: EIP3009.name,
+        assetTransferMethod: token.transferMethod,
         receiverAuthorizer,
         withdrawDelay,
         minDeposit: String(amount * BigInt(minDeposit)),

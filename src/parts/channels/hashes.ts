@@ -6,6 +6,8 @@ import { addressWord } from "../../x402/settlement/chain-logs.ts";
 export const CHANNELS_CONTRACT = "0x4020074e9df2ce1dee5a9c1b5c3f541d02a10003";
 /** Contract that collects deposits by EIP-3009. */
 export const DEPOSIT_COLLECTOR = "0x4020806089470a89826cb9fb1f4059150b550004";
+/** Contract that collects deposits by Permit2. */
+export const PERMIT2_COLLECTOR = "0x4020425faf3b746c082c2f942b4e5159887b0005";
 
 /** Fields that identify a channel. Addresses and salt are in lower case. */
 export interface ChannelConfig {

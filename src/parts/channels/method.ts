@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { chainIdOf } from "../../chain/chain-client.ts";
 import { recoverAddress } from "../../chain/recover-address.ts";
-import { Eip3009Authorization } from "../../x402/methods/eip3009-authorization.ts";
+import { EIP3009 } from "../../core/payment.ts";
 import type { Method } from "../../x402/methods/method.ts";
-import type { AuthorizedPayment } from "../../x402/settlement/authorization.ts";
 import { correction } from "./correction.ts";
-import { channelIdOf, DEPOSIT_COLLECTOR, depositNonce, voucherDigest } from "./hashes.ts";
+import { authorizationOf, movesInto } from "./deposit.ts";
+import { channelIdOf, voucherDigest } from "./hashes.ts";
 import { isSent, OWN_SCHEME, readSettlable } from "./own-scheme.ts";
 import { journalledVoucher, payload, type Voucher, voucherOf } from "./payload.ts";
 import { CHANNEL_METHOD } from "./store/row.ts";
@@ -24,16 +24,22 @@ export const CHANNELS: Method = {
   title: "payment channel",
   extensions: {},
   owns: (payload) => "channelConfig" in payload || isSent(payload),
-  payload: { schema: payload, kind: "a voucher of a payment channel, or a deposit by EIP-3009 with one" },
-  compared: "receiver, token, authorizer, withdrawal delay",
+  payload: {
+    schema: payload,
+    kind: "a voucher of a payment channel, or a deposit by EIP-3009 or Permit2 with one",
+  },
+  compared: "receiver, token, authorizer, withdrawal delay, deposit",
   pays(payment, { token, amount, extra }) {
-    const { config, cumulative } = voucherOf(payment);
+    const voucher = voucherOf(payment);
+    const { config, cumulative, deposit } = voucher;
+    const transferMethod = extra?.assetTransferMethod ?? EIP3009.name;
     return (
       config.receiver === token.payTo.toLowerCase() &&
       config.token === token.asset.toLowerCase() &&
       config.receiverAuthorizer === String(extra?.receiverAuthorizer).toLowerCase() &&
       config.withdrawDelay === extra?.withdrawDelay &&
-      cumulative >= BigInt(amount)
+      cumulative >= BigInt(amount) &&
+      (deposit === undefined || movesInto({ ...voucher, deposit }, transferMethod))
     );
   },
   // Made for each 402, so that only facilitators that list the scheme are relied on. Adds no field.
@@ -62,7 +68,10 @@ export const CHANNELS: Method = {
   },
   evidenceOf: (intent) =>
     journalledVoucher(intent).deposit === undefined ? { kind: "paid", transaction: "" } : undefined,
-  authorizationOf: (payment) => depositOf(payment),
+  authorizationOf(payment, methods) {
+    const { channelId, deposit } = journalledVoucher(payment);
+    return deposit && authorizationOf({ channelId, deposit }, payment, methods);
+  },
   readSettlable,
   ownScheme: OWN_SCHEME,
   notTaken: (reason) => correction(JSON.parse(reason)),
@@ -91,21 +100,4 @@ export async function isSigned(voucher: Omit<Voucher, "deposit">, network: strin
   const hash = voucherDigest(chainId, channelId, cumulative);
   const signer = await recoverAddress({ hash, signature }).catch(() => undefined);
   return signer === config.payerAuthorizer;
-}
-
-/**
- * The authorization that deposits in a channel. Its nonce names the channel, and only the collector of deposits can use it,
- * so its use is the deposit.
- */
-function depositOf(payment: AuthorizedPayment): Eip3009Authorization | undefined {
-  const { channelId, deposit } = journalledVoucher(payment);
-  if (deposit === undefined) return undefined;
-  const { salt, amount, validAfter } = deposit;
-  return new Eip3009Authorization({
-    ...payment,
-    key: { ...payment.key, nonce: depositNonce(channelId, salt) },
-    payTo: DEPOSIT_COLLECTOR,
-    amount: String(amount),
-    payload: JSON.stringify({ payload: { authorization: { validAfter: String(validAfter) } } }),
-  });
 }

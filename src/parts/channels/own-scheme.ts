@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import * as z from "zod";
 import type { OwnScheme, SettlablePayload } from "../../x402/methods/method.ts";
 import { loose } from "../../x402/methods/payload-values.ts";
-import { DEPOSIT_COLLECTOR } from "./hashes.ts";
+import { CHANNELS_CONTRACT, DEPOSIT_COLLECTOR } from "./hashes.ts";
 
 /** Time after which the same claim or refund is another transaction, because the first one may have been dropped. */
 const AGAIN_MS = 600_000;
@@ -14,7 +14,10 @@ const deposit = z.looseObject({
   channelConfig: z.looseObject({ payer: loose.address }),
   deposit: z.looseObject({
     amount: loose.uint,
-    authorization: z.looseObject({ erc3009Authorization: z.looseObject({ validBefore: loose.uint }) }),
+    authorization: z.union([
+      z.strictObject({ permit2Authorization: z.looseObject({ deadline: loose.uint }) }),
+      z.strictObject({ erc3009Authorization: z.looseObject({ validBefore: loose.uint }) }),
+    ]),
   }),
 });
 
@@ -64,9 +67,12 @@ export function readSettlable(payload: object, scheme: string): SettlablePayload
   if (data === undefined) return undefined;
   if (data.type === "deposit") {
     const { amount, authorization } = data.deposit;
-    const { validBefore } = authorization.erc3009Authorization;
-    const moves = { to: DEPOSIT_COLLECTOR, amount };
-    return { from: data.channelConfig.payer, validBefore, moves, reference: JSON.stringify(payload) };
+    const [to, validBefore] =
+      "permit2Authorization" in authorization
+        ? [CHANNELS_CONTRACT, authorization.permit2Authorization.deadline]
+        : [DEPOSIT_COLLECTOR, authorization.erc3009Authorization.validBefore];
+    const reference = JSON.stringify(payload);
+    return { from: data.channelConfig.payer, validBefore, moves: { to, amount }, reference };
   }
   const now = Date.now();
   const validBefore = String(Math.floor(now / 1_000) + VALID_SECS);

@@ -3,13 +3,9 @@ import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
 import { isObject } from "../../core/objects.ts";
 import type { SignedFields } from "../../x402/methods/method.ts";
-import { address, decimal, lowerCase, signature } from "../../x402/methods/payload-values.ts";
+import { address, lowerCase, signature } from "../../x402/methods/payload-values.ts";
+import { amount, type Deposit, depositPayload, inLowerCase, toDeposit, word } from "./deposit.ts";
 import type { ChannelConfig } from "./hashes.ts";
-
-const MAX_U128 = 2n ** 128n - 1n;
-
-const amount = decimal.refine((digits) => BigInt(digits) <= MAX_U128, "expected an amount below 2^128");
-const word = z.string().regex(/^0x[0-9a-fA-F]{64}$/, "expected 0x and 64 hex digits");
 
 const channelConfig = z
   .object({
@@ -31,24 +27,8 @@ const voucher = z.object({ channelId: word, maxClaimableAmount: amount, signatur
 
 const voucherPayload = z.object({ type: z.literal("voucher"), channelConfig, voucher }).strict();
 
-const depositPayload = z
-  .object({
-    type: z.literal("deposit"),
-    channelConfig,
-    voucher,
-    deposit: z
-      .object({
-        amount,
-        authorization: z
-          .object({
-            erc3009Authorization: z
-              .object({ validAfter: decimal, validBefore: decimal, salt: word, signature })
-              .strict(),
-          })
-          .strict(),
-      })
-      .strict(),
-  })
+const payloadWithDeposit = z
+  .object({ type: z.literal("deposit"), channelConfig, voucher, deposit: depositPayload })
   .strict();
 
 const refundPayload = z
@@ -56,7 +36,7 @@ const refundPayload = z
   .strict();
 
 type RawVoucher = z.output<typeof voucherPayload>;
-type RawDeposit = z.output<typeof depositPayload>;
+type RawDeposit = z.output<typeof payloadWithDeposit>;
 
 /** A voucher that the payer of a channel signed: alone, with a deposit, or for a refund. */
 export interface Voucher {
@@ -66,58 +46,36 @@ export interface Voucher {
   /** All that was and is paid from the channel, in token units. */
   readonly cumulative: bigint;
   readonly signature: `0x${string}`;
-  readonly deposit:
-    | {
-        /** Token units. */
-        readonly amount: bigint;
-        readonly validAfter: bigint;
-        readonly validBefore: bigint;
-        readonly salt: string;
-      }
-    | undefined;
+  readonly deposit: Deposit | undefined;
 }
 
 function toVoucher({ channelConfig, voucher, ...payload }: RawVoucher | RawDeposit): Voucher {
-  const { payer, payerAuthorizer, receiver, receiverAuthorizer, token, withdrawDelay, salt } = channelConfig;
   const { deposit } = payload as Partial<RawDeposit>;
-  const authorization = deposit?.authorization.erc3009Authorization;
   return {
-    config: {
-      payer: lowerCase(payer),
-      payerAuthorizer: lowerCase(payerAuthorizer),
-      receiver: lowerCase(receiver),
-      receiverAuthorizer: lowerCase(receiverAuthorizer),
-      token: lowerCase(token),
-      withdrawDelay,
-      salt: lowerCase(salt),
-    },
+    config: inLowerCase(channelConfig),
     channelId: lowerCase(voucher.channelId),
     cumulative: BigInt(voucher.maxClaimableAmount),
     signature: lowerCase(voucher.signature),
-    deposit: deposit &&
-      authorization && {
-        amount: BigInt(deposit.amount),
-        validAfter: BigInt(authorization.validAfter),
-        validBefore: BigInt(authorization.validBefore),
-        salt: lowerCase(authorization.salt),
-      },
+    deposit: deposit && toDeposit(deposit),
   };
 }
 
 /** Payloads that pay: a voucher, alone or with a deposit. */
 export const payload = z
-  .discriminatedUnion("type", [voucherPayload, depositPayload])
+  .discriminatedUnion("type", [voucherPayload, payloadWithDeposit])
   .transform((raw): SignedFields => {
     const voucher = toVoucher(raw);
     const { config, channelId, cumulative, deposit } = voucher;
-    const nonce = [channelId, cumulative, ...(deposit ? [deposit.salt] : [])].join(":");
-    const parts = [nonce, voucher.signature, ...Object.values(config), ...Object.values(deposit ?? {})];
+    const { amount, validAfter, validBefore, id } = deposit ?? {};
+    const nonce = [channelId, cumulative, ...(deposit ? [id] : [])].join(":");
+    const deposited = deposit ? [amount, validAfter, validBefore, id] : [];
+    const parts = [nonce, voucher.signature, ...Object.values(config), ...deposited];
     return {
       from: config.payer,
       to: config.receiver,
       value: cumulative,
-      validAfter: deposit?.validAfter ?? 0n,
-      validBefore: deposit?.validBefore ?? 0n,
+      validAfter: validAfter ?? 0n,
+      validBefore: validBefore ?? 0n,
       nonce,
       settler: undefined,
       fingerprint: hash("sha256", parts.join()),

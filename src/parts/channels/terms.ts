@@ -130,11 +130,11 @@ async function useOfDeposit(
   ledger: ChannelLedger,
 ): Promise<Contribution | undefined> {
   if (deposit === undefined) return undefined;
-  const { salt, validBefore } = deposit;
+  const { id, validBefore } = deposit;
   const row = await ledger.findChannel(channelId);
   return {
     nonce: {
-      nonce: { key: `deposit ${channelId} ${salt}`, expiresAt: storableSeconds(validBefore) },
+      nonce: { key: `deposit ${channelId} ${id}`, expiresAt: storableSeconds(validBefore) },
       refusal: () =>
         correction(row === undefined ? { error: AMOUNT_MISMATCH, channel: undefined } : mismatchOf(row)),
     },

@@ -2,6 +2,7 @@ import { asNumber, type Rpc } from "../../chain/rpc.ts";
 import {
   type Authorization,
   type AuthorizedPayment,
+  type Collector,
   type NonceUse,
   Unexplained,
   type UseOutcome,
@@ -42,9 +43,12 @@ export class Permit2Authorization implements Authorization {
   readonly logFilters: Authorization["logFilters"];
   readonly #nonce: bigint;
   /** Contract that settles it. */
-  readonly #proxy: X402Proxy;
+  readonly #collector: Collector;
+  /** True if the contract moves any part of the signed amount. */
+  readonly #isCeiling: boolean;
 
-  constructor(payment: AuthorizedPayment) {
+  /** @param collector contract that settles it in place of x402's proxies */
+  constructor(payment: AuthorizedPayment, collector?: Collector) {
     this.payment = payment;
     const { key, payload, payTo, validBefore } = payment;
     const signed = JSON.parse(payload) as {
@@ -52,7 +56,9 @@ export class Permit2Authorization implements Authorization {
     };
     const permit = signed.payload?.permit2Authorization;
     // The offer that it answered made sure that the spender is one of x402's proxies.
-    this.#proxy = findProxy({ address: permit?.spender ?? "" }) ?? EXACT_PROXY;
+    const proxy = findProxy({ address: permit?.spender ?? "" }) ?? EXACT_PROXY;
+    this.#collector = collector ?? collectorOf(payment, proxy);
+    this.#isCeiling = collector === undefined && proxy.ceiling !== undefined;
     this.#nonce = BigInt(key.nonce);
     this.validAfter = BigInt(permit?.witness?.validAfter ?? 0);
     // Permit2 accepts a permit at its very deadline; EIP-3009 ends before `validBefore`.
@@ -82,22 +88,22 @@ export class Permit2Authorization implements Authorization {
       rpc.call("eth_getTransactionByHash", [transaction]),
     ]);
     if (logs === undefined && isMined) throw new Error("the RPC does not have the transaction's receipt");
-    // The proxy emits an event in each call that settles.
-    const proxy = this.#proxy.address;
-    const isOfProxy = ({ address }: RawLog) => address.toLowerCase() === proxy;
-    const marks = logs?.filter(isOfProxy) ?? [];
+    // The contract emits an event in each call that settles.
+    const { contract } = this.#collector;
+    const isOfContract = ({ address }: RawLog) => address.toLowerCase() === contract;
+    const marks = logs?.filter(isOfContract) ?? [];
     const { blockNumber, blockHash } = marks[0] ?? {};
     if (logs === undefined || !blockNumber || !blockHash) return undefined;
     const { to, input } = (sent ?? {}) as Record<string, unknown>;
     if (typeof input !== "string") throw new Error("the RPC does not have the transaction");
-    const isDirect = typeof to === "string" && to.toLowerCase() === proxy;
-    const calls = isDirect ? [{ input, logs }] : await readCalls(rpc, transaction, proxy);
-    if (calls.flatMap(({ logs }) => logs).filter(isOfProxy).length !== marks.length) {
+    const isDirect = typeof to === "string" && to.toLowerCase() === contract;
+    const calls = isDirect ? [{ input, logs }] : await readCalls(rpc, transaction, contract);
+    if (calls.flatMap(({ logs }) => logs).filter(isOfContract).length !== marks.length) {
       throw new Unexplained(
         "a contract may have used it, and the RPC's trace does not show the logs of its calls",
       );
     }
-    const call = calls.find(({ input }) => this.#isSettledBy(input));
+    const call = calls.find(({ input }) => this.#collector.collects(input));
     if (call === undefined) return undefined;
     return {
       blockNumber: asNumber(blockNumber),
@@ -184,12 +190,6 @@ export class Permit2Authorization implements Authorization {
     return use ?? { blockNumber: number, blockHash: hash, outcome: { kind } };
   }
 
-  #isSettledBy(input: string): boolean {
-    const { payer, nonce } = this.payment.key;
-    const permit = readPermit(input);
-    return permit?.payer === payer && permit.nonce === nonce;
-  }
-
   #isCancelledBy({ address, topics, data }: RawLog): boolean {
     const [owner, word, mask] = [readWord(topics[1]), readWord(data, 0), readWord(data, 1)];
     return (
@@ -213,6 +213,17 @@ export class Permit2Authorization implements Authorization {
     const { from, to, value } = transfer;
     if (isOffered(transfer, this.payment)) return value;
     const isOfSeller = from === this.payment.key.payer && to === this.payment.payTo;
-    return this.#proxy.ceiling !== undefined && isOfSeller && value > 0n ? value : undefined;
+    return this.#isCeiling && isOfSeller && value > 0n ? value : undefined;
   }
+}
+
+/** Returns one of x402's proxies as the contract that settles a payment. */
+function collectorOf({ key }: AuthorizedPayment, { address }: X402Proxy): Collector {
+  return {
+    contract: address,
+    collects(input) {
+      const permit = readPermit(input);
+      return permit?.payer === key.payer && permit.nonce === key.nonce;
+    },
+  };
 }

@@ -19,6 +19,7 @@ export const PERMIT2: Method = {
   compared: "token, its spender, its recipient",
   recoverSigner,
   authorizationOf: (payment) => new Permit2Authorization(payment),
+  collectedBy: (collector, payment) => new Permit2Authorization(payment, collector),
   paymentsIn,
   whyNotExact,
   findChainProblem,

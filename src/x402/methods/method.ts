@@ -7,7 +7,7 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { oneSpelling, PaymentIntent, TransferMethod } from "../../core/payment.ts";
 import type { KindExtra } from "../facilitators/facilitator.ts";
 import type { OwnSettlement } from "../facilitators/own-settlement.ts";
-import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
+import type { Authorization, AuthorizedPayment, Collector } from "../settlement/authorization.ts";
 import type { ChainHistory } from "../settlement/chain-history.ts";
 import type { RawLog } from "../settlement/chain-logs.ts";
 import type { ChainPayment, MinedTransaction } from "../settlement/chain-payment.ts";
@@ -156,8 +156,16 @@ export interface Method extends TransferMethod {
   readonly history?: ChainHistory;
   /** Names of the transactions of that chain. Absent: hashes of 32 bytes. */
   readonly transaction?: RegExp;
-  /** Returns the authorization that pays a payment, as its EVM chain shows it. */
-  authorizationOf?(payment: AuthorizedPayment): Authorization | undefined;
+  /**
+   * Returns the authorization that pays a payment, as its EVM chain shows it.
+   * @param methods methods of the build. One of them may move the money of this method's payment
+   */
+  authorizationOf?(
+    payment: AuthorizedPayment,
+    methods: { get(name: string): Method },
+  ): Authorization | undefined;
+  /** Returns the authorization of a payment that a contract of another method collects. Absent: no such contract can. */
+  collectedBy?(collector: Collector, payment: AuthorizedPayment): Authorization;
   /**
    * Reads the payments in a token to its `pay_to` that a transaction of an EVM chain made, and that are exact. Absent: an
    * operator cannot adopt such payments.

@@ -70,7 +70,7 @@ export class Methods implements Iterable<Method> {
 
   /** @throws Error when this build does not have the payment's method */
   #authorizationOf(payment: AuthorizedPayment): Authorization {
-    const authorization = this.get(payment.transferMethod).authorizationOf?.(payment);
+    const authorization = this.get(payment.transferMethod).authorizationOf?.(payment, this);
     if (authorization === undefined) throw new Error(`${payment.transferMethod} does not pay on EVM chains`);
     return authorization;
   }

@@ -38,6 +38,14 @@ export interface Authorization {
   findUseByState?(rpc: Rpc, head: bigint): Promise<NonceUse | undefined>;
 }
 
+/** A contract that collects payments by a method for another method, such as deposits in payment channels. */
+export interface Collector {
+  /** Contract that emits an event in each call that collects. Lower case. */
+  readonly contract: string;
+  /** Reports whether a call of the contract with this input collects the payment. */
+  collects(input: string): boolean;
+}
+
 /** The block that used up a nonce, and how. */
 export interface NonceUse {
   readonly blockNumber: bigint;

@@ -268,14 +268,20 @@ interface Permit2 {
     ) external;
 }
 
-/// Collects a deposit by Permit2, whose approval the payer has given before.
+interface TokenWithPermit {
+    function permit(address owner, address spender, uint256 value, uint256 deadline, uint8 v, bytes32 r, bytes32 s) external;
+}
+
+/// Collects a deposit by Permit2, whose approval the payer has given before, or signed for (EIP-2612).
 contract Permit2DepositCollector {
     address private constant CHANNELS = 0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003;
     Permit2 private constant PERMIT2 = Permit2(0x000000000022D473030F116dDEE9F6B43aC78BA3);
 
     function collect(address payer, address token, uint256 amount, bytes32 channelId, bytes calldata data) external {
         require(msg.sender == CHANNELS, "not the contract for channels");
-        (uint256 nonce, uint256 deadline, bytes memory signature,) = abi.decode(data, (uint256, uint256, bytes, bytes));
+        (uint256 nonce, uint256 deadline, bytes memory signature, bytes memory approval) =
+            abi.decode(data, (uint256, uint256, bytes, bytes));
+        if (approval.length > 0) approve(payer, token, amount, approval);
         PERMIT2.permitWitnessTransferFrom(
             Permit2.PermitTransferFrom(Permit2.TokenPermissions(token, amount), nonce, deadline),
             Permit2.SignatureTransferDetails(CHANNELS, amount),
@@ -284,5 +290,13 @@ contract Permit2DepositCollector {
             "DepositWitness witness)DepositWitness(bytes32 channelId)TokenPermissions(address token,uint256 amount)",
             signature
         );
+    }
+
+    /// The transfer shows whether the token has taken the approval.
+    function approve(address payer, address token, uint256 amount, bytes memory approval) private {
+        (uint256 value, uint256 end, uint8 v, bytes32 r, bytes32 s) =
+            abi.decode(approval, (uint256, uint256, uint8, bytes32, bytes32));
+        require(value == amount, "another amount");
+        try TokenWithPermit(token).permit(payer, address(PERMIT2), value, end, v, r, s) {} catch {}
     }
 }

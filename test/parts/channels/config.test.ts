@@ -26,7 +26,8 @@ testMistakes([
     promise: "Channels need a token whose deposits the chain shows",
     toml: `service_id = 1\n${X402}${TOKEN}${channels().replace("[x402.channels]", "[x402.channels] #!")}`,
     keyPath: "x402.channels",
-    message: /has no token to work with; expected an accepted token with EIP-3009 and rpc_url/,
+    message:
+      /has no token to work with; expected an accepted token that is paid by EIP-3009 or Permit2 and has rpc_url/,
   },
   {
     promise: "Claims are made at a price in dollars",
@@ -75,4 +76,18 @@ test("A token is offered for channels beside its own offer, and stays as it was 
   });
   expect(channel?.offered?.extraFor(1_000n)).toMatchObject({ withdrawDelay: 86_400, minDeposit: "10000" });
   expect((await configOf(GATEWAY)).x402?.acceptedTokens).toHaveLength(1);
+});
+
+test("A token by Permit2 is offered for channels with its own method of deposits, and one that is listed for both methods once, by EIP-3009", async () => {
+  const permit2 = USD_TOKEN.replace('"eip3009"', '"permit2"');
+  const methods = async (tokens: string) => {
+    const { x402 } = await configOf(`service_id = 1\n${X402}${tokens}${channels()}`);
+    return (x402?.acceptedTokens ?? []).flatMap(
+      ({ offered }) => offered?.extraFor(1n).assetTransferMethod ?? [],
+    );
+  };
+  expect(await methods(permit2)).toEqual(["permit2"]);
+  expect(await methods(permit2 + USD_TOKEN)).toEqual(["eip3009"]);
+  const elsewhere = USD_TOKEN.replace(/pay_to = .*/, `pay_to = "0x${"9".repeat(40)}"`);
+  expect(await methods(permit2 + elsewhere)).toEqual(["permit2", "eip3009"]);
 });

@@ -135,12 +135,15 @@ export async function startChannelShop(
     readonly edit?: (config: string) => string;
     /** Puts something between jobgate and its facilitator. Default: nothing. */
     readonly through?: (facilitatorUrl: string) => Promise<{ readonly url: string; stop(): Promise<void> }>;
+    /** Default: payers have approved Permit2 before. */
+    readonly sponsorsGas?: boolean;
     /** Default: in this process. */
     readonly start?: (options: { readonly config: string }) => Promise<Jobgate>;
   } = {},
 ): Promise<ChannelShop> {
   const { start = startEmbeddedJobgate, handle, keys, jobs, through, edit = (config) => config } = options;
-  const facilitator = await startFacilitator({ anvil: parts.anvil, settlesChannels: true });
+  const { sponsorsGas = false } = options;
+  const facilitator = await startFacilitator({ anvil: parts.anvil, settlesChannels: true, sponsorsGas });
   const between = await through?.(facilitator.url);
   const [authorizer, payTo] = [newAccount(), newAccount()];
   const config = channelsConfig(parts, {

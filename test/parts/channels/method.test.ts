@@ -14,6 +14,7 @@ const { payer, payTo, stranger } = accounts;
 const authorizer = newAccount();
 const ASSET = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const ZERO = `0x${"0".repeat(40)}`;
+const ZERO_WORD = `0x${"0".repeat(64)}`;
 const lower = (text: string) => text.toLowerCase();
 
 const offer = {
@@ -139,6 +140,62 @@ test("A request for a refund is no payment, and a payment is no request for a re
     cumulative: 1_000n,
   });
   expect(() => read({ ...payload, type: "refund" })).toThrow("payload is not");
+});
+
+/** Makes the payload of a deposit by Permit2, with other fields of its permit. */
+async function permit(more: object = {}, amount = "10000") {
+  const payload = await pay();
+  const permit2Authorization = {
+    from: payer.address,
+    permitted: { token: ASSET, amount },
+    spender: "0x4020425FAf3B746C082C2f942b4E5159887B0005",
+    nonce: "7",
+    deadline: "9",
+    witness: { channelId: payload.voucher.channelId },
+    signature: `0x${"11".repeat(65)}`,
+    ...more,
+  };
+  return {
+    ...payload,
+    type: "deposit",
+    deposit: { amount: "10000", authorization: { permit2Authorization } },
+  };
+}
+const byPermit2 = { ...offer, extra: { ...offer.extra, assetTransferMethod: "permit2" } };
+
+test("A deposit by Permit2 pays an offer that asks for one, and its nonce and deadline are the permit's", async () => {
+  const payment = read(await permit());
+  expect(CHANNELS.pays(payment, byPermit2)).toBe(true);
+  expect(CHANNELS.pays(payment, offer)).toBe(false);
+  expect(await CHANNELS.check?.(payment, byPermit2)).toBe("unpaid");
+  expect(payment).toMatchObject({ validBefore: 9n, nonce: expect.stringMatching(/:1000:7$/) });
+  const erc3009Authorization = { validAfter: "0", validBefore: "9", salt: ZERO_WORD, signature: "0x" };
+  const deposit = { amount: "10000", authorization: { erc3009Authorization } };
+  const other = read({ ...(await pay()), type: "deposit", deposit });
+  expect([offer, byPermit2].map((of) => CHANNELS.pays(other, of))).toEqual([true, false]);
+});
+
+test.each([
+  ["another payer", { from: stranger.address }],
+  ["another token", { permitted: { token: stranger.address, amount: "10000" } }],
+  ["another amount", { permitted: { token: ASSET, amount: "9999" } }],
+  ["another spender", { spender: "0x402085c248EeA27D92E8b30b2C58ed07f9E20001" }],
+  ["another channel", { witness: { channelId: `0x${"03".repeat(32)}` } }],
+])("A permit of %s is no deposit in the channel", async (_, more) => {
+  expect(CHANNELS.pays(read(await permit(more)), byPermit2)).toBe(false);
+});
+
+test("Own settlement of a deposit by Permit2 ends at the deadline, and moves the tokens to the contract itself", async () => {
+  const payload = await permit();
+  expect(CHANNELS.readSettlable?.(payload, "batch-settlement")).toMatchObject({
+    from: payer.address,
+    validBefore: "9",
+    moves: { to: "0x4020074e9df2ce1dee5a9c1b5c3f541d02a10003", amount: "10000" },
+  });
+  const { permit2Authorization } = payload.deposit.authorization;
+  const both = { permit2Authorization, erc3009Authorization: { validBefore: "9" } };
+  const deposit = { amount: "10000", authorization: both };
+  expect(CHANNELS.readSettlable?.({ ...payload, deposit }, "batch-settlement")).toBeUndefined();
 });
 
 test("A deposit is paid when its chain shows it, by no journal entry, and is as high as the offer says", async () => {

@@ -34,6 +34,14 @@ test("A deposit is used up by the payment that it comes with, in whatever reques
     status: 402,
     message: "invalid_batch_settlement_evm_cumulative_amount_mismatch",
   });
+  const permitted = { token: ADDRESS, amount: "100" };
+  const permit2Authorization = {
+    ...{ from: ADDRESS, permitted, spender: ADDRESS, nonce: "77", deadline: "2000000001" },
+    ...{ witness: { channelId: ID }, signature: SIGNATURE },
+  };
+  const byPermit2 = { amount: "100", authorization: { permit2Authorization } };
+  const { nonce } = (await check({ type: "deposit", deposit: byPermit2 }, { name: "channel" })) ?? {};
+  expect(nonce?.nonce).toEqual({ key: `deposit ${ID} 77`, expiresAt: 2_000_000_001 });
   expect(await check({ type: "voucher" }, { name: "channel" })).toBeUndefined();
 });
 

@@ -3,6 +3,9 @@ import type { Rows, Table } from "../../../store/rows.ts";
 /** Name of the transfer method, in stored payments. */
 export const CHANNEL_METHOD = "channel";
 
+/** Name of the transfer method of deposits by Permit2, in offers of x402 and in the configuration. */
+export const PERMIT2_DEPOSITS = "permit2";
+
 /** Name of the promise to charge back what a job that fails cost. */
 export const RETURNED = "refund";
 
