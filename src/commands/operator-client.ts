@@ -20,7 +20,6 @@ export type { Message } from "@bufbuild/protobuf";
 export {
   durationFromMs,
   type Timestamp,
-  timestampDate,
   timestampFromMs,
   timestampMs,
 } from "@bufbuild/protobuf/wkt";

@@ -10,7 +10,7 @@ import type { Customer, Surroundings } from "./part.ts";
 import { Requests } from "./requests.ts";
 import { signHash } from "./viem.ts";
 
-export const SCHEME = "batch-settlement";
+const SCHEME = "batch-settlement";
 /** Jobs that are sold for vouchers, by what becomes of the charge of one that fails; the last one is charged as used. */
 export const CHANNEL_JOBS = { returned: 30, kept: 31, asked: 32, used: 33 } as const;
 const MAX_SENDS = 6;

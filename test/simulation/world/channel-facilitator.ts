@@ -39,7 +39,7 @@ export type SentPayload =
     };
 
 /** Reads the permission that a deposit uses. */
-export function depositIn(payload: SentPayload): Authorization | undefined {
+function depositIn(payload: SentPayload): Authorization | undefined {
   if (payload.type !== "deposit") return undefined;
   const { channelConfig, deposit } = payload;
   const { validBefore, salt } = deposit.authorization.erc3009Authorization;
