@@ -27,8 +27,8 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
     seed: 1,
     file: `${BATCH}/claims.ts`,
     ...{
-      from: "ANY ($6::text[]) ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),",
-      to: "ANY ($6::text[]) ORDER BY call_id LIMIT $1),",
+      from: "ORDER BY call_id LIMIT $1 FOR UPDATE OF job_calls SKIP LOCKED),",
+      to: "ORDER BY call_id LIMIT $1),",
     },
   },
   {
