@@ -46,7 +46,7 @@ describe("jobgate completion", () => {
         .sort();
     };
     if (shell === "zsh") return;
-    expect(await complete("jobgate pa")).toEqual(["pay", "payments"]);
+    expect(await complete("jobgate pay")).toEqual(["pay", "payments"]);
     expect(await complete("jobgate payments list --state ")).toEqual([
       "authorized",
       "failed",
