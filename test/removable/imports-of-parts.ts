@@ -7,6 +7,7 @@ import { ALL, LISTS, ROOT, withoutLines } from "./without.ts";
 const NEEDED: readonly string[] = [
   "operator needs callbacks",
   // The chain of their tests gets the contracts that dev ships.
+  "channels needs dev",
   "pay needs dev",
   "permit2 needs dev",
   // The runner library, which these tests run, receives with Work.

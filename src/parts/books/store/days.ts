@@ -2,9 +2,10 @@ import { type Lookup, parameters } from "../../../store/list-dialect.ts";
 import { count, type Effect } from "../../../store/machine/changes.ts";
 import type { Asked } from "../../../store/module.ts";
 import type { Table } from "../../../store/rows.ts";
-import { DAY_MS } from "../portable/periods.ts";
 import type { MovementGroup, MovementSum, SummedPeriod } from "./ledger.ts";
 import type { NewMovementRow } from "./row.ts";
+
+const DAY_MS = 86_400_000;
 
 /** Amounts of a day, each 0 or more. A correction adds to one of the two last ones. */
 const AMOUNTS = ["sold", "refunded", "charged_back", "lost", "fees", "found", "taken_back"] as const;
