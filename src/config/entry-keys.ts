@@ -30,7 +30,7 @@ export interface InProcessFacilitatorConfig {
 export interface JobRunner {
   /** Name of the kind. */
   readonly kind: string;
-  /** Name under which operators know it, unique among those of its kind. */
+  /** Name of the runner in the configuration. Runners of one kind have different names. */
   readonly name: string;
   /** It sends the headers of a request on: their metadata has one character for each byte, in place of text. */
   readonly sendsHeadersOn?: boolean;

@@ -81,7 +81,7 @@ export class ClaimRounds {
     this.#membersChanged();
   }
 
-  /** Claims no JobCalls of these jobs from now on, and again those of all others. */
+  /** Claims JobCalls of all jobs but these from now on. */
   hold(jobIds: readonly bigint[]): void {
     this.#held = jobIds;
     this.wake({ suspects: true });

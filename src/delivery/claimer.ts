@@ -94,7 +94,7 @@ export class Claimer {
       }
     }
     if (room === 0 || (!this.#mayHaveWork && forSuspects === 0)) return undefined;
-    // A claim without jobs would be one of all jobs.
+    // Without any job ID, the claim would take JobCalls of all jobs.
     if (this.jobIds.length > 0 && this.#openJobIds().length === 0) return undefined;
     return this.#claim(Math.min(room, MAX_CLAIM), takers, forSuspects);
   }
@@ -112,7 +112,7 @@ export class Claimer {
     if (suspectsLeft) leastBusy?.reserve(true);
   }
 
-  /** Returns the named jobs without those that are held. */
+  /** Returns the jobs that the streams name and that are not held. */
   #openJobIds(): readonly bigint[] {
     const held = this.#terms.held();
     return held.length === 0 ? this.jobIds : this.jobIds.filter((id) => !held.includes(id));

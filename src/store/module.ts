@@ -39,7 +39,7 @@ export interface Step<Method> {
 }
 
 /** Rows of a module by `call_id` that are forgotten with the payment of their JobCall. */
-export interface GoingRows {
+export interface RowsOfPayments {
   readonly table: string;
   /** SQL condition; other rows stay. @param row name of the row in the query */
   readonly if: (dialect: Pick<ListDialect, "schema">, row: string) => string;
@@ -127,7 +127,7 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];
-  readonly goes?: GoingRows;
+  readonly forgottenWithPayments?: RowsOfPayments;
   /** The row of a JobCall that its client sees: a table by `call_id`, its columns, and what they and the payment's key say. */
   readonly shown?: {
     readonly table: string;

@@ -13,10 +13,10 @@ export function nobodyKeeps(table: string, schema: string, row = table): string 
 }
 
 /** Rows of modules that are forgotten with payments: their tables, and the SQL condition of the rows that go. */
-export const goingWithPayments = (schema: string, row: string) =>
-  PART_MODULES.flatMap(({ goes }) => goes ?? []).map((going) => ({
-    table: going.table,
-    condition: going.if({ schema }, row),
+export const rowsOfPayments = (schema: string, row: string) =>
+  PART_MODULES.flatMap(({ forgottenWithPayments }) => forgottenWithPayments ?? []).map((rows) => ({
+    table: rows.table,
+    condition: rows.if({ schema }, row),
   }));
 
 /**

@@ -71,7 +71,7 @@ export const CHANNEL_MUTANTS: readonly WorldMutant[] = [
     to: "return { settlement: settlementOf(voucher, amount) };",
   },
   {
-    name: "a deposit counts as made at once",
+    name: "a deposit is taken for made before its chain shows it",
     parts,
     seed: 13,
     file: METHOD,

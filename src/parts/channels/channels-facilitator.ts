@@ -147,7 +147,7 @@ export class ChannelsFacilitator {
       this.#chosen = { facilitator, at: performance.now() };
       return facilitator;
     }
-    // No facilitator answers. The last one that answered may still take the scheme.
+    // No facilitator answers now. The facilitator that answered last might still settle the scheme.
     return this.#chosen?.facilitator;
   }
 }

@@ -12,7 +12,7 @@ import type { Pause } from "./store/ledger.ts";
 const MAX_BY_LENGTH = 200;
 const MAX_NOTE_LENGTH = 2_000;
 
-/** Whatever an operator can pause or resume, with its pause. */
+/** Pausable job, endpoint or runner, with its pause if it has one. */
 interface Found extends Pausable {
   readonly pause: Pause | undefined;
   readonly removed: boolean;

@@ -23,7 +23,7 @@ export class Pauses {
   readonly #loop: BackgroundLoop | undefined;
   #pauses: readonly Pause[] = [];
   #reading: Promise<void> = Promise.resolve();
-  /** Names of whatever is refused. */
+  /** Names of the jobs, endpoints and runners whose requests are refused. */
   #refused: ReadonlySet<string> = new Set();
 
   constructor(parts: {
@@ -50,7 +50,7 @@ export class Pauses {
       });
   }
 
-  /** Whatever is paused, the longest paused first. */
+  /** Pauses, the longest first. */
   get all(): readonly Pause[] {
     return this.#pauses;
   }
@@ -64,7 +64,7 @@ export class Pauses {
     await this.#loop?.stop();
   }
 
-  /** Reads what is paused, and applies it. One reading follows the other, so that none applies what an earlier one found. */
+  /** Reads the pauses and applies them. Readings run one after the other, so that an older reading never replaces a newer one. */
   read(): Promise<void> {
     this.#reading = this.#reading.catch(() => undefined).then(() => this.#readNow());
     return this.#reading;
@@ -77,7 +77,7 @@ export class Pauses {
     this.apply();
   }
 
-  /** Applies what is paused to a configuration. */
+  /** Applies the pauses to a configuration. */
   apply(configuration = this.#configuration()): void {
     const pausables = new Map(pausablesOf(configuration).map((one) => [nameOf(one), one]));
     const refused = new Set<string>();

@@ -217,7 +217,7 @@ export class Permit2Authorization implements Authorization {
   }
 }
 
-/** Returns one of x402's proxies as the contract that settles a payment. */
+/** Returns the proxy of x402 that settles a payment, as a collector. */
 function collectorOf({ key }: AuthorizedPayment, { address }: X402Proxy): Collector {
   return {
     contract: address,

@@ -1,6 +1,6 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { PruneOutcome, PruneStep } from "../../store/contract/pruning.ts";
-import { goingWithPayments } from "../../store/part-modules.ts";
+import { rowsOfPayments } from "../../store/part-modules.ts";
 import {
   type ChunkRow,
   chunksToRemove,
@@ -48,11 +48,11 @@ const REMOVE = {
   payments: removeCounted("payments"),
 };
 /** Forgets rows of modules with the payments of their calls. */
-const FORGET_WITH_PAYMENTS = goingWithPayments("jobgate.", "going").map(({ table, condition }) =>
+const FORGET_WITH_PAYMENTS = rowsOfPayments("jobgate.", "old").map(({ table, condition }) =>
   statement<never>(
     `forget_rows_of_${table}_with_payments`,
     `DELETE FROM jobgate.${table} WHERE ctid = ANY (ARRAY (
-       SELECT ctid FROM jobgate.${table} AS going WHERE going.call_id = ANY ($1::bigint[]) AND ${condition} FOR UPDATE SKIP LOCKED))`,
+       SELECT ctid FROM jobgate.${table} AS old WHERE old.call_id = ANY ($1::bigint[]) AND ${condition} FOR UPDATE SKIP LOCKED))`,
   ),
 );
 

@@ -2,6 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import { createOperatorClient } from "../../../src/commands/operator-client.ts";
+import { ChannelState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
 import { newAccount } from "../../helpers/accounts.ts";
 import { channelClient, readChannels } from "../../helpers/channels.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
@@ -63,4 +65,52 @@ it("After a change of the authorizer, channels that name the one before are clai
     expect(
       new Set(claims.map(({ voucher }) => Reflect.get(voucher.channel, "receiverAuthorizer"))).size,
     ).toBe(1);
+});
+
+it("While a channel's authorizer has no key, a refund is answered 503, and operators are told which key is missing", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-channels-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  let config = "";
+  const shop = await startChannelShop(parts, {
+    keys: "claim_every_secs = 3600",
+    start(options) {
+      config = options.config;
+      return startEmbeddedJobgate({ config, folder });
+    },
+  });
+  onTestFinished(() => shop.facilitator.stop());
+  let sent = "";
+  const { fetch: buy } = channelClient({
+    anvil: parts.anvil,
+    payer: await newPayer(parts),
+    fetch(input, init) {
+      const request = new Request(input, init);
+      sent = request.headers.get("payment-signature") ?? "";
+      return fetch(request);
+    },
+  });
+  const id = channelOf(await shop.buy(buy, "one", KEPT));
+  await shop.runner.stop();
+  await shop.jobgate.stop();
+
+  const other = `authorizer = { private_key = "${newAccount().privateKey}" }`;
+  const jobgate = await startEmbeddedJobgate({ config: config.replace(/^authorizer = .*$/m, other), folder });
+  onTestFinished(async () => void (await jobgate.stop()));
+  const payment = JSON.parse(Buffer.from(sent, "base64").toString());
+  const { channelConfig, voucher } = payment.payload;
+  const asked = { ...payment, payload: { type: "refund", channelConfig, voucher } };
+  const refund = await fetch(`${jobgate.x402Url}/x402/jobs/1/${KEPT}`, {
+    headers: { "payment-signature": Buffer.from(JSON.stringify(asked)).toString("base64") },
+  });
+  expect({ status: refund.status, ...((await refund.json()) as object) }).toMatchObject({
+    status: 503,
+    code: "facilitator_unavailable",
+    charged: false,
+  });
+  const operator = createOperatorClient({ address: { url: jobgate.operatorUrl } });
+  for (const decide of [operator.claimChannels, operator.refundChannel])
+    await expect(decide({ id, by: "Ada", note: "moved" })).rejects.toThrow(
+      /lacks the key of the channel's authorizer/,
+    );
+  expect(await operator.getChannel({ id })).toMatchObject({ channel: { state: ChannelState.OPEN } });
 });

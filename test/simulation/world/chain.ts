@@ -18,7 +18,7 @@ export interface Authorization {
   readonly validBefore: number;
 }
 
-/** What a transaction does besides the use of a permission. */
+/** Effect of a transaction besides the use of a permission. */
 export interface Act {
   readonly name: string;
   /** Changes the state after the newest block. @returns false if it reverts */

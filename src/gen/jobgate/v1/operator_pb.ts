@@ -627,14 +627,14 @@ export type Pausable = Message<"jobgate.v1.Pausable"> & {
   name: string;
 
   /**
-   * IDs of the jobs whose JobCalls wait while it is paused. Whatever else has one of these IDs waits as well.
+   * IDs of the jobs whose JobCalls wait during the pause. JobCalls of other services and endpoints with these IDs wait as well.
    *
    * @generated from field: repeated uint64 job_ids = 4;
    */
   jobIds: bigint[];
 
   /**
-   * Other jobs and endpoints with one of the IDs, whose JobCalls wait as well: `job:1/3`, `endpoint:/hooks/a`.
+   * Other jobs and endpoints with the same job IDs. Their JobCalls wait as well: `job:1/3`, `endpoint:/hooks/a`.
    *
    * @generated from field: repeated string shared_with = 5;
    */
@@ -762,7 +762,7 @@ export type PauseRequest = Message<"jobgate.v1.PauseRequest"> & {
   target: string;
 
   /**
-   * True to refuse new requests, too.
+   * True to refuse new requests. False lets them be accepted and wait.
    *
    * @generated from field: bool refuse_accepts = 2;
    */
@@ -6700,7 +6700,7 @@ export const MovementGroup = {
   TOKEN: 1,
 
   /**
-   * The same sums, with those of a network together.
+   * Tokens, in the order of their networks.
    *
    * @generated from enum value: MOVEMENT_GROUP_NETWORK = 2;
    */

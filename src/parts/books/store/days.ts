@@ -7,7 +7,7 @@ import type { NewMovementRow } from "./row.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Amounts of a day, each 0 or more. A correction adds to one of the two last ones. */
+/** Amounts of a day, each 0 or more. A correction adds to `found` or to `taken_back`. */
 const AMOUNTS = ["sold", "refunded", "charged_back", "lost", "fees", "found", "taken_back"] as const;
 const TOKEN = ["network", "asset", "symbol", "decimals"] as const;
 const JOB = ["service_id", "job_index"] as const;

@@ -132,7 +132,7 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
     },
   ],
   // What was charged back above the base tells how often the next voucher was bought with.
-  goes: {
+  forgottenWithPayments: {
     table: CHARGES_TABLE.name,
     if: ({ schema }, row) =>
       `${row}.state = 'returned' AND EXISTS (SELECT 1 FROM ${schema}channels AS channel WHERE channel.channel_id = ${row}.channel_id

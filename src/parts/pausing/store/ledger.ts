@@ -1,8 +1,8 @@
 /** Pauses of operators. */
 export interface PauseLedger {
-  /** Lists what is paused, the longest paused first. */
+  /** Lists the pauses, the longest first. */
   listPauses(): Promise<Pause[]>;
-  /** Pauses something. If it is paused already, only who did it, why and how change. */
+  /** Saves a pause. If there is one already, its time stays, and the other fields change. */
   savePause(pause: Omit<Pause, "since">): Promise<Pause>;
   /** Ends a pause. @returns the pause; undefined if there was none */
   endPause(of: Pick<Pause, "kind" | "key">): Promise<Pause | undefined>;
@@ -14,7 +14,7 @@ export interface Pause {
   readonly kind: string;
   /** `service/index` of a job, path of an endpoint, or name of a runner. */
   readonly key: string;
-  /** Jobs whose JobCalls wait, as of the configuration when it was paused. */
+  /** IDs of the jobs whose JobCalls wait, by the configuration at the time of the pause. */
   readonly jobIds: readonly bigint[];
   readonly refusesAccepts: boolean;
   /** Operator's name. */

@@ -11,7 +11,7 @@ interface PauseRow {
   readonly refuses_accepts: number;
   readonly decided_by: string;
   readonly note: string;
-  /** Null once it is resumed. */
+  /** Null after a resume. */
   readonly since: number | null;
 }
 
@@ -22,7 +22,7 @@ const TABLE: Table<PauseRow, "kind" | "key"> = {
 };
 
 const pausesSchema = ({ schema, integer, small }: SchemaDialect): string => `
--- What operators paused. A row stays when it is resumed.
+-- Pauses of operators. A row stays after a resume.
 CREATE TABLE ${schema}pauses (
   kind            TEXT NOT NULL,
   key             TEXT NOT NULL,

@@ -1,5 +1,5 @@
 import type { PrunedKind } from "../../contract/pruning.ts";
-import { goingWithPayments } from "../../part-modules.ts";
+import { rowsOfPayments } from "../../part-modules.ts";
 import {
   type ChunkRow,
   chunksToRemove,
@@ -43,9 +43,9 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
     `DELETE FROM adopted_payments WHERE (payer, nonce, network, asset) IN (
        SELECT payer, nonce, network, asset FROM payments WHERE call_id IN (SELECT value FROM json_each(?)))`,
   );
-  const forgetRows = goingWithPayments("", "going").map(({ table, condition }) =>
+  const forgetRows = rowsOfPayments("", "old").map(({ table, condition }) =>
     database.prepare(
-      `DELETE FROM ${table} AS going WHERE call_id IN (SELECT value FROM json_each(?)) AND ${condition}`,
+      `DELETE FROM ${table} AS old WHERE call_id IN (SELECT value FROM json_each(?)) AND ${condition}`,
     ),
   );
   const selectOldChunks = database.prepare<ChunkRow>(selectChunks(parameters));
