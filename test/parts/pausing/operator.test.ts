@@ -157,6 +157,8 @@ test("A pause is a sample of a gauge while it lasts", async () => {
   const read = async () => (await fetch(`${jobgate.operatorUrl}/metrics`)).text();
   await client().pause({ target: "/hooks/a", by: "ada" });
   expect(await read()).toContain('jobgate_paused{kind="endpoint",key="/hooks/a",accepts="go_on"} 1');
+  await client().pause({ target: "/hooks/a", by: "ada", refuseAccepts: true });
+  expect(await read()).toContain('jobgate_paused{kind="endpoint",key="/hooks/a",accepts="refused"} 1');
   await client().resume({ target: "/hooks/a", by: "ada" });
   expect(await read()).not.toContain("jobgate_paused{");
 });
