@@ -51,6 +51,18 @@ describe("the connection", () => {
     await expect.poll(opacity).toBe(1);
   });
 
+  test("A network's name that could not be read is read again, and the page is live after that", async () => {
+    await scene.pay("names its network");
+    const page = await openOperatorPage();
+    await answerWith(page, "ListNetworks", "unavailable");
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByRole("link", { name: "Payments", exact: true }).click();
+    await page.getByText("Failing", { exact: true }).waitFor();
+    await page.unroute("**/ListNetworks");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.locator("#problem").waitFor({ state: "hidden" });
+  });
+
   test("While the store fails the page shows it throughout, announces it once, shows no empty lists, and recovers", async () => {
     const ASKS_STORE = ["GetTotals", "ListCalls", "ListPayments", "GetRevenue"];
     const page = await openOperatorPage();

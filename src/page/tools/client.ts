@@ -49,9 +49,15 @@ export const client = createClient(
   }),
 );
 
-/** Answers of jobgate. */
+/** Answers of jobgate. A question that failed is asked again while it is shown, even if its answer never changes. */
 export const queries = new QueryClient({
-  defaultOptions: { queries: { retry: false, networkMode: "always" } },
+  defaultOptions: {
+    queries: {
+      retry: false,
+      networkMode: "always",
+      refetchInterval: ({ state }) => (state.error === null ? false : RETRY_MS),
+    },
+  },
 });
 
 /** Asks jobgate while the component is shown: at once, then every `everyMs` and after events that concern `key`. */
