@@ -1,10 +1,25 @@
-import { it } from "vitest";
+import { describe, it } from "vitest";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { CHANNEL_POINTS, expectExactThrough } from "./channels-crash.ts";
-import { startChannelParts } from "./harness.ts";
+import { CHANNEL_POINTS, DEPOSIT_POINTS, expectExactThrough } from "./channels-crash.ts";
+import { startChannelParts, startPermit2Parts } from "./harness.ts";
 
-const parts = startBeforeAll(startChannelParts);
+describe("With deposits by EIP-3009", () => {
+  const parts = startBeforeAll(startChannelParts);
 
-it.each(CHANNEL_POINTS)("A kill at %s loses no call of a channel, and charges none twice", (point) =>
-  expectExactThrough(parts, point),
-);
+  it.each(CHANNEL_POINTS)("A kill at %s loses no call of a channel, and charges none twice", (point) =>
+    expectExactThrough(parts, point),
+  );
+});
+
+describe("With deposits by Permit2", () => {
+  const parts = startBeforeAll(startPermit2Parts);
+
+  it.each(CHANNEL_POINTS)("A kill at %s loses no call of a channel, and charges none twice", (point) =>
+    expectExactThrough(parts, point, { byPermit2: true }),
+  );
+
+  it.each(DEPOSIT_POINTS)(
+    "A kill at %s of a second deposit deposits once, and charges no call twice",
+    (point) => expectExactThrough(parts, point, { byPermit2: true, atTopUp: true }),
+  );
+});

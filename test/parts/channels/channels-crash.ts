@@ -2,20 +2,25 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
+import { Fail } from "../../../src/runner/job.ts";
 import { channelClient, readChannels } from "../../helpers/channels.ts";
 import { type Jobgate, startJobgate } from "../../helpers/jobgate-process.ts";
-import { type Runner, startRunner } from "../../helpers/runner.ts";
+import { callJson } from "../../helpers/operator.ts";
+import { type JobHandler, type Runner, startRunner } from "../../helpers/runner.ts";
 import { until } from "../../helpers/until.ts";
 import {
   type Bought,
   type ChannelParts,
   channelOf,
+  DEPOSIT,
   KEPT,
   newPayer,
+  newPermit2Payer,
   PRICE,
   readBought,
   startChannelShop,
   untilOffered,
+  withPermit2,
 } from "./harness.ts";
 
 /** Points of payments, claims and refunds at which a process is killed. */
@@ -30,7 +35,18 @@ export const CHANNEL_POINTS = [
   "channels/after-refund",
 ] as const;
 
+/** Points of a deposit. */
+export const DEPOSIT_POINTS = ["before-journal", "after-journal", "after-settle", "after-commit"] as const;
+
 const CALLS = 5;
+/** Calls that one deposit pays. */
+const DEPOSITED = Number(DEPOSIT / PRICE);
+/** This call fails. It is charged all the same. */
+const FAILING = 2;
+const bodyOf = (call: number) => `${call === FAILING ? "fail" : "call"} ${call}`;
+const handle: JobHandler = ({ body }) => {
+  if (Buffer.from(body).toString().startsWith("fail")) throw new Fail("as asked");
+};
 
 /**
  * Kills a jobgate at a point while the official client buys calls and gets the rest of its channel back, and checks that each
@@ -39,20 +55,37 @@ const CALLS = 5;
 export async function expectExactThrough(
   parts: ChannelParts,
   point: (typeof CHANNEL_POINTS)[number],
+  {
+    byPermit2 = false,
+    atTopUp = false,
+  }: {
+    /** The token has no EIP-3009. */
+    readonly byPermit2?: boolean;
+    /** The kill is at the second deposit. Default: the process gets to the point for the first time. */
+    readonly atTopUp?: boolean;
+  } = {},
 ): Promise<void> {
   const { anvil, usdc } = parts;
+  // The client learns from the refusal of a further voucher what its lost answer said.
+  const calls = atTopUp ? DEPOSITED + 2 : CALLS;
   const folder = await mkdtemp(join(tmpdir(), "jobgate-channels-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   let config = "";
   let isKilled = false;
   let life: Jobgate | undefined;
+  const startDoomed = async () => {
+    life = await startJobgate({ config, folder, env: { JOBGATE_CRASH_AT: point } });
+    void life.exited.then(() => {
+      isKilled = true;
+    });
+  };
   const shop = await startChannelShop(parts, {
+    handle,
+    ...(byPermit2 && { edit: withPermit2 }),
     async start(options) {
       config = options.config;
-      life = await startJobgate({ config, folder, env: { JOBGATE_CRASH_AT: point } });
-      void life.exited.then(() => {
-        isKilled = true;
-      });
+      if (atTopUp) life = await startJobgate({ config, folder });
+      else await startDoomed();
       return new Proxy({} as Jobgate, { get: (_, name) => Reflect.get(life as Jobgate, name) });
     },
   });
@@ -67,13 +100,16 @@ export async function expectExactThrough(
     isRestarted = true;
     await life?.exited;
     life = await startJobgate({ config, folder });
+    await resumeSale(life);
+  };
+  const resumeSale = async ({ runnerAddress }: Jobgate) => {
     await untilOffered(shop.urlOf(KEPT));
-    runners.push(await startRunner({ address: life.runnerAddress }));
+    runners.push(await startRunner({ address: runnerAddress, handle }));
   };
 
-  const payer = await newPayer(parts);
+  const payer = await (byPermit2 ? newPermit2Payer(parts) : newPayer(parts));
   const fundsBefore = await usdc.balanceOf(payer.address);
-  const sold = BigInt(CALLS) * PRICE;
+  const sold = BigInt(calls) * PRICE;
   let sent: { readonly header: string; readonly body: string } | undefined;
   const client = channelClient({
     ...{ anvil, payer },
@@ -101,18 +137,25 @@ export async function expectExactThrough(
   };
   const callIds = new Set<number | undefined>();
   let channelId = "";
-  for (let call = 0; call < CALLS; call++) {
-    const bought = await buy(`call ${call}`);
+  for (let call = 0; call < calls; call++) {
+    if (call === DEPOSITED) {
+      await life?.stop();
+      await startDoomed();
+      await resumeSale(life as Jobgate);
+    }
+    const bought = await buy(bodyOf(call));
     expect(bought.status).toBe(202);
     callIds.add(bought.callId);
     channelId = channelOf(bought);
   }
-  expect(callIds.size).toBe(CALLS);
+  expect(callIds.size).toBe(calls);
   // A claim is made soon, if the process lives.
   await until(async () => {
     if (isKilled && !isRestarted) await restart();
     return (await readChannels(anvil, "channels", channelId))[1] === sold;
   });
+  const deposited = (atTopUp ? 2n : 1n) * DEPOSIT;
+  expect(await readChannels(anvil, "channels", channelId)).toEqual([deposited, sold]);
   const left = async () => (await usdc.balanceOf(payer.address)) === fundsBefore - sold;
   await until(async () => {
     try {
@@ -131,5 +174,14 @@ export async function expectExactThrough(
   const ran = new Map(
     runners.flatMap(({ calls }) => calls.map(({ callId, body }) => [callId, Buffer.from(body).toString()])),
   );
-  expect([...ran.values()].sort()).toEqual(Array.from({ length: CALLS }, (_, call) => `call ${call}`));
+  expect([...ran.values()].sort()).toEqual(Array.from({ length: calls }, (_, call) => bodyOf(call)).sort());
+  const { answer } = await callJson(shop.jobgate.operatorUrl, "GetChannel", { id: channelId });
+  const charged = String(sold);
+  expect(answer.channel).toMatchObject({
+    deposited: charged,
+    charged,
+    final: charged,
+    claimed: charged,
+    lost: "0",
+  });
 }

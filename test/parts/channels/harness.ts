@@ -6,6 +6,7 @@ import { installChannels } from "../../helpers/channels.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
 import { type Facilitator, startFacilitator } from "../../helpers/facilitator.ts";
 import type { Jobgate } from "../../helpers/jobgate-process.ts";
+import { approvePermit2, deployPlainToken, installPermit2 } from "../../helpers/permit2.ts";
 import { type JobHandler, type Runner, startRunner } from "../../helpers/runner.ts";
 import { until } from "../../helpers/until.ts";
 import { deployUsdc, type Token } from "../../helpers/usdc.ts";
@@ -27,6 +28,26 @@ export async function startChannelParts(): Promise<ChannelParts> {
   const usdc = await deployUsdc({ anvil });
   await installChannels(anvil);
   return { anvil, usdc, stop: () => anvil.stop() };
+}
+
+/** Starts a chain with the contracts for channels, Permit2, and a token that has no EIP-3009. */
+export async function startPermit2Parts(): Promise<ChannelParts> {
+  const { anvil, stop } = await startChannelParts();
+  await installPermit2(anvil);
+  return { anvil, usdc: (await deployPlainToken(anvil)) as Token, stop };
+}
+
+/** Configures a token that has no EIP-3009, and no names either. */
+export const withPermit2 = (config: string) =>
+  config.replace('"eip3009"', '"permit2"').replace(/^eip3009_(name|version) = .*\n/gm, "");
+
+/** Makes an account that has the token and gas, and has approved Permit2. */
+export async function newPermit2Payer(parts: ChannelParts): Promise<TestAccount> {
+  const { anvil, usdc } = parts;
+  const payer = await newPayer(parts);
+  await anvil.client.impersonateAccount({ address: payer.address });
+  await approvePermit2({ anvil, token: usdc.address, account: payer });
+  return payer;
 }
 
 /** Makes an account that has the token and gas. */

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { x402Client, x402HTTPClient } from "@x402/core/client";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { runHereWith } from "../../commands/operator-commands.ts";
 import { localSettler } from "../../e2e/local-facilitator.ts";
 import type { TestAccount } from "../../helpers/accounts.ts";
@@ -10,27 +10,23 @@ import { channelClient, readChannels } from "../../helpers/channels.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
 import type { Fault } from "../../helpers/fault.ts";
 import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
-import {
-  approvePermit2,
-  deployPlainToken,
-  installPermit2,
-  invalidatePermit2Nonce,
-} from "../../helpers/permit2.ts";
+import { installPermit2, invalidatePermit2Nonce } from "../../helpers/permit2.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
-import type { Token } from "../../helpers/usdc.ts";
 import {
   type Bought,
-  type ChannelParts,
   type ChannelShop,
   channelOf,
   DEPOSIT,
   KEPT,
   newPayer,
+  newPermit2Payer,
   PRICE,
   readBought,
   startChannelParts,
   startChannelShop,
+  startPermit2Parts,
+  withPermit2,
 } from "./harness.ts";
 
 /** Calls that one deposit pays. */
@@ -38,26 +34,11 @@ const CALLS = 10;
 /** Lifetime of a deposit that nobody makes, in seconds. */
 const TTL_SECS = 12;
 
-const chain = startBeforeAll(startChannelParts);
-/** The chain, and a token that has no EIP-3009. */
-let parts: ChannelParts;
-beforeAll(async () => {
-  await installPermit2(chain.anvil);
-  const plain = await deployPlainToken(chain.anvil);
-  parts = { anvil: chain.anvil, usdc: plain as Token, stop: () => chain.stop() };
-});
+const parts = startBeforeAll(startPermit2Parts);
 
-const byPermit2 = (config: string) => config.replace('"eip3009"', '"permit2"');
-/** Leaves out the names of a token that has none. */
-const nameless = (config: string) => byPermit2(config).replace(/^eip3009_(name|version) = .*\n/gm, "");
-
-/** Makes an account that has the token, and has approved Permit2. */
 async function newBuyer({ isApproved = true } = {}) {
-  const payer = await newPayer(parts);
-  const { anvil } = parts;
-  await anvil.client.impersonateAccount({ address: payer.address });
-  if (isApproved) await approvePermit2({ anvil, token: parts.usdc.address, account: payer });
-  return { payer, ...channelClient({ anvil, payer }) };
+  const payer = await (isApproved ? newPermit2Payer : newPayer)(parts);
+  return { payer, ...channelClient({ anvil: parts.anvil, payer }) };
 }
 type Buyer = Awaited<ReturnType<typeof newBuyer>>;
 
@@ -85,7 +66,7 @@ describe("With a facilitator", () => {
   let proxy: FaultProxy;
   const shop = startBeforeAll(() =>
     startChannelShop(parts, {
-      edit: (config) => nameless(config).replace("[x402]", `[x402]\nquote_ttl_secs = ${TTL_SECS}`),
+      edit: (config) => withPermit2(config).replace("[x402]", `[x402]\nquote_ttl_secs = ${TTL_SECS}`),
       async through(target) {
         proxy = await startFaultProxy({ target });
         return proxy;
@@ -208,10 +189,16 @@ describe("With a facilitator", () => {
 
 describe("With a facilitator that sponsors gas", () => {
   it("A payer who never approved Permit2 signs the approval with the deposit", async () => {
-    const shop = await startChannelShop(chain, { edit: byPermit2, sponsorsGas: true });
+    // Its token has the permits of EIP-2612.
+    const named = await startChannelParts();
+    onTestFinished(() => named.stop());
+    const { anvil } = named;
+    await installPermit2(anvil);
+    const edit = (config: string) => config.replace('"eip3009"', '"permit2"');
+    const shop = await startChannelShop(named, { edit, sponsorsGas: true });
     onTestFinished(() => shop.stop());
-    const payer = await newPayer(chain);
-    const { fetch } = channelClient({ anvil: chain.anvil, payer });
+    const payer = await newPayer(named);
+    const { fetch } = channelClient({ anvil, payer });
     expect(await shop.buy(fetch, "sponsored", KEPT)).toMatchObject({ status: 202 });
     expect(await shop.buy(fetch, "next", KEPT)).toMatchObject({ status: 202 });
     await until(() => soldBy(shop).includes("next"));
@@ -221,7 +208,7 @@ describe("With a facilitator that sponsors gas", () => {
 describe("With jobgate's own facilitator", () => {
   it("Deposits by Permit2 are made, claimed and paid back", async () => {
     const settler = await localSettler({ anvil: parts.anvil });
-    const shop = await startChannelShop(parts, { edit: (config) => settler.edit(nameless(config)) });
+    const shop = await startChannelShop(parts, { edit: (config) => settler.edit(withPermit2(config)) });
     onTestFinished(() => shop.stop());
     await expectChannelOf(shop, await newBuyer(), "own");
     expect(shop.facilitator.calls).toEqual([]);
