@@ -8,6 +8,8 @@ import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 
 const SIZES = [1_000, 1_000_000];
 const OPEN_CALLS = 30_000;
+/** Channels that wait to be claimed, of few channels and of many. */
+const DUE = 1_000;
 const ROUNDS = 20;
 const NETWORK = "eip155:84532";
 
@@ -33,7 +35,9 @@ async function measure(channels: number): Promise<object> {
       "": `${channels} channels, ${OPEN_CALLS} open calls`,
       totals: await median(() => store.totals()),
       "charges to count": await median(() => ledger.listUncounted(of)),
-      "channels to claim": await median(() => ledger.listDueChannels(NETWORK, 100)),
+      "channels to claim": await median(() =>
+        ledger.listDueChannels(NETWORK, { isUrgent: false, after: undefined, limit: 100 }),
+      ),
       "one channel": await median(() => ledger.findChannel("0x7")),
     };
     const [sum] = channelSums(await store.totals());
@@ -54,7 +58,7 @@ function fill(path: string, channels: number): void {
   database.exec(`BEGIN;
     ${numbers(channels)} INSERT INTO channels
       SELECT printf('0x%x', n), '${NETWORK}', '0xa', 'USDC', 6, '${config}', 'open', NULL, '10', n, '0', '10', '0x1', '100', 0,
-             '10', '5', '0', '0', '0', 0, iif(n % 1000 = 0, n, NULL), 0, NULL, NULL, n, n FROM numbers;
+             '10', '5', '0', '0', '0', 0, iif(n % (${channels} / ${DUE}) = 0, n, NULL), 0, NULL, NULL, n, n FROM numbers;
     INSERT INTO channel_sums SELECT '${NETWORK}', '0xa', 'USDC', '${channels}', '0', '0', '0',
       ${channels} * 100, ${channels} * 10, ${channels} * 5, '0', '0';
     ${numbers(OPEN_CALLS)} INSERT INTO channel_charges

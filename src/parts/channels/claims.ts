@@ -5,7 +5,7 @@ import { oneSpelling } from "../../core/payment.ts";
 import { authorizerOf, type ChannelsFacilitator, type Claim } from "./channels-facilitator.ts";
 import type { ChannelsConfig } from "./config.ts";
 import { type ChannelState, claimable, type SeenChannel } from "./store/chain-rules.ts";
-import type { ChannelLedger } from "./store/ledger.ts";
+import type { ChannelLedger, DuePlace } from "./store/ledger.ts";
 import type { ChannelRow } from "./store/row.ts";
 import { claimGoal, dueOf } from "./store/rules.ts";
 
@@ -43,15 +43,30 @@ export class ChannelClaims {
   /** Channels whose final charges are old, and channels whose claims wait for deposits. */
   readonly #old = new Set<string>();
   readonly #uncovered = new Set<string>();
+  /** Channels after which the next pages begin, of urgent ones and of all; undefined for the first page. */
+  readonly #after = { urgent: undefined as DuePlace | undefined, any: undefined as DuePlace | undefined };
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  /** Makes the claims that are due. */
+  /** Makes the claims that are due, the urgent ones first. */
   async makeDue(): Promise<void> {
-    const { ledger, network, look, mayAsk } = this.#parts;
-    const due = await ledger.listDueChannels(network, PAGE);
+    for (const which of ["urgent", "any"] as const) await this.#makeDueOf(await this.#nextPage(which));
+  }
+
+  /** Reads the next channels. All of them have their turn, also while some stay below what is claimed. */
+  async #nextPage(which: "urgent" | "any"): Promise<readonly ChannelRow[]> {
+    const { ledger, network } = this.#parts;
+    const page = { isUrgent: which === "urgent", after: this.#after[which], limit: PAGE };
+    const due = await ledger.listDueChannels(network, page);
+    const last = due.length < PAGE ? undefined : due.at(-1);
+    this.#after[which] = last && { dueSince: last.due_since ?? 0, channelId: last.channel_id };
+    return due;
+  }
+
+  async #makeDueOf(due: readonly ChannelRow[]): Promise<void> {
+    const { look, mayAsk } = this.#parts;
     const now = Date.now();
     for (const row of due) this.#alertIfOld(row, now);
     const wanted = due.filter((row) => this.#isDue(row, now) && mayAsk(row.channel_id));

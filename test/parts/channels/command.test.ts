@@ -10,6 +10,7 @@ import { startOperator, TOKEN } from "../../helpers/operator.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { claimCalls, claimOne, NETWORK, paidCall, paymentIntent } from "../../store/store-fixtures.ts";
 
+const page = { isUrgent: false, after: undefined, limit: 100 } as const;
 const AUTHORIZER = `0x${"a".repeat(40)}`;
 const PAYER = `0x${"b".repeat(40)}`;
 const chain: SeenChannel = { balance: "100", totalClaimed: "0", refundNonce: "0", withdrawAt: 0, block: 1 };
@@ -138,10 +139,10 @@ describe("jobgate channels", () => {
   });
 
   test("claim without an ID lets all channels be claimed that have something to claim", async () => {
-    const due = await jobgate.store.of(CHANNELS).listDueChannels(NETWORK, 100);
+    const due = await jobgate.store.of(CHANNELS).listDueChannels(NETWORK, page);
     expect(due.length).toBeGreaterThan(1);
     expect((await decide("claim")).stdout).toBe(`claiming ${due.length} channels\n`);
-    const after = await jobgate.store.of(CHANNELS).listDueChannels(NETWORK, 100);
+    const after = await jobgate.store.of(CHANNELS).listDueChannels(NETWORK, page);
     expect(after.map(({ claim_soon }) => claim_soon)).toEqual(after.map(() => 1));
   });
 

@@ -196,7 +196,17 @@ export const OF_PARTS: MakersOf<string> = {
     NETWORK,
     { after: choices.one(["", ...CHANNELS]), limit: choices.one([1, 100]) },
   ],
-  listDueChannels: ({ choices }) => [NETWORK, choices.one([1, 100])],
+  listDueChannels: ({ choices, now }) => [
+    NETWORK,
+    {
+      isUrgent: choices.percent(50),
+      after: choices.maybe(50, () => ({
+        dueSince: now - choices.one([0, 1_000]),
+        channelId: choices.one(CHANNELS),
+      })),
+      limit: choices.one([1, 100]),
+    },
+  ],
   listRefunding: ({ choices }) => [NETWORK, choices.one([1, 100])],
   listUncounted: (world) => [
     {

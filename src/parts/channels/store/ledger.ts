@@ -11,6 +11,12 @@ export interface UncountedCharges {
   readonly next: number | undefined;
 }
 
+/** Place of a channel in the order in which charges wait to be claimed. */
+export interface DuePlace {
+  readonly dueSince: number;
+  readonly channelId: string;
+}
+
 /** Payment channels, and the calls that were paid from them. A payment that begins adds its voucher and its charge to them. */
 export interface ChannelLedger extends OperatedChannels {
   findChannel(channelId: string): Promise<ChannelRow | undefined>;
@@ -23,7 +29,15 @@ export interface ChannelLedger extends OperatedChannels {
     page: { readonly after: string; readonly limit: number },
   ): Promise<readonly ChannelRow[]>;
   /** Returns channels of a network with charges that wait to be claimed, the oldest first. */
-  listDueChannels(network: string, limit: number): Promise<readonly ChannelRow[]>;
+  listDueChannels(
+    network: string,
+    page: {
+      /** Only channels whose claims do not wait for more charges. */
+      readonly isUrgent: boolean;
+      readonly after: DuePlace | undefined;
+      readonly limit: number;
+    },
+  ): Promise<readonly ChannelRow[]>;
   /** Returns channels of a network whose payers are being paid back. */
   listRefunding(network: string, limit: number): Promise<readonly ChannelRow[]>;
   /** Returns charges that ended, or whose deposits may be decided, by channel and call. */

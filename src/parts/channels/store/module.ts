@@ -19,7 +19,7 @@ import {
   toCharge,
 } from "./row.ts";
 import { canReturn, claiming, counted, madeFinal, refusalOf } from "./rules.ts";
-import { channelsSchema, IS_ENDED } from "./schema.ts";
+import { channelsSchema, IS_ENDED, IS_URGENT } from "./schema.ts";
 import { SHOWN_CHARGE } from "./shown-charge.ts";
 import { type CountedSum, countChannels, toChannelSums } from "./totals.ts";
 import { voucherOf } from "./voucher.ts";
@@ -243,11 +243,15 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
       return (yield { name: "list_channels", sql, values }).flatMap((row) => toChannel(row) ?? []);
     },
 
-    *listDueChannels({ dialect }, network, limit): Lookup<readonly ChannelRow[]> {
+    *listDueChannels({ dialect }, network, { isUrgent, after, limit }): Lookup<readonly ChannelRow[]> {
       const { values, add } = parameters(dialect);
-      const sql = `SELECT ${CHANNEL_COLUMNS} FROM ${dialect.schema}channels${dialect.indexedBy("channels_due")}
-        WHERE network = ${add(network)} AND due_since IS NOT NULL ORDER BY due_since, channel_id LIMIT ${add(limit)}`;
-      return (yield { name: "list_due_channels", sql, values }).flatMap((row) => toChannel(row) ?? []);
+      const index = isUrgent ? "channels_urgent" : "channels_due";
+      const { dueSince = 0, channelId = "" } = after ?? {};
+      const sql = `SELECT ${CHANNEL_COLUMNS} FROM ${dialect.schema}channels${dialect.indexedBy(index)}
+        WHERE network = ${add(network)} AND ${isUrgent ? IS_URGENT : "due_since IS NOT NULL"}
+          AND (due_since, channel_id) > (${add(dueSince)}, ${add(channelId)})
+        ORDER BY due_since, channel_id LIMIT ${add(limit)}`;
+      return (yield { name: `list_${index}`, sql, values }).flatMap((row) => toChannel(row) ?? []);
     },
 
     *listRefunding({ dialect }, network, limit): Lookup<readonly ChannelRow[]> {

@@ -3,6 +3,9 @@ import type { SchemaDialect } from "../../../store/module.ts";
 /** SQL condition of charges whose ends the sums of their channels do not have yet: their calls or deposits were decided, or may be. */
 export const IS_ENDED = "is_counted = 0 AND (state IN ('undecided', 'kept', 'returned') OR deposit <> '0')";
 
+/** SQL condition of channels whose charges are claimed before others': the operator wants it, or the payer may withdraw them. */
+export const IS_URGENT = "due_since IS NOT NULL AND (claim_soon = 1 OR status <> 'open')";
+
 /** Returns the SQL of the tables of channels. */
 export const channelsSchema = ({ schema, integer, sum, id, plain, small }: SchemaDialect): string => `
 -- Payment channels. Amounts are token units.
@@ -36,9 +39,10 @@ CREATE TABLE ${schema}channels (
   created_at  ${integer} NOT NULL,
   updated_at  ${integer} NOT NULL
 )${plain};
-CREATE INDEX channels_due ON ${schema}channels (network, due_since) WHERE due_since IS NOT NULL;
+CREATE INDEX channels_due ON ${schema}channels (network, due_since, channel_id) WHERE due_since IS NOT NULL;
+CREATE INDEX channels_urgent ON ${schema}channels (network, due_since, channel_id) WHERE ${IS_URGENT};
 CREATE INDEX channels_due_by_token ON ${schema}channels (network, asset, symbol, due_since) WHERE due_since IS NOT NULL;
-CREATE INDEX channels_refunding ON ${schema}channels (network) WHERE status = 'refunding';
+CREATE INDEX channels_refunding ON ${schema}channels (network, channel_id) WHERE status = 'refunding';
 CREATE INDEX channels_by_status ON ${schema}channels (status, created_at, channel_id);
 CREATE INDEX channels_by_age ON ${schema}channels (created_at, channel_id);
 CREATE INDEX channels_by_network ON ${schema}channels (network, channel_id);

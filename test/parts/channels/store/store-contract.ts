@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { PaymentIntent } from "../../../../src/core/payment.ts";
 import { ChargeCounter } from "../../../../src/parts/channels/charge-counter.ts";
+import type { ChannelLedger } from "../../../../src/parts/channels/store/ledger.ts";
 import { CHANNELS } from "../../../../src/parts/channels/store/module.ts";
 import { channelSums } from "../../../../src/parts/channels/store/totals.ts";
 import type { ClaimedCall } from "../../../../src/store/contract/work-queue.ts";
@@ -10,6 +11,7 @@ import { claimCalls, claimOne, NETWORK, paidCall, paymentIntent } from "../../..
 /** ID of the channel that payments come from by default. */
 export const CHANNEL = `0x${"c".repeat(64)}`;
 const ID = CHANNEL;
+const FIRST_PAGE = { isUrgent: false, after: undefined, limit: 10 } as const;
 
 /** Accounts of the channels. */
 export const PARTIES = { payer: `0x${"d".repeat(40)}`, receiver: `0x${"E".repeat(40)}` };
@@ -189,7 +191,7 @@ export function describeChannels(given: Given): void {
       expect(await count()).toMatchObject(sums);
       expect((await ledger().findCharge(callId))?.state).toBe("returned");
       expect(await given.store.retryDeadLetter(callId)).toBe("buyer_paid_back");
-      expect(await ledger().listDueChannels(NETWORK, 10)).toMatchObject([{ channel_id: ID }]);
+      expect(await ledger().listDueChannels(NETWORK, FIRST_PAGE)).toMatchObject([{ channel_id: ID }]);
       await expectBalance(given.store);
     });
 
@@ -235,6 +237,32 @@ export function describeChannels(given: Given): void {
       expect(await ledger().countReturned(ID, "30")).toBe(1);
     });
 
+    test("Channels to claim are listed the oldest first, page after page, and urgent ones by themselves", async () => {
+      const ids = ["1", "2", "3"].map((digit) => `0x${digit.repeat(64)}`);
+      for (const [i, channelId] of ids.entries()) {
+        given.now += i;
+        await buy(inChannel(i, 10, { deposit: "100", channelId }));
+        await given.store.ack(await claimOne(given.store));
+        await count();
+      }
+      const list = async (page: Partial<Parameters<ChannelLedger["listDueChannels"]>[1]>) =>
+        (await ledger().listDueChannels(NETWORK, { ...FIRST_PAGE, ...page })).map((row) => row.channel_id);
+      const placeOf = async (channelId = "") => ({
+        channelId,
+        dueSince: (await ledger().findChannel(channelId))?.due_since ?? 0,
+      });
+      expect(await list({ limit: 2 })).toEqual(ids.slice(0, 2));
+      expect(await list({ after: await placeOf(ids[1]) })).toEqual(ids.slice(2));
+      expect(await list({ isUrgent: true })).toEqual([]);
+      await ledger().claimSoon(ids.slice(1, 2), { by: "ada", note: "" });
+      const chain = { balance: "100", totalClaimed: "0", refundNonce: "0", withdrawAt: 9, block: 1 };
+      await ledger().seeChannel(ids[0] ?? "", chain);
+      expect(await list({ isUrgent: true })).toEqual(ids.slice(0, 2));
+      expect(await list({ isUrgent: true, after: await placeOf(ids[0]) })).toEqual(ids.slice(1, 2));
+      await ledger().seeChannel(ids[0] ?? "", { ...chain, withdrawAt: 0, block: 2 });
+      expect(await list({ isUrgent: true })).toEqual(ids.slice(1, 2));
+    });
+
     test("A claim is noted before it is made, and the chain says what was claimed", async () => {
       await buy(inChannel(1, 10, { deposit: "100" }));
       await given.store.ack(await claimOne(given.store));
@@ -247,7 +275,7 @@ export function describeChannels(given: Given): void {
         status: "open",
       });
       expect(await ledger().askClaims([ID])).toEqual([]);
-      expect(await ledger().listDueChannels(NETWORK, 10)).toEqual([]);
+      expect(await ledger().listDueChannels(NETWORK, FIRST_PAGE)).toEqual([]);
       expect(await ledger().seeChannel(ID, { ...chain, totalClaimed: "11" })).toMatchObject({
         status: "stopped",
       });
