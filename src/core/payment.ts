@@ -75,8 +75,8 @@ export interface PaymentIntent extends JobKey {
   readonly x402Version: number;
   /** JSON of the payment payload, as the facilitator gets it. */
   readonly payload: string;
-  /** JSON of the payment requirements, as the facilitator gets them. */
-  readonly requirements: string;
+  /** JSON of the payment requirements, as the facilitator gets them. Absent: those that the payload has as `accepted`. */
+  readonly requirements?: string | undefined;
   /** Name of the transfer method. */
   readonly transferMethod: string;
   /** Name of the facilitator that the payment is sent to. Absent for a payment that the chain already shows. */

@@ -24,7 +24,8 @@ export interface PaymentRow {
   bound_headers: string | null;
   x402_version: number;
   payload: string;
-  requirements: string;
+  /** JSON; null: as the payload's `accepted`. */
+  requirements: string | null;
   transfer_method: string;
   facilitator: string | null;
   pay_to: string;
@@ -153,7 +154,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     bound_headers: intent.boundHeaders ?? null,
     x402_version: intent.x402Version,
     payload: intent.payload,
-    requirements: intent.requirements,
+    requirements: intent.requirements ?? null,
     transfer_method: intent.transferMethod,
     facilitator: intent.facilitator ?? null,
     pay_to: intent.payTo,
@@ -191,7 +192,7 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     boundHeaders: row.bound_headers ?? undefined,
     x402Version: row.x402_version,
     payload: row.payload,
-    requirements: row.requirements,
+    requirements: row.requirements ?? undefined,
     transferMethod: row.transfer_method,
     payTo: row.pay_to,
     amount: row.amount,

@@ -52,8 +52,8 @@ export const CHANNELS: Method = {
   /** A payer who sends several requests at once signs the same voucher for each. The request tells these payments apart. */
   bind(payment, request) {
     const digest = hash("sha256", request).slice(0, REQUEST_DIGITS);
-    const [nonce, fingerprint] = [payment.nonce, payment.fingerprint].map((text) => `${text}:${digest}`);
-    return { ...payment, nonce: nonce as string, fingerprint: fingerprint as string };
+    const fingerprint = hash("sha256", `${payment.fingerprint}:${digest}`);
+    return { ...payment, nonce: `${payment.nonce}:${digest}`, fingerprint };
   },
   isEndless: (payment) => voucherOf(payment).deposit === undefined,
   async check(payment, { token, amount, extra }) {

@@ -203,10 +203,15 @@ function readNewCall(from: FlatReader): NewCall {
 
 /** Forms of the fields of an intent. */
 const INTENT_FIELDS = {
-  ...({ fingerprint: "text", bodyHash: "text", payload: "text", requirements: "text" } as const),
+  ...({ fingerprint: "text", bodyHash: "text", payload: "text" } as const),
   ...({ transferMethod: "text", payTo: "text", amount: "text", symbol: "text", price: "text" } as const),
   ...({ rate: "text", receipt: "text", charge: "text" } as const),
-  ...({ purchaseName: "optional", boundHeaders: "optional", facilitator: "optional" } as const),
+  ...({
+    requirements: "optional",
+    purchaseName: "optional",
+    boundHeaders: "optional",
+    facilitator: "optional",
+  } as const),
   ...({
     fromBlock: "optional",
     onFailure: "optional",

@@ -1,10 +1,10 @@
 import { createHash, hash } from "node:crypto";
-import type { PaymentRequirements } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { SignedPayment, SignedToken } from "../methods/method.ts";
+import { requirementsOf } from "../settlement/payment-outcome.ts";
 import { isSignedByPayer } from "../wire/match-offer.ts";
 import type { Offer } from "../wire/offer.ts";
 
@@ -90,7 +90,7 @@ export class EarlierPayments {
   /** Checks that the payment is the known one, or signed by its payer. Knows no signatures of smart accounts. */
   async isFromPayer(payment: SignedPayment, known: PaymentRecord): Promise<boolean> {
     if (payment.fingerprint === known.fingerprint) return true;
-    const { network, asset, payTo, extra } = JSON.parse(known.requirements) as PaymentRequirements;
+    const { network, asset, payTo, extra } = requirementsOf(known);
     const { transferMethod } = known;
     const eip3009 = { name: String(extra.name), version: String(extra.version) };
     // The first payment's token may have left the configuration since.

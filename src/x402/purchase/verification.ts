@@ -177,6 +177,13 @@ function textOf(value: object): string {
   return text;
 }
 
+/** Returns requirements as JSON; undefined if the payload says the same, as nearly every one does: that is a fifth of a payment's row. */
+function requirementsText(requirements: object, payload: SignedPayment["payload"]): string | undefined {
+  const text = textOf(requirements);
+  const { accepted } = payload as { readonly accepted?: unknown };
+  return JSON.stringify(accepted) === text ? undefined : text;
+}
+
 interface Bought {
   readonly payment: SignedPayment;
   readonly identity: PurchaseIdentity;
@@ -204,7 +211,7 @@ export function toIntent(
     key,
     x402Version: payment.version.number,
     payload: textOf(payment.payload),
-    requirements: textOf(requirements),
+    requirements: requirementsText(requirements, payment.payload),
     facilitator,
     transferMethod: token.transferMethod,
     payTo: oneSpelling(token.payTo),

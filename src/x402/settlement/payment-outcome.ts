@@ -142,17 +142,21 @@ export function queueFull(): GatewayError {
 }
 
 /** The request that asks the facilitator to settle a journalled payment. */
-export function facilitatorRequest({
-  payload,
-  requirements,
-  amount,
-  charge,
-}: PaymentIntent): FacilitatorRequest {
-  const required = JSON.parse(requirements) as PaymentRequirements;
+export function facilitatorRequest(intent: PaymentIntent): FacilitatorRequest {
+  const { amount, charge } = intent;
+  const required = requirementsOf(intent);
   return {
-    payload: JSON.parse(payload),
+    payload: JSON.parse(intent.payload),
     requirements: isPartial(charge) ? { ...required, amount } : required,
   };
+}
+
+/** Returns the requirements that a payment was made for. */
+export function requirementsOf({
+  payload,
+  requirements,
+}: Pick<PaymentIntent, "payload" | "requirements">): PaymentRequirements {
+  return requirements === undefined ? JSON.parse(payload).accepted : JSON.parse(requirements);
 }
 
 /**

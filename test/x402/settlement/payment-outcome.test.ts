@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 import type { PaymentRecord, PurchaseNotes } from "../../../src/core/payment.ts";
-import { outcomeOfKnown, PurchaseNameTaken } from "../../../src/x402/settlement/payment-outcome.ts";
+import {
+  outcomeOfKnown,
+  PurchaseNameTaken,
+  requirementsOf,
+} from "../../../src/x402/settlement/payment-outcome.ts";
 import { paymentIntent } from "../../store/store-fixtures.ts";
 
 const known = {
@@ -43,4 +47,16 @@ test("A payment with other notes of parts bought something else, and the refusal
 test("A name says nothing about the purchase of another payer", () => {
   const key = { ...another.key, payer: `0x${"1".repeat(40)}` };
   expect(() => outcomeOfKnown(known, { ...another, key })).toThrow("This payment was used for another job");
+});
+
+const ACCEPTED = { scheme: "exact", network: "eip155:1", amount: "10" };
+const payload = JSON.stringify({ x402Version: 2, accepted: ACCEPTED, payload: {} });
+
+test("A payment was made for what its payload accepts, where the journal has no requirements", () => {
+  expect(requirementsOf({ payload, requirements: undefined })).toEqual(ACCEPTED);
+});
+
+test("A payment was made for the requirements in the journal, whatever its payload accepts", () => {
+  const requirements = JSON.stringify({ ...ACCEPTED, amount: "11" });
+  expect(requirementsOf({ payload, requirements })).toEqual({ ...ACCEPTED, amount: "11" });
 });

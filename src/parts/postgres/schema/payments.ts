@@ -17,7 +17,8 @@ CREATE TABLE jobgate.payments (
   bound_headers           text,
   x402_version            int NOT NULL,
   payload                 text NOT NULL,
-  requirements            text NOT NULL,
+  -- NULL: as the payload's \`accepted\`.
+  requirements            text,
   transfer_method         text NOT NULL,
   -- Name of the facilitator that the payment is sent to.
   facilitator             text,

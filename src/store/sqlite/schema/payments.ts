@@ -8,7 +8,7 @@ CREATE TABLE payments (
   nonce                   TEXT NOT NULL,
   state                   TEXT NOT NULL
                           CHECK (state IN ('intent', 'settled', 'failed', 'unresolved', 'authorized', 'settling', 'released')),
-  call_id                 INTEGER NOT NULL UNIQUE,
+  call_id                 INTEGER PRIMARY KEY,
   service_id              TEXT NOT NULL,
   job_index               INTEGER NOT NULL,
   fingerprint             TEXT NOT NULL UNIQUE,
@@ -17,7 +17,8 @@ CREATE TABLE payments (
   bound_headers           TEXT,
   x402_version            INTEGER NOT NULL,
   payload                 TEXT NOT NULL,
-  requirements            TEXT NOT NULL,
+  -- NULL: as the payload's \`accepted\`.
+  requirements            TEXT,
   transfer_method         TEXT NOT NULL,
   -- Name of the facilitator that the payment is sent to.
   facilitator             TEXT,
@@ -52,7 +53,7 @@ CREATE TABLE payments (
   closed                  TEXT,
   created_at              INTEGER NOT NULL,
   updated_at              INTEGER NOT NULL,
-  PRIMARY KEY (network, asset, payer, nonce)
+  UNIQUE (network, asset, payer, nonce)
 ) STRICT;
 CREATE INDEX payments_by_state ON payments (state, call_id);
 -- Settled payments, by time.
