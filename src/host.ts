@@ -188,7 +188,7 @@ export class Gateway {
   }
 
   #maxResultBytes({ origin, serviceId, jobId }: CalledJob): number {
-    const jobs = origin === "x402" ? (this.#config.x402?.jobs ?? []) : [];
+    const jobs = origin !== "webhook" ? (this.#config.x402?.jobs ?? []) : [];
     const job = jobs.find((one) => one.serviceId === serviceId && BigInt(one.jobIndex) === jobId);
     return maxResultBytesOf(job ?? {});
   }

@@ -15,6 +15,7 @@ import type { RunnerReport } from "./delivery/subscription.ts";
 import type { HttpServer } from "./http/server.ts";
 import type { OperatorAddition } from "./operator/methods.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";
+import type { CalledJob } from "./store/contract/work-queue.ts";
 import type { StoreOptions, StoreWait } from "./store/create-store.ts";
 import type { Store, StoreTotals } from "./store/store.ts";
 import type { X402Sources } from "./x402/gateway-options.ts";
@@ -162,6 +163,8 @@ export interface Running {
   readonly operator?: OperatorAddition;
   /** Refuses authentic webhooks of an endpoint. @throws GatewayError */
   readonly admitsWebhook?: (endpoint: WebhookEndpoint) => void;
+  /** Refuses a JobCall of the operator, who needs no endpoint and no payment. @throws GatewayError */
+  readonly admitsUnpaid?: (job: CalledJob) => void;
   readonly holdings?: Holdings;
 }
 

@@ -27,6 +27,7 @@ export { part as rates } from "./parts/rates/part.ts";
 export { part as receipts } from "./parts/receipts/part.ts";
 export { part as refunds } from "./parts/refunds/part.ts";
 export { part as requestPrices } from "./parts/request-prices/part.ts";
+export { part as resend } from "./parts/resend/part.ts";
 export { part as retention } from "./parts/retention/part.ts";
 export { part as search } from "./parts/search/part.ts";
 export { part as shop } from "./parts/shop/part.ts";

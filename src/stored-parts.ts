@@ -8,5 +8,6 @@ export { CHANNELS as channels } from "./parts/channels/store/module.ts";
 export { PAUSES as pausing } from "./parts/pausing/store/module.ts";
 export { QUOTES as pricingEngine } from "./parts/pricing-engine/store/module.ts";
 export { REFUNDS as refunds } from "./parts/refunds/store/module.ts";
+export { ACCEPTED_CALLS as resend } from "./parts/resend/store/module.ts";
 export { SEARCH as search } from "./parts/search/store/module.ts";
 export { TRANSACTIONS as transactions } from "./parts/transactions/store/module.ts";

@@ -13,5 +13,6 @@ export { describeChannels } from "./parts/channels/store/store-contract.ts";
 export { describePauses } from "./parts/pausing/store/store-contract.ts";
 export { describeQuotes } from "./parts/pricing-engine/store/store-contract.ts";
 export { describeRefunds } from "./parts/refunds/store/store-contract.ts";
+export { describeAcceptedCalls } from "./parts/resend/store/store-contract.ts";
 export { describeSearch } from "./parts/search/store/store-contract.ts";
 export { describeTransactions } from "./parts/transactions/store/store-contract.ts";

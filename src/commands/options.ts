@@ -1,5 +1,6 @@
 import { userInfo } from "node:os";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { ORIGINS } from "../core/job-call.ts";
 import { LOG_FORMATS, LOG_LEVELS } from "../log/log.ts";
 
 const MAX_LIMIT = 100_000;
@@ -127,7 +128,9 @@ export const jobOption = (make = option) =>
   make("--job <[service/]job>", "only this job, of one service or of all").argParser(parseJob);
 
 export const originOption = (make = option) =>
-  make("--origin <origin>", "only paid ones, or only those of webhooks").choices(["x402", "webhook"]);
+  make("--origin <origin>", "only paid ones, those of webhooks, or those that operators resent").choices(
+    ORIGINS,
+  );
 
 /** Options of every command that prints a list. */
 export const listOptions = () => [

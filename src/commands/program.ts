@@ -37,6 +37,7 @@ const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandMod
   ["callbacks", () => import("../parts/callbacks/command.ts")],
   ["jobs", () => import("../parts/callbacks/call-text.ts")],
   ["jobs", () => import("../parts/bodies/command.ts")],
+  ["jobs", () => import("../parts/resend/command.ts")],
   ["store", () => import("./store.ts")],
   ["dead-letters", () => import("../parts/operator/commands/dead-letters.ts")],
   ["tail", () => import("../parts/tail/tail.ts")],

@@ -1,5 +1,7 @@
-/** Gateway through which a job was started. */
-export type JobCallOrigin = "x402" | "webhook";
+/** Gateways through which jobs are started, and the operator. */
+export const ORIGINS = ["x402", "webhook", "operator"] as const;
+/** Gateway through which a job was started, or the operator, who sent a JobCall to its job once more. */
+export type JobCallOrigin = (typeof ORIGINS)[number];
 
 /** One request to run a job, before the store has given it a call id. */
 export interface JobCall {
@@ -23,6 +25,11 @@ export interface JobCall {
 export const CALL_ID_METADATA = "X-CHAIN-CALL-ID";
 /** Name of the metadata that repeats a JobCall's service id as a decimal. */
 export const SERVICE_ID_METADATA = "X-CHAIN-SERVICE-ID";
+
+/** Name of the metadata that only a JobCall of the operator has. */
+export const OPERATOR_ORIGIN_METADATA = "X-OPERATOR-ORIGIN";
+/** Name of the metadata with the call ID that a JobCall of the operator repeats. */
+export const RESENT_CALL_METADATA = "X-OPERATOR-RESENT-CALL-ID";
 
 /**
  * Turns a JobCall into the bytes that are stored and later streamed to the runner unchanged: everything

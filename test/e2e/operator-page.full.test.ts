@@ -330,6 +330,35 @@ globalThis.setUnseen = (value) => { unseen = value; document.dispatchEvent(new E
   await lineOf(page, callId).getByText("done").waitFor();
 });
 
+test("A call is resent once after a question, and its new call is shown and reaches the runner", async () => {
+  const body = `resend this ${newWord()}`;
+  const callId = await deadLetter(body);
+  const page = await openLoggedIn(`calls/${callId}`);
+  const resend = page.getByRole("button", { name: "Resend", exact: true });
+  await resend.click();
+  const dialog = page.getByRole("dialog", { name: `Resend call ${callId}?` });
+  await dialog.getByText("Nobody is charged for the new call").waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  undoable.delete(body);
+  await resend.click();
+  await dialog.getByLabel("Your name").fill("ada");
+  await dialog.getByLabel("Reason").fill("no ink before");
+  await dialog.getByRole("button", { name: "Resend it" }).dblclick();
+  await page.getByRole("heading", { name: /^Call \d+$/ }).waitFor();
+  await expect.poll(() => page.url()).not.toContain(`calls/${callId}`);
+  await page.locator(".call.step").getByText("done", { exact: true }).waitFor();
+  await page.getByRole("region", { name: "Metadata" }).getByText("X-OPERATOR-RESENT-CALL-ID").waitFor();
+  // A call that is done has no body any more.
+  expect(await resend.count()).toBe(0);
+  const delivered = await scene.gateway.waitForJobs(body, 2);
+  expect(delivered.map(({ metadata }) => metadata["X-OPERATOR-RESENT-CALL-ID"])).toEqual([
+    undefined,
+    String(callId),
+  ]);
+  await page.goto(page.url().replace(/#.*/, `#/calls/${callId}`));
+  await page.getByRole("button", { name: `Retry call ${callId}` }).waitFor();
+});
+
 describe("dead letters", () => {
   test("A retried dead letter reaches the runner again", async () => {
     const body = `retry this ${newWord()}`;

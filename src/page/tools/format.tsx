@@ -46,6 +46,7 @@ export interface JobKey {
 }
 
 export function jobText({ origin, serviceId, jobId }: JobKey): string {
+  if (origin === "operator") return `resent job ${serviceId}/${jobId}`;
   return origin === "x402" ? `paid job ${serviceId}/${jobId}` : `webhook job ${jobId}`;
 }
 

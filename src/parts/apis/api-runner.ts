@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import { PRICE_DECIMALS, parseDollars } from "../../core/amounts.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { jobKeyText } from "../../core/job-call.ts";
+import { jobKeyText, OPERATOR_ORIGIN_METADATA } from "../../core/job-call.ts";
 import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import { MAX_TIMER_MS } from "../../core/waiting.ts";
@@ -111,7 +111,8 @@ export class ApiProtocol implements HttpProtocol {
     if (job === undefined)
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
     const { stream, isIdempotent } = job.runner;
-    const isPaid = !deferred && job.onFailure !== "refund";
+    // The payer answers for no call of the operator.
+    const isPaid = OPERATOR_ORIGIN_METADATA in metadata || (!deferred && job.onFailure !== "refund");
     const counted = (run: RunOutcome) => (isPaid ? run : this.#counted(run, metadata));
     const isSafe = isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     // A part of a stream may have reached its buyer.

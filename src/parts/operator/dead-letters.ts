@@ -66,7 +66,7 @@ export async function changeDeadLetters(
 
 function readGroup({ origin, serviceId, jobId, reason }: DeadLetterGroup): Omit<CallFilter, "limit"> {
   const exactOrigin = readOrigin(origin);
-  if (exactOrigin === undefined) throw invalid('group.origin: expected "x402" or "webhook".');
+  if (exactOrigin === undefined) throw invalid("group.origin: expected an origin.");
   return { state: "dead", origin: exactOrigin, serviceId, jobId, reason: groupedReason(reason) };
 }
 

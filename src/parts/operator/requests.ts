@@ -1,5 +1,5 @@
 import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import type { JobCallOrigin } from "../../core/job-call.ts";
+import { type JobCallOrigin, ORIGINS } from "../../core/job-call.ts";
 import { oneSpelling, type PaymentClosing } from "../../core/payment.ts";
 import {
   type ClosePaymentRequest,
@@ -20,11 +20,15 @@ const DEFAULT_BUCKET_MS = 60 * 60 * 1_000;
 const MIN_BUCKET_MS = 1_000;
 const MAX_BUCKETS = 1_000;
 
-/** Reads an origin; undefined means both. @throws ConnectError INVALID_ARGUMENT */
+const ORIGIN_NAMES = ORIGINS.map((origin) => `"${origin}"`).join(", ");
+
+/** Reads an origin; undefined means all. @throws ConnectError INVALID_ARGUMENT */
 export function readOrigin(origin: string): JobCallOrigin | undefined {
   if (origin === "") return undefined;
-  if (origin === "x402" || origin === "webhook") return origin;
-  throw invalid('origin: expected "x402" or "webhook", or an empty string for both.');
+  const known = ORIGINS.find((one) => one === origin);
+  if (known === undefined)
+    throw invalid(`origin: expected one of ${ORIGIN_NAMES}, or an empty string for all.`);
+  return known;
 }
 
 const MAX_TEXT_LENGTH = 200;

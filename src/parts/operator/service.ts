@@ -121,7 +121,8 @@ export class OperatorApi implements OperatorMethods {
 
   async getCall({ callId }: GetCallRequest) {
     const call = isCallId(callId) ? await this.#sources.store.findCallDetails(Number(callId)) : undefined;
-    const payment = call?.origin === "webhook" ? undefined : await this.#findPayment(callId);
+    const isUnpaid = call !== undefined && call.origin !== "x402";
+    const payment = isUnpaid ? undefined : await this.#findPayment(callId);
     if (call === undefined) {
       if (payment === undefined) throw notFound("call", callId);
       throw new ConnectError(

@@ -12,6 +12,7 @@ export const part: Part = {
       return {
         x402: { open: () => ({ terms: pauses.terms }) },
         admitsWebhook: ({ path }) => pauses.requireEndpoint(path),
+        admitsUnpaid: (job) => pauses.requireId(job),
         ownGauges: [pauses.gauge],
         operator: {
           async loadApi() {

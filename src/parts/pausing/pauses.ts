@@ -5,6 +5,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
 import type { GaugeValue, OwnGauge } from "../../part.ts";
+import type { CalledJob } from "../../store/contract/work-queue.ts";
 import type { Terms } from "../../x402/purchase/terms.ts";
 import { nameOf, type Pausable, type PausedTables, pausablesOf } from "./pausables.ts";
 import type { Pause, PauseLedger } from "./store/ledger.ts";
@@ -25,6 +26,8 @@ export class Pauses {
   #reading: Promise<void> = Promise.resolve();
   /** Names of the jobs, endpoints and runners whose requests are refused. */
   #refused: ReadonlySet<string> = new Set();
+  /** IDs of the jobs among them. */
+  #refusedIds: ReadonlySet<bigint> = new Set();
 
   constructor(parts: {
     readonly ledger: PauseLedger;
@@ -82,15 +85,20 @@ export class Pauses {
     const pausables = new Map(pausablesOf(configuration).map((one) => [nameOf(one), one]));
     const refused = new Set<string>();
     const held = new Set<bigint>();
+    const refusedIds = new Set<bigint>();
     for (const pause of this.#pauses) {
       const found = pausables.get(nameOf(pause));
-      for (const jobId of [...pause.jobIds, ...(found?.jobIds ?? [])]) held.add(jobId);
-      if (pause.refusesAccepts || found?.alwaysRefuses) refused.add(nameOf(pause));
+      const jobIds = [...pause.jobIds, ...(found?.jobIds ?? [])];
+      for (const jobId of jobIds) held.add(jobId);
+      if (!pause.refusesAccepts && !found?.alwaysRefuses) continue;
+      refused.add(nameOf(pause));
+      for (const jobId of jobIds) refusedIds.add(jobId);
     }
     for (const { serviceId, jobIndex, runner } of configuration.x402?.jobs ?? [])
       if (runner !== undefined && refused.has(nameOfRunner(runner)))
         refused.add(nameOfJob({ serviceId, jobIndex }));
     this.#refused = refused;
+    this.#refusedIds = refusedIds;
     this.#dispatcher.hold([...held]);
   }
 
@@ -114,6 +122,11 @@ export class Pauses {
   /** @throws GatewayError `job_paused` for a webhook endpoint whose requests are refused */
   requireEndpoint(path: string): void {
     this.#require(nameOf({ kind: "endpoint", key: path }), "This endpoint is paused: send this again later.");
+  }
+
+  /** Goes by the job's ID, as runners do. @throws GatewayError `job_paused` for a job whose new JobCalls are refused */
+  requireId({ jobId }: Pick<CalledJob, "jobId">): void {
+    if (this.#refusedIds.has(jobId)) throw paused("The job is paused: try again later.");
   }
 
   /** Conditions on the sale of jobs. The last check comes right before the payment: a pause can come during the others. */
@@ -149,9 +162,12 @@ export class Pauses {
   }
 
   #require(name: string, message: string): void {
-    if (!this.#refused.has(name)) return;
-    throw new GatewayError("job_paused", message, { headers: { "retry-after": RETRY_AFTER_SECS } });
+    if (this.#refused.has(name)) throw paused(message);
   }
+}
+
+function paused(message: string): GatewayError {
+  return new GatewayError("job_paused", message, { headers: { "retry-after": RETRY_AFTER_SECS } });
 }
 
 function nameOfJob({ serviceId, jobIndex }: JobKey): string {

@@ -1,11 +1,16 @@
-import { CALL_ID_METADATA, isMediaType } from "../../core/job-call.ts";
+import {
+  CALL_ID_METADATA,
+  isMediaType,
+  type JobCallOrigin,
+  OPERATOR_ORIGIN_METADATA,
+} from "../../core/job-call.ts";
 import { type SigningKey, signStandardWebhook } from "../../core/standard-webhooks.ts";
 import { decodeJobCall } from "../../delivery/job-call-codec.ts";
 import type { CalledJob, ClaimedCall } from "../../store/contract/work-queue.ts";
 
 /** Metadata that holds the Content-Type of the client's request. */
 const CONTENT_TYPE_METADATA = "X-HTTP-CONTENT-TYPE";
-/** Metadata that every paid JobCall has, and no other. */
+/** Metadata that every paid JobCall has, and the JobCalls of the operator that repeat it. */
 const PAID_METADATA = "X-X402-ORIGIN";
 const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
@@ -38,8 +43,12 @@ export function toCloudEvent(call: ClaimedCall, leaseMs: number): CloudEvent {
   };
   for (const [name, value] of Object.entries(metadata))
     if (METADATA_NAME.test(name)) headers[name] = headerValue(value);
-  const origin = PAID_METADATA in metadata ? "x402" : "webhook";
-  return { headers, body, job: { origin, serviceId, jobId } };
+  return { headers, body, job: { origin: originOf(metadata), serviceId, jobId } };
+}
+
+function originOf(metadata: Readonly<Record<string, string>>): JobCallOrigin {
+  if (OPERATOR_ORIGIN_METADATA in metadata) return "operator";
+  return PAID_METADATA in metadata ? "x402" : "webhook";
 }
 
 /** Returns the headers that sign a request as Standard Webhooks does; none without a key. */

@@ -36,7 +36,10 @@ export interface WorkQueue {
   /** Finds the job of each JobCall, undefined for one that is finished. */
   jobsOf(callIds: readonly number[]): Promise<(CalledJob | undefined)[]>;
 
-  /** Finds the ceiling of each JobCall, in token units: null if it is not charged in part, undefined if it is finished. */
+  /**
+   * Finds the ceiling of each JobCall, in token units: null if it is not charged in part. Undefined if it is finished, or the
+   * operator sent it: its runner may name a charge as for the first call, and nobody is charged.
+   */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
 
   /** Not done: due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */

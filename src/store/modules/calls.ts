@@ -36,7 +36,7 @@ export const CALLS = {
       const { schema } = dialect;
       const sql = `SELECT job_calls.call_id, CASE WHEN charge <> 'after' THEN job_calls.ceiling END AS ceiling
           FROM ${schema}job_calls LEFT JOIN ${schema}payments ON payments.call_id = job_calls.call_id
-         WHERE job_calls.call_id IN (${callIds.map(add).join()})`;
+         WHERE origin <> 'operator' AND job_calls.call_id IN (${callIds.map(add).join()})`;
       const rows = (yield { sql, values }) as { readonly call_id: number; readonly ceiling: string | null }[];
       const known = new Map(rows.map(({ call_id, ceiling }) => [call_id, ceiling]));
       return callIds.map((callId) => known.get(callId));

@@ -109,6 +109,7 @@ test.each([
   [{ deferred: true }, true],
   [{ deferred: false }, false],
   [{ deferred: false, onFailure: "refund" }, true],
+  [{ deferred: false, onFailure: "refund", metadata: { "X-OPERATOR-ORIGIN": "operator" } }, false],
 ])("A call that failed and was sold so counts as uncharged: %j %s", (sold, isCounted) => {
   const { asked, uncharged } = ask({ method: "POST", attempt: 1, ...sold });
   if (asked.kind === "request") asked.read({ kind: "timed_out", reason: "nothing" }, 0);

@@ -1,4 +1,4 @@
-import type { JobCall } from "../../../src/core/job-call.ts";
+import { type JobCall, ORIGINS } from "../../../src/core/job-call.ts";
 import { groupedReason } from "../../../src/store/contract/dead-letter-box.ts";
 import { paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 import type { MakersOf } from "./makers.ts";
@@ -40,7 +40,7 @@ export const INTAKE: MakersOf<
     const filter = {
       ...listFilter(world),
       state,
-      origin: choices.maybe(20, () => choices.one(["x402", "webhook"] as const)),
+      origin: choices.maybe(20, () => choices.one(ORIGINS)),
       text: choices.maybe(20, () => choices.one(["alpha", "beta", "lph"])),
       reason: state === "dead" ? choices.maybe(40, () => groupedReason(world.text())) : undefined,
     };
@@ -91,7 +91,8 @@ export const PAYERS = [
 function newCall(world: World): JobCall {
   const { choices } = world;
   const body = Buffer.from(choices.one(["", "body", "a longer body".repeat(20)]));
-  return webhookCall({ jobId: choices.one(JOB_IDS), body, metadata: { head: choices.one(HEADS) } });
+  const origin = choices.percent(15) ? "operator" : "webhook";
+  return webhookCall({ origin, jobId: choices.one(JOB_IDS), body, metadata: { head: choices.one(HEADS) } });
 }
 
 export function newPaidCall({ choices }: World, jobIndex: number, serviceId: bigint): JobCall {

@@ -261,6 +261,7 @@ export const OF_PARTS: MakersOf<string> = {
   ],
 
   findBody: (world) => [world.call(), world.choices.one([2, 100])],
+  findAccepted: (world) => [world.call()],
 
   searchPositions: () => [],
   listUnindexed: ({ choices, now }) => [

@@ -1,0 +1,53 @@
+import { useRef } from "preact/hooks";
+import { CallState, type GetCallResponse } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { client, useAction } from "../../../page/tools/client.ts";
+import { Problem, useConfirm } from "../../../page/tools/controls.tsx";
+import { open, type PartView } from "../../../page/tools/route.ts";
+
+/** States in which the body of a JobCall is kept, and no payment is awaited. */
+const RESENDABLE: readonly CallState[] = [CallState.READY, CallState.LEASED, CallState.DEAD];
+
+const QUESTION =
+  "Its job gets a new call with the same body and metadata, whatever becomes of this one. Nobody is charged for the new call, and its result goes to nobody.";
+
+/** Sends the JobCall to its job once more, after a question. */
+function ResendPanel({ call }: GetCallResponse) {
+  const { run, problem } = useAction();
+  const [ask, dialog] = useConfirm();
+  // One key until an answer has come, so that a second request makes no second call.
+  const requestKey = useRef<string>();
+  if (call === undefined || !RESENDABLE.includes(call.state)) return null;
+  const { callId } = call;
+  const resend = () =>
+    ask({
+      ...{ title: `Resend call ${callId}?`, text: QUESTION, action: "Resend it", isSigned: true },
+      onAgree: (signature) =>
+        void run(async () => {
+          requestKey.current ??= newKey();
+          const answer = await client.resendCall({ callId, requestKey: requestKey.current, ...signature });
+          requestKey.current = undefined;
+          open(`calls/${answer.callId}`, {});
+          return `Call ${callId} was resent as call ${answer.callId}.`;
+        }),
+    });
+  return (
+    <section class="panel" aria-labelledby="resend">
+      <div class="panel-head">
+        <h2 id="resend">Send it again</h2>
+        <button type="button" onClick={resend}>
+          Resend
+        </button>
+      </div>
+      <Problem text={problem} />
+      <p class="muted">A new call, which nobody pays for. This call and its payment stay as they are.</p>
+      {dialog}
+    </section>
+  );
+}
+
+/** Makes a random key. Browsers have no randomUUID() on pages without TLS. */
+function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join("-");
+}
+
+export const VIEW: PartView = { path: "resend", BelowCall: ResendPanel };
