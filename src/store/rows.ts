@@ -79,8 +79,10 @@ export function added(
   const sums: Record<string, SqlValue> = {};
   for (const column of columns) {
     const more = by[column] ?? null;
-    const isSame = row === undefined || key.includes(column);
-    sums[column] = isSame ? more : String(BigInt(row[column] ?? 0) + BigInt(more ?? 0));
+    const before = row?.[column] ?? null;
+    if (row === undefined || key.includes(column)) sums[column] = more;
+    // Most numbers stay as they are: a payment adds to one or two of a row's.
+    else sums[column] = more === "0" ? before : String(BigInt(before ?? 0) + BigInt(more ?? 0));
   }
   return sums;
 }

@@ -40,14 +40,27 @@ const DAYS: Table<DayRow, keyof DayKey> = {
 export function counted(row: NewMovementRow): Effect {
   const { at, service_id, job_index, network, asset, symbol, decimals } = row;
   const isOut = row.amount.startsWith("-");
-  const amounts = Object.fromEntries(AMOUNTS.map((name) => [name, "0"])) as Record<keyof Numbers, string>;
-  amounts[columnOf(row, isOut)] = isOut ? row.amount.slice(1) : row.amount;
-  return count(DAYS, {
-    ...{ day: Math.floor(at / DAY_MS), service_id: service_id ?? "", job_index: job_index ?? 0 },
-    ...{ network, asset: asset ?? "", symbol: symbol ?? "", decimals, slot: 0 },
-    ...amounts,
+  // Without a spread: V8 takes ten times as long to add the other fields to one.
+  const by = {
+    day: Math.floor(at / DAY_MS),
+    service_id: service_id ?? "",
+    job_index: job_index ?? 0,
+    network,
+    asset: asset ?? "",
+    symbol: symbol ?? "",
+    decimals,
+    slot: 0,
     payments: row.kind === "payment" || row.kind === "charge" ? "1" : "0",
-  });
+    sold: "0",
+    refunded: "0",
+    charged_back: "0",
+    lost: "0",
+    fees: "0",
+    found: "0",
+    taken_back: "0",
+  };
+  by[columnOf(row, isOut)] = isOut ? row.amount.slice(1) : row.amount;
+  return count(DAYS, by);
 }
 
 function columnOf(row: NewMovementRow, isOut: boolean): (typeof AMOUNTS)[number] {
