@@ -8,6 +8,7 @@ import type { Store } from "../../store/store.ts";
 import { type Facilitator, takesNetwork } from "../../x402/facilitators/facilitator.ts";
 import { RemoteFacilitator } from "../../x402/facilitators/remote-facilitator.ts";
 import type { ShopAddition } from "../../x402/part.ts";
+import { channelAdopter } from "./adopted-channels.ts";
 import { ChannelsFacilitator } from "./channels-facilitator.ts";
 import type { ChannelsConfig } from "./config.ts";
 import { LostVouchers } from "./lost-vouchers.ts";
@@ -75,6 +76,12 @@ export class Channels {
     this.#addition = {
       terms: channelTerms({
         ...{ ledger, journal: store, lost: new LostVouchers(logger) },
+        adopt: channelAdopter({
+          ledger,
+          readerOf: (network) => this.#networks.get(network),
+          tokens: () => this.#of(),
+          logger,
+        }),
         canSign: ({ receiverAuthorizer }) => authorizers.has(receiverAuthorizer),
         newest: store.isShared ? undefined : new NewestVouchers(),
       }),

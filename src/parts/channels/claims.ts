@@ -36,6 +36,8 @@ const PAGE = 500;
 /** Channels of one claim: a claim that fails is made for each of them again. */
 const MAX_CLAIMS = 20;
 const USD_DECIMALS = 18;
+/** Time that a refund may take before what is final is claimed without it. */
+const REFUND_MS = 30_000;
 
 /** Claims final charges of the channels of one network, once there are enough of them or they are old enough. */
 export class ChannelClaims {
@@ -130,6 +132,8 @@ export class ChannelClaims {
   #isDue(row: ChannelRow, now: number): boolean {
     const { claimAt, claimEverySecs } = this.#parts.config;
     if (row.claim_soon === 1) return true;
+    // The refund claims what is final as well.
+    if (row.status === "refunding" && now - row.updated_at < REFUND_MS) return false;
     const due = dueOf(row);
     if (this.isLetGo(row, due)) return false;
     if (row.status !== "open") return true;

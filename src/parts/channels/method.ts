@@ -8,8 +8,8 @@ import { authorizationOf, movesInto } from "./deposit.ts";
 import { channelIdOf, voucherDigest } from "./hashes.ts";
 import { isSent, OWN_SCHEME, readSettlable } from "./own-scheme.ts";
 import { journalledVoucher, payload, type Voucher, voucherOf } from "./payload.ts";
+import { BAD_SIGNATURE, LOW_DEPOSIT } from "./store/refusal-texts.ts";
 import { CHANNEL_METHOD } from "./store/row.ts";
-import { BAD_SIGNATURE, LOW_DEPOSIT } from "./store/rules.ts";
 
 const NO_ACCOUNT = `0x${"0".repeat(40)}`;
 /** Digits of a request's digest in the nonces of payments. */

@@ -26,7 +26,7 @@ export function toChannel(row: ChannelRow, decimalsOf: DecimalsOf, keyMissing: b
       claimed: row.claimed,
       lost: row.lost,
     },
-    depositedText: text(row.balance),
+    depositedText: depositedText(row, text),
     chargedText: text(row.charged),
     finalText: text(row.final),
     claimedText: text(row.claimed),
@@ -45,6 +45,12 @@ export function toChannel(row: ChannelRow, decimalsOf: DecimalsOf, keyMissing: b
     createdAt: timestampFromMs(row.created_at),
     updatedAt: timestampFromMs(row.updated_at),
   };
+}
+
+/** Returns the deposits as text. Calls are charged before their deposit is in the balance. */
+function depositedText({ balance, deposits }: ChannelRow, text: (amount: string) => string): string {
+  if (deposits === 0) return text(balance);
+  return balance === "0" ? "under way" : `${text(balance)}, more under way`;
 }
 
 /** Makes the message of a charge in a channel. */

@@ -9,13 +9,16 @@ import type { NetworkChannels } from "./network-channels.ts";
 import { asksForRefund, readRefund } from "./payload.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
 import { refundOf } from "./store/refund-rules.ts";
+import { BAD_SIGNATURE, NOT_FOUND, NOTHING_TO_REFUND, REFUND_WAITS } from "./store/refusal-texts.ts";
 import type { ChannelRow } from "./store/row.ts";
-import { BAD_SIGNATURE, BUSY, mismatchOf, NOT_FOUND, NOTHING_TO_REFUND } from "./store/rules.ts";
+import { mismatchOf } from "./store/rules.ts";
 
 const HEADER = "payment-signature";
 /** Longest time that a request waits for its refund, and the time between two looks. */
 const WAIT_MS = 30_000;
 const LOOK_MS = 250;
+/** Longest time that a refund waits for a claim. */
+const CLAIM_MS = 10_000;
 
 /** Finds the payload of a request for a refund, which comes where a payment would. @returns undefined for any other request */
 export function refundOfRequest(request: JobRequest): unknown {
@@ -54,16 +57,28 @@ export class ChannelRefunds {
     if (!network.canSign(found)) throw unavailable("The seller has no key for the channel now.");
     // Calls that failed are given back with the rest.
     await network.count(channelId);
-    const counted = (await ledger.findChannel(channelId)) ?? found;
-    const { row, chain } = await network.look(counted).catch((cause: unknown) => {
+    const { row, chain } = await this.#withoutClaim(network, found).catch((cause: unknown) => {
       throw cause instanceof GatewayError
         ? cause
         : unavailable("The channel's chain does not answer now.", cause);
     });
     if (asked.cumulative < BigInt(row.charged)) throw correction(mismatchOf(row));
     const decision = await ledger.beginChannelRefund(channelId, { chain, amount: asked.amount?.toString() });
-    if (decision.kind !== "refunding") throw refused(decision.kind === "busy" ? BUSY : NOTHING_TO_REFUND);
+    if (decision.kind !== "refunding")
+      throw refused(decision.kind === "busy" ? REFUND_WAITS : NOTHING_TO_REFUND);
     return answerOf(await this.#paid(network, decision.row));
+  }
+
+  /** Compares a channel with its chain, once the chain has the claim that is under way. A claim that fails is waited for in vain. */
+  async #withoutClaim(network: NetworkChannels, found: ChannelRow): ReturnType<NetworkChannels["look"]> {
+    const endsAt = performance.now() + CLAIM_MS;
+    for (;;) {
+      const looked = await network.look((await this.#ledger.findChannel(found.channel_id)) ?? found);
+      const { status, asked, claimed } = looked.row;
+      const isClaiming = status === "open" && BigInt(asked) > BigInt(claimed);
+      if (!isClaiming || performance.now() >= endsAt) return looked;
+      await sleep(LOOK_MS);
+    }
   }
 
   /** Waits until a refund is paid. @throws GatewayError when it takes too long; it is paid all the same */

@@ -9,13 +9,16 @@ import { type LostVouchers, namedPrice } from "./lost-vouchers.ts";
 import type { NewestVouchers } from "./newest-vouchers.ts";
 import { type Voucher, voucherOf } from "./payload.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
+import { AMOUNT_MISMATCH } from "./store/refusal-texts.ts";
 import { CHANNEL_METHOD, type ChannelRow } from "./store/row.ts";
-import { AMOUNT_MISMATCH, mismatchOf } from "./store/rules.ts";
+import { mismatchOf } from "./store/rules.ts";
 
 interface Parts {
   readonly ledger: ChannelLedger;
   readonly journal: Pick<PaymentJournal, "findPaymentByFingerprint">;
   readonly lost: LostVouchers;
+  /** Adds the channel of a payment to the store, if its chain has the deposit already. */
+  readonly adopt: (payment: SignedPayment) => Promise<ChannelRow | undefined>;
   /** Reports whether the configuration has the key that signs the claims of a channel. */
   readonly canSign: (config: ChannelConfig) => boolean;
   /** Undefined if other processes take vouchers of the same store. */
@@ -111,14 +114,18 @@ async function upToDate(
  * Checks a payment before its deposit is verified, because a facilitator that refuses the deposit does not say which sum is right.
  * @throws GatewayError `payment_mismatch`
  */
-async function checkOpen(payment: SignedPayment, { canSign, ledger }: Parts): Promise<void> {
+async function checkOpen(payment: SignedPayment, { canSign, ledger, adopt }: Parts): Promise<void> {
   const { config, channelId, cumulative, deposit } = voucherOf(payment);
   if (!canSign(config))
     throw new GatewayError(
       "payment_mismatch",
       "The seller has no key for the receiverAuthorizer of the channel. Nothing was charged: ask for a new offer, and open a channel by it.",
     );
-  const row = deposit === undefined ? undefined : await ledger.findChannel(channelId);
+  if (deposit === undefined) return;
+  const row = await ledger.findChannel(channelId);
+  const adopted = row === undefined ? await adopt(payment) : undefined;
+  // The deposit was made. Its payer signs the voucher alone.
+  if (adopted !== undefined) throw correction(mismatchOf(adopted));
   const price = namedPrice(payment);
   if (row?.status === "open" && price !== undefined && cumulative !== BigInt(row.base) + price)
     throw correction(mismatchOf(row));

@@ -69,3 +69,11 @@ it("A channel whose payer withdraws, or that the operator wants to be claimed, i
   await claims.makeDue();
   expect(claimed).toEqual([withdrawn, wanted, ...old].map(({ channel_id }) => channel_id));
 });
+
+it("A channel that is paid back is claimed by its refund, unless the refund takes long", async () => {
+  const begun = channel(1, "2000000", { status: "refunding", updated_at: Date.now() });
+  const stuck = channel(2, "2000000", { status: "refunding", updated_at: Date.now() - 60_000 });
+  const { claims, claimed } = claimsOf([begun, stuck]);
+  await claims.makeDue();
+  expect(claimed).toEqual([stuck.channel_id]);
+});

@@ -128,6 +128,19 @@ describe("jobgate channels", () => {
     expect(await run("show", none)).toMatchObject({ code: 1, stderr: `There is no channel ${none}.\n` });
   });
 
+  test("show says that a deposit is under way while its call is charged already", async () => {
+    const channelId = `0x${"f".repeat(64)}`;
+    const voucher = { channelId, maxClaimableAmount: "10", signature: "0xa1" };
+    const channelConfig = { payer: PAYER, receiver: PAYER, receiverAuthorizer: AUTHORIZER };
+    const payload = JSON.stringify({ payload: { channelConfig, voucher, deposit: { amount: "100" } } });
+    const intent = paymentIntent(9_999, { transferMethod: "channel", amount: "10", payload });
+    await jobgate.store.beginPayment(intent, paidCall());
+    expect((await run("show", channelId)).stdout).toMatch(/deposited +under way/);
+    await jobgate.store.settlePayment(intent.key, "{}", "1");
+    await count();
+    expect((await run("show", channelId)).stdout).toContain(amount(100));
+  });
+
   test("claim lets a channel be claimed at once, and show has who decided that and why", async () => {
     expect((await decide("claim", id)).stdout).toBe("claiming 1 channel\n");
     expect(await jobgate.store.of(CHANNELS).findChannel(id)).toMatchObject({ claim_soon: 1 });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { channelIdOf, voucherDigest } from "../../../src/parts/channels/hashes.ts";
 import { CHANNELS } from "../../../src/parts/channels/method.ts";
 import { asksForRefund, readRefund } from "../../../src/parts/channels/payload.ts";
+import { BAD_SIGNATURE, LOW_DEPOSIT } from "../../../src/parts/channels/store/refusal-texts.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
 import type { Offer } from "../../../src/x402/wire/offer.ts";
 import { toSignedPayment } from "../../../src/x402/wire/payment-header.ts";
@@ -83,7 +84,7 @@ test("A session key signs for its payer's channel, and nobody else does", async 
   expect(await check(payload)).toHaveProperty("settlement");
   expect(await CHANNELS.recoverSigner(read(payload), offer.token)).toBe(lower(payer.address));
   const forged = await pay({ payerAuthorizer: session.address, signer: stranger });
-  expect(await check(forged)).toEqual({ invalid: "invalid_batch_settlement_evm_voucher_signature" });
+  expect(await check(forged)).toEqual({ invalid: BAD_SIGNATURE });
   expect(await CHANNELS.recoverSigner(read(forged), offer.token)).toBeUndefined();
 });
 
@@ -93,7 +94,7 @@ test("A voucher whose signature contracts do not take is refused, because it cou
   const lowV = `${signature.slice(0, -2)}${signature.endsWith("1b") ? "00" : "01"}`;
   for (const other of [highS(signature), lowV]) {
     const malleated = { ...payload, voucher: { ...payload.voucher, signature: other } };
-    expect(await check(malleated)).toEqual({ invalid: "invalid_batch_settlement_evm_voucher_signature" });
+    expect(await check(malleated)).toEqual({ invalid: BAD_SIGNATURE });
   }
 });
 
@@ -206,7 +207,7 @@ test("A deposit is paid when its chain shows it, by no journal entry, and is as 
   const paid = { ...payload, type: "deposit", deposit };
   expect(await check(paid)).toBe("unpaid");
   expect(await check({ ...paid, deposit: { ...deposit, amount: "9999" } })).toEqual({
-    invalid: "invalid_batch_settlement_evm_deposit_below_min_deposit",
+    invalid: LOW_DEPOSIT,
   });
   expect(CHANNELS.evidenceOf?.({ payload: JSON.stringify({ payload: paid }) })).toBeUndefined();
   expect(CHANNELS.evidenceOf?.({ payload: JSON.stringify({ payload }) })).toMatchObject({ kind: "paid" });

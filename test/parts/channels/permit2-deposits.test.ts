@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { x402Client, x402HTTPClient } from "@x402/core/client";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { runHereWith } from "../../commands/operator-commands.ts";
 import { localSettler } from "../../e2e/local-facilitator.ts";
 import type { TestAccount } from "../../helpers/accounts.ts";
@@ -187,22 +187,28 @@ describe("With a facilitator", () => {
   });
 });
 
-describe("With a facilitator that sponsors gas", () => {
-  it("A payer who never approved Permit2 signs the approval with the deposit", async () => {
-    // Its token has the permits of EIP-2612.
-    const named = await startChannelParts();
-    onTestFinished(() => named.stop());
-    const { anvil } = named;
-    await installPermit2(anvil);
-    const edit = (config: string) => config.replace('"eip3009"', '"permit2"');
-    const shop = await startChannelShop(named, { edit, sponsorsGas: true });
-    onTestFinished(() => shop.stop());
-    const payer = await newPayer(named);
-    const { fetch } = channelClient({ anvil, payer });
-    expect(await shop.buy(fetch, "sponsored", KEPT)).toMatchObject({ status: 202 });
-    expect(await shop.buy(fetch, "next", KEPT)).toMatchObject({ status: 202 });
-    await until(() => soldBy(shop).includes("next"));
-  });
+describe("Where gas is sponsored", () => {
+  // Its token has the permits of EIP-2612.
+  const named = startBeforeAll(startChannelParts);
+  beforeAll(() => installPermit2(named.anvil));
+
+  it.each(["a remote facilitator", "jobgate's own"])(
+    "A payer who never approved Permit2 signs the approval with the deposit for %s",
+    async (settledBy) => {
+      const { anvil } = named;
+      const byPermit2 = (config: string) => config.replace('"eip3009"', '"permit2"');
+      const settler = settledBy === "jobgate's own" ? await localSettler({ anvil }) : undefined;
+      const edit = (config: string) => settler?.edit(byPermit2(config)) ?? byPermit2(config);
+      const shop = await startChannelShop(named, { edit, sponsorsGas: true });
+      onTestFinished(() => shop.stop());
+      const payer = await newPayer(named);
+      const { fetch } = channelClient({ anvil, payer });
+      expect(await shop.buy(fetch, "sponsored", KEPT)).toMatchObject({ status: 202 });
+      expect(await shop.buy(fetch, "next", KEPT)).toMatchObject({ status: 202 });
+      await until(() => soldBy(shop).includes("next"));
+      if (settler !== undefined) expect(shop.facilitator.calls).toEqual([]);
+    },
+  );
 });
 
 describe("With jobgate's own facilitator", () => {

@@ -11,7 +11,8 @@ import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
 import { type Bought, channelOf, KEPT, PRICE, startChannelParts, startChannelShop } from "./harness.ts";
 
-const BUSY = "invalid_batch_settlement_evm_channel_busy";
+const BUSY =
+  "The channel takes no vouchers until the withdrawal that its payer has begun has ended. Nothing was charged (invalid_batch_settlement_evm_channel_busy)";
 const MISMATCH = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 const BUYERS = 4;
 /** Calls that are sold before the withdrawal starts. */

@@ -232,6 +232,22 @@ export const OF_PARTS: MakersOf<string> = {
   ],
   askClaims: ({ choices }) => [choices.percent(50) ? [choices.one(CHANNELS)] : CHANNELS],
   seeChannel: (world) => [world.choices.one(CHANNELS), chainOf(world)],
+  adoptChannel: (world) => [
+    {
+      ...{
+        channel_id: world.choices.one(CHANNELS),
+        network: NETWORK,
+        asset: "0xa",
+        symbol: "USDC",
+        decimals: 6,
+      },
+      ...{ config: "{}", signed: "1000", signature: "0xa1" },
+    },
+    {
+      ...chainOf(world),
+      ...(world.choices.percent(80) && { totalClaimed: "0", refundNonce: "0", withdrawAt: 0 }),
+    },
+  ],
   beginChannelRefund: (world) => [
     world.choices.one(CHANNELS),
     { chain: chainOf(world), amount: world.choices.maybe(50, () => world.choices.one(["100", "99999"])) },

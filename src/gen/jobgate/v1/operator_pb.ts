@@ -2418,7 +2418,7 @@ export type Channel = Message<"jobgate.v1.Channel"> & {
   deposited: string;
 
   /**
-   * The same as text.
+   * The same as text, which says so while a deposit is not decided.
    *
    * @generated from field: string deposited_text = 12;
    */

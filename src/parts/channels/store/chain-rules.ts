@@ -1,5 +1,5 @@
-import type { ChannelRow } from "./row.ts";
-import { claimGoal, max, min, standing, withDue } from "./rules.ts";
+import type { ChannelRow, OpenedChannel } from "./row.ts";
+import { claimGoal, max, min, newChannel, standing, withDue } from "./rules.ts";
 
 /** State of a channel on its chain. Amounts are token units. */
 export interface ChannelState {
@@ -32,6 +32,17 @@ export function merged(
     balance: isBehind ? row.balance : confirmed.balance,
     withdrawAt: latest.withdrawAt || confirmed.withdrawAt || (isSame ? 0 : (row.withdraw_at ?? 0)),
   };
+}
+
+/**
+ * Returns a channel that the store learns of from its chain: somebody else has sent the deposit that its payer signed. Its voucher has
+ * bought nothing.
+ * @returns undefined for a channel that has no deposit, or that was claimed, paid back or is withdrawn from: another store knows it
+ */
+export function adopted(opened: OpenedChannel, chain: SeenChannel, now: number): ChannelRow | undefined {
+  const isUntouched = [chain.totalClaimed, chain.refundNonce].every((sum) => BigInt(sum) === 0n);
+  if (!isUntouched || chain.withdrawAt > 0 || BigInt(chain.balance) === 0n) return undefined;
+  return { ...newChannel(opened, now), balance: chain.balance, balance_block: chain.block };
 }
 
 /** Compares a channel with what its chain shows. */

@@ -1,7 +1,7 @@
 import type { SeenChannel } from "./chain-rules.ts";
 import type { OperatedChannels } from "./operator-ledger.ts";
 import type { AskedRefund, RefundDecision } from "./refund-rules.ts";
-import type { ChannelRow, ChargeRow } from "./row.ts";
+import type { ChannelRow, ChargeRow, OpenedChannel } from "./row.ts";
 
 /** Charges whose end the sums of a channel do not have yet. */
 export interface UncountedCharges {
@@ -59,6 +59,8 @@ export interface ChannelLedger extends OperatedChannels {
   askClaims(channelIds: readonly string[]): Promise<readonly ChannelRow[]>;
   /** Compares a channel with what its chain shows. @returns it as it is then */
   seeChannel(channelId: string, chain: SeenChannel): Promise<ChannelRow | undefined>;
+  /** Adds a channel that its chain has and this store does not. @returns it, or the one that is there already */
+  adoptChannel(opened: OpenedChannel, chain: SeenChannel): Promise<ChannelRow | undefined>;
   /** Begins to pay a payer back, or finds the refund that goes on. */
   beginChannelRefund(channelId: string, asked: AskedRefund): Promise<RefundDecision>;
   /** Ends a refund by what the chain shows. @returns the channel, if the refund has ended */

@@ -2,7 +2,7 @@ import { oneSpelling } from "../../../core/payment.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import type { AnyModule, BeginGate, Commit, CountQuery, StoreModule } from "../../../store/module.ts";
 import { keyIn, type OldRows } from "../../../store/rows.ts";
-import { RESTORED, seen } from "./chain-rules.ts";
+import { adopted, RESTORED, seen } from "./chain-rules.ts";
 import type { ChannelLedger, UncountedCharges } from "./ledger.ts";
 import { OPERATOR_LOOKUPS, OPERATOR_STEPS, writeChannel } from "./operator-steps.ts";
 import { REACTIONS } from "./reactions.ts";
@@ -193,6 +193,12 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
         if (after !== undefined) noteLost(commit, BigInt(after.lost) - BigInt(row?.lost ?? 0), after);
         return change(commit, after);
       },
+    },
+
+    adoptChannel: {
+      keys: ({ channel_id }) => [channelKey(channel_id)],
+      run: (commit, now, opened, chain) =>
+        findChannel(commit.rows, opened.channel_id) ?? change(commit, adopted(opened, chain, now)),
     },
 
     beginChannelRefund: {

@@ -67,6 +67,12 @@ export interface ChannelRow {
   updated_at: number;
 }
 
+/** Fields of a channel that is opened, and its highest voucher. */
+export type OpenedChannel = Pick<
+  ChannelRow,
+  "channel_id" | "network" | "asset" | "symbol" | "decimals" | "config" | "signed" | "signature"
+>;
+
 /** A payment of one call from a channel. */
 export interface ChargeRow {
   call_id: number;

@@ -1,17 +1,6 @@
 import type { PaymentRow } from "../../../store/payment-row.ts";
-import type { ChannelRow, ChargeRow } from "./row.ts";
-
-/* Error codes of x402's scheme batch-settlement that its clients act on. */
-const code = (name: string) => `invalid_batch_settlement_evm_${name}`;
-
-/** Clients sign again, from the sums that the answer has. */
-export const AMOUNT_MISMATCH = code("cumulative_amount_mismatch");
-export const NOT_FOUND = code("channel_not_found");
-export const NOTHING_TO_REFUND = code("refund_no_balance");
-export const BAD_SIGNATURE = code("voucher_signature");
-export const LOW_DEPOSIT = code("deposit_below_min_deposit");
-/** The channel takes no vouchers now. */
-export const BUSY = code("channel_busy");
+import { AMOUNT_MISMATCH, BUSY, NOT_FOUND } from "./refusal-texts.ts";
+import type { ChannelRow, ChargeRow, OpenedChannel } from "./row.ts";
 
 /** A voucher that is to pay a call. Amounts are token units. */
 export interface NewVoucher {
@@ -57,10 +46,29 @@ export function refusalOf(row: ChannelRow | undefined, voucher: NewVoucher): Cha
   }
   const { status, base, balance } = row;
   // A refund ends soon: its client may sign again.
-  if (status !== "open" && status !== "refunding") return { error: BUSY, channel: undefined };
+  const { [status]: busy } = BUSY;
+  if (busy !== undefined) return { error: busy, channel: undefined };
   const isNext = status === "open" && cumulative === BigInt(base) + amount;
   const isCovered = standing(row) + amount <= BigInt(balance) + deposit;
   return isNext && isCovered ? undefined : mismatchOf(row);
+}
+
+/** Returns a channel that nothing was bought from, nor deposited into. */
+export function newChannel(opened: OpenedChannel, now: number): ChannelRow {
+  const sums = {
+    base: "0",
+    kept: "0",
+    balance: "0",
+    charged: "0",
+    final: "0",
+    claimed: "0",
+    lost: "0",
+    asked: "0",
+  };
+  return {
+    ...{ ...opened, ...sums, status: "open", reason: null, base_call: null, balance_block: 0, deposits: 0 },
+    ...{ due_since: null, claim_soon: 0, withdraw_at: null, refund: null, created_at: now, updated_at: now },
+  };
 }
 
 /** Returns the channel with a voucher that {@link refusalOf} does not refuse. */
@@ -72,26 +80,11 @@ export function taken(
 ): ChannelRow {
   const { channelId: channel_id, network, asset, symbol, cumulative, signature, deposit } = voucher;
   const { decimals, config } = voucher;
-  const before = row ?? {
-    ...{ channel_id, network, asset, symbol, decimals, config },
-    ...{
-      status: "open",
-      reason: null,
-      kept: "0",
-      signed: "0",
-      charged: "0",
-      balance: "0",
-      balance_block: 0,
-      final: "0",
-      claimed: "0",
-      lost: "0",
-      asked: "0",
-    },
-    ...{ deposits: 0, due_since: null, claim_soon: 0, withdraw_at: null, refund: null, created_at: now },
-  };
+  const opened = { channel_id, network, asset, symbol, decimals, config, signed: "0", signature };
+  const before = row ?? newChannel(opened, now);
   const isHighest = cumulative >= BigInt(before.signed);
   return {
-    ...(before as ChannelRow),
+    ...before,
     base: String(cumulative),
     base_call: callId,
     ...(isHighest && { signed: String(cumulative), signature }),

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { RESTORED, resumed, seen } from "../../../../src/parts/channels/store/chain-rules.ts";
+import { adopted, RESTORED, resumed, seen } from "../../../../src/parts/channels/store/chain-rules.ts";
 import type { ChannelRow } from "../../../../src/parts/channels/store/row.ts";
-import { claimedSoon } from "../../../../src/parts/channels/store/rules.ts";
+import { brokenSum, claimedSoon } from "../../../../src/parts/channels/store/rules.ts";
 
 const NOW = 1_900_000_000_000;
 const chain = { balance: "100", totalClaimed: "10", refundNonce: "0", withdrawAt: 0, block: 1 };
@@ -39,4 +39,15 @@ test("A claim that the operator wants is of a channel that has something to clai
   const asked = { ...due, claim_soon: 1, asked: "20" } as const;
   expect(seen(asked, chain, NOW)).toMatchObject({ claim_soon: 1 });
   expect(seen(asked, { ...chain, totalClaimed: "20" }, NOW)).toMatchObject({ claim_soon: 0 });
+});
+
+test("A channel that only its chain knows is adopted with its deposit, unless it was used before", () => {
+  const token = { network: "eip155:1", asset: "0xa", symbol: "USDC", decimals: 6 };
+  const opened = { channel_id: "0xc", ...token, config: "{}", signed: "10", signature: "0xa1" };
+  const untouched = { ...chain, totalClaimed: "0" };
+  const channel = adopted(opened, untouched, NOW);
+  expect(channel).toMatchObject({ status: "open", balance: "100", base: "0", charged: "0", signed: "10" });
+  expect(channel && brokenSum(channel)).toBeUndefined();
+  const used = [{ totalClaimed: "10" }, { refundNonce: "1" }, { withdrawAt: 5 }, { balance: "0" }];
+  for (const more of used) expect(adopted(opened, { ...untouched, ...more }, NOW)).toBeUndefined();
 });
