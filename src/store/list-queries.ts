@@ -123,23 +123,30 @@ export class ListQueries {
 
   /** Queries for calls: the unfinished ones, and the finished ones. */
   calls(callIds: readonly number[]): Query[] {
+    const { values, add } = parameters(this.dialect);
+    const isWanted = `call.call_id IN (${callIds.map(add).join()})`;
+    return this.selectCalls(isWanted, add).map((sql) => ({ sql, values }));
+  }
+
+  /**
+   * SQL that selects the columns {@link CALL_DETAILS_COLUMNS} of the unfinished calls, and of the finished ones.
+   * @param isWanted condition on `call.call_id`
+   * @param more columns before them
+   */
+  selectCalls(isWanted: string, add: Add, more = ""): [open: string, finished: string] {
     const { schema } = this.dialect;
-    const query = (columns: string, from: string): Query => {
-      const { values, add } = parameters(this.dialect);
-      const now = this.dialect.now(add(this.#now()));
-      const paid = `LEFT JOIN ${schema}payments AS payment ON payment.call_id = call.call_id`;
-      const sql = `SELECT ${columns}, ${PAID_COLUMNS}, call.history, ${now} AS now FROM ${from} ${paid}
-                    WHERE call.call_id IN (${callIds.map(add).join()})`;
-      return { sql, values };
-    };
+    const now = this.dialect.now(add(this.#now()));
+    const select = (columns: string, from: string) => `
+      SELECT ${more}${columns}, ${PAID_COLUMNS}, call.history, ${now} AS now
+        FROM ${from} LEFT JOIN ${schema}payments AS payment ON payment.call_id = call.call_id WHERE ${isWanted}`;
     const body = `LEFT JOIN ${schema}job_bodies AS body ON body.call_id = call.call_id`;
     const result = `LEFT JOIN ${schema}results AS result ON result.call_id = call.call_id`;
     return [
-      query(
+      select(
         `${OPEN_COLUMNS}, ${OPEN_HEAD} AS head, NULL AS result_bytes, call.charge_so_far`,
         `${schema}job_calls AS call ${body}`,
       ),
-      query(
+      select(
         `${FINISHED_COLUMNS}, call.head, COALESCE(length(result.body), result.stored_bytes) AS result_bytes, NULL AS charge_so_far`,
         `${schema}finished_calls AS call ${result}`,
       ),

@@ -37,6 +37,13 @@ export interface CallDetailsRow extends ListedCallRow {
   charge_so_far: string | null;
 }
 
+/** Columns of a {@link CallDetailsRow}. */
+export const CALL_DETAILS_COLUMNS = [
+  ...["call_id", "origin", "job_id", "service_id", "state", "visible_at", "attempts", "subscriber"],
+  ...["claimed_at", "reason", "enqueued_at", "finished_at", "status", "head", "result_bytes"],
+  ...["charge_so_far", "network", "asset", "payer", "amount", "symbol", "history", "now"],
+] as const satisfies readonly (keyof CallDetailsRow)[];
+
 export function toListedCall(row: ListedCallRow): ListedCall {
   const { subscriber, claimed_at, reason, visible_at, finished_at, network, asset, payer, amount, symbol } =
     row;

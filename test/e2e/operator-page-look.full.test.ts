@@ -112,6 +112,25 @@ describe("appearance", () => {
     }
   });
 
+  test("On a phone of 360 by 740 the menu shows the number of dead letters, and six jobs fit the screen", async () => {
+    for (let number = 0; number < 6; number++) await scene.pay(`one of six ${number}`);
+    const page = await openLoggedIn("jobs", { viewport: { width: 360, height: 740 } });
+    const menu = page.getByRole("navigation", { name: "Views" });
+    const link = menu.getByRole("link", { name: /^Dead letters ?[1-9]/ });
+    const isInSight = async () => {
+      const box = await link.boundingBox();
+      return box !== null && box.x >= 0 && box.x + box.width <= 360;
+    };
+    await expect.poll(isInSight).toBe(true);
+    const rows = page.locator("tbody tr");
+    await expect.poll(() => rows.count()).toBeGreaterThanOrEqual(6);
+    const boxes = await Promise.all([0, 5].map((place) => rows.nth(place).boundingBox()));
+    const [first, sixth] = boxes.map((box) => box ?? { y: 0, height: 9999 });
+    expect((sixth?.y ?? 0) + (sixth?.height ?? 0) - (first?.y ?? 0)).toBeLessThanOrEqual(740);
+    expect(await overflow(page)).toBe(0);
+    expect((await auditAccessibility(page)).broken).toEqual([]);
+  });
+
   test("Dark and light follow the system until the operator chooses, and the choice stays", async () => {
     const page = await openLoggedIn("settings", { colorScheme: "dark" });
     const ground = () =>

@@ -10,6 +10,7 @@ import {
 } from "../../commands/operator-client.ts";
 import {
   addOperatorCommand,
+  argumentOnly,
   commandGroup,
   jsonOption,
   option,
@@ -49,7 +50,8 @@ export function addTo(program: Command): void {
       "Print what was earned, net of refunds, fees and losses: today, yesterday, in 7 and in 30 UTC days; or in other days, by job, token, network or day.",
     example: "payments sums --by job --since 2026-01-01 --until 2026-02-01",
     takes: [
-      option("--by <group>", "what each sum is of; a token is never added to another one").choices(
+      // JOBGATE_BY is the name of the operator.
+      argumentOnly("--by <group>", "what each sum is of; a token is never added to another one").choices(
         Object.keys(MOVEMENT_GROUPS),
       ),
       sinceOption("from the UTC day of this time on; by default 30 days"),

@@ -87,6 +87,8 @@ export const LIST_DIALECT: ListDialect = {
   },
   newestFirst: ({ keys, id }) =>
     [...keys.map(({ column }) => column), id].map((column) => `${column} DESC`).join(", "),
+  // The planner cannot tell that a query selects few values, and would compare each row with all of them.
+  among: (column, selected) => `${column} = ANY (ARRAY(${selected}))`,
   ofEach: (table, selected) =>
     `CROSS JOIN LATERAL (SELECT * FROM jobgate.${table} WHERE ${selected}) AS ${table}`,
   sumOf: (column) => `sum(${column}::numeric)::text`,

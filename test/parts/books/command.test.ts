@@ -216,6 +216,12 @@ describe("jobgate payments sums", () => {
     ]);
   });
 
+  test("JOBGATE_BY, an operator's name elsewhere, says nothing about sums", async () => {
+    const { stdout } = await sums();
+    vi.stubEnv("JOBGATE_BY", "a name");
+    expect((await sums()).stdout).toBe(stdout);
+  });
+
   test("A period has every UTC day that it touches, and none that it only ends with", async () => {
     const [start, end] = ["2026-01-31T00:00:00Z", "2026-02-02T00:00:00Z"];
     const period = async (...args: string[]) => {

@@ -50,25 +50,26 @@ export function Jobs({ filters }: { filters: Filters }) {
         answer={answer}
         noneYet={<NoJobs />}
         columns={[
-          { label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> },
-          { label: "State", cell: ({ state }) => <CallBadge state={state} /> },
-          { label: "Job", class: "nowrap", cell: (call) => <JobLink {...call} /> },
+          { label: "Call", class: "half", cell: ({ callId }) => <CallLink callId={callId} /> },
+          { label: "State", class: "half", cell: ({ state }) => <CallBadge state={state} /> },
+          { label: "Job", class: "nowrap half", cell: (call) => <JobLink {...call} /> },
           {
             label: "Paid",
-            class: "number",
+            class: "number half",
             cell: ({ amountText }) => <span class="amount">{amountText}</span>,
           },
           {
             label: "Payer",
+            class: "half",
             cell: ({ payer, network }) => (
               <OnChain kind="account" network={network}>
                 {payer}
               </OnChain>
             ),
           },
-          { label: "Runner", class: "nowrap", cell: ({ subscriber }) => subscriber },
-          { label: "Attempts", class: "number", cell: ({ attempts }) => attempts },
-          { label: "Accepted", class: "nowrap", cell: ({ enqueuedAt }) => <Ago time={enqueuedAt} /> },
+          { label: "Runner", class: "nowrap half", cell: ({ subscriber }) => subscriber },
+          { label: "Attempts", class: "number half", cell: ({ attempts }) => attempts },
+          { label: "Accepted", class: "nowrap half", cell: ({ enqueuedAt }) => <Ago time={enqueuedAt} /> },
           { label: "Reason", class: "wide", cell: ({ reason }) => reason },
         ]}
       />

@@ -57,6 +57,7 @@ export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
   const failures = useFailures(onRefused);
   const problems = [...new Set(failures.map(errorText))].join(" ");
   const main = useRef<HTMLElement>(null);
+  const nav = useRef<HTMLElement>(null);
   const title = view === "calls" ? `Call ${item}` : (VIEWS[view] ?? "Not found");
   const shown = useRef(title);
   useEffect(() => {
@@ -64,6 +65,8 @@ export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
     // A link led to another view, which comes next for keyboards and screen readers.
     if (shown.current !== title) main.current?.focus();
     shown.current = title;
+    // On a phone, the menu may be scrolled past the view.
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [title]);
 
   if (info === undefined) {
@@ -89,7 +92,7 @@ export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
           <span class="muted">{info.version}</span>
         </p>
         {PART_VIEWS.map(({ path, Anywhere }) => Anywhere && <Anywhere key={path} />)}
-        <nav aria-label="Views">
+        <nav aria-label="Views" ref={nav}>
           {Object.entries(VIEWS).map(([path, name]) => (
             <a key={path} href={href(path)} aria-current={path === view ? "page" : undefined}>
               {name}

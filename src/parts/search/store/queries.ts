@@ -1,7 +1,7 @@
 import { oneSpelling } from "../../../core/payment.ts";
-import { type Lookup, parameters, type Query } from "../../../store/list-dialect.ts";
+import { type Add, type Lookup, parameters, type Query } from "../../../store/list-dialect.ts";
 import { ListQueries } from "../../../store/list-queries.ts";
-import { type CallDetailsRow, toCallDetails } from "../../../store/listed-call-row.ts";
+import { CALL_DETAILS_COLUMNS, type CallDetailsRow, toCallDetails } from "../../../store/listed-call-row.ts";
 import type { Asked } from "../../../store/module.ts";
 import {
   FOUND_AT_ONCE,
@@ -20,6 +20,8 @@ const READ_OF_KIND = 3 * FOUND_AT_ONCE;
 const AFTER_ALL = "\u{10ffff}";
 /** Above every character of an account, in the order of any language. */
 const AFTER_ACCOUNTS = "z".repeat(64);
+/** Highest power of ten that digits are followed by: call IDs have up to 16. */
+const LARGEST_SIZE = 1e15;
 /** Age from which a JobCall that is not in the index makes a search incomplete. */
 const LATE_MS = 120_000;
 /** Entries of the index that one step looks at, to forget those that are gone. */
@@ -37,149 +39,190 @@ export const isGone = (schema: string, row: string): string => {
     WHEN 'request' THEN ${lacks("refused_payments", "id")} ELSE ${lacks("payments")} END`;
 };
 
-/** Finds what begins with a text, with a bounded number of reads of indexes. */
+/** Kinds of terms, each with its place in the answer. */
+const KINDS: readonly TermKind[] = ["transaction", "payment_id", "request", "metadata"];
+
+/** Row of an answer: a call, or the JSON of something else that was found. */
+type FoundRow =
+  | ({ readonly name: "call"; readonly json: null } & CallDetailsRow)
+  | { readonly name: Exclude<keyof FoundValues, "call">; readonly json: string };
+
+/** Values in the JSON of an answer by the names of its rows. */
+interface FoundValues {
+  readonly term: SearchTerm;
+  readonly number: { readonly id: number };
+  readonly payer: { readonly payer: string; readonly place: number };
+  readonly payment: { readonly id: number; readonly purchase: string | null };
+  readonly request: {
+    readonly id: number;
+    readonly at: number;
+    readonly request: string;
+    readonly service: string;
+    readonly job: number;
+    readonly payer: string | null;
+    readonly code: string;
+  };
+  readonly late: { readonly late: number };
+}
+
+/** Finds what begins with a text, with a bounded number of reads of indexes, in one statement: each further one would wait for its answer. */
 export function* search(asked: Asked, text: string): Lookup<Found> {
-  const numbers = yield* numbersFrom(asked, text);
-  const settled = yield* termsOf(asked, "transaction", text);
-  const paymentEntries = yield* entriesOf(asked, "payment_id", text);
-  const withMetadata = yield* entriesOf(asked, "metadata", text);
-  const names = yield* namesOf(asked, [...settled.map(({ entry }) => entry), ...paymentEntries]);
+  const rows = (yield searchQuery(asked, text)) as readonly FoundRow[];
+  const named = <Name extends keyof FoundValues>(wanted: Name) =>
+    rows.flatMap(({ name, json }) =>
+      name === wanted && json ? [JSON.parse(json) as FoundValues[Name]] : [],
+    );
+  const terms = named("term").sort(byTerm);
+  const ofKind = (wanted: TermKind) => terms.filter(({ kind }) => kind === wanted);
+  const names = new Map(named("payment").map(({ id, purchase }) => [id, purchase]));
   const wanted = folded(text);
-  const transactions = settled.flatMap(({ entry: callId, term: value }): FoundPayment[] =>
+  const transactions = ofKind("transaction").flatMap(({ entry: callId, term: value }): FoundPayment[] =>
     names.has(callId) ? [{ callId, value }] : [],
   );
-  const paymentIds = paymentEntries.flatMap((callId): FoundPayment[] => {
+  const paymentIds = entriesOf(ofKind("payment_id")).flatMap((callId): FoundPayment[] => {
     const value = names.get(callId);
     return value && folded(value).startsWith(wanted) ? [{ callId, value }] : [];
   });
-  const paid = [...transactions, ...paymentIds].map(({ callId }) => callId);
-  const callIds = new Set([...numbers, ...paid, ...withMetadata]);
+  const account = oneSpelling(text);
   return {
-    ...{ numbers, transactions, paymentIds, withMetadata },
-    payers: yield* payersFrom(asked, text),
-    requests: yield* requestsFrom(asked, text),
-    calls: yield* callsOf(asked, [...callIds]),
-    isIncomplete: yield* isIncomplete(asked),
+    ...{ transactions, paymentIds, withMetadata: entriesOf(ofKind("metadata")) },
+    numbers: named("number")
+      .map(({ id }) => id)
+      .sort(byDigits)
+      .slice(0, FOUND_AT_ONCE),
+    payers: named("payer")
+      .sort((one, other) => one.place - other.place)
+      // The database may order accounts in a language whose letters have no case.
+      .flatMap(({ payer }) => (payer.startsWith(account) ? [payer] : [])),
+    requests: named("request")
+      .sort((one, other) => other.id - one.id)
+      .flatMap((request) => requestWith(wanted, request)),
+    calls: rows.flatMap((row) => (row.name === "call" ? [toCallDetails(row)] : [])),
+    isIncomplete: named("late").some(({ late }) => late === 1),
   };
 }
 
-function* termsOf(
-  asked: Asked,
-  kind: TermKind,
-  text: string,
-): Lookup<readonly Pick<SearchTerm, "entry" | "term">[]> {
+/** Orders terms by their bytes, as the index does, and the newest first among equal ones. */
+function byTerm(one: SearchTerm, other: SearchTerm): number {
+  return Buffer.compare(Buffer.from(one.term), Buffer.from(other.term)) || other.entry - one.entry;
+}
+
+function entriesOf(terms: readonly SearchTerm[]): number[] {
+  return [...new Set(terms.map(({ entry }) => entry))];
+}
+
+/** Orders call IDs by the number of their digits, and the newest first among those with as many. */
+function byDigits(one: number, other: number): number {
+  return String(one).length - String(other).length || other - one;
+}
+
+function requestWith(
+  wanted: string,
+  { request: requestId, payer, code, at, service, job: jobIndex }: FoundValues["request"],
+): FoundRequest[] {
+  if (![requestId, payer ?? ""].some((value) => folded(value).startsWith(wanted))) return [];
+  return [{ ...{ requestId, payer: payer ?? undefined, code, at }, serviceId: BigInt(service), jobIndex }];
+}
+
+function searchQuery(asked: Asked, text: string): Query {
   const { dialect } = asked;
+  const { schema, jsonObject } = dialect;
   const { values, add } = parameters(dialect);
-  const term = termOf(kind, text);
-  const sql = `SELECT entry, term FROM ${dialect.schema}search_terms${dialect.indexedBy("search_terms_by_term")}
-    WHERE kind = ${add(kind)} AND term >= ${add(term)} AND term < ${add(`${term}${AFTER_ALL}`)}
-    ORDER BY term, entry DESC LIMIT ${READ_OF_KIND}`;
-  return (yield { sql, values }) as SearchTerm[];
-}
-
-function* entriesOf(asked: Asked, kind: TermKind, text: string): Lookup<number[]> {
-  return [...new Set((yield* termsOf(asked, kind, text)).map(({ entry }) => entry))];
-}
-
-/** Finds call IDs whose decimal digits begin with the digits of the text. */
-function* numbersFrom({ dialect }: Asked, text: string): Lookup<number[]> {
   const digits = /^#?([1-9][0-9]{0,14})$/.exec(text)?.[1];
-  if (digits === undefined) return [];
-  const { schema } = dialect;
-  const tables = ["job_calls", "finished_calls", "payments"];
-  const largest = tables.map((table) => `SELECT max(call_id) AS id FROM ${schema}${table}`);
-  const last = ((yield { sql: largest.join(" UNION ALL "), values: [] }) as { id: number | null }[]).reduce(
-    (most, { id }) => Math.max(most, id ?? 0),
-    0,
-  );
-  const found = new Set<number>();
-  for (let size = 1; Number(digits) * size <= last && found.size < FOUND_AT_ONCE; size *= 10) {
-    const { values, add } = parameters(dialect);
-    const [from, end] = [add(Number(digits) * size), add((Number(digits) + 1) * size)];
-    const parts = tables.map(
-      (table) => `SELECT call_id FROM (SELECT call_id FROM ${schema}${table}
-        WHERE call_id >= ${from} AND call_id < ${end} ORDER BY call_id DESC LIMIT ${FOUND_AT_ONCE}) AS of_${table}`,
-    );
-    const sql = `${parts.join(" UNION ")} ORDER BY call_id DESC LIMIT ${FOUND_AT_ONCE}`;
-    for (const { call_id } of (yield { sql, values }) as { readonly call_id: number }[]) found.add(call_id);
-  }
-  return [...found].slice(0, FOUND_AT_ONCE);
-}
-
-/** Finds payers from one to the next in their index, however many payments each has. */
-function* payersFrom({ dialect }: Asked, text: string): Lookup<string[]> {
   const account = oneSpelling(text);
-  if (!/^[0-9a-z]+$/i.test(account)) return [];
-  const { values, add } = parameters(dialect);
-  const payments = `${dialect.schema}payments${dialect.indexedBy("payments_by_payer")}`;
-  const [from, end, limit] = [add(account), add(`${account}${AFTER_ACCOUNTS}`), 2 * FOUND_AT_ONCE];
-  const sql = `WITH RECURSIVE next (payer) AS (
-      SELECT (SELECT min(payer) FROM ${payments} WHERE payer >= ${from} AND payer <= ${end})
-       UNION ALL
-      SELECT (SELECT min(payer) FROM ${payments} WHERE payer > next.payer AND payer <= ${end})
-        FROM next WHERE payer IS NOT NULL)
-    SELECT payer FROM next WHERE payer IS NOT NULL LIMIT ${limit}`;
-  const rows = (yield { sql, values }) as { readonly payer: string }[];
-  // The database may order accounts in a language whose letters have no case.
-  return rows.flatMap(({ payer }) => (payer.startsWith(account) ? [payer] : []));
-}
-
-function* requestsFrom(asked: Asked, text: string): Lookup<FoundRequest[]> {
-  const ids = yield* entriesOf(asked, "request", text);
-  const { values, add } = parameters(asked.dialect);
-  const sql = `SELECT id, at, request_id, service_id, job_index, payer, code FROM ${asked.dialect.schema}refused_payments
-    WHERE id IN (${ids.map(add).join()}) ORDER BY id DESC`;
-  const rows = (ids.length === 0 ? [] : yield { sql, values }) as {
-    readonly at: number;
-    readonly request_id: string;
-    readonly service_id: string;
-    readonly job_index: number;
-    readonly payer: string | null;
-    readonly code: string;
-  }[];
-  const wanted = folded(text);
-  return rows.flatMap(({ at, request_id, service_id, job_index, payer, code }) =>
-    [request_id, payer ?? ""].some((value) => folded(value).startsWith(wanted))
-      ? [
-          {
-            ...{ requestId: request_id, payer: payer ?? undefined, code, at },
-            ...{ serviceId: BigInt(service_id), jobIndex: job_index },
-          },
-        ]
-      : [],
+  const isAccount = /^[0-9a-z]+$/i.test(account);
+  const tables = [
+    `terms (kind, entry, term) AS (${KINDS.map((kind) => termsOf(asked, kind, text, add)).join(" UNION ALL ")})`,
+    ...(digits === undefined ? [] : [`numbers (id) AS (${numbersFrom(asked, digits, add)})`]),
+    ...(isAccount ? [`payers (payer, place) AS (${payersFrom(asked, account, add)})`] : []),
+  ];
+  const entries = (kinds: string) => `SELECT entry FROM terms WHERE kind ${kinds}`;
+  const found = [entries("<> 'request'"), ...(digits === undefined ? [] : ["SELECT id FROM numbers"])].join(
+    " UNION ALL ",
   );
+  const isFound = dialect.among("call.call_id", found);
+  const [open, finished] = new ListQueries(asked).selectCalls(isFound, add, "'call' AS name, NULL AS json, ");
+  const others = CALL_DETAILS_COLUMNS.map(() => "NULL").join();
+  const select = (name: keyof FoundValues, members: Readonly<Record<string, string>>, from: string) => {
+    const json = Object.entries(members).map(([member, value]) => `'${member}', ${value}`);
+    return `SELECT '${name}', CAST(${jsonObject}(${json.join()}) AS text), ${others} ${from}`;
+  };
+  const request = {
+    ...{ id: "id", at: "at", request: "request_id", service: "service_id", job: "job_index" },
+    ...{ payer: "payer", code: "code" },
+  };
+  const selects = [
+    // Postgres takes the type of a column from the first two, which have no column without a value in common.
+    ...[finished, open],
+    select("term", { kind: "kind", entry: "entry", term: "term" }, "FROM terms"),
+    ...(digits === undefined ? [] : [select("number", { id: "id" }, "FROM numbers")]),
+    ...(isAccount
+      ? [select("payer", { payer: "payer", place: "place" }, "FROM payers WHERE payer IS NOT NULL")]
+      : []),
+    select(
+      "payment",
+      { id: "call_id", purchase: "purchase_name" },
+      `FROM ${schema}payments WHERE ${dialect.among("call_id", entries("IN ('transaction', 'payment_id')"))}`,
+    ),
+    select(
+      "request",
+      request,
+      `FROM ${schema}refused_payments WHERE ${dialect.among("id", entries("= 'request'"))}`,
+    ),
+    select("late", { late: lateness(asked, add) }, ""),
+  ];
+  const sql = `WITH RECURSIVE ${tables.join(",\n")}\n${selects.join("\nUNION ALL ")}`;
+  // The texts of one form have one statement.
+  return {
+    name: `search${digits === undefined ? "" : "_number"}${isAccount ? "_account" : ""}`,
+    sql,
+    values,
+  };
 }
 
-/** Reads the names that payers gave payments, by call ID; null for a payment without a name. */
-function* namesOf({ dialect }: Asked, callIds: readonly number[]): Lookup<Map<number, string | null>> {
-  const { values, add } = parameters(dialect);
-  const sql = `SELECT call_id, purchase_name FROM ${dialect.schema}payments
-    WHERE call_id IN (${callIds.map(add).join()})`;
-  const rows = (callIds.length === 0 ? [] : yield { sql, values }) as {
-    readonly call_id: number;
-    readonly purchase_name: string | null;
-  }[];
-  return new Map(rows.map(({ call_id, purchase_name }) => [call_id, purchase_name]));
+/** SQL of the terms of one kind that begin with a text. */
+function termsOf({ dialect }: Asked, kind: TermKind, text: string, add: Add): string {
+  const term = termOf(kind, text);
+  return `SELECT kind, entry, term FROM (
+    SELECT kind, entry, term FROM ${dialect.schema}search_terms${dialect.indexedBy("search_terms_by_term")}
+     WHERE kind = '${kind}' AND term >= ${add(term)} AND term < ${add(`${term}${AFTER_ALL}`)}
+     ORDER BY term, entry DESC LIMIT ${READ_OF_KIND}) AS of_${kind}`;
 }
 
-function* callsOf(asked: Asked, callIds: readonly number[]): Lookup<Found["calls"]> {
-  if (callIds.length === 0) return [];
-  const rows: CallDetailsRow[] = [];
-  for (const query of new ListQueries(asked).calls(callIds))
-    rows.push(...((yield query) as CallDetailsRow[]));
-  return rows.map(toCallDetails);
+/** SQL of call IDs whose decimal digits begin with some digits: the newest with each number of digits. */
+function numbersFrom({ dialect: { schema } }: Asked, digits: string, add: Add): string {
+  const ofSizes: string[] = [];
+  for (let size = 1; size <= LARGEST_SIZE; size *= 10) {
+    const [from, end] = [Number(digits) * size, (Number(digits) + 1) * size];
+    const [least, below] = [from, end].map((id) => add(Math.min(id, Number.MAX_SAFE_INTEGER)));
+    const ofTables = ["job_calls", "finished_calls", "payments"].map(
+      (table) => `SELECT call_id FROM (SELECT call_id FROM ${schema}${table}
+        WHERE call_id >= ${least} AND call_id < ${below} ORDER BY call_id DESC LIMIT ${FOUND_AT_ONCE}) AS of_${table}`,
+    );
+    ofSizes.push(
+      `SELECT call_id FROM (${ofTables.join(" UNION ")} ORDER BY call_id DESC LIMIT ${FOUND_AT_ONCE}) AS of_${size}`,
+    );
+  }
+  return ofSizes.join(" UNION ALL ");
 }
 
-/** Checks whether a JobCall that is not in the index was accepted long ago. */
-function* isIncomplete({ dialect, now }: Asked): Lookup<boolean> {
-  const { values, add } = parameters(dialect);
+/** SQL of payers that begin with a text, from one to the next in their index, however many payments each has. */
+function payersFrom({ dialect }: Asked, account: string, add: Add): string {
+  const payments = `${dialect.schema}payments${dialect.indexedBy("payments_by_payer")}`;
+  const [from, end] = [add(account), add(`${account}${AFTER_ACCOUNTS}`)];
+  return `SELECT (SELECT min(payer) FROM ${payments} WHERE payer >= ${from} AND payer <= ${end}), 1
+       UNION ALL
+      SELECT (SELECT min(payer) FROM ${payments} WHERE payer > payers.payer AND payer <= ${end}), place + 1
+        FROM payers WHERE payers.payer IS NOT NULL AND place < ${2 * FOUND_AT_ONCE}`;
+}
+
+/** SQL that is 1 if a JobCall that is not in the index was accepted long ago. */
+function lateness({ dialect, now }: Asked, add: Add): string {
   const { schema } = dialect;
   const next = (table: string) =>
     `(SELECT enqueued_at FROM ${schema}${table} WHERE call_id > COALESCE(
         (SELECT entry FROM ${schema}search_positions WHERE source = 'calls'), 0) ORDER BY call_id LIMIT 1)`;
   const late = `${dialect.now(add(now()))} - ${LATE_MS}`;
-  const sql = `SELECT CASE WHEN COALESCE(${next("job_calls")} < ${late}, FALSE)
-      OR COALESCE(${next("finished_calls")} < ${late}, FALSE) THEN 1 ELSE 0 END AS is_incomplete`;
-  const query: Query = { sql, values };
-  return ((yield query) as { readonly is_incomplete: number }[])[0]?.is_incomplete === 1;
+  return `CASE WHEN COALESCE(${next("job_calls")} < ${late}, FALSE)
+      OR COALESCE(${next("finished_calls")} < ${late}, FALSE) THEN 1 ELSE 0 END`;
 }

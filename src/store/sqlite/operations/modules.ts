@@ -25,6 +25,7 @@ export const DIALECT: ListDialect = {
       `${id} >= ${from}`,
     ].join(" AND "),
   newestFirst: ({ id }) => `${id} DESC`,
+  among: (column, selected) => `${column} IN (${selected})`,
   ofEach: (table, selected) =>
     `CROSS JOIN ${table} ON ${table}.rowid IN (SELECT rowid FROM ${table} WHERE ${selected})`,
   // Sums in two parts, because numbers end at 2^63 - 1.
