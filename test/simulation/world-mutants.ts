@@ -260,7 +260,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a facilitator's no counts where no chain can be asked",
-    seed: 2,
+    seed: 5,
     ...{
       file: ATTEMPTS,
       from: '{ kind: "open", reason: answer.kind };',

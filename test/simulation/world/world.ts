@@ -338,8 +338,7 @@ const PARTS = {
   "an API that is sold": [0.25, (simulation) => new SoldApi(simulation)],
   "payments on Solana": [0.2, (simulation) => new SolanaPayments(simulation)],
   "prices by what is asked": [0.35, (simulation) => new PricedRequests(simulation)],
-  // Worlds have it only where it is chosen.
-  "payment channels": [0, (simulation, chain) => new PaymentChannels(simulation, chain)],
+  "payment channels": [0.1, (simulation, chain) => new PaymentChannels(simulation, chain)],
 } satisfies Readonly<Record<string, readonly [rate: number, (simulation: Simulation, chain: Chain) => Part]>>;
 export type PartName = keyof typeof PARTS;
 
