@@ -22,17 +22,20 @@ export async function readNames(client: OperatorClient, networks: Iterable<strin
     wanted.length === 0 ? undefined : client.listNetworks({ networks: wanted }),
   ]);
   const jobs = new Map<string, string>();
-  for (const { origin, serviceId, jobId, name } of endpoints) {
-    const key = `${origin} ${serviceId}/${jobId}`;
-    if (name !== "" && !jobs.has(key)) jobs.set(key, name);
-  }
+  // The operator resends calls of either origin.
+  for (const { origin, serviceId, jobId, name } of endpoints)
+    for (const of of [origin, "operator"]) {
+      const key = `${of} ${serviceId}/${jobId}`;
+      if (name !== "" && !jobs.has(key)) jobs.set(key, name);
+    }
   const nameOf = new Map(described?.networks.map(({ network, name }) => [network, name]));
   return {
     job: ({ origin, serviceId, jobId }) => {
       const job = `${serviceId}/${jobId}`;
       const name = jobs.get(`${origin} ${job}`);
       if (name === undefined) return job;
-      return `${job} ${name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name}`;
+      const cut = name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
+      return origin === "operator" ? `${job} ${cut}, resent` : `${job} ${cut}`;
     },
     network: (network) => nameOf.get(network) || network,
     networkInFull: (network) => [nameOf.get(network), network].filter(Boolean).join(", "),

@@ -348,7 +348,7 @@ test("A call is resent once after a question, and its new call is shown and reac
   await expect.poll(() => page.url()).not.toContain(`calls/${callId}`);
   await page.locator(".call.step").getByText("done", { exact: true }).waitFor();
   await page.getByRole("region", { name: "Metadata" }).getByText("X-OPERATOR-RESENT-CALL-ID").waitFor();
-  // A call that is done has no body any more.
+  await page.getByText("its body is not kept: it cannot be resent").waitFor();
   expect(await resend.count()).toBe(0);
   const delivered = await scene.gateway.waitForJobs(body, 2);
   expect(delivered.map(({ metadata }) => metadata["X-OPERATOR-RESENT-CALL-ID"])).toEqual([

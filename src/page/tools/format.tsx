@@ -65,7 +65,15 @@ export function readJob(text = ""): { readonly serviceId?: bigint; readonly jobI
 export function useJobName(): (job: JobKey) => string {
   const endpoints = useEndpoints().data?.endpoints ?? [];
   const names = new Map<string, string>();
-  for (const one of endpoints) if (one.name && !names.has(jobText(one))) names.set(jobText(one), one.name);
+  for (const { name, serviceId, jobId, origin } of endpoints)
+    for (const [of, text] of [
+      [origin, name],
+      // The operator resends calls of either origin.
+      ["operator", `${name}, resent`],
+    ] as const) {
+      const key = jobText({ origin: of, serviceId, jobId });
+      if (name !== "" && !names.has(key)) names.set(key, text);
+    }
   return (job) => names.get(jobText(job)) ?? jobText(job);
 }
 

@@ -16,8 +16,9 @@ function ResendPanel({ call }: GetCallResponse) {
   const [ask, dialog] = useConfirm();
   // One key until an answer has come, so that a second request makes no second call.
   const requestKey = useRef<string>();
-  if (call === undefined || !RESENDABLE.includes(call.state)) return null;
+  if (call === undefined || call.state === CallState.HELD) return null;
   const { callId } = call;
+  const isKept = RESENDABLE.includes(call.state);
   const resend = () =>
     ask({
       ...{ title: `Resend call ${callId}?`, text: QUESTION, action: "Resend it", isSigned: true },
@@ -34,12 +35,18 @@ function ResendPanel({ call }: GetCallResponse) {
     <section class="panel" aria-labelledby="resend">
       <div class="panel-head">
         <h2 id="resend">Send it again</h2>
-        <button type="button" onClick={resend}>
-          Resend
-        </button>
+        {isKept && (
+          <button type="button" onClick={resend}>
+            Resend
+          </button>
+        )}
       </div>
       <Problem text={problem} />
-      <p class="muted">A new call, which nobody pays for. This call and its payment stay as they are.</p>
+      <p class="muted">
+        {isKept
+          ? "A new call, which nobody pays for. This call and its payment stay as they are."
+          : "This call has ended, and its body is not kept: it cannot be resent."}
+      </p>
       {dialog}
     </section>
   );
