@@ -279,6 +279,8 @@ test("The commands do not advise to delete the log of a running jobgate whose da
   // The backup lacks these.
   await accept(jobgate, 20);
   await logCopied(path);
+  // It would notice the loss within seconds, and end.
+  jobgate.kill("SIGSTOP");
   await copyFile(copy, path);
   for (const { code, stdout, stderr } of await look(path)) {
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
