@@ -22,12 +22,11 @@ export async function readNames(client: OperatorClient, networks: Iterable<strin
     wanted.length === 0 ? undefined : client.listNetworks({ networks: wanted }),
   ]);
   const jobs = new Map<string, string>();
-  // The operator resends calls of either origin.
-  for (const { origin, serviceId, jobId, name } of endpoints)
-    for (const of of [origin, "operator"]) {
-      const key = `${of} ${serviceId}/${jobId}`;
-      if (name !== "" && !jobs.has(key)) jobs.set(key, name);
-    }
+  for (const { origin, serviceId, jobId, name } of endpoints) {
+    // A call of the operator has a job of either origin.
+    const keys = [origin, "operator"].map((from) => `${from} ${serviceId}/${jobId}`);
+    for (const key of keys) if (name !== "" && !jobs.has(key)) jobs.set(key, name);
+  }
   const nameOf = new Map(described?.networks.map(({ network, name }) => [network, name]));
   return {
     job: ({ origin, serviceId, jobId }) => {

@@ -28,8 +28,6 @@ export const SERVICE_ID_METADATA = "X-CHAIN-SERVICE-ID";
 
 /** Name of the metadata that only a JobCall of the operator has. */
 export const OPERATOR_ORIGIN_METADATA = "X-OPERATOR-ORIGIN";
-/** Name of the metadata with the call ID that a JobCall of the operator repeats. */
-export const RESENT_CALL_METADATA = "X-OPERATOR-RESENT-CALL-ID";
 
 /**
  * Turns a JobCall into the bytes that are stored and later streamed to the runner unchanged: everything

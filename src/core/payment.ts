@@ -75,7 +75,7 @@ export interface PaymentIntent extends JobKey {
   readonly x402Version: number;
   /** JSON of the payment payload, as the facilitator gets it. */
   readonly payload: string;
-  /** JSON of the payment requirements, as the facilitator gets them. Absent: those that the payload has as `accepted`. */
+  /** JSON of the payment requirements, as the facilitator gets them. Absent if they are the payload's `accepted`. */
   readonly requirements?: string | undefined;
   /** Name of the transfer method. */
   readonly transferMethod: string;

@@ -12,7 +12,7 @@ export interface ListDialect {
   within(index: IndexColumns, range: { readonly before: string; readonly from: string }): string;
   /** SQL order of what {@link within} selects, newest first. */
   newestFirst(index: IndexColumns): string;
-  /** SQL condition: a column has one of the values that a query selects. */
+  /** SQL condition that the value of a column is among the values that a query selects. */
   among(column: string, selected: string): string;
   /** SQL that joins each row before it with rows of a table. @param selected condition, order and limit */
   ofEach(table: string, selected: string): string;

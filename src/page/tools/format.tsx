@@ -65,15 +65,12 @@ export function readJob(text = ""): { readonly serviceId?: bigint; readonly jobI
 export function useJobName(): (job: JobKey) => string {
   const endpoints = useEndpoints().data?.endpoints ?? [];
   const names = new Map<string, string>();
-  for (const { name, serviceId, jobId, origin } of endpoints)
-    for (const [of, text] of [
-      [origin, name],
-      // The operator resends calls of either origin.
-      ["operator", `${name}, resent`],
-    ] as const) {
-      const key = jobText({ origin: of, serviceId, jobId });
-      if (name !== "" && !names.has(key)) names.set(key, text);
-    }
+  for (const one of endpoints) {
+    // A call of the operator has a job of either origin.
+    const resent = jobText({ ...one, origin: "operator" });
+    if (one.name && !names.has(jobText(one))) names.set(jobText(one), one.name);
+    if (one.name && !names.has(resent)) names.set(resent, `${one.name}, resent`);
+  }
   return (job) => names.get(jobText(job)) ?? jobText(job);
 }
 

@@ -112,8 +112,8 @@ export class ApiProtocol implements HttpProtocol {
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
     const { stream, isIdempotent } = job.runner;
     // The payer answers for no call of the operator.
-    const isPaid = OPERATOR_ORIGIN_METADATA in metadata || (!deferred && job.onFailure !== "refund");
-    const counted = (run: RunOutcome) => (isPaid ? run : this.#counted(run, metadata));
+    const isCounted = !(OPERATOR_ORIGIN_METADATA in metadata) && (deferred || job.onFailure === "refund");
+    const counted = (run: RunOutcome) => (isCounted ? this.#counted(run, metadata) : run);
     const isSafe = isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     // A part of a stream may have reached its buyer.
     const isRepeatable = isSafe && stream === undefined;

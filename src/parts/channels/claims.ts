@@ -45,7 +45,7 @@ export class ChannelClaims {
   /** Channels whose final charges are old, and channels whose claims wait for deposits. */
   readonly #old = new Set<string>();
   readonly #uncovered = new Set<string>();
-  /** Channels after which the next pages begin, of urgent ones and of all; undefined for the first page. */
+  /** Last channels that were read, of the urgent channels and of all; undefined before the first page. */
   readonly #after = { urgent: undefined as DuePlace | undefined, any: undefined as DuePlace | undefined };
 
   constructor(parts: Parts) {

@@ -57,7 +57,7 @@ export class ChannelRefunds {
     if (!network.canSign(found)) throw unavailable("The seller has no key for the channel now.");
     // Calls that failed are given back with the rest.
     await network.count(channelId);
-    const { row, chain } = await this.#withoutClaim(network, found).catch((cause: unknown) => {
+    const { row, chain } = await this.#lookAfterClaim(network, found).catch((cause: unknown) => {
       throw cause instanceof GatewayError
         ? cause
         : unavailable("The channel's chain does not answer now.", cause);
@@ -69,8 +69,8 @@ export class ChannelRefunds {
     return answerOf(await this.#paid(network, decision.row));
   }
 
-  /** Compares a channel with its chain, once the chain has the claim that is under way. A claim that fails is waited for in vain. */
-  async #withoutClaim(network: NetworkChannels, found: ChannelRow): ReturnType<NetworkChannels["look"]> {
+  /** Compares a channel with its chain, once the chain has the claim that is under way. If the claim fails, the refund waits in vain. */
+  async #lookAfterClaim(network: NetworkChannels, found: ChannelRow): ReturnType<NetworkChannels["look"]> {
     const endsAt = performance.now() + CLAIM_MS;
     for (;;) {
       const looked = await network.look((await this.#ledger.findChannel(found.channel_id)) ?? found);

@@ -8,7 +8,7 @@ import { invalid, isCallId, readPageToken } from "../../operator/requests.ts";
 import { groupedReason } from "../../store/contract/dead-letter-box.ts";
 import type { CallFilter } from "../../store/contract/operator-lists.ts";
 import type { Store } from "../../store/store.ts";
-import { readOrigin } from "./requests.ts";
+import { ORIGIN_NAMES, readOrigin } from "./requests.ts";
 import { type Outcome, STATUSES } from "./retry-statuses.ts";
 
 /** Most call IDs in one request. */
@@ -66,7 +66,7 @@ export async function changeDeadLetters(
 
 function readGroup({ origin, serviceId, jobId, reason }: DeadLetterGroup): Omit<CallFilter, "limit"> {
   const exactOrigin = readOrigin(origin);
-  if (exactOrigin === undefined) throw invalid("group.origin: expected an origin.");
+  if (exactOrigin === undefined) throw invalid(`group.origin: expected one of ${ORIGIN_NAMES}.`);
   return { state: "dead", origin: exactOrigin, serviceId, jobId, reason: groupedReason(reason) };
 }
 

@@ -20,7 +20,7 @@ const DEFAULT_BUCKET_MS = 60 * 60 * 1_000;
 const MIN_BUCKET_MS = 1_000;
 const MAX_BUCKETS = 1_000;
 
-const ORIGIN_NAMES = ORIGINS.map((origin) => `"${origin}"`).join(", ");
+export const ORIGIN_NAMES = ORIGINS.map((origin) => `"${origin}"`).join(", ");
 
 /** Reads an origin; undefined means all. @throws ConnectError INVALID_ARGUMENT */
 export function readOrigin(origin: string): JobCallOrigin | undefined {

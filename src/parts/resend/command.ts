@@ -48,7 +48,7 @@ function resend(
     (client) => client.resendCall({ callId, by, note, requestKey }),
     ({ callId: made, isNew }) =>
       isNew
-        ? `Call ${callId} was sent again, as call ${made}. To follow it: ${programName()} jobs show ${made}`
-        : `Call ${callId} had been sent again with this request key before, as call ${made}.`,
+        ? `Call ${callId} was resent as call ${made}. To follow call ${made}: ${programName()} jobs show ${made}`
+        : `Call ${callId} was resent as call ${made} before, with this request key.`,
   );
 }

@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { jobKeyText, OPERATOR_ORIGIN_METADATA, RESENT_CALL_METADATA } from "../../core/job-call.ts";
+import { jobKeyText, OPERATOR_ORIGIN_METADATA } from "../../core/job-call.ts";
 import { decodeJobCall } from "../../delivery/job-call-codec.ts";
 import type { ResendCallRequest } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ApiAddition } from "../../operator/methods.ts";
@@ -11,11 +11,13 @@ import type { CalledJob } from "../../store/contract/work-queue.ts";
 import type { Store } from "../../store/store.ts";
 import type { AcceptedCalls } from "./store/module.ts";
 
+/** Name of the metadata with the call ID of the first JobCall. */
+const RESENT_CALL_METADATA = "X-OPERATOR-RESENT-CALL-ID";
 /** Time for which a request key names the call that it made. */
 const KEY_MS = 24 * 60 * 60 * 1_000;
 const REQUEST_KEY = /^[\x21-\x7e]{1,64}$/;
 
-/** Adds to the operator's API what sends a JobCall once more, as a new JobCall that nobody pays for. */
+/** Returns the method of the operator's API that sends a JobCall once more, as a new JobCall that nobody pays for. */
 export function resendOperation(parts: {
   readonly calls: AcceptedCalls;
   readonly store: Pick<Store, "findCallDetails" | "acceptOnce">;

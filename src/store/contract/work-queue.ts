@@ -37,8 +37,8 @@ export interface WorkQueue {
   jobsOf(callIds: readonly number[]): Promise<(CalledJob | undefined)[]>;
 
   /**
-   * Finds the ceiling of each JobCall, in token units: null if it is not charged in part. Undefined if it is finished, or the
-   * operator sent it: its runner may name a charge as for the first call, and nobody is charged.
+   * Finds the ceiling of each JobCall, in token units: null if it is not charged in part. Undefined if it is finished, or if
+   * the operator sent it: its runner may name a charge, and jobgate charges nobody.
    */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
 

@@ -177,7 +177,7 @@ function textOf(value: object): string {
   return text;
 }
 
-/** Returns requirements as JSON; undefined if the payload says the same, as nearly every one does: that is a fifth of a payment's row. */
+/** Returns requirements as JSON; undefined if they are the payload's `accepted`, as nearly always: they are a fifth of a payment's row. */
 function requirementsText(requirements: object, payload: SignedPayment["payload"]): string | undefined {
   const text = textOf(requirements);
   const { accepted } = payload as { readonly accepted?: unknown };

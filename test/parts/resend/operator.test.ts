@@ -201,10 +201,10 @@ describe("jobgate jobs resend", () => {
     const { code, stdout } = await command(...args, "--request-key", "a-key");
     expect(code).toBe(0);
     const [, made] =
-      /^Call \d+ was sent again, as call (\d+)\. To follow it: .*jobs show \1\n$/.exec(stdout) ?? [];
+      /^Call \d+ was resent as call (\d+)\. To follow call \1: .*jobs show \1\n$/.exec(stdout) ?? [];
     expect(Number(made)).toBeGreaterThan(Number(callId));
     expect((await command(...args, "--request-key", "a-key")).stdout).toBe(
-      `Call ${callId} had been sent again with this request key before, as call ${made}.\n`,
+      `Call ${callId} was resent as call ${made} before, with this request key.\n`,
     );
     expect((await command("jobs", "list", "--origin", "operator", "--state", "ready")).stdout).toContain(
       made,

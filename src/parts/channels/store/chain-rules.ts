@@ -35,9 +35,9 @@ export function merged(
 }
 
 /**
- * Returns a channel that the store learns of from its chain: somebody else has sent the deposit that its payer signed. Its voucher has
- * bought nothing.
- * @returns undefined for a channel that has no deposit, or that was claimed, paid back or is withdrawn from: another store knows it
+ * Returns a new channel for a deposit that the chain shows and the store does not know: the payer signed the deposit, and another account
+ * sent it. The payer's voucher has bought nothing.
+ * @returns undefined for a channel without a deposit, and for a channel that was claimed, paid back or withdrawn from: another store has it
  */
 export function adopted(opened: OpenedChannel, chain: SeenChannel, now: number): ChannelRow | undefined {
   const isUntouched = [chain.totalClaimed, chain.refundNonce].every((sum) => BigInt(sum) === 0n);

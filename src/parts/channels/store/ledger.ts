@@ -59,7 +59,7 @@ export interface ChannelLedger extends OperatedChannels {
   askClaims(channelIds: readonly string[]): Promise<readonly ChannelRow[]>;
   /** Compares a channel with what its chain shows. @returns it as it is then */
   seeChannel(channelId: string, chain: SeenChannel): Promise<ChannelRow | undefined>;
-  /** Adds a channel that its chain has and this store does not. @returns it, or the one that is there already */
+  /** Adds a channel that the chain has and the store does not. @returns the channel, as the store has it; undefined if another store has it */
   adoptChannel(opened: OpenedChannel, chain: SeenChannel): Promise<ChannelRow | undefined>;
   /** Begins to pay a payer back, or finds the refund that goes on. */
   beginChannelRefund(channelId: string, asked: AskedRefund): Promise<RefundDecision>;

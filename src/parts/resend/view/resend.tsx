@@ -34,7 +34,7 @@ function ResendPanel({ call }: GetCallResponse) {
   return (
     <section class="panel" aria-labelledby="resend">
       <div class="panel-head">
-        <h2 id="resend">Send it again</h2>
+        <h2 id="resend">Resending</h2>
         {isKept && (
           <button type="button" onClick={resend}>
             Resend

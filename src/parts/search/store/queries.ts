@@ -39,13 +39,12 @@ export const isGone = (schema: string, row: string): string => {
     WHEN 'request' THEN ${lacks("refused_payments", "id")} ELSE ${lacks("payments")} END`;
 };
 
-/** Kinds of terms, each with its place in the answer. */
 const KINDS: readonly TermKind[] = ["transaction", "payment_id", "request", "metadata"];
 
 /** Row of an answer: a call, or the JSON of something else that was found. */
 type FoundRow =
   | ({ readonly name: "call"; readonly json: null } & CallDetailsRow)
-  | { readonly name: Exclude<keyof FoundValues, "call">; readonly json: string };
+  | { readonly name: keyof FoundValues; readonly json: string };
 
 /** Values in the JSON of an answer by the names of its rows. */
 interface FoundValues {
@@ -65,7 +64,7 @@ interface FoundValues {
   readonly late: { readonly late: number };
 }
 
-/** Finds what begins with a text, with a bounded number of reads of indexes, in one statement: each further one would wait for its answer. */
+/** Finds what begins with a text, by a bounded number of reads of indexes. One statement: each further statement would wait for its answer. */
 export function* search(asked: Asked, text: string): Lookup<Found> {
   const rows = (yield searchQuery(asked, text)) as readonly FoundRow[];
   const named = <Name extends keyof FoundValues>(wanted: Name) =>
@@ -111,7 +110,7 @@ function entriesOf(terms: readonly SearchTerm[]): number[] {
   return [...new Set(terms.map(({ entry }) => entry))];
 }
 
-/** Orders call IDs by the number of their digits, and the newest first among those with as many. */
+/** Orders call IDs: short call IDs first, and the newest first among call IDs of one length. */
 function byDigits(one: number, other: number): number {
   return String(one).length - String(other).length || other - one;
 }
@@ -152,7 +151,7 @@ function searchQuery(asked: Asked, text: string): Query {
     ...{ payer: "payer", code: "code" },
   };
   const selects = [
-    // Postgres takes the type of a column from the first two, which have no column without a value in common.
+    // Postgres takes the types of the columns from the first two queries: each column has a value in one of these.
     ...[finished, open],
     select("term", { kind: "kind", entry: "entry", term: "term" }, "FROM terms"),
     ...(digits === undefined ? [] : [select("number", { id: "id" }, "FROM numbers")]),
