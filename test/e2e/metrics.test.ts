@@ -215,6 +215,28 @@ describe("The metrics count", () => {
   });
 });
 
+/** Labels that Prometheus adds, and the bounds of histograms. */
+const OF_TARGETS = new Set(["job", "instance", "le"]);
+
+/** A panel of Grafana, as far as it is tested. */
+interface Panel {
+  readonly title: string;
+  readonly type: string;
+  readonly gridPos: Readonly<Record<"x" | "y" | "w" | "h", number>>;
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
+}
+
+/** Reads the types and labels of docs/metrics.md, which another test compares with what jobgate exports. */
+async function documentedMetrics() {
+  const rows = (await file("docs/metrics.md")).matchAll(/^\| `(\w+)` \| (\w+) \| ([^|]*) \| \S.* \|$/gm);
+  return new Map(
+    [...rows].map(([, name = "", type = "", labels = ""]) => {
+      const named = [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label);
+      return [name, { type, labels: named }] as const;
+    }),
+  );
+}
+
 describe("The metrics page", () => {
   it("Follows the format and the naming conventions of Prometheus", async () => {
     const { text, families } = await scrape();
@@ -225,13 +247,7 @@ describe("The metrics page", () => {
   });
 
   it("Has exactly the names, types and labels of docs/metrics.md", async () => {
-    const rows = (await file("docs/metrics.md")).matchAll(/^\| `(\w+)` \| (\w+) \| ([^|]*) \| \S.* \|$/gm);
-    const documented = new Map(
-      [...rows].map(([, name = "", type, labels = ""]) => [
-        name,
-        { type, labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label) },
-      ]),
-    );
+    const documented = await documentedMetrics();
     const { families } = await scrape();
     expect(Object.fromEntries(families.map(({ name, type }) => [name, type]))).toEqual(
       Object.fromEntries([...documented].map(([name, { type }]) => [name, type])),
@@ -268,6 +284,44 @@ describe("The metrics page", () => {
       expect([...new Set(named)].filter((name) => !known.has(name))).toEqual([]);
     },
   );
+
+  it("Has every metric and label that each panel of deploy/grafana/jobgate.json queries, and no two panels overlap", async () => {
+    const documented = await documentedMetrics();
+    const { panels } = JSON.parse(await file("deploy/grafana/jobgate.json")) as { panels: readonly Panel[] };
+    const mistakes = panels.flatMap(({ title, type, targets = [] }) => {
+      if (type !== "row" && targets.length === 0) return [`${title} queries nothing`];
+      return targets.flatMap(({ expr, legendFormat }) => {
+        const metrics = [...expr.matchAll(/\b((?:jobgate|process|nodejs)_\w+?)(?:_bucket)?\{([^}]*)\}/g)];
+        const known = new Set(metrics.flatMap(([, name = ""]) => documented.get(name)?.labels ?? []));
+        const wanted = [
+          ...metrics.flatMap(([, , selectors = ""]) => [...selectors.matchAll(/(\w+)=/g)]),
+          ...[...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, by = ""]) => [...by.matchAll(/(\w+)/g)]),
+          ...legendFormat.matchAll(/\{\{(\w+)\}\}/g),
+        ].flatMap(([, label = ""]) =>
+          known.has(label) || OF_TARGETS.has(label) ? [] : `${title}: ${label}`,
+        );
+        const unknown = metrics.flatMap(([, name = ""]) => (documented.has(name) ? [] : `${title}: ${name}`));
+        return [...(metrics.length === 0 ? [`${title}: no metric in ${expr}`] : []), ...unknown, ...wanted];
+      });
+    });
+    expect(mistakes).toEqual([]);
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
+    );
+    expect(cells.length - new Set(cells).size).toBe(0);
+  });
+
+  it("Has a panel of deploy/grafana/jobgate.json for all that deploy/prometheus/alerts.yml says of money", async () => {
+    const [alerts, dashboard] = await Promise.all([
+      file("deploy/prometheus/alerts.yml"),
+      file("deploy/grafana/jobgate.json"),
+    ]);
+    const money = /\bjobgate_(?:refund|payments|charges|callbacks|settler|token|journal)\w+/g;
+    const alerted = [...new Set(alerts.match(money))];
+    expect(alerted.length).toBeGreaterThan(8);
+    expect(alerted.filter((name) => !dashboard.includes(`${name}{`))).toEqual([]);
+    expect(dashboard).toContain("jobgate_settler_balance{");
+  });
 
   it("deploy/prometheus/alerts.yml holds well-formed rules", async () => {
     const path = new URL("../../deploy/prometheus/alerts.yml", import.meta.url).pathname;
