@@ -35,6 +35,13 @@ export const CHANNEL_POINTS = [
   "channels/after-refund",
 ] as const;
 
+/** Points of a transaction that jobgate sends itself. */
+export const TRANSACTION_POINTS = [
+  "transactions/before-journal",
+  "transactions/after-journal",
+  "transactions/after-broadcast",
+] as const;
+
 /** Points of a deposit. */
 export const DEPOSIT_POINTS = ["before-journal", "after-journal", "after-settle", "after-commit"] as const;
 
@@ -54,11 +61,14 @@ const handle: JobHandler = ({ body }) => {
  */
 export async function expectExactThrough(
   parts: ChannelParts,
-  point: (typeof CHANNEL_POINTS)[number],
+  point: (typeof CHANNEL_POINTS | typeof TRANSACTION_POINTS)[number],
   {
+    edit,
     byPermit2 = false,
     atTopUp = false,
   }: {
+    /** Changes the configuration. */
+    readonly edit?: (config: string) => string;
     /** The token has no EIP-3009. */
     readonly byPermit2?: boolean;
     /** The kill is at the second deposit. Default: the process gets to the point for the first time. */
@@ -81,7 +91,7 @@ export async function expectExactThrough(
   };
   const shop = await startChannelShop(parts, {
     handle,
-    ...(byPermit2 && { edit: withPermit2 }),
+    edit: (text) => (edit ?? String)(byPermit2 ? withPermit2(text) : text),
     async start(options) {
       config = options.config;
       if (atTopUp) life = await startJobgate({ config, folder });
