@@ -3,6 +3,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import type { Part } from "../src/part.ts";
+import * as parts from "../src/parts.ts";
 import { loadFiles } from "./config/config-folder.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -84,6 +86,16 @@ test.each(PAGES)("%s fetches nothing of jobgate from a registry", (page) => {
 
 test.each(PAGES)("%s has no marks of an unfinished merge", (page) => {
   expect(readFileSync(join(ROOT, page), "utf8")).not.toMatch(/^(?:<{7}|={7}|>{7})(?: |$)/m);
+});
+
+test("docs/http-api.md has each path that jobgate answers itself", () => {
+  const page = readFileSync(join(ROOT, "docs/http-api.md"), "utf8");
+  const own = Object.values(parts).flatMap(({ paths }: Part) => [
+    ...(paths?.x402 ?? []),
+    ...(paths?.operator ?? []),
+  ]);
+  expect(own).not.toEqual([]);
+  expect(own.filter((path) => !page.includes(path))).toEqual([]);
 });
 
 test("docs/README.md has a line for each page", () => {
