@@ -98,6 +98,13 @@ test("docs/http-api.md has each path that jobgate answers itself", () => {
   expect(own.filter((path) => !page.includes(path))).toEqual([]);
 });
 
+test("docs/runbook.md says what to do about each alert", () => {
+  const alerts = readFileSync(join(ROOT, "deploy/prometheus/alerts.yml"), "utf8");
+  const named = [...alerts.matchAll(/^ +- alert: (\w+)$/gm)].map(([, name]) => name);
+  const rows = readFileSync(join(ROOT, "docs/runbook.md"), "utf8").matchAll(/^\| `(\w+)` \|/gm);
+  expect([...rows].map(([, name]) => name).sort()).toEqual(named.sort());
+});
+
 test("docs/README.md has a line for each page", () => {
   const index = readFileSync(join(ROOT, "docs/README.md"), "utf8");
   const pages = PAGES.filter((page) => /^docs\/[^/]+\.md$/.test(page) && page !== "docs/README.md");
