@@ -11,6 +11,7 @@ export { part as cdp } from "./parts/cdp/part.ts";
 export { part as channels } from "./parts/channels/part.ts";
 export { part as facilitatorService } from "./parts/facilitator-service/part.ts";
 export { part as failover } from "./parts/failover/part.ts";
+export { part as flow } from "./parts/flow/part.ts";
 export { part as localFacilitator } from "./parts/local-facilitator/part.ts";
 export { part as mcp } from "./parts/mcp/part.ts";
 export { part as metered } from "./parts/metered/part.ts";

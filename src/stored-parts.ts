@@ -5,6 +5,7 @@ export { BODIES as bodies } from "./parts/bodies/store/module.ts";
 export { BOOKS as books } from "./parts/books/store/module.ts";
 export { CALLBACKS as callbacks } from "./parts/callbacks/store/module.ts";
 export { CHANNELS as channels } from "./parts/channels/store/module.ts";
+export { FLOW as flow } from "./parts/flow/store/module.ts";
 export { PAUSES as pausing } from "./parts/pausing/store/module.ts";
 export { QUOTES as pricingEngine } from "./parts/pricing-engine/store/module.ts";
 export { REFUNDS as refunds } from "./parts/refunds/store/module.ts";

@@ -10,6 +10,7 @@ export { describeBodies } from "./parts/bodies/store/store-contract.ts";
 export { describeBooks } from "./parts/books/store/store-contract.ts";
 export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";
 export { describeChannels } from "./parts/channels/store/store-contract.ts";
+export { describeFlow } from "./parts/flow/store/store-contract.ts";
 export { describePauses } from "./parts/pausing/store/store-contract.ts";
 export { describeQuotes } from "./parts/pricing-engine/store/store-contract.ts";
 export { describeRefunds } from "./parts/refunds/store/store-contract.ts";

@@ -33,6 +33,7 @@ const COMMANDS: readonly (readonly [name: string, load: () => Promise<CommandMod
   ["resume", async () => (await import("../parts/pausing/command.ts")).RESUME],
   ["paused", async () => (await import("../parts/pausing/command.ts")).PAUSED],
   ["status", () => import("../parts/pausing/status-text.ts")],
+  ["held-keys", () => import("../parts/flow/command.ts")],
   ["channels", () => import("../parts/channels/command.ts")],
   ["callbacks", () => import("../parts/callbacks/command.ts")],
   ["jobs", () => import("../parts/callbacks/call-text.ts")],

@@ -119,7 +119,7 @@ export function toConfig(tables: FilledTables, { abilities, claims }: OfParts, p
         parts,
         abilities,
       }),
-    webhooks: webhooks && toWebhooksConfig(webhooks),
+    webhooks: webhooks && toWebhooksConfig(webhooks, claims),
     /** Tables of parts: each part finds its own. */
     parts,
   });

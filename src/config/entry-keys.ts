@@ -1,6 +1,7 @@
 import type * as z from "zod";
 import type { NetworkKind } from "../core/addresses.ts";
 import type { Price, RequestPricing } from "../core/amounts.ts";
+import type { CallOrder } from "../core/job-call.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { changeAt, omit, tablesAt } from "./tables-at.ts";
 import type { anyNetwork } from "./value-types.ts";
@@ -40,6 +41,7 @@ export interface JobRunner {
 interface ClaimByList {
   readonly jobs: JobClaim;
   readonly "jobs.price": PriceClaim;
+  readonly "webhooks.endpoints": EntryClaim<EndpointOfPart>;
   readonly "x402.acceptedTokens": EntryClaim<LiveRateSource>;
   readonly "x402.facilitators": FacilitatorClaim;
   readonly "x402.facilitators.auth": EntryClaim<RequestAuth>;
@@ -92,6 +94,15 @@ export interface JobOfPart {
   /** Names of the part's terms that the job is sold on. */
   readonly terms?: readonly string[];
   readonly leastCharge?: LeastCharge;
+}
+
+/** Additions of a part to a webhook endpoint. */
+export interface EndpointOfPart {
+  /** Returns the order of a request's JobCall; undefined if it has none. */
+  readonly orderOf?: (
+    request: { headerValues(name: string): readonly string[] },
+    body: Uint8Array,
+  ) => CallOrder | undefined;
 }
 
 /** Returns the least that is charged of a ceiling, in token units, when its payment's time ends while the job runs. */

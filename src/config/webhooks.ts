@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
+import type { EndpointOfPart, EntryClaims } from "./entry-keys.ts";
 import { fixed } from "./reload.ts";
 import {
   headerSecret,
@@ -183,11 +184,15 @@ export function fillEndpoint({ toleranceSecs, dedupe, ...endpoint }: EndpointOut
 }
 
 /** Completes a table without mistakes. */
-export function toWebhooksConfig(webhooks: Complete<z.output<typeof webhooksSchema>>) {
-  return { ...webhooks, endpoints: webhooks.endpoints.map(toEndpoint) };
+export function toWebhooksConfig(
+  webhooks: Complete<z.output<typeof webhooksSchema>>,
+  claims: Pick<EntryClaims, "all">,
+) {
+  const ofParts = (i: number) => claims.all("webhooks.endpoints", i).map((claim) => claim.complete());
+  return { ...webhooks, endpoints: webhooks.endpoints.map((table, i) => toEndpoint(table, ofParts(i))) };
 }
 
-function toEndpoint(table: EndpointOutput) {
+function toEndpoint(table: EndpointOutput, ofParts: readonly EndpointOfPart[]) {
   const { auth, secret, secrets, apiKeyHeader, toleranceSecs, dedupe, challenge, ...endpoint } = table;
   return defined({
     ...endpoint,
@@ -195,6 +200,8 @@ function toEndpoint(table: EndpointOutput) {
     /** Absent: every request starts a job. */
     dedupe: toDedupe(table),
     challenge: challenge && toChallenge(challenge),
+    /** Absent: the JobCalls have no order. */
+    orderOf: ofParts.find(({ orderOf }) => orderOf)?.orderOf,
   });
 }
 

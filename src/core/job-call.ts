@@ -19,6 +19,17 @@ export interface JobCall {
   readonly metadata: Readonly<Record<string, string>>;
   /** More metadata, of this request alone. It cannot replace `metadata`. */
   readonly requestMetadata?: readonly (readonly [name: string, value: string])[];
+  /** Absent: runners can have it beside any other JobCall. */
+  readonly order?: CallOrder | undefined;
+}
+
+/** Key of JobCalls that runners get one at a time, in the order in which they were accepted. */
+export interface CallOrder {
+  /** Owner of the key, such as the path of a webhook endpoint: equal keys of two owners are two keys. */
+  readonly owner: string;
+  readonly key: string;
+  /** A dead letter holds its key up until the operator retries or drops it. */
+  readonly holdsOnDead: boolean;
 }
 
 /** Name of the metadata that repeats a JobCall's id as a decimal. */

@@ -1,4 +1,5 @@
 import type { GatewayEvent } from "../core/events.ts";
+import type { CallOrder } from "../core/job-call.ts";
 import type { PaymentIntent } from "../core/payment.ts";
 import type { CallAddition, CallCharge } from "./contract/call-lookup.ts";
 import type { ListDialect, Lookup } from "./list-dialect.ts";
@@ -96,6 +97,16 @@ export interface BeginGate {
   givesBack(callId: number, rows: Pick<Rows, "find">): boolean;
 }
 
+/** Order in which runners get JobCalls. The module makes a JobCall ready that it withheld once the JobCalls before it are over. */
+export interface Ordering {
+  /** Keys of the rows that {@link add} reads and writes. */
+  keys(order: CallOrder): readonly RowKey[];
+  /** Adds a new JobCall. @returns false if it waits for others */
+  add(callId: number, order: CallOrder, rows: Rows): boolean;
+  /** Adds a dead letter that is retried. @returns false if it waits for others */
+  addAgain(callId: number, rows: Rows): boolean;
+}
+
 /** Charge of a call whose module charges back what it has not used. */
 export interface ModuleCharge extends Omit<CallCharge, "symbol"> {
   /** Returns the settlement response of the call with what was charged. */
@@ -124,6 +135,9 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   readonly on?: Reactions;
   /** Rows that reactions to the end of a JobCall read. */
   readonly keysOfCall?: (callId: number) => readonly RowKey[];
+  /** Rows that reactions to the end of any JobCall read, also of a JobCall that was not paid for. */
+  readonly keysOfAnyCall?: (callId: number) => readonly RowKey[];
+  readonly ordering?: Ordering;
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];

@@ -1,4 +1,4 @@
-import type { JobCall, JobCallEncoder, JobCallOrigin } from "../core/job-call.ts";
+import type { CallOrder, JobCall, JobCallEncoder, JobCallOrigin } from "../core/job-call.ts";
 
 /** A JobCall as it is written: the ids as text, everything else inside the encoded bytes. */
 export interface NewCall {
@@ -8,6 +8,8 @@ export interface NewCall {
   encoded: Uint8Array;
   /** Bytes of `encoded` before the body. */
   readonly headBytes: number;
+  /** Absent: runners can have it beside any other JobCall. */
+  readonly order?: CallOrder | undefined;
 }
 
 export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall {
@@ -18,6 +20,7 @@ export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall
     serviceId: String(call.serviceId),
     encoded,
     headBytes: Math.max(0, encoded.byteLength - call.body.byteLength),
+    order: call.order,
   };
 }
 

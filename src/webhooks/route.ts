@@ -121,7 +121,9 @@ export class WebhookRoute {
 
   async #accept(request: HttpRequest, body: Uint8Array): Promise<AcceptOnceOutcome> {
     const { intake } = this.#parts;
-    const call = this.#producer.jobCall({ body, requestMetadata: this.#producer.readHeaders(request) });
+    const requestMetadata = this.#producer.readHeaders(request);
+    const order = this.#endpoint.orderOf?.(request, body);
+    const call = this.#producer.jobCall({ body, requestMetadata, order });
     const delivery = this.#deliveryOf?.(request, body);
     try {
       return await (delivery === undefined ? intake.accept(call) : intake.acceptOnce(call, delivery));

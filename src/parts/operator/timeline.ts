@@ -10,8 +10,9 @@ export function timelineOf(call: CallDetails, payment: PaymentRecord | undefined
   const add = (at: number, what: WhatHappened) => void events.push({ at, callId, what });
 
   if (payment !== undefined) addPayment(payment, add);
-  if (state !== "held") {
-    const { origin, jobId, serviceId } = call;
+  const { origin, jobId, serviceId } = call;
+  // A webhook waits for an earlier one at most.
+  if (state !== "held" || origin === "webhook") {
     add(call.enqueuedAt, { kind: "accepted", origin, jobId, serviceId });
   }
   const isDead = state === "dead" || state === "dropped";

@@ -1,6 +1,6 @@
 import { GatewayError } from "../../core/errors.ts";
+import { findInJson, type JsonValue } from "../../core/json-value.ts";
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
-import { findInJson, type JsonValue } from "./json-value.ts";
 import type { Source } from "./rule.ts";
 
 /*

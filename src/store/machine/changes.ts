@@ -25,6 +25,8 @@ export type Change =
   | { readonly kind: "paymentContradicted"; readonly payment: SoldPayment; readonly at: number }
   | Finished
   | { readonly kind: "deadLettered"; readonly call: EndedCall; readonly reason: string; readonly at: number }
+  /** The operator dropped a dead letter. */
+  | { readonly kind: "dropped"; readonly callId: number }
   /** A dead letter is in the queue again. */
   | { readonly kind: "revived"; readonly callId: number }
   /** The operator decided about the money of a JobCall that failed, which a module can give back itself. */
@@ -91,6 +93,9 @@ export type Effect =
       readonly at: number;
     }
   | { readonly kind: "put" | "add" | "count"; readonly table: RowKey["table"]; readonly row: object }
+  | ({ readonly kind: "remove" } & RowKey)
+  /** A JobCall that its order withheld is ready. */
+  | { readonly kind: "ready"; readonly callId: number }
   | { readonly kind: "change"; readonly change: Change }
   | { readonly kind: "revenue"; readonly revenue: Revenue };
 

@@ -2,7 +2,7 @@ import type { PurchaseNotes } from "../../core/payment.ts";
 import { hasFailed } from "../../core/result-answer.ts";
 import type { AckedLease, DeadLetteredCall } from "../contract/work-queue.ts";
 import type { Commit } from "../module.ts";
-import { gateOf, reactionsTo } from "../modules/modules.ts";
+import { gateOf, ORDERING, reactionsTo } from "../modules/modules.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { Rows } from "../rows.ts";
 import {
@@ -44,6 +44,8 @@ export abstract class Effects implements Known, Commit {
   /** Returns true for a JobCall that succeeded in an earlier commit. */
   protected abstract hadSucceeded(callId: number): boolean;
   abstract isHeld(lock: string, owner: string, now: number): boolean;
+  /** Makes a JobCall ready that its order withheld. */
+  protected abstract makeReady(callId: number): void;
   protected abstract readonly paymentRows: PaymentRows;
 
   /** Carries out the effects of a change. */
@@ -82,6 +84,11 @@ export abstract class Effects implements Known, Commit {
     return gateOf({ transferMethod })?.givesBack(call_id, this.rows) ?? false;
   }
 
+  /** Puts a dead letter into the queue again. @returns the state that its order lets it have */
+  readmit(callId: number): "ready" | "held" {
+    return (ORDERING?.addAgain(callId, this.rows) ?? true) ? "ready" : "held";
+  }
+
   /** Notes that a JobCall was acked. */
   finished(call: EndedCall, how: Omit<Finished, "kind" | "call">): AckedLease {
     const charge = how.charge === null ? undefined : decidedCharge(this.payment(call.call_id), how.charge);
@@ -112,6 +119,12 @@ export abstract class Effects implements Known, Commit {
         break;
       case "count":
         this.rows.count(effect.table, effect.row);
+        break;
+      case "remove":
+        this.rows.remove(effect.table, effect.key);
+        break;
+      case "ready":
+        this.makeReady(effect.callId);
         break;
       case "change":
         this.note(effect.change);

@@ -1,5 +1,7 @@
 import type { AcceptOnceOutcome, AcceptOutcome, Delivery } from "../contract/intake.ts";
+import { ORDERING } from "../modules/modules.ts";
 import type { Capacity, NewCall } from "../new-call.ts";
+import type { Rows } from "../rows.ts";
 
 /** Expired keys that are deleted for each key that is remembered: several, so that they never pile up. */
 export const FORGOTTEN_AT_ONCE = 10;
@@ -17,6 +19,8 @@ export interface DeliveryRow {
 export interface IntakeRows {
   /** Adds a ready JobCall. @returns its ID */
   add(call: NewCall, now: number): number;
+  /** Withholds a JobCall that was added in the commit until its order makes it ready. */
+  withhold(callId: number): void;
   /** Finds a key, also one that has expired, as the commit has left it so far. */
   find(key: string): DeliveryRow | undefined;
   /** Writes a key, in place of an earlier row of it. @param identifies a repeat is recognised by this key */
@@ -27,16 +31,22 @@ export interface IntakeRows {
 export class IntakeSteps {
   readonly #rows: IntakeRows;
   readonly #capacity: Capacity;
+  readonly #ofModules: Rows;
 
-  constructor(rows: IntakeRows, capacity: Capacity) {
+  constructor(rows: IntakeRows, capacity: Capacity, ofModules: Rows) {
     this.#rows = rows;
     this.#capacity = capacity;
+    this.#ofModules = ofModules;
   }
 
   accept(now: number, call: NewCall): AcceptOutcome {
     if (!this.#capacity.hasRoom()) return { kind: "queue_full" };
     this.#capacity.adjust(1);
-    return { kind: "accepted", callId: this.#rows.add(call, now) };
+    const callId = this.#rows.add(call, now);
+    const { order } = call;
+    if (order !== undefined && ORDERING?.add(callId, order, this.#ofModules) === false)
+      this.#rows.withhold(callId);
+    return { kind: "accepted", callId };
   }
 
   acceptOnce(now: number, call: NewCall, delivery: Delivery): AcceptOnceOutcome {

@@ -3,7 +3,7 @@ import type { PaymentIntent } from "../../core/payment.ts";
 import type { Lookup } from "../list-dialect.ts";
 import { type Change, REVENUE, type Reactions } from "../machine/changes.ts";
 import { DEFERRED } from "../machine/deferred.ts";
-import type { AnyModule, Asked, BeginGate, Commit } from "../module.ts";
+import type { AnyModule, Asked, BeginGate, Commit, Ordering } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
 import type { RowKey, Rows } from "../rows.ts";
@@ -92,8 +92,18 @@ export function reactionsTo(kind: Change["kind"]): readonly Reaction[] {
 
 /** Returns the rows that reactions to the end of a JobCall read. */
 export function keysOfCall(callId: number): RowKey[] {
-  return MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []);
+  return [...MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []), ...keysOfAnyCall(callId)];
 }
+
+/** Returns the rows that reactions to the end of a JobCall read, if it was not paid for. */
+export function keysOfAnyCall(callId: number): RowKey[] {
+  return MODULES.flatMap(({ keysOfAnyCall }) => keysOfAnyCall?.(callId) ?? []);
+}
+
+/** Order of the JobCalls that have a key; undefined if no module orders JobCalls. */
+export const ORDERING: Ordering | undefined = MODULES.find(
+  ({ ordering }) => ordering !== undefined,
+)?.ordering;
 
 const GATES: ReadonlyMap<string, BeginGate> = new Map(
   MODULES.flatMap(({ begins }) => (begins === undefined ? [] : [[begins.transferMethod, begins] as const])),

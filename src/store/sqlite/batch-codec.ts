@@ -1,4 +1,4 @@
-import type { JobCallOrigin } from "../../core/job-call.ts";
+import type { CallOrder, JobCallOrigin } from "../../core/job-call.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
 import type { AcceptOnceOutcome, Delivery } from "../contract/intake.ts";
 import type {
@@ -183,12 +183,17 @@ function kindOf(name: OperationName): (typeof KINDS)[number] {
   return kind;
 }
 
-function writeNewCall(to: FlatWriter, { origin, jobId, serviceId, encoded, headBytes }: NewCall): void {
+function writeNewCall(
+  to: FlatWriter,
+  { origin, jobId, serviceId, encoded, headBytes, order }: NewCall,
+): void {
   to.text(origin);
   to.text(jobId);
   to.text(serviceId);
   to.bytes(encoded);
   to.number(headBytes);
+  to.boolean(order !== undefined);
+  if (order !== undefined) to.other(order);
 }
 
 function readNewCall(from: FlatReader): NewCall {
@@ -198,6 +203,7 @@ function readNewCall(from: FlatReader): NewCall {
     serviceId: from.text(),
     encoded: from.bytes(),
     headBytes: from.number(),
+    order: from.boolean() ? (from.other() as CallOrder) : undefined,
   };
 }
 

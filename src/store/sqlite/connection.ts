@@ -45,6 +45,8 @@ export interface Connection {
   readonly pending: number;
   /** Highest call ID that was given out, as of the last batch; 0 for a reader. */
   readonly lastCallId: number;
+  /** The last batch made JobCalls ready that their order had withheld. */
+  readonly leavesWork: boolean;
   close(): void;
 }
 
@@ -152,6 +154,9 @@ function watched(
     get lastCallId() {
       return connection.lastCallId;
     },
+    get leavesWork() {
+      return connection.leavesWork;
+    },
     close() {
       clearInterval(timer);
       connection.close();
@@ -177,6 +182,7 @@ function writer(
   const { operations, bulk, newCalls, effects } = writeOperations(database, capacity, undecided);
   newCalls.skipTo(lastCallId);
   let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
+  let leavesWork = false;
   shortenFutureLeases(database, now);
   // Leases and delays go on for as long as they have left.
   const shifts = [SHIFT_DUE, ...PART_MODULES.flatMap(({ onClockStep = [] }) => onClockStep)].map((sql) =>
@@ -215,6 +221,7 @@ function writer(
         onRollback,
       });
       commitNumber = nextCommitNumber;
+      leavesWork = effects.takeMadeReady();
       return outcomes;
     },
     get pending() {
@@ -222,6 +229,9 @@ function writer(
     },
     get lastCallId() {
       return newCalls.lastId;
+    },
+    get leavesWork() {
+      return leavesWork;
     },
     close: () => database.close(),
   };
@@ -255,6 +265,7 @@ function reader(
     run: (batch) => runBatch(batch, { database, operations, mode: "DEFERRED", onRollback: () => {} }),
     pending: 0,
     lastCallId: 0,
+    leavesWork: false,
     close() {
       stopCheckpoints();
       database.close();

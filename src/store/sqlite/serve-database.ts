@@ -26,9 +26,11 @@ export type WorkerAnswer =
   | { readonly kind: "lost"; readonly reason: string; readonly log: TruncatedLog | undefined };
 
 /** Counters of a connection, as of the last batch. */
-export type Counts = Pick<Connection, "pending" | "lastCallId">;
+export type Counts = Pick<Connection, "pending" | "lastCallId" | "leavesWork">;
 
-export const countsOf = ({ pending, lastCallId }: Connection): Counts => ({ pending, lastCallId });
+export const countsOf = ({ pending, lastCallId, leavesWork }: Connection): Counts => ({
+  ...{ pending, lastCallId, leavesWork },
+});
 
 /** Answers the requests that arrive on a port with one database connection, until a request closes it. */
 export function serveDatabase(port: MessagePort): void {

@@ -35,6 +35,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const { path, maxPending, clock = systemClock, logger, onBatch, threads = true } = options;
   const owner = FileOwner.take(path);
   let isLost = false;
+  const work = new Listeners();
   const health: StoreHealth = new StoreHealth({
     probe: () => Promise.all([writer.run("probe", []), reader.run("nextDueMs", [])]),
     logger,
@@ -46,6 +47,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     steps: monotonic && new ClockSteps(clock, monotonic),
     onBatch,
     beforeBatch: (lastCallId) => owner.reserve(lastCallId),
+    onWork: () => work.notify(),
     onFailure: (reason) => health.failed(reason),
     onDeath(reason, log) {
       isLost = true;
@@ -112,7 +114,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
             )
           : writer.run(name, input),
       read: (name, input) => (isForOperator(name) ? operatorReader : reader).run(name, input),
-      work: new Listeners(),
+      work,
       // One file belongs to one process.
       isShared: false,
       status() {
@@ -186,6 +188,7 @@ class DatabaseChannel {
   readonly #clock: Clock;
   readonly #steps: ClockSteps | undefined;
   readonly #beforeBatch: ((lastCallId: number) => void) | undefined;
+  readonly #onWork: (() => void) | undefined;
   readonly #onFailure: (reason: string) => void;
   #counts: Counts | undefined;
 
@@ -197,6 +200,8 @@ class DatabaseChannel {
     readonly onBatch: BatchListener | undefined;
     /** Called with the highest call ID that the next batch can give out. Nothing of the batch is done if it throws. */
     readonly beforeBatch?: (lastCallId: number) => void;
+    /** JobCalls became ready that no operation of the batch announces. */
+    readonly onWork?: () => void;
     /** A batch could not be committed. */
     readonly onFailure: (reason: string) => void;
     /** The worker is gone, and no later batch can be committed. */
@@ -205,6 +210,7 @@ class DatabaseChannel {
     this.#clock = options.clock;
     this.#steps = options.steps;
     this.#beforeBatch = options.beforeBatch;
+    this.#onWork = options.onWork;
     this.#onFailure = options.onFailure;
     this.#worker = new WorkerLink(options);
     this.#commits = new GroupCommit<TimedOperation>({
@@ -249,6 +255,7 @@ class DatabaseChannel {
       this.#beforeBatch?.((this.lastCallId ?? 0) + newCalls);
       const { outcomes, ...counts } = await this.#worker.run(batch);
       this.#counts = counts;
+      if (counts.leavesWork) this.#onWork?.();
       return outcomes;
     } catch (error) {
       this.#onFailure(error instanceof Error ? error.message : String(error));

@@ -59,6 +59,7 @@ const VALUES = [
     "a/b",
     "body:KiB",
     "query:a",
+    "json:/a",
     "base",
     `0x${"ab".repeat(20)}`,
     "10.0.0.0/8",

@@ -265,6 +265,8 @@ challenge = { parameter = "challenge", token_parameter = "token", token = "${sec
 rate_limit_per_second = 50
 allow_cidrs = ["10.0.0.0/8"]
 forward_headers = ["X-Event"]
+order_by = "json:/data/customer"
+on_dead = "hold"
 `;
 
 /** Loads a configuration with every table, and with a secret wherever one can be. */

@@ -6,6 +6,8 @@ import type { World } from "./world.ts";
 
 export const JOB_IDS = [30n, 31n, 2n ** 64n - 1n];
 const HEADS = ["alpha", "beta"];
+const OWNERS = ["/hooks/a", "/hooks/b"];
+const KEYS = ["one", "two", "żółw"];
 
 /** Inputs of accepts, and of lookups of JobCalls. */
 export const INTAKE: MakersOf<
@@ -92,7 +94,13 @@ function newCall(world: World): JobCall {
   const { choices } = world;
   const body = Buffer.from(choices.one(["", "body", "a longer body".repeat(20)]));
   const origin = choices.percent(15) ? "operator" : "webhook";
-  return webhookCall({ origin, jobId: choices.one(JOB_IDS), body, metadata: { head: choices.one(HEADS) } });
+  const order = choices.maybe(40, () => ({
+    owner: choices.one(OWNERS),
+    key: choices.one(KEYS),
+    holdsOnDead: choices.percent(40),
+  }));
+  const metadata = { head: choices.one(HEADS) };
+  return webhookCall({ origin, jobId: choices.one(JOB_IDS), body, metadata, order });
 }
 
 export function newPaidCall({ choices }: World, jobIndex: number, serviceId: bigint): JobCall {

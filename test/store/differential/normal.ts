@@ -8,6 +8,7 @@ const CALL_IDS = new Set([
   "callIds",
   "next",
   "base_call",
+  "head",
   "listBought",
   "findTask",
   "entry",

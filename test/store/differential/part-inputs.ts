@@ -125,6 +125,9 @@ export const OF_PARTS: MakersOf<string> = {
     },
   ],
 
+  listHeldKeys: ({ choices }) => [choices.one([1, 100])],
+  countKeys: () => [],
+
   useCallbackEndpoints({ choices }) {
     const chosen = ENDPOINTS.filter(() => choices.percent(60));
     return [chosen.map((url) => ({ url, events: EVENTS.filter(() => choices.percent(70)) }))];

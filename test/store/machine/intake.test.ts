@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { type DeliveryRow, type IntakeRows, IntakeSteps } from "../../../src/store/machine/intake.ts";
 import { Capacity, type NewCall } from "../../../src/store/new-call.ts";
 import { START_MS } from "../store-fixtures.ts";
+import { MemoryEffects } from "./memory-effects.ts";
 
 const NOW = START_MS;
 const CALL = {
@@ -26,7 +27,7 @@ class Intake implements IntakeRows {
   readonly calls: NewCall[] = [];
   readonly deliveries = new Map<string, DeliveryRow>();
   readonly capacity = new Capacity(0, 2);
-  readonly steps = new IntakeSteps(this, this.capacity);
+  readonly steps = new IntakeSteps(this, this.capacity, new MemoryEffects().rows);
 
   /** @param known call IDs and body hashes of remembered keys, which expire after `NOW` */
   constructor(known: Readonly<Record<string, readonly [callId: number, bodyHash: string]>> = {}) {
@@ -37,6 +38,8 @@ class Intake implements IntakeRows {
   add(call: NewCall): number {
     return this.calls.push(call);
   }
+
+  withhold(): void {}
 
   find(key: string): DeliveryRow | undefined {
     return this.deliveries.get(key);

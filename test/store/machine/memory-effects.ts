@@ -143,6 +143,8 @@ export class MemoryEffects extends Effects {
     return true;
   }
 
+  protected makeReady(): void {}
+
   /** Acks a JobCall. @returns the events that the buyer is called back about */
   finish(call: EndedCall, charge: string | null, at: number): string[] {
     this.#succeeded.add(call.call_id);

@@ -4,10 +4,12 @@ import {
   type IntakeRows,
   IntakeSteps,
 } from "../../../store/machine/intake.ts";
+import { ORDERING } from "../../../store/modules/modules.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import type { PostgresEffects } from "./effects.ts";
 import { insertCalls } from "./new-rows.ts";
 
 const SELECT = statement<DeliveryRow>(
@@ -38,6 +40,7 @@ export class AcceptsPart implements BatchPart {
   readonly callIds: number;
   readonly #entries: readonly Accept[];
   readonly #accepted: { callId: number; call: NewCall }[] = [];
+  readonly #withheld = new Set<number>();
   readonly #known = new Map<string, DeliveryRow>();
   /** Keys that are new to this batch: no other batch may have written them meanwhile. */
   readonly #fresh = new Map<string, DeliveryRow>();
@@ -48,7 +51,9 @@ export class AcceptsPart implements BatchPart {
     this.#entries = entries;
   }
 
-  async load(sql: Sql): Promise<void> {
+  async load(sql: Sql, { rows }: PostgresEffects): Promise<void> {
+    for (const { order } of this.#entries.map(({ input: [call] }) => call))
+      for (const key of (order && ORDERING?.keys(order)) ?? []) rows.willNeed(key);
     const deliveries = entriesOf(this.#entries, "acceptOnce").map(({ input: [, delivery] }) => delivery);
     if (deliveries.length === 0) return;
     const keys = deliveries.flatMap((delivery) => delivery.keys.map(({ key }) => key));
@@ -57,12 +62,22 @@ export class AcceptsPart implements BatchPart {
 
   async write(context: BatchContext): Promise<void> {
     const { sql, now, capacity } = context;
-    const steps = new IntakeSteps(this.#rows(context), capacity);
+    const steps = new IntakeSteps(this.#rows(context), capacity, context.effects.rows);
     for (const entry of this.#entries) {
       if (entry.name === "accept") entry.decide(steps.accept(now, ...entry.input));
       else entry.decide(steps.acceptOnce(now, ...entry.input));
     }
-    await Promise.all([insertCalls(sql, this.#accepted, "ready", now), this.#writeDeliveries(sql, now)]);
+    const isWithheld = ({ callId }: { readonly callId: number }) => this.#withheld.has(callId);
+    await Promise.all([
+      insertCalls(
+        sql,
+        this.#accepted.filter((one) => !isWithheld(one)),
+        "ready",
+        now,
+      ),
+      insertCalls(sql, this.#accepted.filter(isWithheld), "held", now),
+      this.#writeDeliveries(sql, now),
+    ]);
   }
 
   #rows({ takeCallId, madeReady }: BatchContext): IntakeRows {
@@ -72,6 +87,10 @@ export class AcceptsPart implements BatchPart {
         madeReady.add(callId);
         this.#accepted.push({ callId, call });
         return callId;
+      },
+      withhold: (callId) => {
+        madeReady.delete(callId);
+        this.#withheld.add(callId);
       },
       find: (key) => this.#known.get(key),
       remember: (row, identifies) => {

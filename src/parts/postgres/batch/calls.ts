@@ -6,7 +6,7 @@ import type { PostgresEffects } from "./effects.ts";
 
 type CallEntry = Entry<LeaseStep>;
 
-const CHANGES_NO_END: ReadonlySet<string> = new Set(["extend", "appendResult", "dropDeadLetter"]);
+const CHANGES_NO_END: ReadonlySet<string> = new Set(["extend", "appendResult"]);
 
 /** Operations on a lease, and those on dead letters that write. */
 export class CallsPart implements BatchPart {

@@ -89,10 +89,10 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
      SELECT call_id FROM jobgate.job_calls
       WHERE state = 'delayed' AND visible_at <= $2 AND subscriber IS NOT NULL AND attempts - forgiven < $4::bigint
         AND (cardinality($6::text[]) = 0 OR job_id = ANY ($6)) AND NOT job_id = ANY ($7::text[])
-      ORDER BY visible_at LIMIT $1::bigint + 1),
+      ORDER BY visible_at, call_id LIMIT $1::bigint + 1),
    found AS MATERIALIZED (
      SELECT call_id, NULL::json AS used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
-      WHERE state = 'delayed' ORDER BY visible_at LIMIT $1::bigint FOR UPDATE OF job_calls SKIP LOCKED),
+      WHERE state = 'delayed' ORDER BY visible_at, call_id LIMIT $1::bigint FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
    UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL, NULL
               WHERE (SELECT count(*) FROM candidates) > $1::bigint`,

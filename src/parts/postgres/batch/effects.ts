@@ -20,6 +20,11 @@ const ADD_REVENUE = statement(
      SET amount = sums.amount + excluded.amount, payments = sums.payments + excluded.payments`,
 );
 
+const MAKE_READY = statement(
+  "make_ready",
+  "UPDATE jobgate.job_calls SET state = 'ready' WHERE call_id = ANY ($1::bigint[]) AND state = 'held'",
+);
+
 /**
  * Effects of one batch. The batch reads the rows that reactions need together with the rows that it locks, and writes the
  * effects together with the rows that it changes. Neither takes a round trip of its own.
@@ -31,6 +36,7 @@ export class PostgresEffects extends Effects {
   readonly #neededPayments = new Set<number>();
   #isChanging = false;
   readonly #succeeded = new Set<number>();
+  #ready: number[] = [];
 
   /** @param testNow replaces the database's clock */
   constructor(testNow: number | null) {
@@ -93,16 +99,24 @@ export class PostgresEffects extends Effects {
     return this.#succeeded.has(callId);
   }
 
+  protected makeReady(callId: number): void {
+    this.#ready.push(callId);
+  }
+
   /**
    * Writes what was caused since the last call. Sends its statements before it first waits.
    * @throws LostRace when another batch has decided a payment meanwhile
    */
   async write(context: WriteContext): Promise<void> {
-    const { sql } = context;
+    const { sql, madeReady } = context;
+    const ready = this.#ready;
+    this.#ready = [];
+    for (const callId of ready) madeReady.add(callId);
     const sums = this.takeRevenue().map((sum) => ({ ...sum, amount: String(sum.amount) }));
     await Promise.all([
       this.paymentRows.write(context),
       this.rows.write(sql),
+      ready.length === 0 ? [] : sql.run(MAKE_READY, [numberArray(ready)]),
       sums.length === 0 ? [] : sql.run(ADD_REVENUE, [toJson(sums)]),
     ]);
   }

@@ -45,7 +45,7 @@ export function claimOperations(
   }
 
   function endDue(...input: Parameters<LeaseSteps["endDue"]>): DeadLetteredCall[] {
-    return steps.endDue(...input).map((row) => effects.deadLettered(row));
+    return effects.claiming(() => steps.endDue(...input).map((row) => effects.deadLettered(row)));
   }
 
   return {
@@ -117,7 +117,9 @@ export function claimOperations(
       if (encoded === undefined) {
         const damaged = callRows.find(callId);
         if (damaged !== undefined)
-          claim.deadLettered.push(steps.deadLetter(damaged, NO_BODY_REASON, claim.now));
+          claim.deadLettered.push(
+            effects.claiming(() => steps.deadLetter(damaged, NO_BODY_REASON, claim.now)),
+          );
         return [];
       }
       return {

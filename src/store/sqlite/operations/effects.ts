@@ -1,11 +1,12 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { PurchaseNotes } from "../../../core/payment.ts";
 import { Effects } from "../../machine/effects.ts";
-import { keysOfCall } from "../../modules/modules.ts";
+import { keysOfAnyCall, keysOfCall } from "../../modules/modules.ts";
 import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { SqliteRows } from "./modules.ts";
+import type { NewCalls } from "./new-calls.ts";
 import type { SqlitePaymentRows } from "./payment-rows.ts";
 
 /** Divides an amount into two parts: amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
@@ -27,6 +28,12 @@ export class SqliteEffects extends Effects {
   readonly #selectNotes: Statement<{ call_id: number; notes: string }>;
   readonly #selectSucceeded: Statement<unknown>;
   readonly #addRevenue: Statement<unknown>;
+  readonly #newCalls: NewCalls;
+  readonly #makeReady: Statement<unknown>;
+  /** JobCalls that claims of the batch made ready: as in Postgres, none of them takes one. */
+  #readyLater: number[] = [];
+  #isClaiming = false;
+  #madeReady = false;
   /** Deferred payments of the JobCalls that end now. */
   readonly #payments = new Map<number, SoldPayment>();
   /** Notes of the JobCalls that end now. Undefined: not read together. */
@@ -38,12 +45,17 @@ export class SqliteEffects extends Effects {
       paymentRows,
       rows,
       locks,
-    }: Pick<SqliteEffects, "rows"> & { paymentRows: SqlitePaymentRows; locks: Locks },
+      newCalls,
+    }: Pick<SqliteEffects, "rows"> & { paymentRows: SqlitePaymentRows; locks: Locks; newCalls: NewCalls },
   ) {
     super();
     this.paymentRows = paymentRows;
     this.rows = rows;
     this.#locks = locks;
+    this.#newCalls = newCalls;
+    this.#makeReady = database.prepare(
+      "UPDATE job_calls SET state = 'ready' WHERE call_id = ? AND state = 'held'",
+    );
     this.#selectPayments = prepareRows<SoldPayment>(
       database,
       SOLD_COLUMNS,
@@ -66,7 +78,9 @@ export class SqliteEffects extends Effects {
   /** Reads together what reactions to the acks of JobCalls need: rows of modules, deferred payments, and of all payments the notes. */
   readPayments(calls: readonly PaidColumns[]): void {
     const paid = calls.filter(({ origin }) => origin === "x402");
-    this.rows.load(paid.flatMap(({ call_id }) => keysOfCall(call_id)));
+    this.rows.load(
+      calls.flatMap(({ call_id, origin }) => (origin === "x402" ? keysOfCall : keysOfAnyCall)(call_id)),
+    );
     this.#notes = this.#readNotes(paid);
     const deferred = paid.flatMap(({ call_id, ceiling }) => (ceiling === null ? [] : call_id));
     if (deferred.length === 0) return;
@@ -102,8 +116,33 @@ export class SqliteEffects extends Effects {
     return this.#locks.isHeld(lock, owner, now);
   }
 
-  /** Writes the sums. */
+  protected makeReady(callId: number): void {
+    this.#madeReady = true;
+    if (this.#isClaiming) this.#readyLater.push(callId);
+    else if (!this.#newCalls.setState(callId, "ready")) this.#makeReady.run([callId]);
+  }
+
+  /** Runs a claim, or the end of leases and delays that are over. */
+  claiming<Outcome>(run: () => Outcome): Outcome {
+    this.#isClaiming = true;
+    try {
+      return run();
+    } finally {
+      this.#isClaiming = false;
+    }
+  }
+
+  /** Reports, once, whether JobCalls that their order withheld became ready. */
+  takeMadeReady(): boolean {
+    const madeReady = this.#madeReady;
+    this.#madeReady = false;
+    return madeReady;
+  }
+
+  /** Writes the sums, and what claims left for the end of the batch. */
   write(): void {
+    for (const callId of this.#readyLater) this.#makeReady.run([callId]);
+    this.#readyLater = [];
     this.rows.writeCounts();
     for (const { hour, network, asset, symbol, amount, payments } of this.takeRevenue()) {
       const parts = [Number(amount / LOW_PART), Number(amount % LOW_PART)];
@@ -114,6 +153,8 @@ export class SqliteEffects extends Effects {
   /** Forgets all that the batch has read and not written: it is rolled back. */
   discard(): void {
     this.takeRevenue();
+    this.takeMadeReady();
+    this.#readyLater = [];
     this.forgetPayments();
     this.rows.discard();
   }

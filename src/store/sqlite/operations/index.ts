@@ -30,11 +30,11 @@ export function writeOperations(
   const rows = new SqliteRows(database);
   const locks = new Locks();
   const paymentRows = new SqlitePaymentRows(database, capacity, undecided);
-  const effects = new SqliteEffects(database, { paymentRows, rows, locks });
+  const effects = new SqliteEffects(database, { paymentRows, rows, locks, newCalls });
   const callRows = new SqliteCallRows(database);
   const leaseSteps = new LeaseSteps(callRows, capacity, effects);
   const intakeRows = new SqliteIntakeRows(database, newCalls);
-  const intakeSteps = new IntakeSteps(intakeRows, capacity);
+  const intakeSteps = new IntakeSteps(intakeRows, capacity, rows);
   const payments = new PaymentFinder(database);
   const { beginPayment, ...paymentSteps } = paymentOperations(database, {
     payments,

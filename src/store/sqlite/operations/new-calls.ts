@@ -20,7 +20,7 @@ interface ClaimLease {
 interface UnwrittenCall {
   readonly callId: number;
   readonly call: NewCall;
-  readonly state: "held" | "ready";
+  state: "held" | "ready";
   readonly enqueuedAt: number;
   /** Null unless it is charged after it ran. */
   readonly ceiling: string | null;
@@ -97,6 +97,13 @@ export class NewCalls {
     const ceiling = payment === undefined ? null : ceilingOf(payment);
     this.#unwritten.push({ callId, call, state, enqueuedAt, ceiling, minCharge: payment?.minCharge });
     return callId;
+  }
+
+  /** Sets the state of a JobCall that is not leased. @returns false if it was written before */
+  setState(callId: number, state: "held" | "ready"): boolean {
+    const call = this.#unwritten.findLast((one) => one.callId === callId);
+    if (call !== undefined) call.state = state;
+    return call !== undefined;
   }
 
   /**
@@ -217,6 +224,10 @@ export class SqliteIntakeRows implements IntakeRows {
 
   add(call: NewCall, now: number): number {
     return this.#newCalls.add(call, "ready", now);
+  }
+
+  withhold(callId: number): void {
+    this.#newCalls.setState(callId, "held");
   }
 
   find(key: string): DeliveryRow | undefined {

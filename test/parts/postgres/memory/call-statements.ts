@@ -89,6 +89,11 @@ export const CALL_STATEMENTS: Statements = {
       }));
     return [];
   },
+  make_ready: async (tx, [callIds]) => {
+    const isHeld = (row: Row) => isIn("call_id", arrayOf(callIds))(row) && row.state === "held";
+    await tx.update("job_calls", isHeld, (row) => ({ ...row, state: "ready" }));
+    return [];
+  },
   finish_calls: async (tx, [ids, now, bytes, resultIds, starts, lengths, contentTypes, charges, answers]) => {
     const calls = await tx.delete("job_calls", isIn("call_id", arrayOf(ids)));
     const bodies = await tx.delete("job_bodies", isIn("call_id", arrayOf(ids)));

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findInJson } from "../../../src/parts/request-prices/json-value.ts";
+import { findInJson } from "../../src/core/json-value.ts";
 
 const OTHER_CASE = "has a key that differs from it in letter case alone";
 
