@@ -24,7 +24,9 @@ export async function foreignKeys(name: string): Promise<ForeignKeys[]> {
       const [array, rest] = list.startsWith("x402.") ? [names.slice(0, 2), names.slice(2)] : [names, []];
       const path = array.join(".");
       const entry = Object.keys(keys).map((key) => [...rest, fileKey(key)].join("."));
-      const { toml, refusals } = keysAt(entry, (key) => `${key} = 1`, "key", `${path}[0].`);
+      // The configuration of the core has a webhook endpoint.
+      const index = list === "webhooks.endpoints" ? 1 : 0;
+      const { toml, refusals } = keysAt(entry, (key) => `${key} = 1`, "key", `${path}[${index}].`);
       return { toml: `[[${path}]]\n${toml}`, refusals };
     }),
     ...methods.map((method) => ({
