@@ -7,6 +7,7 @@ import { benchJobs } from "./jobs.ts";
 import { benchLists } from "./lists.ts";
 import { benchLookups } from "./lookups.ts";
 import { benchMoney } from "./money.ts";
+import { benchOrder } from "./order.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
 import { benchRetention } from "./retention.ts";
@@ -30,6 +31,7 @@ const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<vo
   postgres: benchPostgres,
   retention: benchRetention,
   money: benchMoney,
+  order: benchOrder,
   search: benchSearch,
   solana: benchSolana,
   start: benchStart,

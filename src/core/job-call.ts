@@ -32,6 +32,20 @@ export interface CallOrder {
   readonly holdsOnDead: boolean;
 }
 
+/** Separates the owner of a key, which has no line breaks, from the key. */
+const KEY_SEPARATOR = "\n";
+
+/** Returns the owner and the key as one text. */
+export function orderKeyOf({ owner, key }: Pick<CallOrder, "owner" | "key">): string {
+  return `${owner}${KEY_SEPARATOR}${key}`;
+}
+
+/** Parses the result of {@link orderKeyOf}. */
+export function ownerAndKey(orderKey: string): Pick<CallOrder, "owner" | "key"> {
+  const at = orderKey.indexOf(KEY_SEPARATOR);
+  return { owner: orderKey.slice(0, at), key: orderKey.slice(at + KEY_SEPARATOR.length) };
+}
+
 /** Name of the metadata that repeats a JobCall's id as a decimal. */
 export const CALL_ID_METADATA = "X-CHAIN-CALL-ID";
 /** Name of the metadata that repeats a JobCall's service id as a decimal. */

@@ -1,9 +1,9 @@
 import type { GatewayEvent } from "../core/events.ts";
-import type { CallOrder } from "../core/job-call.ts";
 import type { PaymentIntent } from "../core/payment.ts";
 import type { CallAddition, CallCharge } from "./contract/call-lookup.ts";
 import type { ListDialect, Lookup } from "./list-dialect.ts";
 import type { Change, Reactions } from "./machine/changes.ts";
+import type { KeyOrder } from "./new-call.ts";
 import type { SoldPayment } from "./payment-row.ts";
 import type { RowKey, Rows } from "./rows.ts";
 import type { Contract, StoreTotals } from "./store.ts";
@@ -99,12 +99,12 @@ export interface BeginGate {
 
 /** Order in which runners get JobCalls. The module makes a JobCall ready that it withheld once the JobCalls before it are over. */
 export interface Ordering {
-  /** Keys of the rows that {@link add} reads and writes. */
-  keys(order: CallOrder): readonly RowKey[];
+  /** Row that decides about a key. Every commit locks it that adds or ends a JobCall with the key. */
+  row(orderKey: string): RowKey;
   /** Adds a new JobCall. @returns false if it waits for others */
-  add(callId: number, order: CallOrder, rows: Rows): boolean;
+  add(order: KeyOrder, rows: Rows): boolean;
   /** Adds a dead letter that is retried. @returns false if it waits for others */
-  addAgain(callId: number, rows: Rows): boolean;
+  addAgain(callId: number, orderKey: string, rows: Rows): boolean;
 }
 
 /** Charge of a call whose module charges back what it has not used. */
@@ -135,8 +135,6 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   readonly on?: Reactions;
   /** Rows that reactions to the end of a JobCall read. */
   readonly keysOfCall?: (callId: number) => readonly RowKey[];
-  /** Rows that reactions to the end of any JobCall read, also of a JobCall that was not paid for. */
-  readonly keysOfAnyCall?: (callId: number) => readonly RowKey[];
   readonly ordering?: Ordering;
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;

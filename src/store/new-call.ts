@@ -1,4 +1,4 @@
-import type { CallOrder, JobCall, JobCallEncoder, JobCallOrigin } from "../core/job-call.ts";
+import { type JobCall, type JobCallEncoder, type JobCallOrigin, orderKeyOf } from "../core/job-call.ts";
 
 /** A JobCall as it is written: the ids as text, everything else inside the encoded bytes. */
 export interface NewCall {
@@ -9,7 +9,13 @@ export interface NewCall {
   /** Bytes of `encoded` before the body. */
   readonly headBytes: number;
   /** Absent: runners can have it beside any other JobCall. */
-  readonly order?: CallOrder | undefined;
+  readonly order?: KeyOrder | undefined;
+}
+
+/** Order of a JobCall as it is written: its owner and key as one text. */
+export interface KeyOrder {
+  readonly orderKey: string;
+  readonly holdsOnDead: boolean;
 }
 
 export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall {
@@ -20,7 +26,7 @@ export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall
     serviceId: String(call.serviceId),
     encoded,
     headBytes: Math.max(0, encoded.byteLength - call.body.byteLength),
-    order: call.order,
+    order: call.order && { orderKey: orderKeyOf(call.order), holdsOnDead: call.order.holdsOnDead },
   };
 }
 

@@ -8,10 +8,6 @@ export interface Table<Row extends ValuesOf<Row>, Key extends keyof Row> {
   readonly key: readonly (Key & string)[];
   /** Columns that are read and written, columns of the key included. */
   readonly columns: readonly (keyof Row & string)[];
-  /** Rows that are read with a row of the table, in tables of a later round. */
-  readonly leadsTo?: (row: Row) => readonly RowKey[];
-  /** Round in which rows are locked: all rows of earlier rounds come before. Default: 0. */
-  readonly round?: number;
 }
 
 export type ValuesOf<Row> = { readonly [Column in keyof Row]: SqlValue };

@@ -36,6 +36,11 @@ export function keyOf(
 ): string | undefined {
   const text = source.in === "json" ? jsonText(source.tokens, body) : headerText(source.name, request);
   if (text === undefined || text === "") return undefined;
+  return shortened(Buffer.from(text).toString().replaceAll("\0", "\uFFFD"));
+}
+
+/** @param text what every store can keep */
+function shortened(text: string): string {
   if (text.length <= MAX_KEY_LENGTH) return text;
   return `${text.slice(0, KEPT_OF_LONG_KEY)}… ${createHash("sha256").update(text).digest("hex")}`;
 }

@@ -21,10 +21,12 @@ export interface EndedCall {
   readonly job_id: string;
   readonly service_id: string;
   readonly attempts: number;
+  /** Null unless it has a key ({@link "../../core/job-call.ts".orderKeyOf}). */
+  readonly order_key: string | null;
 }
 
 /** Columns of a JobCall that name it. */
-type NamedCall = Omit<EndedCall, "attempts">;
+type NamedCall = Omit<EndedCall, "attempts" | "order_key">;
 
 /** Announces how a JobCall ended. */
 export function callEnded(call: NamedCall, status: string, at: number, httpStatus?: number): Announcement {

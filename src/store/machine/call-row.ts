@@ -23,7 +23,17 @@ export interface CallRow extends LeasedRow, AttemptColumns, ChargeColumns {
 }
 
 export const CALL_COLUMNS = [
-  ...["call_id", "origin", "job_id", "service_id", "state", "visible_at", "lease_token", "ceiling"],
+  ...[
+    "call_id",
+    "origin",
+    "job_id",
+    "service_id",
+    "state",
+    "visible_at",
+    "lease_token",
+    "ceiling",
+    "order_key",
+  ],
   ...["attempts", "forgiven", "min_charge", "charge_so_far", "subscriber", "claimed_at", "history"],
   ...["progress_percent", "progress_text", "dead_at", "dead_reason"],
 ] as readonly (keyof CallRow)[];

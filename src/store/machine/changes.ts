@@ -26,7 +26,7 @@ export type Change =
   | Finished
   | { readonly kind: "deadLettered"; readonly call: EndedCall; readonly reason: string; readonly at: number }
   /** The operator dropped a dead letter. */
-  | { readonly kind: "dropped"; readonly callId: number }
+  | { readonly kind: "dropped"; readonly call: EndedCall }
   /** A dead letter is in the queue again. */
   | { readonly kind: "revived"; readonly callId: number }
   /** The operator decided about the money of a JobCall that failed, which a module can give back itself. */
@@ -133,6 +133,8 @@ export interface Known {
   hasSucceeded(callId: number): boolean;
   /** Reports whether a module gives the payer of a job that failed the money back itself. */
   givesBack(payment: SoldPayment): boolean;
+  /** Finds the oldest JobCall that waits for others of its key. */
+  firstWaiting(orderKey: string): number | undefined;
   readonly rows: Pick<Rows, "find" | "all">;
 }
 

@@ -44,6 +44,7 @@ export abstract class Effects implements Known, Commit {
   /** Returns true for a JobCall that succeeded in an earlier commit. */
   protected abstract hadSucceeded(callId: number): boolean;
   abstract isHeld(lock: string, owner: string, now: number): boolean;
+  abstract firstWaiting(orderKey: string): number | undefined;
   /** Makes a JobCall ready that its order withheld. */
   protected abstract makeReady(callId: number): void;
   protected abstract readonly paymentRows: PaymentRows;
@@ -85,8 +86,9 @@ export abstract class Effects implements Known, Commit {
   }
 
   /** Puts a dead letter into the queue again. @returns the state that its order lets it have */
-  readmit(callId: number): "ready" | "held" {
-    return (ORDERING?.addAgain(callId, this.rows) ?? true) ? "ready" : "held";
+  readmit({ call_id, order_key }: EndedCall): "ready" | "held" {
+    const isFirst = order_key === null || (ORDERING?.addAgain(call_id, order_key, this.rows) ?? true);
+    return isFirst ? "ready" : "held";
   }
 
   /** Notes that a JobCall was acked. */

@@ -1,6 +1,6 @@
 import type { AcceptOnceOutcome, AcceptOutcome, Delivery } from "../contract/intake.ts";
 import { ORDERING } from "../modules/modules.ts";
-import type { Capacity, NewCall } from "../new-call.ts";
+import type { Capacity, KeyOrder, NewCall } from "../new-call.ts";
 import type { Rows } from "../rows.ts";
 
 /** Expired keys that are deleted for each key that is remembered: several, so that they never pile up. */
@@ -20,7 +20,7 @@ export interface IntakeRows {
   /** Adds a ready JobCall. @returns its ID */
   add(call: NewCall, now: number): number;
   /** Withholds a JobCall that was added in the commit until its order makes it ready. */
-  withhold(callId: number): void;
+  withhold(callId: number, order: KeyOrder): void;
   /** Finds a key, also one that has expired, as the commit has left it so far. */
   find(key: string): DeliveryRow | undefined;
   /** Writes a key, in place of an earlier row of it. @param identifies a repeat is recognised by this key */
@@ -44,8 +44,8 @@ export class IntakeSteps {
     this.#capacity.adjust(1);
     const callId = this.#rows.add(call, now);
     const { order } = call;
-    if (order !== undefined && ORDERING?.add(callId, order, this.#ofModules) === false)
-      this.#rows.withhold(callId);
+    if (order !== undefined && ORDERING?.add(order, this.#ofModules) === false)
+      this.#rows.withhold(callId, order);
     return { kind: "accepted", callId };
   }
 

@@ -103,7 +103,7 @@ export class LeaseSteps
     const { attempts: forgiven, dead_at, dead_reason } = row;
     const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
     const history = withStep(row.history, step);
-    const state = this.#effects.readmit(callId);
+    const state = this.#effects.readmit(row);
     this.#rows.change({ ...row, state, forgiven, dead_at: null, dead_reason: null, history });
     this.#effects.note({ kind: "revived", callId });
     // The operator decided: this may exceed max_pending.
@@ -115,7 +115,7 @@ export class LeaseSteps
     const row = this.#rows.find(callId);
     if (row?.state !== "dead") return false;
     this.#rows.drop(row);
-    this.#effects.note({ kind: "dropped", callId });
+    this.#effects.note({ kind: "dropped", call: row });
     return true;
   }
 

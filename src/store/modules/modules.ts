@@ -92,12 +92,7 @@ export function reactionsTo(kind: Change["kind"]): readonly Reaction[] {
 
 /** Returns the rows that reactions to the end of a JobCall read. */
 export function keysOfCall(callId: number): RowKey[] {
-  return [...MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []), ...keysOfAnyCall(callId)];
-}
-
-/** Returns the rows that reactions to the end of a JobCall read, if it was not paid for. */
-export function keysOfAnyCall(callId: number): RowKey[] {
-  return MODULES.flatMap(({ keysOfAnyCall }) => keysOfAnyCall?.(callId) ?? []);
+  return MODULES.flatMap(({ keysOfCall }) => keysOfCall?.(callId) ?? []);
 }
 
 /** Order of the JobCalls that have a key; undefined if no module orders JobCalls. */

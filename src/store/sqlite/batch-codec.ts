@@ -1,4 +1,4 @@
-import type { CallOrder, JobCallOrigin } from "../../core/job-call.ts";
+import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
 import type { AcceptOnceOutcome, Delivery } from "../contract/intake.ts";
 import type {
@@ -193,7 +193,9 @@ function writeNewCall(
   to.bytes(encoded);
   to.number(headBytes);
   to.boolean(order !== undefined);
-  if (order !== undefined) to.other(order);
+  if (order === undefined) return;
+  to.text(order.orderKey);
+  to.boolean(order.holdsOnDead);
 }
 
 function readNewCall(from: FlatReader): NewCall {
@@ -203,7 +205,7 @@ function readNewCall(from: FlatReader): NewCall {
     serviceId: from.text(),
     encoded: from.bytes(),
     headBytes: from.number(),
-    order: from.boolean() ? (from.other() as CallOrder) : undefined,
+    order: from.boolean() ? { orderKey: from.text(), holdsOnDead: from.boolean() } : undefined,
   };
 }
 

@@ -8,7 +8,7 @@ const CALL_IDS = new Set([
   "callIds",
   "next",
   "base_call",
-  "head",
+  "held_by",
   "listBought",
   "findTask",
   "entry",

@@ -37,6 +37,7 @@ const LEASED: CallRow = {
   ceiling: "1001",
   min_charge: null,
   charge_so_far: null,
+  order_key: null,
 };
 
 const NOT_LEASED = { lease_token: null, subscriber: null, claimed_at: null };

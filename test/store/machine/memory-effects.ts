@@ -143,6 +143,8 @@ export class MemoryEffects extends Effects {
     return true;
   }
 
+  firstWaiting(): undefined {}
+
   protected makeReady(): void {}
 
   /** Acks a JobCall. @returns the events that the buyer is called back about */

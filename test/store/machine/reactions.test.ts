@@ -6,7 +6,14 @@ import { paymentIntent, START_MS } from "../store-fixtures.ts";
 import { MemoryEffects } from "./memory-effects.ts";
 
 const NOW = START_MS + 1_000;
-const CALL: EndedCall = { call_id: 1, origin: "x402", job_id: "7", service_id: "9", attempts: 1 };
+const CALL: EndedCall = {
+  call_id: 1,
+  origin: "x402",
+  job_id: "7",
+  service_id: "9",
+  attempts: 1,
+  order_key: null,
+};
 const REFUNDED = {
   amount: "1001",
   onFailure: "refund",

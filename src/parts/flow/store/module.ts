@@ -1,127 +1,78 @@
-import { createHash } from "node:crypto";
-import type { CallOrder } from "../../../core/job-call.ts";
+import { ownerAndKey } from "../../../core/job-call.ts";
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
-import type { Effect } from "../../../store/machine/changes.ts";
+import type { EndedCall } from "../../../store/machine/announcements.ts";
+import { type Effect, type Known, put } from "../../../store/machine/changes.ts";
 import type { SchemaDialect, StoreModule } from "../../../store/module.ts";
-import { keyIn, type RowKey, type Rows, type Table } from "../../../store/rows.ts";
+import { keyIn, type RowKey, type Table } from "../../../store/rows.ts";
 import type { HeldKey, KeyCounts, KeyLedger } from "./ledger.ts";
 
 /*
- * Of the JobCalls with one key, only the first is ready, leased or delayed. The others are held, in a queue of the key, and the
- * commit that ends the first makes the next one ready. So claims read nothing of this, and a key without JobCalls has no rows.
+ * Of the JobCalls with one key, only one is ready, leased or delayed. The others are held, and the commit that ends this one makes
+ * the oldest of them ready. So claims read nothing of this, a JobCall that waits is written once, and an idle key has no row.
  */
-
-/** A JobCall that has a key, until it is finished or dropped. */
-interface CallRow {
-  readonly call_id: number;
-  readonly key_id: string;
-  readonly owner: string;
-  readonly key: string;
-  readonly holds_on_dead: number;
-}
 
 /** A key with a JobCall that is not over. */
 interface KeyRow {
-  readonly key_id: string;
+  readonly order_key: string;
   readonly owner: string;
-  readonly key: string;
-  /** The JobCall that is not held. */
-  readonly head: number;
-  /** Places in the queue of the first and of the last JobCall that waits; `first` is greater if none does. */
-  readonly first: number;
-  readonly last: number;
-  /** Time at which `head` became a dead letter that holds the key; null if it is not one. */
+  /** 1 if a dead letter holds the key up, as the latest change of the endpoint says. */
+  readonly holds_on_dead: number;
+  /** Dead letter that holds the key up, and the time at which it became one; null if none does. */
+  readonly held_by: number | null;
   readonly held_since: number | null;
 }
 
-interface PlaceRow {
-  readonly key_id: string;
-  readonly place: number;
-  readonly call_id: number;
-}
-
-// Rows of a key are locked after the JobCalls that lead to it, and its queue after the key, so that no two commits wait for
-// each other.
-const QUEUE: Table<PlaceRow, "key_id" | "place"> = {
-  name: "ordered_places",
-  key: ["key_id", "place"],
-  columns: ["key_id", "place", "call_id"],
-  round: 2,
-};
-
-const KEYS: Table<KeyRow, "key_id"> = {
+const KEYS: Table<KeyRow, "order_key"> = {
   name: "ordered_keys",
-  key: ["key_id"],
-  columns: ["key_id", "owner", "key", "head", "first", "last", "held_since"],
-  leadsTo: ({ key_id, first, last }) => (first > last ? [] : [keyIn(QUEUE, { key_id, place: first })]),
-  round: 1,
+  key: ["order_key"],
+  columns: ["order_key", "owner", "holds_on_dead", "held_by", "held_since"],
 };
 
-const CALLS: Table<CallRow, "call_id"> = {
-  name: "ordered_calls",
-  key: ["call_id"],
-  columns: ["call_id", "key_id", "owner", "key", "holds_on_dead"],
-  leadsTo: ({ key_id }) => [keyIn(KEYS, { key_id })],
-};
+const FREE = { held_by: null, held_since: null };
 
 const schema = ({ schema, integer, churning }: SchemaDialect): string => `
--- JobCalls with a key, until they are finished or dropped.
-CREATE TABLE ${schema}ordered_calls (
-  call_id       ${integer} PRIMARY KEY,
-  key_id        TEXT NOT NULL,
-  owner         TEXT NOT NULL,
-  key           TEXT NOT NULL,
-  holds_on_dead ${integer} NOT NULL
-)${churning};
--- Keys with a JobCall that is not over. The JobCall head is not held; those in the places first to last of the queue are.
+-- Keys with a JobCall that is ready, leased or delayed, or with a dead letter that holds the key up.
 CREATE TABLE ${schema}ordered_keys (
-  key_id     TEXT NOT NULL PRIMARY KEY,
-  owner      TEXT NOT NULL,
-  key        TEXT NOT NULL,
-  head       ${integer} NOT NULL,
-  first      ${integer} NOT NULL,
-  last       ${integer} NOT NULL,
-  held_since ${integer}
+  order_key     TEXT NOT NULL PRIMARY KEY,
+  owner         TEXT NOT NULL,
+  holds_on_dead ${integer} NOT NULL,
+  held_by       ${integer},
+  held_since    ${integer}
 )${churning};
 CREATE INDEX ordered_keys_held ON ${schema}ordered_keys (held_since) WHERE held_since IS NOT NULL;
-CREATE TABLE ${schema}ordered_places (
-  key_id  TEXT NOT NULL,
-  place   ${integer} NOT NULL,
-  call_id ${integer} NOT NULL,
-  PRIMARY KEY (key_id, place)
-)${churning};
 `;
 
 /** Order of the JobCalls that have a key. */
 export const FLOW: StoreModule<KeyLedger> = {
   schema: { table: KEYS.name, sql: schema },
-  keysOfAnyCall: (callId) => [keyIn(CALLS, { call_id: callId })],
 
   ordering: {
-    keys: (order): RowKey[] => [keyIn(KEYS, { key_id: keyId(order) })],
+    row: (orderKey): RowKey => keyIn(KEYS, { order_key: orderKey }),
 
-    add(callId, order, rows) {
-      const { owner, key, holdsOnDead } = order;
-      const call = { call_id: callId, key_id: keyId(order), owner, key, holds_on_dead: holdsOnDead ? 1 : 0 };
-      rows.put(CALLS, call);
-      return enter(call, rows);
+    add({ orderKey: order_key, holdsOnDead }, rows) {
+      const holds_on_dead = holdsOnDead ? 1 : 0;
+      const row = rows.find(KEYS, { order_key });
+      if (row === undefined) rows.put(KEYS, { ...FREE, ...ownedBy(order_key), holds_on_dead });
+      else if (row.holds_on_dead !== holds_on_dead) rows.put(KEYS, { ...row, holds_on_dead });
+      return row === undefined;
     },
 
-    addAgain(callId, rows) {
-      const call = rows.find(CALLS, { call_id: callId });
-      return call === undefined || enter(call, rows);
+    addAgain(callId, order_key, rows) {
+      const row = rows.find(KEYS, { order_key });
+      if (row !== undefined && row.held_by !== callId) return false;
+      // A key without a row went on after the dead letter.
+      rows.put(KEYS, { ...(row ?? { ...ownedBy(order_key), holds_on_dead: 0 }), ...FREE });
+      return true;
     },
   },
 
   on: {
-    finished: ({ call }, { rows }) => leave(call.call_id, rows),
-    dropped: ({ callId }, { rows }) => leave(callId, rows),
-    deadLettered({ call: { call_id }, at }, { rows }) {
-      const call = rows.find(CALLS, { call_id });
-      const key = call && rows.find(KEYS, { key_id: call.key_id });
-      if (key?.head !== call_id) return [];
-      if (call?.holds_on_dead === 1) return [{ kind: "put", table: KEYS, row: { ...key, held_since: at } }];
-      return next(key, rows);
+    finished: ({ call }, known) => next(call, known),
+    dropped: ({ call }, known) => (keyOf(call, known)?.held_by === call.call_id ? next(call, known) : []),
+    deadLettered({ call, at }, known) {
+      const key = keyOf(call, known);
+      if (key?.holds_on_dead !== 1) return next(call, known);
+      return [put(KEYS, { ...key, held_by: call.call_id, held_since: at })];
     },
   },
 
@@ -129,62 +80,40 @@ export const FLOW: StoreModule<KeyLedger> = {
   lookups: {
     *listHeldKeys({ dialect }, limit): Lookup<HeldKey[]> {
       const { values, add } = parameters(dialect);
-      const sql = `SELECT ${KEYS.columns.join()} FROM ${dialect.schema}${KEYS.name}
-        WHERE held_since IS NOT NULL ORDER BY held_since, key_id LIMIT ${add(limit)}`;
-      const rows = (yield { name: "list_held_keys", sql, values }) as KeyRow[];
-      return rows.map(({ owner, key, head: callId, first, last, held_since }) => {
-        return { owner, key, callId, waiting: last - first + 1, since: held_since ?? 0 };
+      const sql = `SELECT order_key, held_by, held_since, (SELECT count(*) FROM ${dialect.schema}job_calls AS waiting
+          WHERE waiting.state = 'held' AND waiting.order_key = held.order_key) AS waiting
+         FROM ${dialect.schema}ordered_keys AS held WHERE held_since IS NOT NULL ORDER BY held_since, order_key LIMIT ${add(limit)}`;
+      const rows = (yield { name: "list_held_keys", sql, values }) as (KeyRow & { waiting: number })[];
+      return rows.map(({ order_key, held_by, held_since, waiting }) => {
+        return { ...ownerAndKey(order_key), callId: held_by ?? 0, waiting, since: held_since ?? 0 };
       });
     },
 
     *countKeys({ dialect }): Lookup<KeyCounts[]> {
       const sql = `SELECT owner, count(*) AS keys, count(held_since) AS held,
-          CAST(sum(last - first + 1) AS bigint) AS waiting FROM ${dialect.schema}${KEYS.name} GROUP BY owner ORDER BY owner`;
+          CAST(sum((SELECT count(*) FROM ${dialect.schema}job_calls AS waiting
+                     WHERE waiting.state = 'held' AND waiting.order_key = ordered_keys.order_key)) AS bigint) AS waiting
+         FROM ${dialect.schema}ordered_keys GROUP BY owner ORDER BY owner`;
       return (yield { name: "count_keys", sql, values: [] }) as KeyCounts[];
     },
   },
 };
 
-function keyId({ owner, key }: Pick<CallOrder, "owner" | "key">): string {
-  return createHash("sha256").update(`${owner}\n${key}`).digest("base64url");
+function ownedBy(order_key: string): Pick<KeyRow, "order_key" | "owner"> {
+  return { order_key, owner: ownerAndKey(order_key).owner };
 }
 
-/** Lets a JobCall have its key, or adds it to the key's queue. @returns true if it has the key */
-function enter({ call_id, key_id, owner, key }: CallRow, rows: Rows): boolean {
-  const row = rows.find(KEYS, { key_id });
-  if (row === undefined) {
-    rows.put(KEYS, { key_id, owner, key, head: call_id, first: 1, last: 0, held_since: null });
-    return true;
-  }
-  if (row.head === call_id) {
-    rows.put(KEYS, { ...row, held_since: null });
-    return true;
-  }
-  const place = row.last + 1;
-  rows.put(QUEUE, { key_id, place, call_id });
-  rows.put(KEYS, { ...row, last: place });
-  return false;
+function keyOf({ order_key }: EndedCall, { rows }: Known): KeyRow | undefined {
+  return order_key === null ? undefined : rows.find(KEYS, { order_key });
 }
 
-/** Forgets a JobCall that is over. */
-function leave(call_id: number, rows: Pick<Rows, "find">): Effect[] {
-  const call = rows.find(CALLS, { call_id });
-  if (call === undefined) return [];
-  const key = rows.find(KEYS, { key_id: call.key_id });
-  const forget: Effect = { kind: "remove", ...keyIn(CALLS, { call_id }) };
-  // A dead letter that did not hold its key lost it to the next JobCall.
-  return key?.head === call_id ? [forget, ...next(key, rows)] : [forget];
-}
-
-/** Hands a key over to the JobCall that has waited longest. */
-function next(key: KeyRow, rows: Pick<Rows, "find">): Effect[] {
-  const { key_id, first, last } = key;
-  const place = first > last ? undefined : rows.find(QUEUE, { key_id, place: first });
-  if (place === undefined) return [{ kind: "remove", ...keyIn(KEYS, { key_id }) }];
-  const head = place.call_id;
-  return [
-    { kind: "remove", ...keyIn(QUEUE, { key_id, place: first }) },
-    { kind: "put", table: KEYS, row: { ...key, head, first: first + 1, held_since: null } },
-    { kind: "ready", callId: head },
-  ];
+/** Hands the key of a JobCall that had it over to the JobCall that has waited longest. */
+function next(call: EndedCall, known: Known): Effect[] {
+  const { order_key } = call;
+  if (order_key === null) return [];
+  const callId = known.firstWaiting(order_key);
+  if (callId === undefined) return [{ kind: "remove", ...keyIn(KEYS, { order_key }) }];
+  const key = keyOf(call, known);
+  const free: Effect[] = key !== undefined && key.held_by !== null ? [put(KEYS, { ...key, ...FREE })] : [];
+  return [{ kind: "ready", callId }, ...free];
 }

@@ -4,13 +4,12 @@ import {
   type IntakeRows,
   IntakeSteps,
 } from "../../../store/machine/intake.ts";
-import { ORDERING } from "../../../store/modules/modules.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import type { PostgresEffects } from "./effects.ts";
-import { insertCalls } from "./new-rows.ts";
+import { insertCalls, insertOrderedCalls } from "./new-rows.ts";
 
 const SELECT = statement<DeliveryRow>(
   "select_deliveries",
@@ -51,9 +50,9 @@ export class AcceptsPart implements BatchPart {
     this.#entries = entries;
   }
 
-  async load(sql: Sql, { rows }: PostgresEffects): Promise<void> {
+  async load(sql: Sql, effects: PostgresEffects): Promise<void> {
     for (const { order } of this.#entries.map(({ input: [call] }) => call))
-      for (const key of (order && ORDERING?.keys(order)) ?? []) rows.willNeed(key);
+      if (order !== undefined) effects.keys.willAdd(order);
     const deliveries = entriesOf(this.#entries, "acceptOnce").map(({ input: [, delivery] }) => delivery);
     if (deliveries.length === 0) return;
     const keys = deliveries.flatMap((delivery) => delivery.keys.map(({ key }) => key));
@@ -67,20 +66,18 @@ export class AcceptsPart implements BatchPart {
       if (entry.name === "accept") entry.decide(steps.accept(now, ...entry.input));
       else entry.decide(steps.acceptOnce(now, ...entry.input));
     }
-    const isWithheld = ({ callId }: { readonly callId: number }) => this.#withheld.has(callId);
+    const unordered = this.#accepted.filter(({ call }) => call.order === undefined);
+    const ordered = this.#accepted.flatMap(({ callId, call }) =>
+      call.order === undefined ? [] : { callId, call, order: call.order, isHeld: this.#withheld.has(callId) },
+    );
     await Promise.all([
-      insertCalls(
-        sql,
-        this.#accepted.filter((one) => !isWithheld(one)),
-        "ready",
-        now,
-      ),
-      insertCalls(sql, this.#accepted.filter(isWithheld), "held", now),
+      insertCalls(sql, unordered, "ready", now),
+      insertOrderedCalls(sql, ordered, now),
       this.#writeDeliveries(sql, now),
     ]);
   }
 
-  #rows({ takeCallId, madeReady }: BatchContext): IntakeRows {
+  #rows({ takeCallId, madeReady, effects }: BatchContext): IntakeRows {
     return {
       add: (call) => {
         const callId = takeCallId();
@@ -88,9 +85,10 @@ export class AcceptsPart implements BatchPart {
         this.#accepted.push({ callId, call });
         return callId;
       },
-      withhold: (callId) => {
+      withhold: (callId, { orderKey }) => {
         madeReady.delete(callId);
         this.#withheld.add(callId);
+        effects.keys.withheld(callId, orderKey);
       },
       find: (key) => this.#known.get(key),
       remember: (row, identifies) => {

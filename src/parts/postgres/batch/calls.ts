@@ -25,7 +25,9 @@ export class CallsPart implements BatchPart {
     const ending = this.#entries.filter(({ name }) => !CHANGES_NO_END.has(name));
     effects.willNeedPayments(callIdsOf(ending));
     effects.willEnd(callIdsOf(ending));
+    effects.keys.awaitEnds();
     await this.#rows.lock(sql, callIdsOf(this.#entries));
+    effects.keys.willEnd(this.#rows.locked);
   }
 
   async write({ sql, now, capacity, effects }: BatchContext): Promise<void> {

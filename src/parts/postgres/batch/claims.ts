@@ -141,6 +141,7 @@ export class Claims {
       const callIds = allDead.map(({ call_id }) => call_id);
       effects.willNeedPayments(callIds);
       effects.willEnd(callIds);
+      effects.keys.willEnd(allDead);
       await effects.load(sql);
     }
     for (const [index, { calls, dead, suspectsLeft }] of claims.entries()) {

@@ -3,6 +3,7 @@ import { Effects } from "../../../store/machine/effects.ts";
 import { keysOfCall } from "../../../store/modules/modules.ts";
 import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../../store/payment-row.ts";
 import { numberArray, type Sql, statement, toJson } from "../sql.ts";
+import { PostgresKeys } from "./keys.ts";
 import { PostgresLocks } from "./locks.ts";
 import { PostgresRows } from "./module-rows.ts";
 import { PostgresPaymentRows, type WriteContext } from "./payment-rows.ts";
@@ -33,6 +34,7 @@ export class PostgresEffects extends Effects {
   readonly rows = new PostgresRows();
   readonly paymentRows = new PostgresPaymentRows();
   readonly locks: PostgresLocks;
+  readonly keys = new PostgresKeys();
   readonly #neededPayments = new Set<number>();
   #isChanging = false;
   readonly #succeeded = new Set<number>();
@@ -73,6 +75,7 @@ export class PostgresEffects extends Effects {
       paid.length === 0 ? [] : sql.run(SOLD_PAYMENTS, [numberArray(paid)]),
       this.rows.load(sql),
       isChanging ? this.rows.loadSmall(sql) : [],
+      this.keys.awaitsEnds ? [] : this.keys.load(sql, this.rows),
     ]);
     // Those that the batch itself may change are live.
     for (const row of payments) if (this.payment(row.call_id) === undefined) this.paymentRows.use(row);
@@ -97,6 +100,10 @@ export class PostgresEffects extends Effects {
 
   protected hadSucceeded(callId: number): boolean {
     return this.#succeeded.has(callId);
+  }
+
+  firstWaiting(orderKey: string): number | undefined {
+    return this.keys.takeFirst(orderKey);
   }
 
   protected makeReady(callId: number): void {

@@ -48,17 +48,10 @@ export class PostgresRows implements Rows {
     );
   }
 
-  /** Locks the rows that are needed, and the rows that those lead to. Sends its first statements before it first waits. */
+  /** Locks the rows that are needed. Sends its statements before it first waits. */
   async load(sql: Sql): Promise<void> {
-    while (this.#asked.size > 0) {
-      const round = Math.min(...[...this.#asked.keys()].map(({ round = 0 }) => round));
-      await this.#loadRound(sql, round);
-    }
-  }
-
-  async #loadRound(sql: Sql, atRound: number): Promise<void> {
-    const asked = inOrder(this.#asked).filter(([{ round = 0 }]) => round === atRound);
-    for (const [table] of asked) this.#asked.delete(table);
+    const asked = inOrder(this.#asked);
+    this.#asked.clear();
     await Promise.all(
       asked.map(async ([table, keys]) => {
         const { name, key, columns } = table;
@@ -72,7 +65,6 @@ export class PostgresRows implements Rows {
         );
         for (const row of await sql.run(lock, [toJson(keys)])) {
           this.#heldIn(table).set(keyText(table, row), { isKnown: true, isChanged: false, row });
-          for (const key of table.leadsTo?.(row) ?? []) this.willNeed(key);
         }
       }),
     );

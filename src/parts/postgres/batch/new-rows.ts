@@ -1,5 +1,5 @@
-import { type NewCall, packBytes } from "../../../store/new-call.ts";
-import { numberArray, type Sql, statement } from "../sql.ts";
+import { type KeyOrder, type NewCall, packBytes } from "../../../store/new-call.ts";
+import { numberArray, type Sql, statement, storable } from "../sql.ts";
 
 // Each job's text is sent once: the driver escapes every element of an array of texts.
 const INSERT_CALLS = statement(
@@ -7,6 +7,13 @@ const INSERT_CALLS = statement(
   `INSERT INTO jobgate.job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
    SELECT call_id, ($2::text[])[job], ($3::text[])[job], ($4::text[])[job], $6, $7
      FROM unnest($1::bigint[], $5::int[]) AS new (call_id, job)`,
+);
+
+const INSERT_ORDERED = statement(
+  "insert_ordered_calls",
+  `INSERT INTO jobgate.job_calls (call_id, origin, job_id, service_id, state, order_key, enqueued_at)
+   SELECT call_id, ($2::text[])[job], ($3::text[])[job], ($4::text[])[job], state, order_key, $8
+     FROM unnest($1::bigint[], $5::int[], $6::text[], $7::text[]) AS new (call_id, job, state, order_key)`,
 );
 
 // All bytes in one parameter, which is sent as binary: in an array each would be sent as hex.
@@ -17,14 +24,38 @@ const INSERT_BODIES = statement(
      FROM unnest($1::bigint[], $3::int[], $4::int[], $5::int[]) AS new (call_id, start, length, head_bytes)`,
 );
 
+interface NewRow {
+  readonly callId: number;
+  readonly call: NewCall;
+}
+
 /** Writes JobCalls with their ids and bodies. */
 export async function insertCalls(
   sql: Sql,
-  rows: readonly { readonly callId: number; readonly call: NewCall }[],
+  rows: readonly NewRow[],
   state: "held" | "ready",
   now: number,
 ): Promise<void> {
   if (rows.length === 0) return;
+  await Promise.all([sql.run(INSERT_CALLS, [...columnsOf(rows), state, now]), insertBodies(sql, rows)]);
+}
+
+/** Writes JobCalls that have a key. */
+export async function insertOrderedCalls(
+  sql: Sql,
+  rows: readonly (NewRow & { readonly order: KeyOrder; readonly isHeld: boolean })[],
+  now: number,
+): Promise<void> {
+  if (rows.length === 0) return;
+  const states = rows.map(({ isHeld }) => (isHeld ? "held" : "ready"));
+  const orderKeys = rows.map(({ order }) => storable(order.orderKey));
+  await Promise.all([
+    sql.run(INSERT_ORDERED, [...columnsOf(rows), states, orderKeys, now]),
+    insertBodies(sql, rows),
+  ]);
+}
+
+function columnsOf(rows: readonly NewRow[]): unknown[] {
   const callIds = numberArray(rows.map(({ callId }) => callId));
   const jobs = new Map<string, { readonly call: NewCall; readonly place: number }>();
   const places = rows.map(({ call }) => {
@@ -34,24 +65,23 @@ export async function insertCalls(
     return job.place;
   });
   const distinct = [...jobs.values()].map(({ call }) => call);
+  return [
+    callIds,
+    distinct.map(({ origin }) => origin),
+    distinct.map(({ jobId }) => jobId),
+    distinct.map(({ serviceId }) => serviceId),
+    numberArray(places),
+  ];
+}
+
+async function insertBodies(sql: Sql, rows: readonly NewRow[]): Promise<void> {
   const { bytes, starts, lengths } = packed(rows.map(({ call }) => call.encoded));
-  await Promise.all([
-    sql.run(INSERT_CALLS, [
-      callIds,
-      distinct.map(({ origin }) => origin),
-      distinct.map(({ jobId }) => jobId),
-      distinct.map(({ serviceId }) => serviceId),
-      numberArray(places),
-      state,
-      now,
-    ]),
-    sql.run(INSERT_BODIES, [
-      callIds,
-      bytes,
-      numberArray(starts),
-      numberArray(lengths),
-      numberArray(rows.map(({ call }) => call.headBytes)),
-    ]),
+  await sql.run(INSERT_BODIES, [
+    numberArray(rows.map(({ callId }) => callId)),
+    bytes,
+    numberArray(starts),
+    numberArray(lengths),
+    numberArray(rows.map(({ call }) => call.headBytes)),
   ]);
 }
 

@@ -79,6 +79,7 @@ export async function runBatch(
     // After the parts have locked their rows.
     effects.load(sql),
   ]);
+  await effects.keys.load(sql, effects.rows);
   if (start === undefined) throw new Error("Postgres gave no row");
 
   const looksFull = start.pending + callIdCount >= options.maxPending;

@@ -4,7 +4,7 @@ export const CALLS = `
 CREATE SEQUENCE jobgate.call_ids MAXVALUE 9007199254740991;
 
 -- JobCalls that are not finished.
--- held: waits for its payment · ready · leased, until visible_at · delayed: retried, from visible_at · dead
+-- held: waits for its payment, or for another JobCall of its key · ready · leased, until visible_at · delayed: retried, from visible_at · dead
 CREATE TABLE jobgate.job_calls (
   call_id          bigint PRIMARY KEY,
   origin           text NOT NULL,
@@ -31,6 +31,8 @@ CREATE TABLE jobgate.job_calls (
   enqueued_at      bigint NOT NULL,
   dead_at          bigint,
   dead_reason      text,
+  -- Key of an ordered JobCall, after its owner and a line break. Only one JobCall of a key is ready, leased or delayed.
+  order_key        text,
   -- Group of a dead letter: origin, service, job and the beginning of the reason with # for each number, with blanks between
   -- them. Counting by four columns takes twice as long.
   dead_group       text COLLATE "C"
@@ -41,6 +43,7 @@ CREATE INDEX job_calls_ready        ON jobgate.job_calls (call_id)             W
 CREATE INDEX job_calls_ready_by_job ON jobgate.job_calls (job_id, call_id)     WHERE state = 'ready';
 CREATE INDEX job_calls_waiting      ON jobgate.job_calls (visible_at, call_id) WHERE state IN ('leased', 'delayed');
 CREATE INDEX job_calls_dead         ON jobgate.job_calls (call_id)             WHERE state = 'dead';
+CREATE INDEX job_calls_ordered      ON jobgate.job_calls (order_key, call_id)  WHERE state = 'held' AND order_key IS NOT NULL;
 -- Has all columns that counting the groups needs.
 CREATE INDEX job_calls_dead_groups  ON jobgate.job_calls (dead_group, call_id, dead_at) WHERE state = 'dead';
 

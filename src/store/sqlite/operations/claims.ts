@@ -53,6 +53,7 @@ export function claimOperations(
     claim(now, { limit, jobIds, exceptJobIds, leaseMs, maxAttempts, subscriber, suspects }) {
       const except = jobIds.length === 0 ? (exceptJobIds ?? []) : [];
       const excepted = JSON.stringify(except.map(String));
+      effects.writeReady();
       const deadLettered = expireLeases(now, maxAttempts);
       const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
       const leaseAll = () => leased(found, { now, leaseMs, subscriber, deadLettered });

@@ -1,7 +1,7 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { PurchaseNotes } from "../../../core/payment.ts";
 import { Effects } from "../../machine/effects.ts";
-import { keysOfAnyCall, keysOfCall } from "../../modules/modules.ts";
+import { keysOfCall, ORDERING } from "../../modules/modules.ts";
 import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
@@ -17,6 +17,7 @@ interface PaidColumns {
   readonly call_id: number;
   readonly origin: JobCallOrigin;
   readonly ceiling: string | null;
+  readonly order_key: string | null;
 }
 
 /** Effects in one file. Rows are written at once, because the next operation may read them; sums at the end. */
@@ -30,10 +31,15 @@ export class SqliteEffects extends Effects {
   readonly #addRevenue: Statement<unknown>;
   readonly #newCalls: NewCalls;
   readonly #makeReady: Statement<unknown>;
+  readonly #selectWaiting: Statement<{ order_key: string; call_id: number | null }>;
+  /** JobCalls that are ready, and are written as such before the next claim. */
+  #ready: number[] = [];
   /** JobCalls that claims of the batch made ready: as in Postgres, none of them takes one. */
   #readyLater: number[] = [];
   #isClaiming = false;
   #madeReady = false;
+  /** First JobCalls that wait, by the keys of the JobCalls that end now. */
+  #waiting: ReadonlyMap<string, number | null> = new Map();
   /** Deferred payments of the JobCalls that end now. */
   readonly #payments = new Map<number, SoldPayment>();
   /** Notes of the JobCalls that end now. Undefined: not read together. */
@@ -54,7 +60,11 @@ export class SqliteEffects extends Effects {
     this.#locks = locks;
     this.#newCalls = newCalls;
     this.#makeReady = database.prepare(
-      "UPDATE job_calls SET state = 'ready' WHERE call_id = ? AND state = 'held'",
+      "UPDATE job_calls SET state = 'ready' WHERE call_id IN (SELECT value FROM json_each(?)) AND state = 'held'",
+    );
+    this.#selectWaiting = database.prepare(
+      `SELECT value AS order_key, (SELECT min(call_id) FROM job_calls INDEXED BY job_calls_ordered
+                                    WHERE state = 'held' AND order_key = value) AS call_id FROM json_each(?)`,
     );
     this.#selectPayments = prepareRows<SoldPayment>(
       database,
@@ -78,17 +88,40 @@ export class SqliteEffects extends Effects {
   /** Reads together what reactions to the acks of JobCalls need: rows of modules, deferred payments, and of all payments the notes. */
   readPayments(calls: readonly PaidColumns[]): void {
     const paid = calls.filter(({ origin }) => origin === "x402");
-    this.rows.load(
-      calls.flatMap(({ call_id, origin }) => (origin === "x402" ? keysOfCall : keysOfAnyCall)(call_id)),
-    );
+    this.rows.load(paid.flatMap(({ call_id }) => keysOfCall(call_id)));
+    const orderKeys = calls.flatMap(({ order_key }) => order_key ?? []);
+    if (orderKeys.length > 0) {
+      this.readKeys(orderKeys);
+      this.#waiting = this.#readWaiting(orderKeys);
+    }
     this.#notes = this.#readNotes(paid);
     const deferred = paid.flatMap(({ call_id, ceiling }) => (ceiling === null ? [] : call_id));
     if (deferred.length === 0) return;
     for (const row of this.#selectPayments([JSON.stringify(deferred)])) this.#payments.set(row.call_id, row);
   }
 
+  /** Reads together the rows that decide about keys. */
+  readKeys(orderKeys: readonly string[]): void {
+    this.rows.load(orderKeys.flatMap((orderKey) => ORDERING?.row(orderKey) ?? []));
+  }
+
+  #readWaiting(orderKeys: readonly string[]): Map<string, number | null> {
+    const rows = this.#selectWaiting.all([JSON.stringify(orderKeys)]);
+    return new Map(rows.map(({ order_key, call_id }) => [order_key, call_id]));
+  }
+
+  firstWaiting(orderKey: string): number | undefined {
+    let found = this.#waiting.get(orderKey);
+    if (found === undefined) {
+      this.writeReady();
+      found = this.#readWaiting([orderKey]).get(orderKey);
+    }
+    return found ?? this.#newCalls.firstWaiting(orderKey);
+  }
+
   /** Forgets what {@link readPayments} read. */
   forgetPayments(): void {
+    this.#waiting = new Map();
     this.#payments.clear();
     this.#notes = undefined;
     this.rows.unload();
@@ -119,11 +152,19 @@ export class SqliteEffects extends Effects {
   protected makeReady(callId: number): void {
     this.#madeReady = true;
     if (this.#isClaiming) this.#readyLater.push(callId);
-    else if (!this.#newCalls.setState(callId, "ready")) this.#makeReady.run([callId]);
+    else if (!this.#newCalls.setState(callId, "ready")) this.#ready.push(callId);
+  }
+
+  /** Writes the JobCalls that are ready, so that claims find them. */
+  writeReady(): void {
+    if (this.#ready.length === 0) return;
+    this.#makeReady.run([JSON.stringify(this.#ready)]);
+    this.#ready = [];
   }
 
   /** Runs a claim, or the end of leases and delays that are over. */
   claiming<Outcome>(run: () => Outcome): Outcome {
+    this.writeReady();
     this.#isClaiming = true;
     try {
       return run();
@@ -141,8 +182,9 @@ export class SqliteEffects extends Effects {
 
   /** Writes the sums, and what claims left for the end of the batch. */
   write(): void {
-    for (const callId of this.#readyLater) this.#makeReady.run([callId]);
+    this.#ready.push(...this.#readyLater);
     this.#readyLater = [];
+    this.writeReady();
     this.rows.writeCounts();
     for (const { hour, network, asset, symbol, amount, payments } of this.takeRevenue()) {
       const parts = [Number(amount / LOW_PART), Number(amount % LOW_PART)];
@@ -154,6 +196,7 @@ export class SqliteEffects extends Effects {
   discard(): void {
     this.takeRevenue();
     this.takeMadeReady();
+    this.#ready = [];
     this.#readyLater = [];
     this.forgetPayments();
     this.rows.discard();

@@ -40,6 +40,7 @@ export class NewCalls {
   readonly #setLastId: Statement<unknown>;
   readonly #insertLastId: Statement<unknown>;
   readonly #insertCalls: Statement<unknown>;
+  readonly #insertOrdered: Statement<unknown>;
   readonly #insertBody: Statement<unknown>;
   readonly #insertBodies: Statement<unknown>;
   #unwritten: UnwrittenCall[] = [];
@@ -52,13 +53,16 @@ export class NewCalls {
         ?.seq ?? 0;
     this.#setLastId = database.prepare("UPDATE sqlite_sequence SET seq = ? WHERE name = 'job_calls'");
     this.#insertLastId = database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('job_calls', ?)");
-    this.#insertCalls = database.prepare(
-      `INSERT INTO job_calls
+    const insertCalls = (columns: string, values: string) =>
+      database.prepare(
+        `INSERT INTO job_calls
          (call_id, origin, job_id, service_id, state, attempts, visible_at, subscriber, claimed_at, enqueued_at, lease_token,
-          ceiling, min_charge)
-       SELECT ?1 + key, ?2, ?3, ?4, ?5, ?5 = 'leased', ?6, ?7, ?8, value ->> 0, value ->> 1, value ->> 2, value ->> 3
+          ${columns})
+       SELECT ?1 + key, ?2, ?3, ?4, ?5, ?5 = 'leased', ?6, ?7, ?8, value ->> 0, value ->> 1, ${values}
          FROM json_each(?9)`,
-    );
+      );
+    this.#insertCalls = insertCalls("ceiling, min_charge", "value ->> 2, value ->> 3");
+    this.#insertOrdered = insertCalls("order_key", "value ->> 2");
     this.#insertBody = database.prepare(
       "INSERT INTO job_bodies (call_id, encoded, head_bytes) VALUES (?, ?, ?)",
     );
@@ -101,9 +105,17 @@ export class NewCalls {
 
   /** Sets the state of a JobCall that is not leased. @returns false if it was written before */
   setState(callId: number, state: "held" | "ready"): boolean {
-    const call = this.#unwritten.findLast((one) => one.callId === callId);
+    const first = this.#unwritten[0]?.callId ?? Number.POSITIVE_INFINITY;
+    // A batch gives out its IDs in order.
+    const call = this.#unwritten[callId - first];
     if (call !== undefined) call.state = state;
     return call !== undefined;
+  }
+
+  /** Finds the first JobCall that waits for others of its key. */
+  firstWaiting(orderKey: string): number | undefined {
+    return this.#unwritten.find(({ call, state }) => state === "held" && call.order?.orderKey === orderKey)
+      ?.callId;
   }
 
   /**
@@ -148,12 +160,14 @@ export class NewCalls {
     const { expiresAt = null, subscriber = null, claimedAt = null } = lease ?? {};
     const state = lease === undefined ? first.state : "leased";
     const rows = JSON.stringify(
-      group.map(({ enqueuedAt, leaseToken, ceiling, minCharge }) =>
-        ceiling === null ? [enqueuedAt, leaseToken] : [enqueuedAt, leaseToken, ceiling, minCharge],
-      ),
+      group.map(({ enqueuedAt, leaseToken, ceiling, minCharge, call: { order } }) => {
+        if (order !== undefined) return [enqueuedAt, leaseToken, order.orderKey];
+        return ceiling === null ? [enqueuedAt, leaseToken] : [enqueuedAt, leaseToken, ceiling, minCharge];
+      }),
     );
     const columns = [origin, jobId, serviceId, state, expiresAt, subscriber, claimedAt];
-    this.#insertCalls.run([callId, ...columns, rows]);
+    const insert = call.order === undefined ? this.#insertCalls : this.#insertOrdered;
+    insert.run([callId, ...columns, rows]);
     if (group.length === 1) {
       this.#insertBody.run([callId, call.encoded, call.headBytes]);
       return;
@@ -185,6 +199,7 @@ function isAlike(one: UnwrittenCall, other: UnwrittenCall): boolean {
   return (
     one.lease === other.lease &&
     one.state === other.state &&
+    (one.call.order === undefined) === (other.call.order === undefined) &&
     one.call.jobId === other.call.jobId &&
     one.call.serviceId === other.call.serviceId &&
     one.call.origin === other.call.origin &&

@@ -7,7 +7,14 @@ import { MemoryEffects } from "../../../store/machine/memory-effects.ts";
 import { paymentIntent, START_MS } from "../../../store/store-fixtures.ts";
 
 const NOW = START_MS + 1_000;
-const CALL = { call_id: 1, origin: "x402", job_id: "7", service_id: "9", attempts: 1 } as const;
+const CALL = {
+  call_id: 1,
+  origin: "x402",
+  job_id: "7",
+  service_id: "9",
+  attempts: 1,
+  order_key: null,
+} as const;
 const BUYERS = { amount: "1001", notes: { [CALLBACK_URL]: "https://buyer.test/x" } } as const;
 
 /** Effects beside one payment of call 1. */

@@ -94,6 +94,16 @@ export const CALL_STATEMENTS: Statements = {
     await tx.update("job_calls", isHeld, (row) => ({ ...row, state: "ready" }));
     return [];
   },
+  first_waiting: (tx, [orderKeys]) =>
+    Promise.resolve(
+      (orderKeys as string[]).map((order_key) => {
+        const waiting = tx
+          .rows("job_calls")
+          .filter((row) => row.state === "held" && row.order_key === order_key)
+          .map(({ call_id }) => Number(call_id));
+        return { order_key, call_id: waiting.length === 0 ? null : Math.min(...waiting) };
+      }),
+    ),
   finish_calls: async (tx, [ids, now, bytes, resultIds, starts, lengths, contentTypes, charges, answers]) => {
     const calls = await tx.delete("job_calls", isIn("call_id", arrayOf(ids)));
     const bodies = await tx.delete("job_bodies", isIn("call_id", arrayOf(ids)));
@@ -141,6 +151,19 @@ export const CALL_STATEMENTS: Statements = {
         (all) => (all as unknown[])[job - 1],
       );
       await tx.insertNew("job_calls", { call_id, origin, job_id, service_id, state, enqueued_at });
+    }
+    return [];
+  },
+  insert_ordered_calls: async (
+    tx,
+    [ids, origins, jobIds, serviceIds, jobs, states, orderKeys, enqueued_at],
+  ) => {
+    const columns = [arrayOf(ids), arrayOf(jobs), states as unknown[], orderKeys as unknown[]];
+    for (const { job, ...row } of zipped(["call_id", "job", "state", "order_key"], columns)) {
+      const [origin, job_id, service_id] = [origins, jobIds, serviceIds].map(
+        (all) => (all as unknown[])[job - 1],
+      );
+      await tx.insertNew("job_calls", { ...row, origin, job_id, service_id, enqueued_at });
     }
     return [];
   },

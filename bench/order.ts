@@ -1,0 +1,111 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { CallOrder } from "../src/core/job-call.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../src/store/store.ts";
+import { percentile } from "./load.ts";
+
+const CALLS = 40_000;
+const KEYS = 10_000;
+const PAIRS = 5;
+/** Accepts under way at once, and JobCalls of a claim. */
+const AT_ONCE = 256;
+const BODY = Buffer.alloc(256, "x");
+
+interface Cost {
+  /** Microseconds of CPU for each JobCall. */
+  readonly accept: number;
+  readonly claimAndAck: number;
+}
+
+type OrderOf = (number: number) => CallOrder | undefined;
+
+const key = (number: number): CallOrder => ({
+  owner: "/hooks/bench",
+  key: `cus_${number}`,
+  holdsOnDead: false,
+});
+
+/** Orders by name. In pairs with the first, one after the other, because the machine's speed drifts. */
+const ORDERS: Readonly<Record<string, OrderOf>> = {
+  "no key": () => undefined,
+  [`${KEYS} keys, ${CALLS / KEYS} calls each`]: (number) => key(number % KEYS),
+  "a key for each call": key,
+};
+
+/** Measures the store's CPU for accepting, and for claiming and acking, JobCalls with keys and without. */
+export async function benchOrder(): Promise<void> {
+  const costs = new Map(Object.keys(ORDERS).map((name) => [name, [] as Cost[]]));
+  for (let pair = 0; pair < PAIRS; pair += 1)
+    for (const [name, orderOf] of Object.entries(ORDERS)) costs.get(name)?.push(await inStore(orderOf));
+  const [plain] = [...costs.values()].map(medians);
+  console.log(`\n${CALLS} JobCalls through an SQLite store, µs of CPU for each, and the ratio to "no key"`);
+  console.table(
+    [...costs].map(([name, all]) => {
+      const { accept, claimAndAck } = medians(all);
+      return {
+        "": name,
+        accept: accept.toFixed(1),
+        "of no key": ((plain?.accept ?? 0) / accept).toFixed(2),
+        "claim and ack": claimAndAck.toFixed(1),
+        "of no key ": ((plain?.claimAndAck ?? 0) / claimAndAck).toFixed(2),
+      };
+    }),
+  );
+}
+
+function medians(all: readonly Cost[]): Cost {
+  const median = (of: (cost: Cost) => number) => percentile(all.map(of), 0.5);
+  return { accept: median(({ accept }) => accept), claimAndAck: median((cost) => cost.claimAndAck) };
+}
+
+async function inStore(orderOf: OrderOf): Promise<Cost> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-bench-"));
+  const store = await openSqliteStore({
+    path: join(folder, "bench.db"),
+    maxPending: 1_000_000,
+    encodeJobCall: ({ body }) => body,
+  });
+  try {
+    return await measureOrder(store, orderOf);
+  } finally {
+    await store.close();
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** Accepts JobCalls, then claims and acks all of them. */
+export async function measureOrder(
+  store: Pick<Store, "accept" | "claim" | "ack">,
+  orderOf: OrderOf,
+): Promise<Cost> {
+  let next = 0;
+  const accept = async () => {
+    for (let number = next++; number < CALLS; number = next++) {
+      const order = orderOf(number);
+      await store.accept({
+        ...{ origin: "webhook", serviceId: 1n, jobId: 1n, body: BODY, metadata: {}, order },
+      });
+    }
+  };
+  const accepting = await cpuMicros(() => Promise.all(Array.from({ length: AT_ONCE }, accept)));
+  const terms = { limit: AT_ONCE, jobIds: [], leaseMs: 600_000, maxAttempts: 5, subscriber: "bench" };
+  const ending = await cpuMicros(async () => {
+    for (let left = CALLS; left > 0; ) {
+      const { calls } = await store.claim(terms);
+      if (calls.length === 0) throw new Error(`${left} JobCalls are out of reach`);
+      left -= calls.length;
+      await Promise.all(calls.map((call) => store.ack(call)));
+    }
+  });
+  return { accept: accepting / CALLS, claimAndAck: ending / CALLS };
+}
+
+/** Returns the CPU time of this process and its threads. */
+async function cpuMicros(run: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage();
+  await run();
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
+}
