@@ -19,6 +19,7 @@ export { part as mpp } from "./parts/mpp/part.ts";
 export { part as operator } from "./parts/operator/part.ts";
 export { part as page } from "./parts/page/part.ts";
 export { part as pausing } from "./parts/pausing/part.ts";
+export { part as paymentAlerts } from "./parts/payment-alerts/part.ts";
 export { part as paymentIdentifier } from "./parts/payment-identifier/part.ts";
 export { part as permit2 } from "./parts/permit2/part.ts";
 export { part as postgres } from "./parts/postgres/part.ts";

@@ -7,6 +7,7 @@ export { CALLBACKS as callbacks } from "./parts/callbacks/store/module.ts";
 export { CHANNELS as channels } from "./parts/channels/store/module.ts";
 export { FLOW as flow } from "./parts/flow/store/module.ts";
 export { PAUSES as pausing } from "./parts/pausing/store/module.ts";
+export { PAYMENT_ALERTS as paymentAlerts } from "./parts/payment-alerts/store/module.ts";
 export { QUOTES as pricingEngine } from "./parts/pricing-engine/store/module.ts";
 export { REFUNDS as refunds } from "./parts/refunds/store/module.ts";
 export { ACCEPTED_CALLS as resend } from "./parts/resend/store/module.ts";

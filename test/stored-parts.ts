@@ -12,6 +12,7 @@ export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";
 export { describeChannels } from "./parts/channels/store/store-contract.ts";
 export { describeFlow } from "./parts/flow/store/store-contract.ts";
 export { describePauses } from "./parts/pausing/store/store-contract.ts";
+export { describePaymentAlerts } from "./parts/payment-alerts/store/store-contract.ts";
 export { describeQuotes } from "./parts/pricing-engine/store/store-contract.ts";
 export { describeRefunds } from "./parts/refunds/store/store-contract.ts";
 export { describeAcceptedCalls } from "./parts/resend/store/store-contract.ts";

@@ -39,6 +39,7 @@ export type {
   GetRevenueResponse,
   GetTotalsResponse,
   ListEndpointsResponse,
+  ListHoldingsResponse,
   ListRunnersResponse,
   ListUntakenJobsResponse,
   MovementSum,

@@ -32,6 +32,8 @@ export interface Holding {
   /** Base units. */
   readonly amount: bigint;
   readonly decimals: number;
+  /** Payments wait for more. */
+  readonly isShort: boolean;
   /** Unix milliseconds. */
   readonly readAt: number;
 }

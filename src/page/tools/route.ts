@@ -26,8 +26,17 @@ export interface PartView {
   readonly Anywhere?: FunctionComponent;
   /** Shown above every view. */
   readonly Banner?: FunctionComponent;
+  /** A hook that returns what the operator should decide or repair, each with the address of what shows it. */
+  readonly useAttention?: () => readonly Attention[];
   /** Shown with the name of a job, where one job is shown. */
   readonly OfJob?: FunctionComponent<{ readonly jobId: bigint }>;
+}
+
+/** What the operator should decide or repair. */
+export interface Attention {
+  /** Address of the view that shows it. */
+  readonly to: string;
+  readonly text: string;
 }
 
 /** Returns the address of a view. Empty filters are left out. */

@@ -1,5 +1,5 @@
 import { type GetCallResponse, timeText } from "../../commands/operator-client.ts";
-import { type Columns, shortText, tableOf } from "../../commands/output.ts";
+import { type Columns, counted, programName, shortText, tableOf } from "../../commands/output.ts";
 import { addPartText, type PartText } from "../../commands/part-text.ts";
 import { nameIn } from "../../operator/messages.ts";
 import { CALLBACK_STATES } from "./operator-states.ts";
@@ -18,8 +18,13 @@ export const CALLBACK_COLUMNS: Columns<Callback> = {
   REASON: ({ reason }) => shortText(reason) || "-",
 };
 
-/** The callbacks of one JobCall. */
+/** The callbacks of one JobCall, and those that were given up. */
 const TEXT: PartText = {
+  problems: ({ callbacks }) =>
+    callbacks === undefined || callbacks.dead === 0n
+      ? []
+      : [`${counted(callbacks.dead, "callback")} given up: ${programName()} callbacks list --state dead`],
+
   call({ callbacks }) {
     const { CALL: _, ...columns } = CALLBACK_COLUMNS;
     return callbacks.length === 0 ? [] : [tableOf(callbacks, columns)];

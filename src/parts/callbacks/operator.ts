@@ -9,7 +9,7 @@ import { nameIn } from "../../operator/messages.ts";
 import type { ApiAddition, OperatorMethods } from "../../operator/methods.ts";
 import { invalid, isCallId, readPage } from "../../operator/requests.ts";
 import { CALLBACK_STATES } from "./operator-states.ts";
-import type { Callback, CallbackLedger } from "./store/ledger.ts";
+import type { Callback, CallbackCounts, CallbackLedger } from "./store/ledger.ts";
 
 /** Most callbacks that are shown with their call. */
 const MAX_OF_CALL = 50;
@@ -65,9 +65,18 @@ export function callbackOperation(parts: {
   };
   return {
     methods,
+    totals: ({ sums }) => ({ callbacks: toCounts(sums.callbacks as CallbackCounts) }),
     async callDetails(callId) {
       return { callbacks: (await ledger.listCallbacks({ callId, limit: MAX_OF_CALL })).map(toCallback) };
     },
+  };
+}
+
+function toCounts({ states, oldestAt }: CallbackCounts) {
+  const { pending, sent, dead } = states;
+  return {
+    ...{ pending: BigInt(pending), sent: BigInt(sent), dead: BigInt(dead) },
+    ...(oldestAt !== undefined && { oldestPendingAt: timestampFromMs(oldestAt) }),
   };
 }
 

@@ -37,8 +37,8 @@ export function toTotals(totals: StoreTotals) {
 }
 
 export function toHoldings({ pays, read }: Holdings) {
-  return read().map(({ network, account, symbol, asset = "", amount, decimals, readAt }) => ({
-    ...{ pays, network, account, symbol, asset, decimals },
+  return read().map(({ network, account, symbol, asset = "", amount, decimals, isShort, readAt }) => ({
+    ...{ pays, network, account, symbol, asset, decimals, isShort },
     amount: String(amount),
     readAt: timestampFromMs(Math.floor(readAt)),
   }));

@@ -82,7 +82,8 @@ export class NetworkRefunds implements BackgroundService {
       const token = this.#tokenOf(asset);
       if (token === undefined) return [];
       const { symbol, decimals } = token;
-      return { network, account: sender.account, asset, symbol, decimals, ...held };
+      const isShort = this.#short.has(asset);
+      return { network, account: sender.account, asset, symbol, decimals, isShort, ...held };
     });
   }
 

@@ -55,7 +55,13 @@ export class Funds {
   holdings(): Holding[] {
     const { network } = this.#parts;
     const of = { network, symbol: coinOf(network), asset: undefined, decimals: 18, readAt: this.#lastAt };
-    return [...this.#last].map(([account, amount]) => ({ ...of, account, amount }));
+    const isShort = (account: string) => this.#low.has(account);
+    return [...this.#last].map(([account, amount]) => ({
+      ...of,
+      account,
+      amount,
+      isShort: isShort(account),
+    }));
   }
 
   /** @throws GatewayError `settler_unfunded`; another error when the RPC does not answer */

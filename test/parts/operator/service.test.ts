@@ -52,6 +52,8 @@ describe("totals and information", () => {
         paused: [],
         refunds: [],
         channels: [],
+        payment_alerts: [],
+        callbacks: { pending: "0", sent: "0", dead: "0" },
         balanced: true,
         oldest_ready_at: expect.stringMatching(/^20.*Z$/),
       },

@@ -154,6 +154,10 @@ export const OF_PARTS: MakersOf<string> = {
     },
   ],
 
+  listPaymentAlerts: ({ choices }) => [
+    { kind: choices.maybe(50, () => choices.one(["charge_lost", "paid", "not_paid"])), limit: 1_000 },
+  ],
+
   queueTransaction: ({ choices }) => [
     newTransaction(choices.below(12), { network: choices.percent(80) ? NETWORK : REFUNDS }),
   ],

@@ -44,6 +44,7 @@ const UNORDERED: ReadonlySet<string> = new Set([
   ...[
     "listDueCallbacks",
     "listCallbacks",
+    "listPaymentAlerts",
     "findTransactions",
     "findAdoptedPayments",
     "listEndingAuthorizations",

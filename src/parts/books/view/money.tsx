@@ -153,10 +153,12 @@ function jobCell({ serviceId, jobIndex }: MovementSum) {
 
 const dayCell = ({ day }: MovementSum) => (day === undefined ? "" : dayText(timestampMs(day)));
 
+const useHoldings = () => useAnswer(["holdings"], EVERY_MS, (options) => client.listHoldings({}, options));
+
 /** Money that is not booked yet, and what jobgate's own accounts hold, as far as parts of this build know it. */
 function Held() {
   const { data: totals } = useTotals();
-  const { data: known } = useAnswer(["holdings"], EVERY_MS, (options) => client.listHoldings({}, options));
+  const { data: known } = useHoldings();
   const owed = totals?.refunds.filter(({ state }) => state === RefundState.OWED) ?? [];
   const rows = [
     ...(totals?.channels ?? []).map(({ network, unclaimedText, oldestAt }) => ({
@@ -252,4 +254,14 @@ const timesOf = ({ since, until }: Period) => ({
   until: timestampFromMs(until),
 });
 
-export const VIEW: PartView = { path: "money", title: "Money", after: "", View: Money };
+/** Accounts that hold too little for the payments that wait for them. */
+function useAttention() {
+  const { data: known } = useHoldings();
+  const short = known?.holdings.filter(({ isShort }) => isShort) ?? [];
+  return short.map(({ pays, amount, decimals, symbol }) => ({
+    to: href("money"),
+    text: `The account that pays ${pays} has only ${signedDecimalText(amount, decimals)} ${symbol}`,
+  }));
+}
+
+export const VIEW: PartView = { path: "money", title: "Money", after: "", View: Money, useAttention };

@@ -1,11 +1,11 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Callback, CallbackState } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { momentText } from "../../../page/shared/format.js";
-import { client, useAction, useAnswer } from "../../../page/tools/client.ts";
+import { momentText, plural } from "../../../page/shared/format.js";
+import { client, useAction, useAnswer, useTotals } from "../../../page/tools/client.ts";
 import { type Column, Hint, Problem, Table } from "../../../page/tools/controls.tsx";
-import { Ago, Badge, CallLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { Ago, Badge, CallLink, HOUR_MS, SECOND_MS } from "../../../page/tools/format.tsx";
 import { Listing, readEntries, StateLinks } from "../../../page/tools/lists.tsx";
-import type { Filters, PartView } from "../../../page/tools/route.ts";
+import { type Filters, href, type PartView } from "../../../page/tools/route.ts";
 
 /** States in the address, their names, and the stage that colours them. */
 const CALLBACK_STATES = {
@@ -29,9 +29,14 @@ function Callbacks({ filters }: { filters: Filters }) {
     }),
   );
   const { columns, problem } = useColumns();
+  const { data: totals } = useTotals();
   const states = [
     { value: "", name: "All" },
-    ...Object.entries(CALLBACK_STATES).map(([value, { name }]) => ({ value, name })),
+    ...Object.entries(CALLBACK_STATES).map(([value, { name }]) => ({
+      value,
+      name,
+      count: totals?.callbacks?.[value as keyof typeof CALLBACK_STATES],
+    })),
   ];
   return (
     <>
@@ -113,10 +118,34 @@ function CallbackBadge({ state }: Callback) {
   return <Badge stage={stage}>{name}</Badge>;
 }
 
+/** Age at which a callback that was not sent needs a look, as in the alerts of Prometheus. */
+const PENDING_TOO_LONG_MS = HOUR_MS;
+
+/** Callbacks that were given up, or are pending for too long. */
+function useAttention() {
+  const { data: totals } = useTotals();
+  const { dead = 0n, pending = 0n, oldestPendingAt } = totals?.callbacks ?? {};
+  const isLate = oldestPendingAt && Date.now() - timestampMs(oldestPendingAt) > PENDING_TOO_LONG_MS;
+  return [
+    ...(dead > 0n
+      ? [{ to: href("callbacks", { state: "dead" }), text: `${plural(Number(dead), "callback")} given up` }]
+      : []),
+    ...(isLate
+      ? [
+          {
+            to: href("callbacks", { state: "pending" }),
+            text: `${plural(Number(pending), "callback")} pending, the oldest for over an hour`,
+          },
+        ]
+      : []),
+  ];
+}
+
 export const VIEW: PartView = {
   path: "callbacks",
   title: "Callbacks",
   after: "dead-letters",
   View: Callbacks,
   BelowCall: CallbackPanel,
+  useAttention,
 };

@@ -8,6 +8,7 @@ import {
   type GetTotalsResponse,
   jsonLine,
   type ListEndpointsResponse,
+  type ListHoldingsResponse,
   type ListRunnersResponse,
   type ListUntakenJobsResponse,
   type Timestamp,
@@ -16,6 +17,7 @@ import {
 import { addOperatorCommand, jsonOption } from "../../../commands/options.ts";
 import { counted, durationText, fields, type PrintOptions, programName } from "../../../commands/output.ts";
 import { totalsTexts } from "../../../commands/part-text.ts";
+import { decimalText } from "../../../core/amounts.ts";
 
 export function addTo(program: Command): void {
   addOperatorCommand(program, {
@@ -40,6 +42,7 @@ async function status(options: PrintOptions): Promise<void> {
       client.getActivity({ bucket: durationFromMs(DAY_MS) }),
       client.getRevenue({ bucket: ONE_BUCKET }),
       client.listEndpoints({}),
+      client.listHoldings({}),
     ]),
   );
   if (options.json) for (const answer of answers) console.log(jsonLine(answer));
@@ -54,6 +57,7 @@ function statusText(
   { activity }: GetActivityResponse,
   { revenue }: GetRevenueResponse,
   { endpoints }: ListEndpointsResponse,
+  { holdings }: ListHoldingsResponse,
   now: number,
 ): string {
   const { payments, calls, paidCalls, oldestReadyAt } = totals;
@@ -63,7 +67,7 @@ function statusText(
   const did = (kind: "accepted" | "acked" | "retried" | "deadLettered" | "refused") =>
     activity.reduce((sum, bucket) => sum + bucket[kind], 0n);
   const runs = since(startedAt);
-  const [needs = "nothing", ...more] = problems(store, totals, untaken);
+  const [needs = "nothing", ...more] = problems(store, totals, untaken, holdings);
   return fields([
     ["jobgate", `${version}, up for ${durationText(runs)}`],
     ["needs you", needs],
@@ -110,6 +114,7 @@ function problems(
   store: GetInfoResponse["store"],
   totals: GetTotalsResponse,
   untaken: ListUntakenJobsResponse["jobs"],
+  holdings: ListHoldingsResponse["holdings"],
 ): string[] {
   const { balanced, payments, calls } = totals;
   const jobgate = programName();
@@ -120,6 +125,13 @@ function problems(
   const [unresolved, dead] = [payments?.unresolved ?? 0n, calls?.dead ?? 0n];
   if (unresolved > 0n)
     found.push(`${counted(unresolved, "unresolved payment")}: ${jobgate} payments list --state unresolved`);
+  for (const { isShort, pays, account, network, amount, decimals, symbol } of holdings) {
+    if (!isShort) continue;
+    const held = decimalText(BigInt(amount), decimals);
+    found.push(
+      `account ${account}, which pays ${pays} on ${network}, has only ${held} ${symbol}: send it more`,
+    );
+  }
   found.push(...totalsTexts(totals, "problems"));
   if (dead > 0n) found.push(`${counted(dead, "dead letter")}: ${jobgate} dead-letters groups`);
   for (const { origin, serviceId, jobId, name, calls } of untaken) {

@@ -19,6 +19,7 @@ import { type Filters, href } from "../../../page/tools/route.ts";
 import { Activity, Queue, RevenuePanel } from "./charts.tsx";
 import type { Flow, FlowingCall } from "./events.ts";
 import { NoJobs } from "./jobs.tsx";
+import { PART_VIEWS } from "./part-views.ts";
 import { usePaymentsToLookAt } from "./payments.tsx";
 import { refundsIn } from "./refunds.tsx";
 
@@ -54,7 +55,8 @@ function Attention() {
   ].filter(({ count }) => count > 0n);
   const untaken = useUntakenJobs() ?? [];
   const nameOf = useJobName();
-  const isQuiet = untaken.length === 0 && count === 0 && unusable.length === 0 && refunds.length === 0;
+  const ofParts = PART_VIEWS.flatMap(({ useAttention }) => useAttention?.() ?? []);
+  const isQuiet = [untaken, unusable, refunds, ofParts].every(({ length }) => length === 0) && count === 0;
   if (isQuiet) return null;
   return (
     <p class="notice warn">
@@ -75,6 +77,11 @@ function Attention() {
       {refunds.map(({ state, count, text }) => (
         <a key={state} href={href("refunds", { state })}>
           {plural(Number(count), "refund")} {text}
+        </a>
+      ))}{" "}
+      {ofParts.map(({ to, text }) => (
+        <a key={text} href={to}>
+          {text}
         </a>
       ))}{" "}
       {unusable.length > 0 && (
