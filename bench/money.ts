@@ -11,12 +11,12 @@ import type { Store } from "../src/store/store.ts";
 import { startPostgres } from "../test/helpers/postgres.ts";
 import { percentile } from "./load.ts";
 
-const MOVEMENTS = 1_000_000;
+export const MOVEMENTS = 1_000_000;
 const DAYS = 30;
 const JOBS = 100;
 const TOKENS = 2;
 /** Rows of one day, job and token. */
-const SLOTS = { sqlite: 1, postgres: 4 };
+export const SLOTS = { sqlite: 1, postgres: 4 };
 const ROUNDS = 30;
 const DAY_MS = 86_400_000;
 const TODAY = Math.floor(Date.now() / DAY_MS);
@@ -34,7 +34,7 @@ export async function benchMoney(): Promise<void> {
     await (await openSqliteStore({ ...options, path })).close();
     const database = openDriver(path);
     const numbers = `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${MOVEMENTS - 1})`;
-    database.exec(`BEGIN; ${inserts(numbers, "", SLOTS.sqlite).join(";")}; COMMIT`);
+    database.exec(`BEGIN; ${movementInserts(numbers, "", SLOTS.sqlite).join(";")}; COMMIT`);
     database.close();
     console.table(await measure("SQLite", await openSqliteStore({ ...options, path })));
   } finally {
@@ -45,7 +45,8 @@ export async function benchMoney(): Promise<void> {
     const url = await postgres.createDatabase();
     await (await openPostgresStore({ ...options, url })).close();
     const numbers = `WITH n (i) AS (SELECT generate_series(0, ${MOVEMENTS - 1}))`;
-    for (const insert of inserts(numbers, "jobgate.", SLOTS.postgres)) await postgres.query(url, insert);
+    for (const insert of movementInserts(numbers, "jobgate.", SLOTS.postgres))
+      await postgres.query(url, insert);
     await postgres.query(url, "VACUUM ANALYZE");
     console.table(await measure("Postgres", await openPostgresStore({ ...options, url })));
   } finally {
@@ -54,7 +55,7 @@ export async function benchMoney(): Promise<void> {
 }
 
 /** SQL that writes movements and their sums, as the store would have written them. */
-function inserts(numbers: string, schema: string, slots: number): string[] {
+export function movementInserts(numbers: string, schema: string, slots: number): string[] {
   const day = `${TODAY} - i % ${DAYS}`;
   const job = `(i / ${DAYS}) % ${JOBS}`;
   const token = `(i / ${DAYS * JOBS}) % ${TOKENS}`;

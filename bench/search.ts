@@ -41,12 +41,8 @@ export async function benchSearch(): Promise<void> {
 async function measureSqlite(path: string): Promise<object[]> {
   await (await openSqliteStore({ ...options, path })).close();
   const database = openDriver(path);
-  const numbers = (count: number) =>
-    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
-  const hex = (digits: number, number: string) => `printf('%0${digits}x', ${number})`;
   database.exec("BEGIN");
-  for (const insert of inserts({ numbers, schema: "", hex, bytes: (text) => `CAST(${text} AS BLOB)` }))
-    database.exec(insert);
+  for (const insert of inserts(SQLITE_FILL, CALLS, DEAD_LETTERS)) database.exec(insert);
   database.exec("COMMIT");
   database.close();
   return measure("SQLite", await openSqliteStore({ ...options, path }));
@@ -57,11 +53,7 @@ async function measurePostgres(): Promise<object[]> {
   try {
     const url = await postgres.createDatabase();
     await (await openPostgresStore({ ...options, url })).close();
-    const numbers = (count: number) => `WITH n (i) AS (SELECT generate_series(1, ${count}))`;
-    const hex = (digits: number, number: string) => `lpad(to_hex(${number}), ${digits}, '0')`;
-    const bytes = (text: string) => `(${text})::bytea`;
-    for (const insert of inserts({ numbers, schema: "jobgate.", hex, bytes }))
-      await postgres.query(url, insert);
+    for (const insert of inserts(POSTGRES_FILL, CALLS, DEAD_LETTERS)) await postgres.query(url, insert);
     await postgres.query(url, "VACUUM ANALYZE");
     return await measure("Postgres", await openPostgresStore({ ...options, url }));
   } finally {
@@ -69,13 +61,29 @@ async function measurePostgres(): Promise<object[]> {
   }
 }
 
-/** SQL that makes the calls: 1,000 payers, and metadata with an ID of the sender's. */
-function inserts(dialect: {
+/** What differs between the databases that are filled. */
+export interface FillDialect {
   numbers(count: number): string;
   readonly schema: string;
   hex(digits: number, number: string): string;
   bytes(text: string): string;
-}): string[] {
+}
+
+export const SQLITE_FILL: FillDialect = {
+  numbers: (count) => `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`,
+  schema: "",
+  hex: (digits, number) => `printf('%0${digits}x', ${number})`,
+  bytes: (text) => `CAST(${text} AS BLOB)`,
+};
+export const POSTGRES_FILL: FillDialect = {
+  numbers: (count) => `WITH n (i) AS (SELECT generate_series(1, ${count}))`,
+  schema: "jobgate.",
+  hex: (digits, number) => `lpad(to_hex(${number}), ${digits}, '0')`,
+  bytes: (text) => `(${text})::bytea`,
+};
+
+/** SQL that makes the calls: 1,000 payers, and metadata with an ID of the sender's. */
+export function inserts(dialect: FillDialect, calls: number, deadLetters: number): string[] {
   const { numbers, schema, hex, bytes } = dialect;
   const at = `${NOW - 3_600_000} + i`;
   const hash = hex(64, "i");
@@ -84,21 +92,23 @@ function inserts(dialect: {
   const [start, middle] = ["'*' || char(25) || char(10) || char(5)", "char(18) || char(16)"];
   const head = `${start} || 'X-REF' || ${middle} || 'delivery' || ${spread}`;
   return [
-    `${numbers(CALLS)} INSERT INTO ${schema}payments (network, asset, payer, nonce, state, call_id, service_id, job_index,
+    `${numbers(calls)} INSERT INTO ${schema}payments (network, asset, payer, nonce, state, call_id, service_id, job_index,
         fingerprint, body_hash, x402_version, payload, requirements, transfer_method, pay_to, amount, charge, symbol, decimals,
         rate, price_wei, valid_before_secs, receipt, purchase_name, settlement, created_at, updated_at)
       SELECT 'eip155:8453', '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913', '0x' || ${hex(40, "i % 1000")}, ${hash}, 'settled',
         i, '1', i % 20, ${hash}, ${hash}, 2, ${hash}, ${hash}, 'eip3009', '0xd', '10000', 'before', 'USDC', 6, '1', '1',
         1800000000, ${hash}, 'order-' || ${spread}, '{"transaction":"0x' || ${spread} || ${hex(56, "i")} || '"}', ${at}, ${at}
         FROM n WHERE i % 2 = 0`,
-    `${numbers(CALLS)} INSERT INTO ${schema}finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
+    `${numbers(calls)} INSERT INTO ${schema}finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
         finished_at, subscriber, claimed_at, head)
       SELECT i, CASE WHEN i % 2 = 0 THEN 'x402' ELSE 'webhook' END, CAST(i % 20 AS TEXT), '1', 'succeeded', 1, ${at}, ${at},
         'worker-1', ${at}, ${bytes(schema === "" ? head : head.replaceAll("char(", "chr("))} FROM n`,
-    `${numbers(DEAD_LETTERS)} INSERT INTO ${schema}job_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
+    `${numbers(deadLetters)} INSERT INTO ${schema}job_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
         dead_at, dead_reason${schema === "" ? ", dead_group" : ""})
-      SELECT ${CALLS} + i, 'webhook', CAST(i % 20 AS TEXT), '1', 'dead', 3, ${NOW}, ${NOW}, 'the database is down'
+      SELECT ${calls} + i, 'webhook', CAST(i % 20 AS TEXT), '1', 'dead', 3, ${NOW}, ${NOW}, 'the database is down'
         ${schema === "" ? ", 'webhook 1 ' || (i % 20) || ' the database is down'" : ""} FROM n`,
+    // SQLite never gives an ID twice that a row has had; Postgres draws IDs from a sequence.
+    ...(schema === "" ? [] : [`SELECT setval('jobgate.call_ids', ${calls + deadLetters})`]),
   ];
 }
 
