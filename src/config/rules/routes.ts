@@ -1,4 +1,4 @@
-import { isSameAddress } from "../../core/network-address.ts";
+import { type BindAddress, isSameAddress } from "../../core/network-address.ts";
 import { parseRoute, type Route, routeJobIndex, routeShape } from "../../core/route.ts";
 import { JOB_DEFAULTS } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
@@ -64,17 +64,33 @@ export class RouteCheck {
   }
 }
 
-/** Matches the routes whose path jobgate answers itself, also as a listener that shares the socket. */
-function builtInPaths({ x402, operator, webhooks, paths }: ConfigTables): (route: Route) => boolean {
-  const address = x402?.bindAddress;
-  const isShared = (other: NonNullable<typeof operator | typeof webhooks> | undefined) =>
+/**
+ * Matches paths that jobgate answers itself at an address, which listeners can share. Paths below `/x402/` are matched at every address, so
+ * that the listeners can share an address later.
+ */
+export function ownPathsAt(
+  address: BindAddress | undefined,
+  { x402, operator, webhooks, paths }: ConfigTables,
+): (path: string) => boolean {
+  const isShared = (other: NonNullable<typeof x402 | typeof operator | typeof webhooks> | undefined) =>
     address !== undefined && other?.bindAddress !== undefined && isSameAddress(address, other.bindAddress);
-  const endpoints = (webhooks?.endpoints ?? []).flatMap((endpoint) => endpoint?.path ?? []);
   const own = [
     "/x402/",
-    ...paths.flatMap((ofPart) => ofPart.x402 ?? []),
+    ...(isShared(x402) ? paths.flatMap((ofPart) => ofPart.x402 ?? []) : []),
     ...(isShared(operator) ? paths.flatMap((ofPart) => ofPart.operator ?? []) : []),
-    ...(isShared(webhooks) ? ["/webhooks/health", ...endpoints] : []),
+    ...(isShared(webhooks) ? ["/webhooks/health"] : []),
   ];
-  return ({ path }) => own.some((one) => (one.endsWith("/") ? `${path}/`.startsWith(one) : path === one));
+  return (path) => own.some((one) => (one.endsWith("/") ? `${path}/`.startsWith(one) : path === one));
+}
+
+/** Matches the routes whose path jobgate answers itself, also as a listener that shares the socket. */
+function builtInPaths(tables: ConfigTables): (route: Route) => boolean {
+  const { x402, webhooks } = tables;
+  const isOwn = ownPathsAt(x402?.bindAddress, tables);
+  const isShared =
+    x402?.bindAddress !== undefined &&
+    webhooks?.bindAddress !== undefined &&
+    isSameAddress(x402.bindAddress, webhooks.bindAddress);
+  const endpoints = isShared ? (webhooks.endpoints ?? []).map((endpoint) => endpoint?.path) : [];
+  return ({ path }) => isOwn(path) || endpoints.includes(path);
 }

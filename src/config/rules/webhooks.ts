@@ -1,8 +1,8 @@
-import { type BindAddress, isSameAddress } from "../../core/network-address.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 import { type EndpointTable, WEBHOOK_AUTH_MODES, type WebhooksTable } from "../webhooks.ts";
 import { checkForwardedHeaders } from "./forwarded-headers.ts";
+import { ownPathsAt } from "./routes.ts";
 import { checkDeliveries } from "./webhook-deliveries.ts";
 import { checkSecrets } from "./webhook-secrets.ts";
 
@@ -10,7 +10,7 @@ import { checkSecrets } from "./webhook-secrets.ts";
 export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void {
   const { webhooks } = tables;
   if (webhooks === undefined) return;
-  const isBuiltIn = builtInPaths(tables, webhooks);
+  const isOwn = ownPathsAt(webhooks.bindAddress, tables);
   const list = mistakes.at("webhooks", "endpoints");
   const seen = new Map<string, Place>();
   for (const [i, endpoint] of (webhooks.endpoints ?? []).entries()) {
@@ -20,7 +20,7 @@ export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void
     checkDeliveries(endpoint, place);
     checkForwardedHeaders(endpoint.forwardHeaders, place.at("forward_headers"), proofHeaders(endpoint));
     if (endpoint.path === undefined) continue;
-    if (isBuiltIn(endpoint.path)) {
+    if (isOwn(endpoint.path)) {
       place
         .at("path")
         .report(
@@ -52,29 +52,4 @@ function checkTokenPaths({ endpoints = [] }: WebhooksTable, list: Place): void {
         `is where the token of ${list.at(owner[1]).text} is; expected a path that is not directly below that one`,
       );
   }
-}
-
-/** Paths at which the gateway that sells jobs lists them. */
-const CATALOGUES = [
-  ...["/", "/openapi.json", "/llms.txt", "/favicon.svg"],
-  ...["/.well-known/x402", "/.well-known/x402.json", "/.well-known/agent-registration.json"],
-];
-
-/** Matches the paths that another listener answers on the same socket, or could after a change of addresses. */
-function builtInPaths(tables: ConfigTables, webhooks: WebhooksTable): (path: string) => boolean {
-  const isShared = (other: { readonly bindAddress?: BindAddress | undefined } | undefined) =>
-    webhooks.bindAddress !== undefined &&
-    other?.bindAddress !== undefined &&
-    isSameAddress(webhooks.bindAddress, other.bindAddress);
-  const withOperator = isShared(tables.operator);
-  const withX402 = isShared(tables.x402);
-  return (path) =>
-    path === "/webhooks/health" ||
-    path === "/x402" ||
-    path.startsWith("/x402/") ||
-    (withX402 && CATALOGUES.includes(path)) ||
-    (withOperator &&
-      (["/", "/healthz", "/readyz", "/metrics", "/page"].includes(path) ||
-        path.startsWith("/page/") ||
-        path.startsWith("/jobgate.")));
 }

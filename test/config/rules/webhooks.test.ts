@@ -37,7 +37,7 @@ testMistakes([
     keyPath: "webhooks.endpoints[0].path",
     message: path === "/" ? /shadows|empty segment/ : /shadows/,
   })),
-  ...["/openapi.json", "/llms.txt", "/.well-known/x402"].map((path) => ({
+  ...["/openapi.json", "/llms.txt", "/.well-known/x402", "/mcp", "/mpp/jobs/1/0"].map((path) => ({
     promise: `A webhook at ${path} on the paid gateway's socket is a mistake`,
     toml: `[x402]\nbind_address = "127.0.0.1:8402"\npublic_url = "https://a.example"\nfacilitator_url = "https://f.example"
 accepted_tokens = [{ token = "USDC", network = "base", pay_to = "0x${"1".repeat(40)}" }]
