@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { EVM_NETWORK_CHAIN_ID_MAP } from "@x402/evm/v1";
 import { expect, it } from "vitest";
-import { v1NetworkName } from "../../src/parts/version-1/networks.ts";
+import { v1NetworkName } from "../../src/parts/version-1/version-1.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 

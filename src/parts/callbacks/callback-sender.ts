@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { type Clock, monotonicClock, systemClock } from "../../core/clock.ts";
-import type { EventHub, GatewayEvent } from "../../core/events.ts";
+import type { EventHub, EventKind } from "../../core/events.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
 import { within } from "../../core/waiting.ts";
@@ -37,6 +37,8 @@ const DRAIN_MS = 2_000;
 const MAX_HOSTS = 32;
 /** Callbacks of a host that are read at a time. */
 const PER_HOST = 16;
+/** Events that buyers are called back for. Where the charge of a deferred payment ends a call, the next round calls them. */
+const ENDS = ["acked", "deadLettered", "partChanged"] as const satisfies readonly EventKind[];
 /** Most of an answer that is read, although only its status counts. */
 const ANSWER_BYTES = 65_536;
 
@@ -137,12 +139,12 @@ export class CallbackSender implements BackgroundService {
       this.#keysByUrl = used;
     }
     this.#guard = buyers && new CallbackGuard(buyers);
+    this.#unsubscribe();
+    this.#unsubscribe = this.#parts.events.subscribe(() => this.#loop.wake(WAKE_MS), this.#calledFor());
     this.#loop.wake();
   }
 
   async start(): Promise<void> {
-    const kinds = ["acked", "deadLettered", "paymentDecided", "partChanged"] as const;
-    this.#unsubscribe = this.#parts.events.subscribe((event) => this.#wakeFor(event), kinds);
     await this.#loop.start();
   }
 
@@ -178,11 +180,10 @@ export class CallbackSender implements BackgroundService {
     return this.#callsAnybody() ? ROUND_MS : IDLE_MS;
   }
 
-  #wakeFor({ what }: GatewayEvent): void {
-    // Buyers are told how their calls ended. Where the charge of a deferred payment ends one, the next round tells them.
-    const isForOperators = what.kind === "paymentDecided";
-    if (this.#keysByUrl.size === 0 && (isForOperators || this.#guard === undefined)) return;
-    this.#loop.wake(WAKE_MS);
+  /** Returns the kinds of events that anybody is called back for. */
+  #calledFor(): readonly EventKind[] {
+    if (this.#keysByUrl.size > 0) return [...ENDS, "paymentDecided"];
+    return this.#guard === undefined ? [] : ENDS;
   }
 
   #callsAnybody(): boolean {

@@ -23,8 +23,9 @@ export class RestrictedJobs implements X402Part {
   open({ jobPolicies }: X402Config): ShopAddition {
     const services = this.#services;
     const callerAuth = this.#auth;
+    const isRestricted = jobPolicies.some(({ restriction }) => restriction !== undefined);
     return {
-      terms: new CallerTerms(callerAuth, jobPolicies),
+      ...(isRestricted && { terms: new CallerTerms(callerAuth, jobPolicies) }),
       pageHeaders: { sent: [TARGET.toUpperCase(), ...CALLER_HEADERS], read: [] },
       belowJobs(shop, protocol) {
         const dryRun = new DryRunRoute({ ...services, ...shop, protocol, callerAuth });

@@ -5,5 +5,5 @@ import { identifierKeys } from "./config.ts";
 export const part: Part = {
   entries: identifierKeys,
   purchaseNames: async () => (await import("./identifiers.ts")).IDENTIFIERS,
-  x402: async () => (await import("./identifier-terms.ts")).IDENTIFIED_SALES,
+  x402: async () => (await import("./identifiers.ts")).IDENTIFIED_SALES,
 };

@@ -33,7 +33,7 @@ export class Methods implements Iterable<Method> {
     this.versions = versions;
     this.purchaseNames = purchaseNames;
     this.ceilingScheme = ceilingScheme;
-    this.#byName = new Map([...added, EIP3009_METHOD].map((method) => [method.name, method]));
+    this.#byName = new Map([EIP3009_METHOD, ...added].map((method) => [method.name, method]));
   }
 
   [Symbol.iterator](): Iterator<Method> {

@@ -5,10 +5,7 @@ import {
 import { describe, expect, it } from "vitest";
 import { MistakeList } from "../../../src/config/mistakes.ts";
 import { identifierKeys } from "../../../src/parts/payment-identifier/config.ts";
-import {
-  IdentifierTerms,
-  requireIdentifier,
-} from "../../../src/parts/payment-identifier/identifier-terms.ts";
+import { IdentifierTerms, requireIdentifier } from "../../../src/parts/payment-identifier/identifiers.ts";
 import { VERSION_2 } from "../../../src/x402/wire/version.ts";
 import { expectDocumented } from "../../helpers/documented-order.ts";
 import { JOB, OTHER_VERSION } from "../../x402/payments.ts";

@@ -4,7 +4,7 @@ import { concat, keccak256, stringToBytes } from "viem";
 import { ERROR_KINDS, type ErrorCode } from "../../../src/core/errors.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import { mppTable } from "../../../src/parts/mpp/config.ts";
-import { v1NetworkName } from "../../../src/parts/version-1/networks.ts";
+import { v1NetworkName } from "../../../src/parts/version-1/version-1.ts";
 import { type MppChallenge, readChallenges } from "../../helpers/mpp.ts";
 import type { Surroundings } from "./part.ts";
 import type { ClientRequest } from "./replica.ts";

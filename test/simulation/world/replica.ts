@@ -20,8 +20,7 @@ import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-fac
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import { UPTO } from "../../../src/parts/metered/scheme.ts";
 import { Mpp } from "../../../src/parts/mpp/mpp.ts";
-import { IDENTIFIED_SALES } from "../../../src/parts/payment-identifier/identifier-terms.ts";
-import { IDENTIFIERS } from "../../../src/parts/payment-identifier/identifiers.ts";
+import { IDENTIFIED_SALES, IDENTIFIERS } from "../../../src/parts/payment-identifier/identifiers.ts";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { PricesOfRequests } from "../../../src/parts/request-prices/request-prices.ts";
