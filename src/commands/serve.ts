@@ -4,8 +4,8 @@ import { changesThatNeedRestart } from "../config/checked-file.ts";
 import type { Config } from "../config/config.ts";
 import { mistakeText } from "../config/mistakes.ts";
 import { jobKeyText } from "../core/job-call.ts";
-import { secretsOf } from "../log/censor.ts";
-import { type Log, type LogFormat, openLog } from "../log/log.ts";
+import { type Log, type LogFormat, openLog, secretsOf } from "../log/log.ts";
+
 import { type ConfigSelection, Refusal, readConfig } from "./input.ts";
 import { addCommand, configOption, logFormatOption, logLevelOption, serviceIdOption } from "./options.ts";
 

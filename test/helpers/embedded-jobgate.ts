@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { readConfig } from "../../src/commands/input.ts";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
-import { secretsOf } from "../../src/log/censor.ts";
-import { openLog } from "../../src/log/log.ts";
+import { openLog, secretsOf } from "../../src/log/log.ts";
+
 import { openStore } from "../../src/open-store.ts";
 import { startGateway } from "../../src/start-gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

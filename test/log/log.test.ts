@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { secretsOf } from "../../src/log/censor.ts";
-import { type LogFormat, openLog } from "../../src/log/log.ts";
+import { type LogFormat, openLog, secretsOf } from "../../src/log/log.ts";
+
 import { bundledScript } from "../helpers/bundle.ts";
 
 function capture() {

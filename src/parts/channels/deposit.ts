@@ -2,7 +2,7 @@ import { decodeAbiParameters, decodeFunctionData, type Hex, parseAbi, parseAbiPa
 import * as z from "zod";
 import { chainIdOf } from "../../chain/chain-client.ts";
 import { EIP3009 } from "../../core/payment.ts";
-import { Eip3009Authorization } from "../../x402/methods/eip3009-authorization.ts";
+import { Eip3009Authorization } from "../../x402/methods/eip3009.ts";
 import type { Method } from "../../x402/methods/method.ts";
 import { address, decimal, lowerCase, signature } from "../../x402/methods/payload-values.ts";
 import type { Authorization, AuthorizedPayment } from "../../x402/settlement/authorization.ts";

@@ -1,8 +1,6 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import { addressWord } from "../settlement/chain-logs.ts";
-import { Eip3009Authorization } from "./eip3009-authorization.ts";
-import type { PayerFundsReader } from "./method.ts";
 
 /** `balanceOf(address)` */
 const BALANCE_OF = "0x70a08231";
@@ -20,15 +18,3 @@ export async function isUsed(rpc: Rpc, authorization: Authorization): Promise<bo
 
 export const USED_ELSEWHERE = "the payer's authorization was used elsewhere";
 export const LOW_BALANCE = "the payer's balance is less than the ceiling";
-
-/** Reads the limit of a payer by EIP-3009: the balance of the token. */
-export const EIP3009_FUNDS: PayerFundsReader = {
-  read: readBalance,
-
-  async findShortfall(rpc, payment) {
-    const authorization = new Eip3009Authorization(payment);
-    const [balance, wasUsed] = await Promise.all([readBalance(rpc, payment), isUsed(rpc, authorization)]);
-    if (wasUsed) return USED_ELSEWHERE;
-    return balance !== undefined && balance < BigInt(payment.amount) ? LOW_BALANCE : undefined;
-  },
-};

@@ -1,5 +1,5 @@
-import { asHex, asNumber, type Rpc, toHex } from "../../chain/rpc.ts";
-import { readWords, wordsCode } from "../../chain/word-calls.ts";
+import { asHex, asNumber, type Rpc, readWords, toHex, wordsCode } from "../../chain/rpc.ts";
+
 import type { Authorization } from "./authorization.ts";
 
 /** A block, as far as a decision needs it. */

@@ -1,7 +1,7 @@
 import { encodeFunctionData, erc20Abi } from "viem";
 import { describe, expect, it } from "vitest";
-import type { Rpc } from "../../../src/chain/rpc.ts";
-import type { WordCall } from "../../../src/chain/word-calls.ts";
+import type { Rpc, WordCall } from "../../../src/chain/rpc.ts";
+
 import { PERMIT2_CONTRACT } from "../../../src/parts/permit2/contracts.ts";
 import { payerFunds } from "../../../src/parts/permit2/funds.ts";
 import { GAS_SPONSORING } from "../../../src/parts/permit2/gas-sponsoring.ts";

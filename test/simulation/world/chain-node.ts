@@ -1,5 +1,5 @@
-import { toHex } from "../../../src/chain/rpc.ts";
-import { CALL_BYTES } from "../../../src/chain/word-calls.ts";
+import { CALL_BYTES, toHex } from "../../../src/chain/rpc.ts";
+
 import { UPTO_PROXY } from "../../../src/parts/permit2/upto-proxy.ts";
 import { AccountView } from "./account-view.ts";
 import { gasUsed } from "./accounts.ts";

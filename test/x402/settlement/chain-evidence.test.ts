@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { ChainClient } from "../../../src/chain/chain-client.ts";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
-import { Eip3009Authorization } from "../../../src/x402/methods/eip3009-authorization.ts";
+import { Eip3009Authorization } from "../../../src/x402/methods/eip3009.ts";
 import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import { LogSearch } from "../../../src/x402/settlement/log-search.ts";
 import { accounts } from "../../helpers/accounts.ts";

@@ -17,7 +17,7 @@ import {
   outcomeOf,
   type TokenEvent,
   tokenEvents,
-} from "../../../src/x402/methods/eip3009-authorization.ts";
+} from "../../../src/x402/methods/eip3009.ts";
 import { type RawLog, TRANSFER_TOPIC } from "../../../src/x402/settlement/chain-logs.ts";
 
 const ABI = parseAbi([
