@@ -1,6 +1,35 @@
 import type { BackgroundService } from "./background-service.ts";
 import { monotonicClock } from "./clock.ts";
-import { Pause } from "./waiting.ts";
+
+/** The pause of a loop between two steps, which can end early. */
+export class Pause {
+  #hasEnded = false;
+  #wake = (): void => undefined;
+
+  /** Waits, unless the pause was ended since the last one. */
+  async wait(ms: number): Promise<void> {
+    if (!this.#hasEnded) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#hasEnded = false;
+  }
+
+  /** Forgets an end that no pause has seen yet. */
+  reset(): void {
+    this.#hasEnded = false;
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    this.#wake();
+  }
+}
 
 interface Options {
   /** @returns milliseconds until the next step */

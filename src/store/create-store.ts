@@ -1,11 +1,11 @@
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
-import type { JobCall, JobCallEncoder } from "../core/job-call.ts";
+import { type JobCall, type JobCallEncoder, orderKeyOf } from "../core/job-call.ts";
 import type { PaymentKey } from "../core/payment.ts";
 import type { Tracing } from "../core/telemetry.ts";
 import type { AnyModule } from "./module.ts";
 import { CORE_MODULES } from "./modules/modules.ts";
-import { type NewCall, toNewCall } from "./new-call.ts";
+import type { NewCall } from "./new-call.ts";
 import {
   type Committed,
   type Input,
@@ -56,6 +56,18 @@ export interface Dialect extends Pick<Store, "isShared" | "sharedLeases" | "stat
   read<Name extends ReadName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
   /** Calls those that wait for work. */
   readonly work: Listeners;
+}
+
+export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall {
+  const encoded = encodeJobCall(call);
+  return {
+    origin: call.origin,
+    jobId: String(call.jobId),
+    serviceId: String(call.serviceId),
+    encoded,
+    headBytes: Math.max(0, encoded.byteLength - call.body.byteLength),
+    order: call.order && { orderKey: orderKeyOf(call.order), holdsOnDead: call.order.holdsOnDead },
+  };
 }
 
 /** Metadata key that carries the trace to the runner and to a later delivery. */

@@ -1,4 +1,4 @@
-import { type JobCall, type JobCallEncoder, type JobCallOrigin, orderKeyOf } from "../core/job-call.ts";
+import type { JobCallOrigin } from "../core/job-call.ts";
 
 /** A JobCall as it is written: the ids as text, everything else inside the encoded bytes. */
 export interface NewCall {
@@ -16,18 +16,6 @@ export interface NewCall {
 export interface KeyOrder {
   readonly orderKey: string;
   readonly holdsOnDead: boolean;
-}
-
-export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall {
-  const encoded = encodeJobCall(call);
-  return {
-    origin: call.origin,
-    jobId: String(call.jobId),
-    serviceId: String(call.serviceId),
-    encoded,
-    headBytes: Math.max(0, encoded.byteLength - call.body.byteLength),
-    order: call.order && { orderKey: orderKeyOf(call.order), holdsOnDead: call.order.holdsOnDead },
-  };
 }
 
 /**

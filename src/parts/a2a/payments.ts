@@ -1,10 +1,9 @@
 import type { ErrorCode, GatewayError } from "../../core/errors.ts";
-import type { SignedPayment } from "../../x402/methods/method.ts";
+import type { PaymentReader, SignedPayment } from "../../x402/methods/method.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import { RPC, RpcError } from "../../x402/protocols/json-rpc.ts";
 import { readMessagePayment } from "../../x402/protocols/message-request.ts";
 import type { Meta } from "../../x402/protocols/protocol.ts";
-import type { PaymentReader } from "../../x402/purchase/checkout.ts";
 
 /** URIs of the extension for payments over x402. */
 export const EXTENSIONS = {

@@ -8,10 +8,10 @@ import { headersIn, messageRequest } from "../../x402/protocols/message-request.
 import type { Meta } from "../../x402/protocols/protocol.ts";
 import { chargedNothing, purchaseRefusalOf } from "../../x402/purchase/job-route.ts";
 import type { AcceptedPayment } from "../../x402/purchase/purchase.ts";
+import { PaymentRefusal } from "../../x402/purchase/refused-payments.ts";
 import type { Services } from "../../x402/services.ts";
 import type { Shop } from "../../x402/shop.ts";
 import { type Offer, toRequirements } from "../../x402/wire/offer.ts";
-import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
 import { type Context, logUnexpected } from "./context.ts";
 import type { KeptInputs, TaskInput } from "./kept-inputs.ts";
 import type { PaidTask } from "./paid-tasks.ts";

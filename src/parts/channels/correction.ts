@@ -1,5 +1,5 @@
 import type { GatewayError } from "../../core/errors.ts";
-import { Correction } from "../../x402/wire/payment-required.ts";
+import { Correction } from "../../x402/purchase/refused-payments.ts";
 import { CHANNEL_METHOD } from "./store/row.ts";
 import type { ChannelRefusal } from "./store/rules.ts";
 

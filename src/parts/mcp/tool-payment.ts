@@ -1,9 +1,8 @@
 import { GatewayError } from "../../core/errors.ts";
-import type { SignedPayment } from "../../x402/methods/method.ts";
+import type { PaymentReader, SignedPayment } from "../../x402/methods/method.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import { readMessagePayment } from "../../x402/protocols/message-request.ts";
 import type { MessageProtocol, Meta } from "../../x402/protocols/protocol.ts";
-import type { PaymentReader } from "../../x402/purchase/checkout.ts";
 
 const X402 = "x402/payment";
 

@@ -5,7 +5,7 @@ import type { HttpResponse } from "../../http/response.ts";
 import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { PaymentProtocol } from "../../x402/protocols/protocol.ts";
 import type { SettlementSummary, UnpaidRequest } from "../../x402/purchase/checkout.ts";
-import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
+import { PaymentRefusal } from "../../x402/purchase/refused-payments.ts";
 import { type Challenge, challengeHeader } from "./challenges.ts";
 import type { MppProtocol } from "./mpp-protocol.ts";
 

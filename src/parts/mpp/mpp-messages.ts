@@ -4,7 +4,7 @@ import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { Asked, MessageError, MessageProtocol, Meta } from "../../x402/protocols/protocol.ts";
 import type { SettlementSummary } from "../../x402/purchase/checkout.ts";
 import { chargedNothing } from "../../x402/purchase/job-route.ts";
-import { PaymentRefusal } from "../../x402/wire/payment-required.ts";
+import { PaymentRefusal } from "../../x402/purchase/refused-payments.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { parseCredential } from "./credential.ts";
 import { EVM } from "./methods.ts";

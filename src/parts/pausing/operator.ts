@@ -5,8 +5,8 @@ import type { Logger } from "pino";
 import type { PausableSchema, PauseRequest, ResumeRequest } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ApiAddition } from "../../operator/methods.ts";
 import { invalid } from "../../operator/requests.ts";
-import { findNamed, nameOf, type Pausable, type PausedTables, pausablesOf } from "./pausables.ts";
-import type { Pauses } from "./pauses.ts";
+import { findNamed, nameOf, type Pausable, type PausedTables, type Pauses, pausablesOf } from "./pauses.ts";
+
 import type { Pause } from "./store/ledger.ts";
 
 const MAX_BY_LENGTH = 200;

@@ -6,7 +6,7 @@ export const part: Part = {
   paths: { operator: ["/metrics"] },
   async telemetry(logger) {
     // Loaded late, because every command that reads a configuration loads this face.
-    const [{ ProcessTelemetry }, { startTracing }] = await Promise.all([
+    const [{ countEvents, ProcessTelemetry }, { startTracing }] = await Promise.all([
       import("./process-telemetry.ts"),
       import("./start-tracing.ts"),
     ]);
@@ -14,12 +14,10 @@ export const part: Part = {
     return {
       telemetry,
       async load() {
-        const [{ cachedTotals, collectMetrics, collectOwn }, { countEvents }, { metricsRoutes }] =
-          await Promise.all([
-            import("./collectors.ts"),
-            import("./count-events.ts"),
-            import("./metrics-routes.ts"),
-          ]);
+        const [{ cachedTotals, collectMetrics, collectOwn }, { metricsRoutes }] = await Promise.all([
+          import("./collectors.ts"),
+          import("./metrics-routes.ts"),
+        ]);
         return ({ store, events, runners, rates, additions }) => {
           const measured = { status: () => store.status(), totals: cachedTotals(() => store.totals()) };
           const registry = collectMetrics({

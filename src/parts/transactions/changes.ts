@@ -1,4 +1,4 @@
-import { Pause } from "../../core/waiting.ts";
+import { Pause } from "../../core/background-loop.ts";
 
 /** Lets payments wait for changes of their transactions. */
 export class Changes {

@@ -1,5 +1,5 @@
+import { Pause } from "../../core/background-loop.ts";
 import type { EventHub, WhatHappened } from "../../core/events.ts";
-import { Pause } from "../../core/waiting.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 
 interface Parts {

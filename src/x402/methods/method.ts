@@ -5,6 +5,7 @@ import type { AcceptedToken } from "../../config/config.ts";
 import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { oneSpelling, PaymentIntent, TransferMethod } from "../../core/payment.ts";
+import type { JobRequest } from "../../http/request.ts";
 import type { KindExtra } from "../facilitators/facilitator.ts";
 import type { OwnSettlement } from "../facilitators/own-settlement.ts";
 import type { Authorization, AuthorizedPayment, Collector } from "../settlement/authorization.ts";
@@ -57,6 +58,16 @@ export interface SignedPayment extends SignedFields, NamedOffer {
   readonly payload: Payload;
   /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */
   readonly requireAskedFor?: (purchase: AskedPurchase) => void;
+}
+
+/** Reads payments in one protocol. It only translates: what follows is the same for every protocol. */
+export interface PaymentReader {
+  /** Reports whether a request carries a payment, well-formed or not. */
+  carriesPayment(request: JobRequest): boolean;
+  /** @returns undefined when the request carries none @throws GatewayError `invalid_payment`, `malformed_credential` */
+  readPayment(request: JobRequest): SignedPayment | undefined;
+  /** Set if the answer to an unpaid request needs the request's body. */
+  readonly bindsBody?: true;
 }
 
 /** A token that a payment may have been signed for, and its recipient. */

@@ -3,8 +3,8 @@ import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
-import type { SignedPayment } from "../methods/method.ts";
-import type { PaymentReader, SettlementSummary, UnpaidRequest } from "../purchase/checkout.ts";
+import type { PaymentReader, SignedPayment } from "../methods/method.ts";
+import type { SettlementSummary, UnpaidRequest } from "../purchase/checkout.ts";
 import type { Offer } from "../wire/offer.ts";
 
 /** A protocol in which clients buy jobs over HTTP. */

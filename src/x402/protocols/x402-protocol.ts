@@ -1,17 +1,19 @@
+import { encodePaymentRequiredHeader } from "@x402/core/http";
+import type { PaymentRequired } from "@x402/core/types";
 import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { type HttpRequest, type JobRequest, prefersHtml } from "../../http/request.ts";
-import type { HttpResponse } from "../../http/response.ts";
+import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { SettlementSummary, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/job-route.ts";
+import { PaymentRefusal, paymentRequired } from "../purchase/refused-payments.ts";
 import type { UnpaidAccess } from "../purchase/unpaid-access.ts";
 import { AnswerExtensions } from "../wire/extensions.ts";
-import type { Offer } from "../wire/offer.ts";
+import { type JobDescription, type Offer, toRequirements } from "../wire/offer.ts";
 import { carriesPayment, encodeHeader, readPayment, versionOf } from "../wire/payment-header.ts";
-import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
-import type { WireVersion } from "../wire/version.ts";
+import type { Versions, WireVersion } from "../wire/version.ts";
 import type { Pages, PaymentProtocol } from "./protocol.ts";
 
 /** x402 over HTTP: `PAYMENT-SIGNATURE`, and the headers of other versions. */
@@ -114,4 +116,36 @@ function settlementHeaders(
   if (settlement === undefined) return extensions;
   const network = nameOf(settlement.network) ?? settlement.network;
   return { [headers.settlement]: encodeHeader({ ...settlement, network }), ...extensions };
+}
+
+/**
+ * Returns one 402 that clients of all versions can pay: clients of the current version read the header, other clients read
+ * the body. If no other version can express any of the offers, the body has the content of the header.
+ * @param details further fields of the body
+ */
+export function paymentRequiredResponse(
+  { code, status, message, headers, offers }: PaymentRefusal,
+  job: JobDescription,
+  details: Readonly<Record<string, unknown>>,
+  { added }: Pick<Versions, "added">,
+): HttpResponse {
+  const required: PaymentRequired = {
+    x402Version: 2,
+    error: message,
+    resource: job.resource,
+    accepts: offers.map(toRequirements),
+    extensions: job.extensions,
+  };
+  const inOthers = added.map((version) => ({
+    x402Version: version.number,
+    error: message,
+    accepts: offers.flatMap((offer) => version.requirementsOf(offer, job) ?? []),
+  }));
+  const body = inOthers.find(({ accepts }) => accepts.length > 0) ?? required;
+  const response = jsonResponse(
+    status,
+    { ...body, code, ...details },
+    { "payment-required": encodePaymentRequiredHeader(required), ...headers },
+  );
+  return { ...response, refusal: code };
 }

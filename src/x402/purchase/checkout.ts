@@ -3,7 +3,7 @@ import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { PurchaseNotes } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
-import type { SignedPayment } from "../methods/method.ts";
+import type { PaymentReader, SignedPayment } from "../methods/method.ts";
 import type { SoldPolicy } from "../prices/job-policies.ts";
 import type { Price } from "../prices/price.ts";
 import type { PriceBook } from "../prices/price-book.ts";
@@ -15,16 +15,6 @@ import type { InputChecks } from "./input-checks.ts";
 import { type AcceptedPayment, type Purchase, withOffers } from "./purchase.ts";
 import type { PaidRequest } from "./steps.ts";
 import type { NotedHeader } from "./terms.ts";
-
-/** Reads payments in one protocol. It only translates: what follows is the same for every protocol. */
-export interface PaymentReader {
-  /** Reports whether a request carries a payment, well-formed or not. */
-  carriesPayment(request: JobRequest): boolean;
-  /** @returns undefined when the request carries none @throws GatewayError `invalid_payment`, `malformed_credential` */
-  readPayment(request: JobRequest): SignedPayment | undefined;
-  /** Set if the answer to an unpaid request needs the request's body. */
-  readonly bindsBody?: true;
-}
 
 /** Outcome of a request that is not refused. */
 type Sale =

@@ -9,8 +9,8 @@ import {
 } from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { X402Stats } from "../stats.ts";
-import { Correction, PaymentRefusal } from "../wire/payment-required.ts";
 import type { PurchaseNames } from "../wire/purchase-names.ts";
+import { Correction, PaymentRefusal } from "./refused-payments.ts";
 import { type PaidRequest, PurchaseState, purchaseSteps, type StepParts } from "./steps.ts";
 import type { Terms } from "./terms.ts";
 

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { ErrorCode, GatewayError } from "../../core/errors.ts";
+import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { JobRequest } from "../../http/request.ts";
@@ -11,9 +11,55 @@ import {
   type RefusedPaymentLog,
 } from "../../store/contract/refused-payments.ts";
 import type { Listing } from "../jobs/listing.ts";
+import type { PaymentReader } from "../methods/method.ts";
+import type { PaymentOutcome } from "../settlement/payment-outcome.ts";
 import type { X402Stats } from "../stats.ts";
-import { PaymentRefusal } from "../wire/payment-required.ts";
-import type { PaymentReader } from "./checkout.ts";
+import type { Offer } from "../wire/offer.ts";
+
+/** A refusal of a payment that tells its payer what to sign instead, by the message and by further fields of the offers. */
+export class Correction extends GatewayError {
+  readonly correct: (offer: Offer) => Offer;
+
+  constructor(message: string, correct: Correction["correct"]) {
+    super("payment_mismatch", message);
+    this.correct = correct;
+  }
+}
+
+/** A refusal with status 402, and the offers that the client can pay instead. */
+export class PaymentRefusal extends GatewayError {
+  readonly offers: readonly Offer[];
+  /** Body of the refused request. */
+  readonly body: Uint8Array | undefined;
+  /** Hash of the whole refused request, at a job's own route. */
+  readonly requestHash: string | undefined;
+  /** The settlement that failed, if one was asked for. */
+  readonly settled:
+    | Pick<PaymentOutcome & { kind: "failed" }, "settlement" | "extensionResponses">
+    | undefined;
+
+  constructor(
+    refusal: GatewayError,
+    offers: readonly Offer[],
+    { body, requestHash, settled }: Partial<Pick<PaymentRefusal, "body" | "requestHash" | "settled">> = {},
+  ) {
+    const { code, message, cause, details, headers } = refusal;
+    super(code, message, { cause, details, headers });
+    this.offers = offers;
+    this.body = body;
+    this.requestHash = requestHash;
+    this.settled = settled;
+  }
+}
+
+/** Returns the refusal of a request without a payment. */
+export function paymentRequired(offers: readonly Offer[]): PaymentRefusal {
+  const refusal = new GatewayError(
+    "payment_required",
+    "This job must be paid for: sign one of the offers and send the request again.",
+  );
+  return new PaymentRefusal(refusal, offers);
+}
 
 /** Time between two writes. */
 const ROUND_MS = 1_000;

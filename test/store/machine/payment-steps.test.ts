@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
+import { toNewCall } from "../../../src/store/create-store.ts";
 import type { Change } from "../../../src/store/machine/changes.ts";
 import { type BeginRows, beginStep } from "../../../src/store/machine/payment-steps.ts";
 import type { BeginGate } from "../../../src/store/module.ts";
-import { Capacity, toNewCall } from "../../../src/store/new-call.ts";
+import { Capacity } from "../../../src/store/new-call.ts";
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
 import type { Rows } from "../../../src/store/rows.ts";
 import { oneTimeNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";

@@ -13,14 +13,14 @@ import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
 import { type JobPrice, PayableTokens, PriceChecks } from "../../../src/x402/prices/price-source.ts";
-import { X402Protocol } from "../../../src/x402/protocols/x402-protocol.ts";
+import { paymentRequiredResponse, X402Protocol } from "../../../src/x402/protocols/x402-protocol.ts";
 import { Checkout } from "../../../src/x402/purchase/checkout.ts";
 import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 import { BodyChecks, InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { JobRoute } from "../../../src/x402/purchase/job-route.ts";
+import { paymentRequired } from "../../../src/x402/purchase/refused-payments.ts";
 import { AnswerExtensions } from "../../../src/x402/wire/extensions.ts";
 import { makeOffers, secsUntil } from "../../../src/x402/wire/offer.ts";
-import { paymentRequired, paymentRequiredResponse } from "../../../src/x402/wire/payment-required.ts";
 import { NO_REQUEST_PRICES } from "../payment-fixtures.ts";
 import { EURC, METHODS, requestWith, USDC } from "../payments.ts";
 
