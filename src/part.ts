@@ -27,8 +27,7 @@ import type { RateReport } from "./x402/prices/token-rates.ts";
 import type { Holding } from "./x402/refund-sender.ts";
 import type { Services } from "./x402/services.ts";
 import type { CeilingScheme } from "./x402/wire/offer.ts";
-import type { PurchaseNames } from "./x402/wire/purchase-names.ts";
-import type { WireVersion } from "./x402/wire/version.ts";
+import type { PurchaseNames, WireVersion } from "./x402/wire/version.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
 export interface Part {

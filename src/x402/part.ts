@@ -10,8 +10,8 @@ import type { Feature } from "./jobs/seller.ts";
 import type { MakeNamedPrices } from "./prices/price.ts";
 import type { RequestPrices } from "./prices/request-prices.ts";
 import type { MessageProtocol, Pages, PaymentProtocol } from "./protocols/protocol.ts";
-import type { Terms } from "./purchase/terms.ts";
-import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
+import type { Terms, UnpaidAccess } from "./purchase/terms.ts";
+
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { ExtendsAnswers } from "./wire/extensions.ts";

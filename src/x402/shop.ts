@@ -10,7 +10,7 @@ import type { PriceBook } from "./prices/price-book.ts";
 import type { MessageProtocol, Pages } from "./protocols/protocol.ts";
 import type { Checkout } from "./purchase/checkout.ts";
 import type { Refusals } from "./purchase/refused-payments.ts";
-import type { UnpaidAccess } from "./purchase/unpaid-access.ts";
+import type { UnpaidAccess } from "./purchase/terms.ts";
 import type { Verification } from "./purchase/verification.ts";
 import type { AnswerExtensions, ExtensionEchoes } from "./wire/extensions.ts";
 

@@ -1,7 +1,6 @@
 import { BlockList, isIP } from "node:net";
 import { GatewayError } from "../../core/errors.ts";
 import { type IpRange, isHostName, isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
-import { normalUrl } from "../../core/urls.ts";
 import type { ShopAddition } from "../../x402/part.ts";
 import type { NotedHeader } from "../../x402/purchase/terms.ts";
 import { isPublicAddress } from "./public-addresses.ts";
@@ -79,4 +78,12 @@ export function callbackHeader(
     },
   };
   return { terms: { notes: [header] }, pageHeaders: { sent: [CALLBACK_URL], read: [] } };
+}
+
+/** Returns a URL as it is kept and compared; undefined for a text that is no URL. */
+function normalUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  url.hash = "";
+  return url.href;
 }

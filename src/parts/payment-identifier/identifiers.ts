@@ -5,8 +5,8 @@ import type { SignedPayment } from "../../x402/methods/method.ts";
 import type { X402Part } from "../../x402/part.ts";
 import type { Requirement, Terms, TermsCheck } from "../../x402/purchase/terms.ts";
 import type { JobDescription } from "../../x402/wire/offer.ts";
-import type { PurchaseNames } from "../../x402/wire/purchase-names.ts";
-import type { Payload } from "../../x402/wire/version.ts";
+import type { Payload, PurchaseNames } from "../../x402/wire/version.ts";
+
 import { requiresIdentifier } from "./config.ts";
 
 /** Name of the extension. */

@@ -88,7 +88,8 @@ const EIP3009_FUNDS: PayerFundsReader = {
 export const EIP3009_METHOD: Method = {
   ...EIP3009,
   extensions: {},
-  owns: (payload) => "authorization" in payload,
+  // The payload of another method might have these keys beside its own.
+  owns: (payload) => Object.keys(payload).every((key) => key === "authorization" || key === "signature"),
   payload: { schema: payload, kind: "an EIP-3009 authorization" },
   pays: ({ to, value }, { token, amount }) => to === token.payTo.toLowerCase() && value === BigInt(amount),
   compared: "recipient",

@@ -4,8 +4,8 @@ import type { Authorization, AuthorizedPayment } from "../settlement/authorizati
 import { EvmEvidence } from "../settlement/evm-evidence.ts";
 import type { TokenEvidence, TokenWatch } from "../settlement/token-evidence.ts";
 import type { CeilingScheme } from "../wire/offer.ts";
-import type { PurchaseNames } from "../wire/purchase-names.ts";
-import { Versions } from "../wire/version.ts";
+import { type PurchaseNames, Versions } from "../wire/version.ts";
+
 import { EIP3009_METHOD } from "./eip3009.ts";
 import type { Method } from "./method.ts";
 

@@ -9,7 +9,7 @@ import type { Methods } from "../methods/methods.ts";
 import type { SettlementSummary, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/job-route.ts";
 import { PaymentRefusal, paymentRequired } from "../purchase/refused-payments.ts";
-import type { UnpaidAccess } from "../purchase/unpaid-access.ts";
+import type { UnpaidAccess } from "../purchase/terms.ts";
 import { AnswerExtensions } from "../wire/extensions.ts";
 import { type JobDescription, type Offer, toRequirements } from "../wire/offer.ts";
 import { carriesPayment, encodeHeader, readPayment, versionOf } from "../wire/payment-header.ts";

@@ -9,7 +9,7 @@ import {
 } from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { X402Stats } from "../stats.ts";
-import type { PurchaseNames } from "../wire/purchase-names.ts";
+import type { PurchaseNames } from "../wire/version.ts";
 import { Correction, PaymentRefusal } from "./refused-payments.ts";
 import { type PaidRequest, PurchaseState, purchaseSteps, type StepParts } from "./steps.ts";
 import type { Terms } from "./terms.ts";

@@ -6,8 +6,8 @@ import type { JobCall } from "../../core/job-call.ts";
 import { isPartial, type OneTimeNonce, type PaymentIntent, type PaymentRecord } from "../../core/payment.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { ExtensionRejections } from "../facilitators/facilitator.ts";
-import { DecidedPayments } from "./decided-payments.ts";
-import { type MOVED, movedBy } from "./moved-elsewhere.ts";
+import { DecidedPayments, type MOVED, movedBy } from "./decided-payments.ts";
+
 import { OutcomeRecorder, type RecorderParts } from "./outcome-recorder.ts";
 import type { Evidence, PaidEvidence } from "./payment-decision.ts";
 import { logFields, outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";

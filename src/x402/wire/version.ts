@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { PaymentRequirementsV2Schema } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import type { GatewayError } from "../../core/errors.ts";
 import { oneSpelling } from "../../core/payment.ts";
 import { type JobDescription, type Offer, toRequirements } from "./offer.ts";
 
@@ -134,4 +135,18 @@ export class Versions implements Iterable<WireVersion> {
     }
     return name;
   }
+}
+
+/**
+ * Names that payers give their purchases in payloads, over any protocol. All payments of a payer under one name are one purchase.
+ * A part adds them by `Part.purchaseNames`; a protocol can have names of its own.
+ */
+export interface PurchaseNames {
+  /** Reads the name in a payload. @returns undefined when there is none @throws GatewayError `invalid_payment` */
+  read(payload: Payload): string | undefined;
+  /**
+   * Returns the refusal of another purchase under a name that the payer has used.
+   * @param what all in which that purchase may differ, such as "job, request or body"
+   */
+  taken(what: string): GatewayError;
 }

@@ -2,7 +2,7 @@ import type { PaymentPayload } from "@x402/core/types";
 import { expect, test } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { Methods } from "../../../src/x402/methods/methods.ts";
-import type { PurchaseNames } from "../../../src/x402/wire/purchase-names.ts";
+import type { PurchaseNames } from "../../../src/x402/wire/version.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../../helpers/clients.ts";

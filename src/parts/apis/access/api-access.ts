@@ -12,7 +12,7 @@ import type { PayerProof, ProofPurpose, ProvenPayer } from "../../../x402/calls/
 import { canonicalPath } from "../../../x402/jobs/job-routes.ts";
 import type { Checkout } from "../../../x402/purchase/checkout.ts";
 import type { ClientLimits } from "../../../x402/purchase/client-limits.ts";
-import type { UnpaidAccess } from "../../../x402/purchase/unpaid-access.ts";
+import type { UnpaidAccess } from "../../../x402/purchase/terms.ts";
 import type { ApiConfig } from "../config.ts";
 import type { PassThrough } from "../pass-through.ts";
 import type { AccessConfig, ApiKey } from "./config.ts";

@@ -1,10 +1,6 @@
 import type { SchemaDialect } from "../../module.ts";
-import { ADOPTED_AND_REFUSED } from "./adopted-and-refused.ts";
 import { CALLS } from "./calls.ts";
-import { DEFERRED } from "./deferred.ts";
-import { OFFERS } from "./offers.ts";
-import { PAYMENTS } from "./payments.ts";
-import { UPKEEP } from "./upkeep.ts";
+import { ADOPTED_AND_REFUSED, DEFERRED, OFFERS, PAYMENTS } from "./payments.ts";
 
 /*
  * Conventions of the tables:
@@ -13,6 +9,37 @@ import { UPKEEP } from "./upkeep.ts";
  * - job_calls holds only what is not finished, and no bodies, so that claims touch few pages.
  * - What is large stands last in its row: SQLite reads through it to reach the columns behind.
  */
+
+/** Small tables of the store itself: its probe, secrets, keys of deliveries, and counts of what was pruned. */
+const UPKEEP = `
+-- One row, which the probe rewrites while the store cannot write.
+CREATE TABLE probe (writes INTEGER NOT NULL) STRICT;
+INSERT INTO probe VALUES (0);
+
+-- Random secrets that stay the same over restarts: access tokens are derived from one of them.
+CREATE TABLE secrets (
+  name   TEXT PRIMARY KEY,
+  secret TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Keys that identify repeated webhook deliveries, until the endpoint's window ends.
+CREATE TABLE deliveries (
+  key        TEXT PRIMARY KEY,
+  -- A delivery with another body under the same key is refused.
+  body_hash  TEXT NOT NULL,
+  -- The JobCall that the first delivery became.
+  call_id    INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_by_end ON deliveries (expires_at);
+
+-- Counts of pruned entries by what they were (settled and failed payments, done and dead calls), so that the totals still
+-- balance.
+CREATE TABLE pruned (
+  name TEXT PRIMARY KEY,
+  n    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`;
 
 /** All tables of a new file. A table stands before the indexes of others that need it. */
 const TABLES = [CALLS, PAYMENTS, OFFERS, DEFERRED, ADOPTED_AND_REFUSED, UPKEEP].join("");

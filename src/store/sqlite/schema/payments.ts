@@ -93,3 +93,69 @@ CREATE TABLE revenue_hours (
   PRIMARY KEY (hour, network, asset, symbol)
 ) STRICT, WITHOUT ROWID;
 `;
+
+/**
+ * Payments that are charged after their jobs. Their columns are `charge` and `ceiling` of payments, `ceiling`, `min_charge` and
+ * `charge_so_far` of job_calls, and `charge` of results.
+ */
+export const DEFERRED = `
+-- Payments whose authorization might end before they are charged.
+CREATE INDEX payments_authorized      ON payments (valid_before_secs) WHERE state = 'authorized';
+-- Payments that a payer has open.
+CREATE INDEX deferred_payments_of_payer ON payments (payer) WHERE state IN ('authorized', 'settling');
+-- Payments whose charge failed after their job.
+CREATE INDEX payments_lost            ON payments (payer, updated_at) WHERE state = 'failed' AND charge <> 'before';
+-- For the totals.
+CREATE INDEX deferred_payments          ON payments (state, call_id) WHERE ceiling IS NOT NULL;
+`;
+
+/** Tables of payments that are not in the journal: adopted from the chain after a restore, and refused. */
+export const ADOPTED_AND_REFUSED = `
+-- Payments that the chain shows and a restored copy lacks. Each gets a row of payments once its buyer sends it again.
+CREATE TABLE adopted_payments (
+  payer      TEXT NOT NULL,
+  nonce      TEXT NOT NULL,
+  network    TEXT NOT NULL,
+  asset      TEXT NOT NULL,
+  -- JSON of amount, recipient, transaction, and who adopted it and why.
+  adopted    TEXT NOT NULL,
+  adopted_at INTEGER NOT NULL,
+  PRIMARY KEY (payer, nonce, network, asset)
+) STRICT, WITHOUT ROWID;
+
+-- Payments that bought nothing, and why: the newest, for a week.
+CREATE TABLE refused_payments (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  at         INTEGER NOT NULL,
+  request_id TEXT NOT NULL,
+  service_id TEXT NOT NULL,
+  job_index  INTEGER NOT NULL,
+  payer      TEXT,
+  code       TEXT NOT NULL,
+  -- JSON of message, reason, network and amount.
+  more       TEXT NOT NULL
+) STRICT;
+`;
+
+/** Prices that were offered to clients, and one-time nonces. */
+export const OFFERS = `
+-- Offers made to clients, by job, while they are payable.
+CREATE TABLE offers (
+  id          TEXT PRIMARY KEY,
+  service_id  TEXT NOT NULL,
+  job_index   INTEGER NOT NULL,
+  offer       TEXT NOT NULL,
+  valid_until INTEGER NOT NULL
+) STRICT;
+CREATE INDEX offers_by_job ON offers (service_id, job_index);
+CREATE INDEX offers_by_end ON offers (valid_until);
+
+-- Nonces that were used, until they expire.
+CREATE TABLE one_time_nonces (
+  key             TEXT PRIMARY KEY,
+  expires_at_secs INTEGER NOT NULL,
+  -- The payment that used the nonce; 0 if it was used alone.
+  call_id         INTEGER NOT NULL
+) STRICT;
+CREATE INDEX one_time_nonces_expiry ON one_time_nonces (expires_at_secs);
+`;
