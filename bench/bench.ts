@@ -7,6 +7,7 @@ import { benchJobs } from "./jobs.ts";
 import { benchLists } from "./lists.ts";
 import { benchLookups } from "./lookups.ts";
 import { benchMoney } from "./money.ts";
+import { benchOperator } from "./operator.ts";
 import { benchOrder } from "./order.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
@@ -27,6 +28,7 @@ const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<vo
   jobs: benchJobs,
   lists: benchLists,
   lookups: benchLookups,
+  operator: benchOperator,
   paid: benchPaid,
   postgres: benchPostgres,
   retention: benchRetention,
