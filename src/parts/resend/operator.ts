@@ -49,13 +49,17 @@ export function resendOperation(parts: {
         const signature = readSignature(request);
         if (!REQUEST_KEY.test(requestKey))
           throw invalid("request_key: expected 1 to 64 printable characters without a space.");
+        const key = `resend ${requestKey}`;
+        const earlier = await calls.findResent(key);
+        // The first answer stands, whatever has become of the call and its job.
+        if (earlier?.resent === String(callId)) return { callId: BigInt(earlier.callId), isNew: false };
         const { origin, serviceId, jobId, body, metadata } = await findCall(callId);
         admit({ origin, serviceId, jobId });
         const ofResend = { [OPERATOR_ORIGIN_METADATA]: "operator", [RESENT_CALL_METADATA]: String(callId) };
         const outcome = await store.acceptOnce(
           { origin: "operator", serviceId, jobId, body, metadata: { ...metadata, ...ofResend } },
           {
-            keys: [{ key: `resend ${requestKey}`, identifies: true }],
+            keys: [{ key, identifies: true }],
             bodyHash: String(callId),
             windowMs: KEY_MS,
           },

@@ -143,6 +143,24 @@ describe("A resent call", () => {
   });
 });
 
+describe("A repeated request key", () => {
+  test("It returns the first answer while the job is paused, and when the call or its job is gone", async () => {
+    const callId = await send("/hooks/gone");
+    const other = await send();
+    const made = await resend(callId, "repeated");
+    await client().pause({ target: "/hooks/gone", by: "ada", refuseAccepts: true });
+    const again = { callId: made.callId, isNew: false };
+    expect(await resend(callId, "repeated")).toMatchObject(again);
+    await client().resume({ target: "/hooks/gone", by: "ada" });
+    await reload(CONFIG, 1);
+    expect(await resend(callId, "repeated")).toMatchObject(again);
+    await drain();
+    expect(await resend(callId, "repeated")).toMatchObject(again);
+    await expect(resend(other, "repeated")).rejects.toThrow("The body of call");
+    await reload(CONFIG + GONE, 2);
+  });
+});
+
 describe("A resend is refused", () => {
   test("for a call that never was, and for one whose body was forgotten when it was done", async () => {
     await expect(resend(999_999n)).rejects.toThrow("[not_found] There is no call with call id 999999.");

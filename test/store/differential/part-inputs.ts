@@ -285,6 +285,7 @@ export const OF_PARTS: MakersOf<string> = {
 
   findBody: (world) => [world.call(), world.choices.one([2, 100])],
   findAccepted: (world) => [world.call()],
+  findResent: ({ choices }) => [choices.one(["resend a", "resend b"])],
 
   searchPositions: () => [],
   listUnindexed: ({ choices, now }) => [

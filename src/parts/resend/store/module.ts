@@ -8,11 +8,13 @@ export interface AcceptedCalls {
    * @returns undefined if they are not kept: the JobCall is done, was dropped, or never was
    */
   findAccepted(callId: number): Promise<Uint8Array | undefined>;
+  /** Finds the JobCall that a key made, and the one that was resent. @returns undefined for a key that is new, or forgotten */
+  findResent(key: string): Promise<{ readonly callId: number; readonly resent: string } | undefined>;
 }
 
 /** Reads the JobCalls that the core keeps. */
 export const ACCEPTED_CALLS: StoreModule<AcceptedCalls> = {
-  forOperator: ["findAccepted"],
+  forOperator: ["findAccepted", "findResent"],
   lookups: {
     *findAccepted({ dialect }, callId): Lookup<Uint8Array | undefined> {
       const { values, add } = parameters(dialect);
@@ -21,6 +23,14 @@ export const ACCEPTED_CALLS: StoreModule<AcceptedCalls> = {
           WHERE call_id = ${add(callId)} AND state <> 'held'`;
       const [row] = (yield { sql, values }) as { readonly encoded: Uint8Array }[];
       return row?.encoded;
+    },
+
+    *findResent({ dialect, now }, key): Lookup<{ callId: number; resent: string } | undefined> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT call_id, body_hash FROM ${dialect.schema}deliveries
+          WHERE key = ${add(key)} AND expires_at > ${dialect.now(add(now()))}`;
+      const [row] = (yield { sql, values }) as { readonly call_id: number; readonly body_hash: string }[];
+      return row && { callId: row.call_id, resent: row.body_hash };
     },
   },
 };

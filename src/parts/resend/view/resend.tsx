@@ -2,22 +2,32 @@ import { useRef } from "preact/hooks";
 import { CallState, type GetCallResponse } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { client, useAction } from "../../../page/tools/client.ts";
 import { Problem, useConfirm } from "../../../page/tools/controls.tsx";
+import { CallLink } from "../../../page/tools/format.tsx";
 import { open, type PartView } from "../../../page/tools/route.ts";
 
 /** States in which the body of a JobCall is kept, and no payment is awaited. */
 const RESENDABLE: readonly CallState[] = [CallState.READY, CallState.LEASED, CallState.DEAD];
 
+/** Name of the metadata with the call ID of the first JobCall, which jobgate alone gives a call of origin `operator`. */
+const RESENT_CALL_METADATA = "X-OPERATOR-RESENT-CALL-ID";
+
+/** Reads the call that a call of the operator repeats. */
+function firstCall(origin: string, value = ""): bigint | undefined {
+  return origin === "operator" && /^\d{1,16}$/.test(value) ? BigInt(value) : undefined;
+}
+
 const QUESTION =
   "Its job gets a new call with the same body and metadata, whatever becomes of this one. Nobody is charged for the new call, and its result goes to nobody.";
 
 /** Sends the JobCall to its job once more, after a question. */
-function ResendPanel({ call }: GetCallResponse) {
+function ResendPanel({ call, metadata }: GetCallResponse) {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
   // One key until an answer has come, so that a second request makes no second call.
   const requestKey = useRef<string>();
   if (call === undefined || call.state === CallState.HELD) return null;
   const { callId } = call;
+  const first = firstCall(call.origin, metadata[RESENT_CALL_METADATA]);
   const isKept = RESENDABLE.includes(call.state);
   const resend = () =>
     ask({
@@ -42,6 +52,11 @@ function ResendPanel({ call }: GetCallResponse) {
         )}
       </div>
       <Problem text={problem} />
+      {first !== undefined && (
+        <p>
+          This call repeats call <CallLink callId={first} />.
+        </p>
+      )}
       <p class="muted">
         {isKept
           ? "A new call, which nobody pays for. This call and its payment stay as they are."
