@@ -55,10 +55,12 @@ const BAD_USAGE = 2;
 
 /**
  * Runs the command that the arguments name.
- * @param args without interpreter and script
+ * @param given arguments without interpreter and script
  * @returns the exit code: 0 success, 1 refused (a bad configuration, an unreachable peer), 2 bad usage
  */
-export async function runProgram(args: readonly string[]): Promise<number> {
+export async function runProgram(given: readonly string[]): Promise<number> {
+  // commander's own `help` prints the help of the first command that it is given.
+  const args = given[0] === "help" && given.length > 2 ? [...given.slice(1), "--help"] : given;
   try {
     const program = await makeProgram(args[0]);
     await program.parseAsync(args, { from: "user" });

@@ -74,6 +74,15 @@ test("--help of each command shows one example, and the environment twin of each
   }
 });
 
+test("help prints the help of the command that is named, at any depth", async () => {
+  for (const named of [["jobs", "resend"], ["jobs"], ["dead-letters", "retry"]]) {
+    printed.stdout = "";
+    expect(await runProgram(["help", ...named])).toBe(0);
+    expect(printed.stdout).toContain(`Usage: jobgate ${named.join(" ")} [options]`);
+  }
+  expect(await runProgram(["help", "jobs", "nothing"])).toBe(0);
+});
+
 test("The variable of another command's --all selects no dead letters", async () => {
   vi.stubEnv("JOBGATE_ALL", "1");
   expect(await runProgram(["dead-letters", "drop"])).toBe(2);

@@ -120,7 +120,8 @@ async function printSums({ by, since, until, json, ...selection }: SumOptions): 
     const first = since === undefined ? "" : dayText(timestampMs(since));
     const last = until === undefined ? "" : dayText(timestampMs(until) - DAY_MS);
     const days = first === last ? first : `${first} to ${last}`;
-    return sums.map((sum) => ({ sum, period: [periods[i]?.name, days].filter(Boolean).join(", ") }));
+    const ofPeriod = isOverview ? [...sums, ...missingSums(sums, answers)] : sums;
+    return ofPeriod.map((sum) => ({ sum, period: [periods[i]?.name, days].filter(Boolean).join(", ") }));
   });
   const group: Columns<(typeof lines)[number]> = {
     ...(by === "day" && { day: ({ sum }) => (sum.day === undefined ? "" : dayText(timestampMs(sum.day))) }),
@@ -139,6 +140,19 @@ async function printSums({ by, since, until, json, ...selection }: SumOptions): 
     payments: ({ sum }) => String(sum.payments),
     ...Object.fromEntries(amounts),
   });
+}
+
+/** Makes sums of nothing for the tokens that moved in other periods alone. */
+function missingSums(
+  sums: readonly MovementSum[],
+  answers: readonly { readonly sums: readonly MovementSum[] }[],
+): MovementSum[] {
+  const keyOf = ({ network, asset, token, decimals }: MovementSum) =>
+    `${network} ${asset} ${token} ${decimals}`;
+  const known = new Set(sums.map(keyOf));
+  const tokens = new Map(answers.flatMap((answer) => answer.sums.map((sum) => [keyOf(sum), sum])));
+  const nothing = Object.fromEntries(Object.values(AMOUNTS).map((name) => [name, "0"]));
+  return [...tokens].flatMap(([key, sum]) => (known.has(key) ? [] : { ...sum, ...nothing, payments: 0n }));
 }
 
 function jobText({ serviceId, jobIndex }: MovementSum, names: Names): string {

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
@@ -142,9 +144,21 @@ async function chooseSale(given: string | undefined, options: SellOptions): Prom
   const routes = pricedRoutes({ named, described, price: options.price });
   const api = { name: apiName(described), url, headers: headersOf(options.header ?? []), routes };
   const storeUrl = options.save ? undefined : `sqlite:${resolve("jobgate.db")}`;
-  const listeners = { x402: listen, operator, publicUrl };
+  const listeners = { x402: publicUrl === undefined ? await withPort(listen) : listen, operator, publicUrl };
   const config = { money, api, listeners, ...(storeUrl === undefined ? {} : { storeUrl }) };
   return { config, leftOut: named.length > 0 ? [] : (described?.leftOut ?? []) };
+}
+
+/** Finds a free port for port 0, because offers and descriptions have the address before it is listened on. */
+async function withPort(address: string): Promise<string> {
+  const [, host = "", port] = /^(.*):([0-9]+)$/.exec(address) ?? [];
+  if (Number(port) !== 0) return address;
+  const server = createServer().listen(0, host.replace(/^\[|\]$/g, ""));
+  await once(server, "listening");
+  const { port: free } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return `${host}:${free}`;
 }
 
 /** @throws Refusal for a route that the command line names and that cannot be sold */

@@ -192,7 +192,11 @@ describe("jobgate payments sums", () => {
       ...[expect.stringMatching(/^30 days, .* to /), "USDC", "Base Sepolia", payments, units],
       ...["0", "0", "0", "0", "0", units],
     ]);
-    expect(stdout).not.toContain("Yesterday");
+    const yesterday = lines.filter(([period]) => period?.startsWith("Yesterday, "));
+    expect(yesterday.map(([, token]) => token).sort()).toEqual(
+      lines.flatMap(([period, token]) => (period?.startsWith("30 days") ? [token] : [])).sort(),
+    );
+    for (const [, , , ...numbers] of yesterday) expect(new Set(numbers)).toEqual(new Set(["0"]));
   });
 
   test("Sums days, jobs, tokens and networks, as the API returns them with --json", async () => {

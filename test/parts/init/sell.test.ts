@@ -61,6 +61,9 @@ test("Sells a route from an empty folder with one command to a buyer with one co
   });
   expect((await parts.usdc.balanceOf(PAY_TO)) - before).toBe(CENT);
   expect((await fetch(`${url}/other`)).status).toBe(404);
+  // The description has the port that was chosen for port 0.
+  const { servers } = (await (await fetch(`${url}/openapi.json`)).json()) as { servers: object[] };
+  expect(servers).toEqual([{ url }]);
   expect(output).toContain(`caddy reverse-proxy --from api.example.com --to ${new URL(url).host}`);
   child.kill("SIGTERM");
   await processEnded(child);

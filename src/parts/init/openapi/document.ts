@@ -33,9 +33,16 @@ export async function readDocument(source: string): Promise<OpenApiDocument> {
   if (!/^https?:\/\//i.test(source)) return documentOf(source, await readBytes(source));
   if (!URL.canParse(source)) throw new Refusal([`--openapi has a URL that is none; ${EXPECTED}`]);
   // What is shown and kept is without the credentials.
-  const { url: shown, headers } = splitCredentials(source);
-  const { bytes, url } = await request(shown, headers);
-  return { ...(await documentOf(shown, bytes)), url };
+  const { url: address, headers } = splitCredentials(source);
+  const shown = withoutQuery(address);
+  const { bytes, url } = await request(address, shown, headers);
+  return { ...(await documentOf(shown, bytes)), url: withoutQuery(url).replace("?…", "") };
+}
+
+/** Leaves out the query of a URL, which may hold a secret. */
+function withoutQuery(address: string): string {
+  const { origin, pathname, search } = new URL(address);
+  return `${origin}${pathname}${search === "" ? "" : "?…"}`;
 }
 
 async function documentOf(source: string, bytes: Uint8Array): Promise<OpenApiDocument> {
@@ -54,13 +61,15 @@ async function documentOf(source: string, bytes: Uint8Array): Promise<OpenApiDoc
 
 const EXPECTED = "expected an OpenAPI description of version 3.0 or later, in JSON or YAML";
 
+/** @param source address as messages show it */
 async function request(
+  address: string,
   source: string,
   credentials: Readonly<Record<string, string>>,
 ): Promise<{ bytes: Uint8Array; url: string }> {
   try {
     const headers = { accept: "application/json, application/yaml;q=0.9, */*;q=0.8", ...credentials };
-    const answer = await fetch(source, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const answer = await fetch(address, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
     if (!answer.ok) throw new Refusal([`${source} answered ${answer.status}; ${EXPECTED}`]);
     return { bytes: await collected(source, answer.body ?? []), url: answer.url };
   } catch (error) {

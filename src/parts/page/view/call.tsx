@@ -48,6 +48,7 @@ export function CallPage({ callId: text }: { callId: string }) {
         <div class="stack">
           {refund && <RefundPanel refund={refund} />}
           {payment && <PaymentPanel payment={payment} />}
+          {payment && call && !refund && <NoRefund call={call} payment={payment} />}
           {Object.keys(metadata).length > 0 && (
             <section class="panel" aria-labelledby="metadata">
               <h2 id="metadata">Metadata</h2>
@@ -186,6 +187,21 @@ function PaymentPanel({ payment }: { payment: Payment }) {
           Look for the nonce on the token's chain, then decide (--as paid or not-paid):
         </Hint>
       )}
+    </section>
+  );
+}
+
+/** Why a paid call has no refund to send, and how to give its money back then. */
+function NoRefund({ call: { state }, payment }: { call: Call; payment: Payment }) {
+  if (payment.state !== PaymentState.SETTLED || state !== CallState.DONE) return null;
+  return (
+    <section class="panel" aria-labelledby="no-refund">
+      <h2 id="no-refund">Refund</h2>
+      <p class="muted">
+        jobgate pays back jobs that failed, and this one is done. To give the money back all the same, send{" "}
+        <Amount {...payment} /> on <NetworkName network={payment.network} /> to the payer from a wallet of
+        your own. The books of jobgate do not have that transfer.
+      </p>
     </section>
   );
 }

@@ -25,7 +25,15 @@ interface ChartProps {
 const TIME = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 const DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const NUMBER = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+const MINUTE_SECONDS = 60;
+const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 86_400;
+/** Steps of labels that show minutes, and of labels that show days, so that no two labels of an axis are alike. */
+const MINUTE_STEPS = [
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE_SECONDS),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR_SECONDS),
+];
+const DAY_STEPS = [1, 2, 3, 7, 14, 30, 90, 365].map((days) => days * DAY_SECONDS);
 /** Shortest x-axis, for a process or a page that was just opened. */
 const SHORTEST_SECONDS = 60;
 /** Smallest end of the y-axis of lines. */
@@ -82,8 +90,7 @@ function plotOptions(element: HTMLElement, series: readonly Series[], isBars: bo
     return getComputedStyle(element).color;
   };
   const bars = uPlot.paths.bars?.({ size: [0.8, 40], radius: 0.15 });
-  const timeText = (seconds: number, range: number) =>
-    (range > 2 * DAY_SECONDS ? DATE : TIME).format(seconds * 1_000);
+  const showsDays = (from: number, to: number) => to - from > 2 * DAY_SECONDS;
   const axis = { stroke: color("muted"), ticks: { show: false }, gap: 4 };
   return {
     width: element.clientWidth,
@@ -103,8 +110,12 @@ function plotOptions(element: HTMLElement, series: readonly Series[], isBars: bo
         size: 24,
         space: 66,
         grid: { show: false },
-        values: (_: uPlot, splits: number[]) =>
-          splits.map((at) => timeText(at, (splits.at(-1) ?? at) - (splits[0] ?? at))),
+        incrs: (_: uPlot, __: number, from: number, to: number) =>
+          showsDays(from, to) ? DAY_STEPS : [...MINUTE_STEPS, ...DAY_STEPS],
+        values: ({ scales }: uPlot, splits: number[]) => {
+          const isOfDays = showsDays(scales.x?.min ?? 0, scales.x?.max ?? 0);
+          return splits.map((at) => (isOfDays ? DATE : TIME).format(at * 1_000));
+        },
       },
       {
         ...axis,

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, plural } from "../../../page/shared/format.js";
-import { client, useAnswer, useRates, useTotals } from "../../../page/tools/client.ts";
+import { client, useAnswer, useEndpoints, useRates, useTotals } from "../../../page/tools/client.ts";
 import { Hint, Table } from "../../../page/tools/controls.tsx";
 import {
   Ago,
@@ -240,6 +240,7 @@ function Rate({ flow }: { flow: Flow }) {
 
 /** Connected runners and their unfinished JobCalls. */
 function Runners() {
+  const namesOf = useNamesOfJobs();
   const { data } = useAnswer(["runners"], 3 * SECOND_MS, (options) => client.listRunners({}, options));
   return (
     <section class="panel" aria-labelledby="runners-title">
@@ -254,7 +255,7 @@ function Runners() {
         empty={<NoRunner />}
         columns={[
           { label: "Runner", class: "wide", cell: ({ subscriber }) => subscriber },
-          { label: "Jobs", cell: ({ jobIds }) => jobIds.join(", ") || "all" },
+          { label: "Jobs", cell: ({ jobIds }) => jobIds.map(namesOf).join(", ") || "all" },
           {
             label: "In flight",
             class: "nowrap",
@@ -276,6 +277,15 @@ function Runners() {
       />
     </section>
   );
+}
+
+/** Returns a job ID with the names of the jobs and endpoints that have it: runners take all of them. */
+function useNamesOfJobs(): (jobId: bigint) => string {
+  const endpoints = useEndpoints().data?.endpoints ?? [];
+  return (jobId) => {
+    const names = new Set(endpoints.flatMap((one) => (one.jobId === jobId && one.name ? one.name : [])));
+    return [`${jobId}`, ...names].join(" ");
+  };
 }
 
 /** Jobs that wait, and that no runner connected to this process takes. */

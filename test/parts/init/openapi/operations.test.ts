@@ -128,6 +128,23 @@ test("Sends the credentials of the URL of a description as Basic, and shows them
   }
 });
 
+test("Sends the query of the URL of a description, and shows it nowhere", async () => {
+  const seen: (string | undefined)[] = [];
+  const server = await listenHttp({
+    handler: ({ url }, response) => {
+      seen.push(url);
+      response.end(seen.length === 1 ? JSON.stringify({ openapi: "3.1.0", paths: {} }) : "-");
+    },
+  });
+  onTestFinished(() => server.stop());
+  const source = `${server.url}/openapi.json?key=s3cret`;
+  expect(await readDescription(source)).toMatchObject({ url: server.url });
+  expect(seen).toEqual(["/openapi.json?key=s3cret"]);
+  const refusal = await readDescription(source).catch(String);
+  expect(refusal).toContain(`${server.url}/openapi.json?… is `);
+  expect(refusal).not.toContain("s3cret");
+});
+
 test("Reads no more of a file than of an answer", async () => {
   await expect(readDescription("/dev/zero")).rejects.toThrow("/dev/zero is larger than 67108864 bytes");
 });
