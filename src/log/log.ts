@@ -107,7 +107,7 @@ const URL_CREDENTIALS = /(\/\/)[^/\s"'\\@]+@/g;
 const URL_QUERY = /(\b(?:https?|wss?|postgres(?:ql)?):\/\/[^\s"'\\?]+)\?[^\s"'\\]*/g;
 
 /** Removes secrets from log lines: by their values, by the names of fields, and from URLs. */
-export class Censor {
+class Censor {
   readonly #secrets = new Set<string>();
 
   /** Hides these values from now on. Values too short to be secrets are ignored: hiding them would shred every line. */

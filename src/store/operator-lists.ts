@@ -129,7 +129,7 @@ const TIMES = {
  * Query for the first IDs of requests from two times on, `first` and `second`. IDs rise with time, but a paid call's time is
  * when it was settled: of a few neighbours, the earliest counts.
  */
-export function firstIds(
+function firstIds(
   dialect: ListDialect,
   list: keyof typeof TIMES,
   times: readonly [first: number, second: number],

@@ -227,7 +227,7 @@ export function outcomeOf(
 }
 
 /** Takes each use of an authorization with the transfer that directly follows it, as the token's contract logs them. */
-export function paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] {
+function paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] {
   const events = tokenEvents(mined.logs, token.asset.toLowerCase());
   return events.flatMap((used, i) => {
     const moved = events[i + 1];
