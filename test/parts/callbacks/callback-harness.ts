@@ -62,6 +62,7 @@ export const LOCAL_BUYERS = {
 
 export interface Calling {
   readonly store: Store;
+  readonly events: EventHub;
   readonly sender: CallbackSender;
   readonly keys: CallbackKeys;
   /** Makes a dead letter of a webhook. @returns its call ID */
@@ -114,7 +115,7 @@ export async function startCalling(
   });
   let sold = 0;
   return {
-    ...{ store, sender, keys },
+    ...{ store, events, sender, keys },
     async deadLetter() {
       const callId = await acceptId(store);
       for (const call of await claimCalls(store)) await store.fail(call, "no ink");

@@ -292,10 +292,12 @@ test("The store is not asked each second while nobody may be called, and at once
   const before = asked();
   await vi.advanceTimersByTimeAsync(5_000);
   expect(asked()).toBe(before);
+  expect(calling.events.watches("acked", "deadLettered", "paymentDecided", "partChanged")).toBe(false);
   await calling.sender.use({
     endpoints: [{ url: "https://ops.example/", events: ["dead_letter"], secrets: [] }],
     buyers: undefined,
   });
+  expect(calling.events.watches("paymentDecided")).toBe(true);
   await until(() => asked() === before + 1);
   await pauses();
   await vi.advanceTimersByTimeAsync(1_000);

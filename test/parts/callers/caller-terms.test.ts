@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
-import type { JobRestriction } from "../../../src/config/config.ts";
+import type { JobPolicy, JobRestriction, X402Config } from "../../../src/config/config.ts";
 import type { CallerAuth } from "../../../src/parts/callers/caller-auth.ts";
 import { CallerTerms } from "../../../src/parts/callers/caller-terms.ts";
+import { RestrictedJobs } from "../../../src/parts/callers/restricted-jobs.ts";
+import type { Services } from "../../../src/x402/services.ts";
 import { expectDocumented } from "../../helpers/documented-order.ts";
 
 function policy(jobIndex: number, authMode: JobRestriction["authMode"]) {
@@ -33,4 +35,13 @@ test("Only restricted jobs have access, and a page cannot buy those whose caller
     note: "For permitted callers only.",
     notByPage: expect.stringContaining("this page cannot make"),
   });
+});
+
+test("A gateway without restricted jobs has no terms of callers", () => {
+  const services = { periods: { rpcTimeoutMs: 1_000 } } as unknown as Services;
+  const jobs = new RestrictedJobs(services);
+  const termsOf = (jobPolicies: readonly JobPolicy[]) => jobs.open({ jobPolicies } as X402Config).terms;
+  const free = { serviceId: 1n, jobIndex: 0, invocationMode: "public_paid" } as const;
+  expect(termsOf([free])).toBeUndefined();
+  expect(termsOf([free, policy(1, "payer_is_caller")])).toBeInstanceOf(CallerTerms);
 });

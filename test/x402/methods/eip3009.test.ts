@@ -12,12 +12,15 @@ import {
 import { describe, expect, it, test } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import {
+  EIP3009_METHOD,
   Eip3009Authorization,
   EVENT_TOPICS,
   outcomeOf,
   type TokenEvent,
   tokenEvents,
 } from "../../../src/x402/methods/eip3009.ts";
+import type { Method } from "../../../src/x402/methods/method.ts";
+import { Methods } from "../../../src/x402/methods/methods.ts";
 import { type RawLog, TRANSFER_TOPIC } from "../../../src/x402/settlement/chain-logs.ts";
 
 const ABI = parseAbi([
@@ -168,4 +171,15 @@ describe("A transaction that used several authorizations of the payer", () => {
     const last = [transfer(), used("2"), used("1")];
     expect(outcome(last, intent)).toBe("ambiguous");
   });
+});
+
+test("A payload with the keys of EIP-3009 alone is shown to no other method, and one with more keys is", () => {
+  const shown: object[] = [];
+  const other = { name: "other", owns: (payload: object) => shown.push(payload) > 0 } as unknown as Method;
+  const methods = new Methods([other]);
+  expect(methods.ofPayload({ signature: "0x", authorization: {} })).toBe(EIP3009_METHOD);
+  expect(shown).toEqual([]);
+  const both = { authorization: {}, permit2Authorization: {} };
+  expect(methods.ofPayload(both)).toBe(other);
+  expect(shown).toEqual([both]);
 });
