@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { Config, PeerFindings } from "./config/config.ts";
 import type { ConfigTable } from "./config/config-table.ts";
 import type { PartKeys } from "./config/load-config.ts";
-import { SQLITE_URL, storeAbility } from "./config/web-types.ts";
+import { SQLITE_URL, storeAbility } from "./config/store-url.ts";
 import type { OfferedTelemetry, Part, PayingPart, StoreKind } from "./part.ts";
 import * as faces from "./parts.ts";
 import type { StoreInspection } from "./store/contract/inspection.ts";

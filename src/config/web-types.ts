@@ -141,7 +141,7 @@ function shownHttpUrl(value: string): string {
 }
 
 /** Returns a URL without credentials, query and fragment. */
-function withPath(url: string): string {
+export function withPath(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname === "/" ? "" : pathname}`;
 }
@@ -151,39 +151,6 @@ function urlFault(value: string): string | undefined {
   if (value.includes("\\")) return "has a backslash";
   if (!/^https?:\/\//.test(value)) return "does not begin with http:// or https://";
   return parseHttpUrl(value) === undefined ? "has no host, or one that cannot exist" : undefined;
-}
-
-export const storeUrl = () =>
-  kind(
-    z
-      .string()
-      .refine(
-        (value) =>
-          /^sqlite:(?!:|[a-z]+:\/\/)./.test(value) ||
-          (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)),
-      ),
-    '"sqlite:PATH" or "postgres://…" with one host',
-    {
-      view: (url) => (url.startsWith("sqlite:") ? url : withPath(url)),
-      shown: shownUrl,
-      near: (value) => [value.includes(":") ? undefined : `sqlite:${value}`],
-      mayChange: (used, next) => isSamePlace(String(used), String(next)),
-    },
-  );
-
-/** URL of a store that a build without parts expects. */
-export const SQLITE_URL = "a store.url of sqlite:PATH";
-
-/** Returns the ability to open the store of a URL; undefined if the core opens it. */
-export function storeAbility(url: string): string | undefined {
-  const scheme = url.slice(0, url.indexOf(":"));
-  return scheme === "sqlite" ? undefined : `store for ${scheme}: URLs`;
-}
-
-/** Checks whether two URLs of a Postgres store differ only in user and password. */
-function isSamePlace(used: string, next: string): boolean {
-  const arePostgres = [used, next].every((url) => url.startsWith("postgres"));
-  return arePostgres && withoutCredentials(used) === withoutCredentials(next);
 }
 
 export function withoutCredentials(text: string): string {

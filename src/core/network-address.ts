@@ -118,3 +118,14 @@ export function parseIpRange(text: string): IpRange | undefined {
 export function ipRangeText({ address, prefixBits }: IpRange): string {
   return `${address}/${prefixBits}`;
 }
+
+/** Start of a server's URL up to the hosts, and the hosts. */
+const HOSTS = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^/?#@]*)/;
+
+/** Returns a URL for each of the hosts that a server's URL lists, in order. */
+export function oneHostUrls(url: string): [string, ...string[]] {
+  const [start = "", beforeHosts = "", hosts = ""] = HOSTS.exec(url) ?? [];
+  const urlOf = (host: string) => `${beforeHosts}${host}${url.slice(start.length)}`;
+  const [first = "", ...others] = hosts.split(",");
+  return [urlOf(first), ...others.map(urlOf)];
+}

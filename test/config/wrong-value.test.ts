@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import { dollarsOrSource } from "../../src/config/price-sources.ts";
+import { storeUrl } from "../../src/config/store-url.ts";
 import * as values from "../../src/config/value-types.ts";
 import * as web from "../../src/config/web-types.ts";
 import { describeWrong } from "../../src/config/wrong-value.ts";
@@ -52,7 +53,7 @@ describe("A mistake says which value is wrong, what is wrong with it, and what w
       "rpc-SECRET",
       /^is "…", which does not begin with [^;]*; expected an [^;]* URL$/,
     ],
-    ["a store in memory", web.storeUrl(), "sqlite::memory:", /^is "sqlite::memory:"; expected "sqlite:PATH"/],
+    ["a store in memory", storeUrl(), "sqlite::memory:", /^is "sqlite::memory:"; expected "sqlite:PATH"/],
     ["a URL", web.baseUrl(), "localhost:4021", /; did you mean "http:\/\/localhost:4021"\?$/],
     ["a URL", web.httpUrl(), "node.example/v3/0123", /expected an absolute http:\/\/ or https:\/\/ URL$/],
     [
@@ -74,7 +75,19 @@ describe("A mistake says which value is wrong, what is wrong with it, and what w
       "https://node.example:99999",
       /"https:\/\/node.example:99999", which has no host, or one that cannot exist/,
     ],
-    ["a store", web.storeUrl(), "jobgate.db", /^is "jobgate.db"; .*; did you mean "sqlite:jobgate.db"\?$/],
+    ["a store", storeUrl(), "jobgate.db", /^is "jobgate.db"; .*; did you mean "sqlite:jobgate.db"\?$/],
+    [
+      "a store with a port that cannot exist",
+      storeUrl(),
+      "postgres://u:SECRET@a:5432,b:99999/jobgate",
+      /^is "postgres:\/\/…@a:5432,b:99999\/…", which has a host or port that cannot exist; expected "sqlite/,
+    ],
+    [
+      "a list of hosts with a gap",
+      storeUrl(),
+      "postgres://a,,b/jobgate",
+      /, which has an empty host in its list;/,
+    ],
     ["an origin", web.webOrigin(), "https://shop.example/", /; did you mean "https:\/\/shop.example"\?$/],
     ["a listener", web.bindAddress(), 8402n, /^is 8402; .*; did you mean "127.0.0.1:8402"\?$/],
     ["a listener", web.bindAddress(), "/run/jobgate.sock", /; did you mean "unix:\/run\/jobgate.sock"\?$/],

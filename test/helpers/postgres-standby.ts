@@ -6,6 +6,9 @@ import { type Postgres, startPostgres } from "./postgres.ts";
 export interface SynchronousStandby {
   /** Stops the standby's receiver of changes with SIGSTOP while something is done. */
   freeze<T>(deed: () => Promise<T>): Promise<T>;
+  readonly port: number;
+  /** Makes it a primary. Resolves once it takes writes. */
+  promote(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -34,6 +37,10 @@ export async function startSynchronousStandby(primary: Postgres, url: string): P
       if (receiver === undefined) throw new Error("the standby receives nothing");
       process.kill(receiver.pid, "SIGSTOP");
       return deed().finally(() => process.kill(receiver.pid, "SIGCONT"));
+    },
+    port: standby.port,
+    async promote() {
+      await standby.query(own.href, "SELECT pg_promote()");
     },
     stop: () => standby.stop(),
   };

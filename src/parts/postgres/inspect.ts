@@ -1,8 +1,9 @@
-import pg from "pg";
+import type pg from "pg";
 import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../../store/contract/inspection.ts";
 import { countRows, findProblems, problemTexts, toStoredRows } from "../../store/inspection-queries.ts";
 import { newestVersion, requireNewest } from "../../store/schema-version.ts";
-import { clientConfig, DEFAULT_TIMEOUTS, type PostgresAddress } from "./connection/connect.ts";
+import { BoundedClient, DEFAULT_TIMEOUTS, type PostgresAddress } from "./connection/connect.ts";
+import { Servers } from "./connection/servers.ts";
 import { schemaVersion as readVersion } from "./migrate.ts";
 import { MIGRATIONS } from "./schema/migrations.ts";
 
@@ -11,9 +12,16 @@ const COUNT_MS = 300_000;
 
 /** @throws Error when the database cannot be reached, or has no store */
 export async function inspectPostgres(address: PostgresAddress): Promise<StoreInspection> {
-  const { host, pathname } = new URL(address.url);
+  const servers = new Servers({
+    address,
+    timeouts: DEFAULT_TIMEOUTS,
+    logger: undefined,
+    onMoved: () => undefined,
+  });
+  if (servers.areSeveral) await servers.search();
+  const { host, pathname } = new URL(servers.address.url);
   const place = `${host}${pathname}`;
-  const client = new pg.Client({ ...clientConfig(address, DEFAULT_TIMEOUTS), query_timeout: COUNT_MS });
+  const client = new BoundedClient(servers.address, { ...DEFAULT_TIMEOUTS, answerMs: COUNT_MS });
   await client.connect();
   const schemaVersion = await readVersion(client).catch(async (cause: Error) => {
     await client.end();

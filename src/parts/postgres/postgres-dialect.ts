@@ -6,7 +6,7 @@ import { StoreHealth } from "../../store/store-health.ts";
 import type { RanBatch } from "./batch/run-batch.ts";
 import { Committer, type CommitterOptions } from "./commit/commit-batch.ts";
 import type { Connections } from "./connection/connection-pool.ts";
-import { Heartbeat, hanging } from "./connection/heartbeat.ts";
+import { Heartbeat } from "./connection/heartbeat.ts";
 import type { WorkChannel, WorkListeners } from "./connection/work-channel.ts";
 import type { Lookups } from "./lookups.ts";
 import { forgetResult, prune } from "./prune.ts";
@@ -20,7 +20,10 @@ export const BATCHES_IN_FLIGHT = 2;
 export interface PostgresServer extends Pick<CommitterOptions, "onRan" | "timeouts"> {
   readonly connections: Connections;
   openLookups(isWritable: () => boolean): Lookups;
-  openChannel(listeners: WorkListeners): Pick<WorkChannel, "announce" | "close">;
+  /** Returns undefined where replicas only poll. */
+  openChannel(listeners: WorkListeners): Pick<WorkChannel, "announce" | "close"> | undefined;
+  /** Called when a commit has not been answered for `hangMs`: another server may take the writes by now. */
+  readonly onHang?: () => void;
 }
 
 /** The operations of a store on a Postgres that several processes share. */
@@ -60,6 +63,7 @@ export class PostgresDialect implements Dialect {
     this.#heartbeat = new Heartbeat({
       ...{ writers, readers, logger, clock, maxPending, isWritable, hangMs: timeouts.hangMs },
       onFailure: (reason) => this.#failed(reason),
+      onHang: () => this.#hangs(),
       onPending: (counted) => {
         this.#pending = counted;
       },
@@ -123,7 +127,7 @@ export class PostgresDialect implements Dialect {
 
   async #commit(operations: readonly Operation<WriteName>[]): Promise<OperationOutcome[]> {
     const { hangMs } = this.#server.timeouts;
-    const timer = setTimeout(() => this.#failed(hanging(hangMs)), hangMs);
+    const timer = setTimeout(() => this.#hangs(), hangMs);
     try {
       return await this.#committer.commit(operations);
     } catch (error) {
@@ -141,6 +145,12 @@ export class PostgresDialect implements Dialect {
     if (leavesWork) this.work.notify();
     const endedCallIds = endedLeasesOfOthers(operations, outcomes);
     if (leavesWork || endedCallIds.length > 0) this.#channel?.announce({ hasWork: leavesWork, endedCallIds });
+  }
+
+  #hangs(): void {
+    const { timeouts, onHang } = this.#server;
+    this.#failed(`Postgres has not answered a commit for ${timeouts.hangMs / 1000} s`);
+    onHang?.();
   }
 
   #failed(reason: string): void {

@@ -11,6 +11,8 @@ import { LIST_DIALECT } from "./sql.ts";
 export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
   /** Limit of open connections; at least 4. */
   readonly poolSize?: number;
+  /** False polls for other replicas' work and keeps no session, as a pooler in transaction mode needs. Default true. */
+  readonly listen?: boolean | undefined;
   /** Wait for a server that is not reachable yet. Default 60 s. */
   readonly connectTimeoutMs?: number | undefined;
   /** Ends that wait. */
@@ -28,14 +30,15 @@ const LOOK_MS = 100;
  * @throws Error when the database cannot be reached, written to, or brought up to date, or does not promise durability
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, tls, ca, clock, logger, signal } = options;
+  const { url, passwordFile, tls, ca, clock, logger, signal, listen = true } = options;
   const { connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS } = options;
   const { poolSize = DEFAULT_POOL_SIZE, timeouts = DEFAULT_TIMEOUTS } = options;
   const { callerMs } = timeouts;
-  const address: PostgresAddress & { url: string } = { url, tls, ca };
+  const address: PostgresAddress & { url: string } = { url, passwordFile, tls, ca };
   let channel: WorkChannel | undefined;
   const connections = await openConnections({
     ...{ address, timeouts, connectTimeoutMs, signal, poolSize, logger },
+    keepsSession: listen,
     writers: BATCHES_IN_FLIGHT,
     onServerLeft: () => channel?.reconnect(),
   });
@@ -43,10 +46,16 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     connections,
     timeouts,
     onRan: undefined,
+    onHang() {
+      const { servers } = connections;
+      // Without another server that takes writes, this one may answer yet.
+      if (servers.areSeveral) servers.search().catch(() => undefined);
+    },
     openLookups: (isWritable) =>
       createLookups({ ...connections, dialect: LIST_DIALECT, clock, callerMs, isWritable }),
     openChannel(listeners) {
-      channel = new WorkChannel({ address, timeouts, logger, ...listeners });
+      if (!listen) return undefined;
+      channel = new WorkChannel({ servers: connections.servers, timeouts, logger, ...listeners });
       return channel;
     },
   };

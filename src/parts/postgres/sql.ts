@@ -30,25 +30,47 @@ export interface Sql {
 /** SQLSTATE of statements that come after one that failed, in the same transaction. */
 const TRANSACTION_ABORTED = "25P02";
 
-export function sqlOf(client: ClientBase): Sql {
+/** @param client if it is one that keeps no session, each statement outside a transaction gets one of its own */
+export function sqlOf(client: ClientBase & { readonly begin?: string | undefined }): Sql {
   const { stream } = (client as Client).connection;
+  const { begin } = client;
   let failure: unknown;
+
+  async function send<Row>(
+    query: { readonly name?: string; readonly text: string },
+    values: readonly unknown[] = [],
+  ) {
+    // One write for all statements of a turn: each of its own would wake the server.
+    if (stream.writableCorked === 0) {
+      stream.cork();
+      process.nextTick(() => stream.uncork());
+    }
+    try {
+      const { rows } = await client.query({ ...query, values: [...values] });
+      return rows as Row[];
+    } catch (error) {
+      // Whoever hears first of a failed transaction hears why it failed, and whether it may be repeated.
+      if ((error as { readonly code?: unknown }).code === TRANSACTION_ABORTED) throw failure ?? error;
+      failure = error;
+      throw error;
+    }
+  }
+
+  if (begin === undefined) return { run: ({ name, text }, values) => send({ name, text }, values) };
+  let isOpen = false;
   return {
-    async run<Row>({ name, text }: Statement<Row>, values: readonly unknown[] = []) {
-      // One write for all statements of a turn: each of its own would wake the server.
-      if (stream.writableCorked === 0) {
-        stream.cork();
-        process.nextTick(() => stream.uncork());
+    async run<Row>({ text }: Statement<Row>, values?: readonly unknown[]) {
+      if (text === "BEGIN") {
+        isOpen = true;
+        return send<Row>({ text: begin });
       }
-      try {
-        const { rows } = await client.query({ name, text, values: [...values] });
-        return rows as Row[];
-      } catch (error) {
-        // Whoever hears first of a failed transaction hears why it failed, and whether it may be repeated.
-        if ((error as { readonly code?: unknown }).code === TRANSACTION_ABORTED) throw failure ?? error;
-        failure = error;
-        throw error;
+      if (isOpen || text === "ROLLBACK") {
+        isOpen = text !== "COMMIT" && text !== "ROLLBACK";
+        return send<Row>({ text }, values);
       }
+      const all = [send({ text: begin }), send<Row>({ text }, values), send({ text: "COMMIT" })] as const;
+      await Promise.allSettled(all);
+      return (await Promise.all(all))[1];
     },
   };
 }

@@ -53,13 +53,15 @@ const TOML = `service_id = "18446744073709551615"
 callback_key = "env:CALLBACK_KEY"
 
 [store]
-url = "postgres://${secret()}:${secret()}@db.example:5432/jobgate?password=${secret()}"
+url = "postgres://${secret()}@a.example:5432,b.example/jobgate?application_name=${secret()}&target_session_attrs=read-write"
 max_pending = 1_000
 max_results_bytes = 1_000_000_000_000
 pool_size = 20
 connect_timeout_secs = 2.5
 tls = "require"
 ca = "$DIR/authority.pem"
+password_file = "$DIR/server.key"
+listen = false
 retention = { payments_days = 0.5, dead_letters_days = 7 }
 
 [runner]

@@ -10,7 +10,14 @@ import { testMistakes } from "../../config/mistake-cases.ts";
 const URL = 'url = "postgres://jobgate:hunter2@db.example/jobgate"';
 
 testMistakes([
-  ...["pool_size = 5", "connect_timeout_secs = 5", 'tls = "require"', 'ca = "package.json"'].map((line) => ({
+  ...[
+    "pool_size = 5",
+    "connect_timeout_secs = 5",
+    'tls = "require"',
+    'ca = "package.json"',
+    'password_file = "package.json"',
+    "listen = false",
+  ].map((line) => ({
     promise: `${line} with a SQLite store is a mistake`,
     toml: `[store]\n${line} #!`,
     keyPath: `store.${line.split(" ")[0]}`,
@@ -41,6 +48,30 @@ testMistakes([
     message: /expected disable, require, verify-full/,
   },
   {
+    promise: "A session that cannot write is a mistake",
+    toml: `[store]\n${URL.slice(0, -1)}?target_session_attrs=prefer-standby" #!`,
+    keyPath: "store.url",
+    message: /target_session_attrs=prefer-standby; expected read-write, primary/,
+  },
+  {
+    promise: "Several hosts in a parameter of the URL are a mistake",
+    toml: `[store]\nurl = "postgres:///jobgate?host=a,b" #!`,
+    keyPath: "store.url",
+    message: /before the path/,
+  },
+  {
+    promise: "A password in the URL and in a file is a mistake",
+    toml: `[store]\npassword_file = "package.json"\n${URL} #!`,
+    keyPath: "store.url",
+    message: /password beside store\.password_file/,
+  },
+  {
+    promise: "A missing password file is a mistake",
+    toml: `[store]\nurl = "postgres://a@b/c"\npassword_file = "missing" #!`,
+    keyPath: "store.password_file",
+    message: /no such file/,
+  },
+  {
     promise: "A missing ca file is a mistake",
     toml: `[store]\n${URL}\nca = "missing.pem" #!`,
     keyPath: "store.ca",
@@ -63,4 +94,19 @@ test("The place of a Postgres store has the contents of its authorities' file", 
   await writeFile(path, `[store]\nurl = "postgres://a@b/c"\nca = "${join(folder, "ca.pem")}"\n`);
   const place = await loadStorePlace({ path, env: {} });
   expect(place.ok && connectionTable.in(place.store)).toEqual({ ca: "-----BEGIN CERTIFICATE-----\n" });
+});
+
+test("A password file without a password is a mistake, and connections get the path of one that has it", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-password-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const passwordFile = join(folder, "password");
+  const toml = `[store]\nurl = "postgres://a@b,c/d"\npassword_file = "${passwordFile}"\n`;
+  await writeFile(passwordFile, "\n");
+  const empty = await loadFiles(toml);
+  expect(empty.ok ? [] : empty.mistakes.map(({ message }) => message)).toEqual([
+    `names ${passwordFile}, which holds no password`,
+  ]);
+  await writeFile(passwordFile, "hunter2\n");
+  const loaded = await loadFiles(toml);
+  expect(loaded.ok && connectionTable.in(loaded.config.store)).toEqual({ passwordFile });
 });

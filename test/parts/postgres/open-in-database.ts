@@ -18,8 +18,8 @@ export function openReplica(url: string, options: Partial<PostgresStoreOptions> 
 
 /** A store in a new database. */
 export async function openInDatabase(
-  postgres: Postgres,
-  options: { maxPending: number; clock: Clock; onBatch: BatchListener },
+  postgres: Pick<Postgres, "createDatabase">,
+  options: { maxPending: number; clock: Clock; onBatch: BatchListener; listen?: boolean },
 ): Promise<StoreUnderTest> {
   const url = await postgres.createDatabase();
   let store = await openReplica(url, options);

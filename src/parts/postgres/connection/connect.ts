@@ -1,11 +1,16 @@
+import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
-import pg, { type ClientBase, type ClientConfig } from "pg";
-import { ReadOnlyServer } from "./database-errors.ts";
+import pg, { type ClientConfig } from "pg";
 
 /** Address of the database, and how to trust it. */
 export interface PostgresAddress {
-  /** `postgres://user:password@host:port/database`. Secret: it may hold a password. Connections read it when they open. */
+  /**
+   * `postgres://user:password@host:port/database`, with one host or several. Secret: it may hold a password. Connections
+   * read it when they open.
+   */
   readonly url: string;
+  /** File with the password. Connections read it when they open. */
+  readonly passwordFile?: string | undefined;
   /** Absent: the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
   readonly tls?: PostgresTls | undefined;
   /** Authorities to trust in place of the well-known ones, in PEM. */
@@ -52,12 +57,13 @@ export function operatorTimeouts(timeouts: PostgresTimeouts): PostgresTimeouts {
 
 const INT8_OID = 20;
 
-/** Options of every connection. */
+/** Options of every connection. @param address one whose URL has one host */
 export function clientConfig(address: PostgresAddress, timeouts: PostgresTimeouts): ClientConfig {
   const url = new URL(address.url);
   const tls = address.tls ?? (url.searchParams.get("sslmode") as PostgresTls | null) ?? defaultTls(url);
   // The driver gives it another meaning.
   url.searchParams.delete("sslmode");
+  url.searchParams.delete("target_session_attrs");
   return {
     connectionString: url.href,
     ssl: tls === "disable" ? false : tlsOptions(address, tls),
@@ -91,59 +97,6 @@ function tlsOptions({ ca }: PostgresAddress, tls: PostgresTls) {
   };
 }
 
-/** Session settings by name. */
-type Settings = Readonly<Record<string, string | number>>;
-
-/**
- * Settings of sessions that read lists: each index in its order, joined row by row. The planner expects all of what a
- * limit cuts off, and would rather sort or hash tables.
- */
-export const LIST_SETTINGS: Settings = {
-  enable_bitmapscan: "off",
-  enable_hashagg: "off",
-  enable_hashjoin: "off",
-  enable_mergejoin: "off",
-  enable_sort: "off",
-};
-
-/** Session settings that override the settings of the server, the database and the role. */
-function sessionSettings(timeouts: PostgresTimeouts): Settings {
-  return {
-    statement_timeout: timeouts.statementMs,
-    lock_timeout: timeouts.lockMs,
-    // Ends the transaction of a replica that vanished, and so releases its locks.
-    idle_in_transaction_session_timeout: timeouts.statementMs,
-    default_transaction_isolation: "'read committed'",
-    // The tables of a queue are empty at one moment and full at the next, which statistics do not follow.
-    enable_seqscan: "off",
-    jit: "off",
-  };
-}
-
-/**
- * Prepares a connection that was just opened.
- * @throws Error when the server cannot be written to, or does not promise to keep what it has committed
- */
-export async function prepareSession(
-  client: ClientBase,
-  timeouts: PostgresTimeouts,
-  more: Settings = {},
-): Promise<void> {
-  const all = { ...sessionSettings(timeouts), ...more };
-  const settings = Object.entries(all).map(([name, value]) => `SET ${name} = ${value}`);
-  const [, result] = await Promise.all([
-    client.query(settings.join("; ")),
-    client.query<Record<"synchronous_commit" | "fsync" | "read_only", string>>(
-      `SELECT current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
-              current_setting('transaction_read_only') AS read_only`,
-    ),
-  ]);
-  const { read_only, ...durability } = result.rows[0] ?? {};
-  for (const [name, value] of Object.entries(durability))
-    if (value === "off") throw new Error(`Postgres has ${name} off, and so may lose what it has committed`);
-  if (read_only !== "off") throw new ReadOnlyServer();
-}
-
 /** Limit for closing a connection, which takes a round trip. */
 const END_MS = 3_000;
 
@@ -152,6 +105,34 @@ const END_MS = 3_000;
  * cannot be reached does not.
  */
 export class BoundedClient extends pg.Client {
+  /** Statement that sets up each transaction, if sessions are not kept between transactions. */
+  readonly begin: string | undefined;
+
+  /** @param address one whose URL has one host */
+  constructor(address: PostgresAddress, timeouts: PostgresTimeouts, begin?: string) {
+    super(clientConfig(address, timeouts));
+    this.begin = begin;
+    const { passwordFile } = address;
+    // The driver calls a function for each connection, although its types do not say so.
+    if (passwordFile !== undefined)
+      this.password = (() => this.#readPassword(passwordFile)) as unknown as string;
+  }
+
+  /** Closes the connection at once, whatever it waits for. */
+  abort(): void {
+    this.connection.stream.destroy();
+  }
+
+  async #readPassword(file: string): Promise<string> {
+    try {
+      return (await readFile(file, "utf8")).replace(/[\r\n]+$/, "");
+    } catch (error) {
+      // The driver would leave the connection open.
+      this.abort();
+      throw error;
+    }
+  }
+
   override end(): Promise<void>;
   override end(onEnd: (error: Error) => void): void;
   override end(onEnd?: (error: Error) => void): Promise<void> | void {

@@ -2,26 +2,25 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg, { type ClientBase, type PoolClient } from "pg";
 import type { Logger } from "pino";
 import { migrate } from "../migrate.ts";
-import {
-  BoundedClient,
-  clientConfig,
-  LIST_SETTINGS,
-  operatorTimeouts,
-  type PostgresAddress,
-  type PostgresTimeouts,
-  prepareSession,
-} from "./connect.ts";
+import { BoundedClient, operatorTimeouts, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
 import { isNotReady, isReadOnly } from "./database-errors.ts";
+import { Servers } from "./servers.ts";
+import { beginWithSettings, LIST_SETTINGS, prepareSession } from "./session.ts";
 
 interface PoolOptions {
-  readonly address: PostgresAddress;
+  readonly servers: Servers;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
+  /** False behind a pooler that gives each transaction another connection. */
+  readonly keepsSession: boolean;
 }
 
 /** Connections that are kept open, each used by one at a time. */
 export class ConnectionPool {
   readonly #pool: pg.Pool;
+  readonly #servers: Servers;
+  /** Connections that are open or being opened. */
+  readonly #open = new Set<BoundedClient>();
   readonly #max: number;
   readonly #onReadOnly: () => void;
   /** Connections to the server that is to be used. */
@@ -35,7 +34,10 @@ export class ConnectionPool {
       readonly onReadOnly: () => void;
     },
   ) {
-    const { address, timeouts, logger, max, settings, onReadOnly } = options;
+    const { servers, timeouts, logger, max, settings, keepsSession, onReadOnly } = options;
+    const begin = keepsSession ? undefined : beginWithSettings(timeouts, settings);
+    const open = this.#open;
+    this.#servers = servers;
     this.#max = max;
     this.#onReadOnly = onReadOnly;
     this.#pool = new pg.Pool({
@@ -43,13 +45,17 @@ export class ConnectionPool {
       // Each client reads the address anew: a reload may have changed its password.
       Client: class extends BoundedClient {
         constructor() {
-          super(clientConfig(address, timeouts));
+          super(servers.address, timeouts, begin);
+          open.add(this);
+          this.once("end", () => open.delete(this));
         }
       },
       // Keeps connections, because a queue is idle at one moment and busy at the next.
       idleTimeoutMillis: 0,
       // The pool waits for the promise, although its types do not say so.
-      onConnect: ((client) => prepareSession(client, timeouts, settings)) as (client: ClientBase) => void,
+      onConnect: ((client) => prepareSession(client, timeouts, { settings, keepsSession })) as (
+        client: ClientBase,
+      ) => void,
     });
     // Concerns a connection that was not in use; the pool has dropped it and opens another when it needs one.
     this.#pool.on("error", (error) =>
@@ -60,7 +66,7 @@ export class ConnectionPool {
 
   /** Uses a connection; one on which something failed, or that is discarded, is not used again. */
   async use<T>(work: (client: ClientBase, discard: () => void) => Promise<T>): Promise<T> {
-    const client = await this.#takeFit();
+    const client = await this.#takeFitAnywhere();
     // A lost connection also rejects the queries on it; without a listener the event would end the process.
     const ignore = () => undefined;
     client.on("error", ignore);
@@ -87,8 +93,24 @@ export class ConnectionPool {
     this.#fit = new WeakSet();
   }
 
+  /** Ends all connections, in use or not: the server that they lead to is not used any more. */
+  dropAll(): void {
+    this.leaveServer();
+    for (const client of this.#open) client.abort();
+  }
+
   close(): Promise<void> {
     return this.#pool.end();
+  }
+
+  /** Takes a connection to the server that takes writes, which is searched for if connections cannot be opened. */
+  async #takeFitAnywhere(): Promise<PoolClient> {
+    if (!this.#servers.areSeveral) return this.#takeFit();
+    if (this.#servers.isLost) await this.#servers.search();
+    return this.#takeFit().catch(async () => {
+      await this.#servers.search();
+      return this.#takeFit();
+    });
   }
 
   /** Ends as soon as a connection is new: the pool holds only so many others. */
@@ -115,6 +137,7 @@ export interface Connections {
   readonly readers: ConnectionPool;
   /** One connection for the operator's lookups, which may be slow, so that clients do not wait for it. */
   readonly operatorReaders: ConnectionPool;
+  readonly servers: Servers;
   close(): Promise<void>;
 }
 
@@ -123,39 +146,44 @@ export interface Connections {
  * @throws Error when the database cannot be reached, written to, or brought up to date
  */
 export async function openConnections(
-  options: PoolOptions & {
+  options: Omit<PoolOptions, "servers"> & {
+    readonly address: PostgresAddress;
     /** Limit of connections of one replica, its listening one included. */
     readonly poolSize: number;
     readonly writers: number;
     /** Wait for a server that is not reachable yet. */
     readonly connectTimeoutMs: number;
     readonly signal: AbortSignal | undefined;
-    /** Called when the server can only be read from: later connections are opened anew, by the same URL. */
+    /** Called when the server can only be read from, or another one is in use. */
     readonly onServerLeft: () => void;
   },
 ): Promise<Connections> {
-  const { writers: writerCount, poolSize, logger, onServerLeft } = options;
+  const { writers: writerCount, poolSize, logger, keepsSession, onServerLeft } = options;
   const onReadOnly = () => {
     logger?.warn("this Postgres server can only be read from any more: connecting anew");
     for (const pool of pools) pool.leaveServer();
     onServerLeft();
   };
-  const writers: ConnectionPool = new ConnectionPool({ ...options, max: writerCount, onReadOnly });
+  const onMoved = () => {
+    for (const pool of pools) pool.dropAll();
+    onServerLeft();
+  };
+  const servers = new Servers({ ...options, onMoved });
+  const shared = { ...options, servers, onReadOnly };
+  const writers: ConnectionPool = new ConnectionPool({ ...shared, max: writerCount });
   const operators = poolSize < MIN_POOL_SIZE_WITH_OPERATOR ? 0 : OPERATORS;
   const readers: ConnectionPool = new ConnectionPool({
-    ...options,
-    max: Math.max(1, poolSize - writerCount - LISTENERS - operators),
-    onReadOnly,
+    ...shared,
+    max: Math.max(1, poolSize - writerCount - (keepsSession ? LISTENERS : 0) - operators),
   });
   const operatorReaders =
     operators === 0
       ? readers
       : new ConnectionPool({
-          ...options,
+          ...shared,
           timeouts: operatorTimeouts(options.timeouts),
           max: operators,
           settings: LIST_SETTINGS,
-          onReadOnly,
         });
   const pools = new Set([writers, readers, operatorReaders]);
   const close = async () => {
@@ -163,7 +191,7 @@ export async function openConnections(
   };
   try {
     await whenReady(() => writers.use(migrate), options);
-    return { writers, readers, operatorReaders, close };
+    return { writers, readers, operatorReaders, servers, close };
   } catch (error) {
     await close();
     throw error;

@@ -14,6 +14,24 @@ export class ReadOnlyServer extends Error {
   }
 }
 
+/** None of the servers of the URL takes writes. */
+export class NoPrimary extends Error {
+  override readonly name = "NoPrimary";
+  readonly errors: readonly unknown[];
+
+  /** @param errors of the hosts, in their order */
+  constructor(hosts: readonly string[], errors: readonly unknown[]) {
+    const reasons = hosts.map((host, index) => `${host}: ${reasonOf(errors[index])}`);
+    super(`no Postgres server takes writes (${reasons.join("; ")})`);
+    this.errors = errors;
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const { message, code } = error as NodeJS.ErrnoException;
+  return message || String(code);
+}
+
 /**
  * Codes of errors that end the connection or make it unusable: connection exceptions, too many connections, shut-downs,
  * system and internal errors, session time-outs, a read-only server (appendix A of Postgres' manual). The severity field
@@ -55,6 +73,8 @@ const NOT_REACHABLE = new Set([
 
 /** Checks whether the server is not there yet: unreachable, starting up, stopping, or out of connections. */
 export function isNotReady(error: unknown): boolean {
+  // A standby may be promoted.
+  if (error instanceof NoPrimary) return error.errors.every((each) => isNotReady(each) || isReadOnly(each));
   if (error instanceof DatabaseError) return hasCode(error, /^(?:57P0[123]|53300|08)/);
   const { code = "", syscall, message = "" } = error as NodeJS.ErrnoException;
   // A Unix socket is not there before its server is.

@@ -54,12 +54,12 @@ export class Heartbeat {
   }
 
   async #beat(): Promise<void> {
-    const { writers, onPending, onFailure, isWritable, hangMs } = this.#options;
+    const { writers, onPending, onHang, isWritable, hangMs } = this.#options;
     this.#beats += 1;
     if (this.#beats % CLEAR_EVERY === 1 && isWritable()) this.#clearing = this.#clear();
     // A busy pool means that batches are in progress, which report the same once they are decided, or when they hang.
     if (writers.isBusy()) return;
-    const timer = setTimeout(() => onFailure(hanging(hangMs)), hangMs);
+    const timer = setTimeout(onHang, hangMs);
     try {
       const pending = await writers.use(async (client) => {
         const counted = await look(client, this.#options);
@@ -92,11 +92,6 @@ export class Heartbeat {
   }
 }
 
-/** Returns the reason why a store whose commits hang cannot be written to. */
-export function hanging(ms: number): string {
-  return `Postgres has not answered a commit for ${ms / 1000} s`;
-}
-
 interface HeartbeatOptions {
   /** Used for the checks, because they show whether writes work: lookups may be slow at the same time. */
   readonly writers: ConnectionPool;
@@ -109,7 +104,8 @@ interface HeartbeatOptions {
   readonly onPending: (pending: number) => void;
   readonly onFailure: (reason: string) => void;
   readonly isWritable: () => boolean;
-  /** Time without an answer that is a failure. */
+  /** Called when a check has not been answered for `hangMs`. */
+  readonly onHang: () => void;
   readonly hangMs: number;
 }
 

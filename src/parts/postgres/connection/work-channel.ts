@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
-import { BoundedClient, clientConfig, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
+import { BoundedClient, type PostgresTimeouts } from "./connect.ts";
+import type { Servers } from "./servers.ts";
 
 /** Announcement of a replica to the others. */
 interface News {
@@ -18,7 +19,7 @@ export interface WorkListeners {
 }
 
 interface WorkChannelOptions extends WorkListeners {
-  readonly address: PostgresAddress;
+  readonly servers: Servers;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
 }
@@ -66,7 +67,7 @@ export class WorkChannel {
     this.#send();
   }
 
-  /** Listens on a new connection, by the same URL. */
+  /** Listens on a new connection, to the server in use. */
   reconnect(): void {
     void this.#connected?.end();
   }
@@ -89,8 +90,8 @@ export class WorkChannel {
   }
 
   async #listen(): Promise<void> {
-    const { address, timeouts, logger, onWork, onEnded } = this.#options;
-    const client = new BoundedClient(clientConfig(address, timeouts));
+    const { servers, timeouts, logger, onWork, onEnded } = this.#options;
+    const client = new BoundedClient(servers.address, timeouts);
     client.on("error", (error) =>
       logger?.warn({ reason: error.message }, "lost the connection that listens"),
     );

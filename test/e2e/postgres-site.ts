@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { startRunner } from "../helpers/runner.ts";
+import { AMOUNT, type PaidParts } from "./paid-parts.ts";
+import { type Replica, startReplica } from "./replicas.ts";
+
+const SENDERS = 8;
+const AUTHORIZATION_SECS = 15;
+/** Pauses of clients that send again. */
+const AFTER_REFUSAL_MS = 50;
+const BEFORE_RESEND_MS = 200;
+
+export interface Answer {
+  readonly body: string;
+  readonly status: number;
+  readonly callId: number;
+  readonly charged: unknown;
+  readonly sentAt: number;
+  readonly tookMs: number;
+}
+
+/** A gateway with a runner, and the answers that its senders got. */
+export async function startSite(parts: PaidParts, url: string, senders = SENDERS) {
+  const replica: Replica = await startReplica(parts, url);
+  const runner = await startRunner({ address: replica.runnerAddress });
+  onTestFinished(async () => {
+    runner.kill();
+    await replica.stop();
+  });
+  const { v2: offer } = await requestOffer(replica.x402Url);
+  const answers: Answer[] = [];
+
+  async function post(url: string, body: string, headers: Readonly<Record<string, string>> = {}) {
+    const sentAt = performance.now();
+    const response = await fetch(url, { method: "POST", body, headers, signal: AbortSignal.timeout(60_000) });
+    const answer = (await response.json()) as { call_id: number; charged?: unknown };
+    const tookMs = performance.now() - sentAt;
+    return { body, status: response.status, callId: answer.call_id, charged: answer.charged, sentAt, tookMs };
+  }
+
+  let isOver = false;
+  const sender = async (name: number) => {
+    for (let number = 1; !isOver; number++) {
+      const answer = await post(replica.hookUrl, `webhook ${name} ${number}`);
+      answers.push(answer);
+      if (answer.status !== 202) await sleep(AFTER_REFUSAL_MS);
+    }
+  };
+  const readyz = async () => (await fetch(`${replica.operatorUrl}/readyz`)).status;
+  return {
+    runner,
+    answers,
+    parts,
+    readyz,
+    /** Asks for a list as the operator's page does, and gives the time until the answer. */
+    async listPayments() {
+      const sentAt = performance.now();
+      const response = await fetch(`${replica.operatorUrl}/jobgate.v1.OperatorService/ListPayments`, {
+        method: "POST",
+        body: "{}",
+        headers: { "content-type": "application/json" },
+        signal: AbortSignal.timeout(60_000),
+      });
+      await response.text();
+      return { status: response.status, tookMs: performance.now() - sentAt };
+    },
+    /** Starts senders of webhooks; the returned function stops them. */
+    startLoad() {
+      const sending = Promise.all(Array.from({ length: senders }, (_, name) => sender(name)));
+      return async () => {
+        isOver = true;
+        await sending;
+      };
+    },
+    /** Returns a way to send one payment, any number of times. */
+    async sign(body: string) {
+      const nowSecs = Math.max(await parts.chainTimeSecs(), Math.floor(Date.now() / 1000));
+      const authorization = { validBefore: String(nowSecs + AUTHORIZATION_SECS) };
+      const { headers } = await signV2Payment({ offer, account: accounts.payer, authorization });
+      return () => post(replica.x402Url, body, headers);
+    },
+    async accepted(count: number) {
+      const more = answers.length + count;
+      await expect.poll(() => answers.slice(-count).every(({ status }) => status === 202)).toBe(true);
+      await expect.poll(() => answers.length).toBeGreaterThan(more);
+    },
+    /** Waits until `/readyz` says so, and gives the time that it took. */
+    async becomes(status: 200 | 503, timeout: number) {
+      const startedAt = performance.now();
+      await expect.poll(readyz, { timeout, interval: 50 }).toBe(status);
+      return performance.now() - startedAt;
+    },
+  };
+}
+export type Site = Awaited<ReturnType<typeof startSite>>;
+
+/** Each call that was promised ran once, no request ran twice, and each payment was charged once. */
+export async function expectAllOnce(site: Site, paid: readonly Answer[], earned: bigint): Promise<void> {
+  const { answers, runner } = site;
+  const promised = [...answers, ...paid].filter(({ status }) => status === 202);
+  const ran = () =>
+    new Map(runner.calls.map(({ callId, body }) => [Number(callId), Buffer.from(body).toString()]));
+  await expect.poll(() => promised.filter(({ callId }) => !ran().has(callId))).toEqual([]);
+  for (const { callId, body } of promised) expect(ran().get(callId)).toBe(body);
+  const bodies = [...ran().values()];
+  expect(new Set(bodies).size).toBe(bodies.length);
+  expect(earned).toBe(BigInt(paid.length) * AMOUNT);
+}
+
+/**
+ * Sends a payment again until it is decided. A payment that went no further than the journal is certainly not made once its
+ * authorization has run out: then another is signed.
+ */
+export async function payAgain(site: Site, body: string, first: () => Promise<Answer>): Promise<Answer> {
+  let send = first;
+  let last: Answer | undefined;
+  for (let tries = 0; tries < 300; tries++) {
+    last = await send();
+    if (last.status === 202) return last;
+    if (last.status === 402) send = await site.sign(body);
+    // The chain's time continues without payments.
+    await site.parts.anvil.client.mine({ blocks: 1 });
+    await sleep(BEFORE_RESEND_MS);
+  }
+  throw new Error("the payment was not decided", { cause: last });
+}
