@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { preparePython } from "./e2e/workshop.ts";
 import { findChromium } from "./helpers/browser.ts";
+import { hasPgBouncer } from "./helpers/pgbouncer.ts";
 import { hasStrace } from "./helpers/recorded-disk.ts";
 
 /** Installs the tools that the full tests need beyond `npm ci`, once. */
@@ -21,6 +22,7 @@ export default async function setup(): Promise<void> {
   install("accessibility", "axe-core (about 3 MB)", "axe-core");
   installOnDebian("chromium", findChromium() !== undefined);
   installOnDebian("strace", hasStrace());
+  installOnDebian("pgbouncer", hasPgBouncer());
   // Several files use it at once.
   await preparePython("buyer-python");
 }
