@@ -18,6 +18,14 @@ export function plural(count, one, many = `${one}s`) {
   return `${countText(count)} ${count === 1 ? one : many}`;
 }
 
+/**
+ * Separates the thousands of the number that a text begins with: `1234567.5 USDC` is `1,234,567.5 USDC`.
+ * @param {string} text
+ */
+export function grouped(text) {
+  return text.replace(/^-?\d{4,}/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
+}
+
 /** Formats a time span in one unit: `12 s`, `3 min`, `5 h`, `2 d`. @param {number} ms */
 export function spanText(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1_000));

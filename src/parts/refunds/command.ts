@@ -18,7 +18,9 @@ import {
   printList,
   shortText,
 } from "../../commands/output.ts";
+import { decimalText } from "../../core/amounts.ts";
 import { defined } from "../../core/objects.ts";
+import { oneSpelling } from "../../core/payment.ts";
 import { REFUND_STATES, type Refund, refundStateText } from "./operator-states.ts";
 import type { RefundState } from "./store/ledger.ts";
 
@@ -96,12 +98,40 @@ function addDecision(
     ...about,
     example: `refunds ${about.name} 12 --note "as agreed by mail"`,
     takes: [callIdArgument(), noteOption(), byOption(), jsonOption()],
-  }).action((callId: bigint, { note, by, ...options }: DecisionOptions) =>
-    printAnswer(
+  }).action(async (callId: bigint, { note, by, ...options }: DecisionOptions) => {
+    let waits = "";
+    await printAnswer(
       options,
-      async (client) => decide(client, { callId, by, note }),
+      async (client) => {
+        const answer = await decide(client, { callId, by, note });
+        if (answer.refund !== undefined) waits = whyWaiting(answer.refund, await client.listHoldings({}));
+        return answer;
+      },
       ({ refund }) =>
-        `${callId} ${refund === undefined ? "decided" : `${refundStateText(refund.state)}, ${refund.amountText}`}`,
-    ),
+        `${callId} ${refund === undefined ? "decided" : `${refundStateText(refund.state)}, ${refund.amountText}${waits}`}`,
+    );
+  });
+}
+
+/** Says why a refund that is owed is not sent yet, as far as that is known. */
+export function whyWaiting(
+  {
+    state,
+    network,
+    asset,
+    amount,
+    reason,
+  }: Pick<Refund, "state" | "network" | "asset" | "amount" | "reason">,
+  { holdings }: Pick<Awaited<ReturnType<OperatorClient["listHoldings"]>>, "holdings">,
+): string {
+  if (state !== REFUND_STATES.owed) return "";
+  const held = holdings.find(
+    (one) =>
+      one.pays === "refunds" && one.network === network && oneSpelling(one.asset) === oneSpelling(asset),
   );
+  if (held !== undefined && BigInt(held.amount) < BigInt(amount)) {
+    const has = `${decimalText(held.amount, held.decimals)} ${held.symbol}`;
+    return `: it waits, because account ${held.account} had only ${has} when it was last read`;
+  }
+  return reason === "" ? "" : `: it waits, because ${reason}`;
 }

@@ -1,4 +1,7 @@
+import { create } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { HoldingSchema, RefundState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
+import { whyWaiting } from "../../../src/parts/refunds/command.ts";
 import { REFUNDS } from "../../../src/parts/refunds/store/module.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startOperator, TOKEN } from "../../helpers/operator.ts";
@@ -40,6 +43,18 @@ const rowsOf = (stdout: string) =>
     .slice(1)
     .map((row) => row.split(/ {2,}/));
 
+test("A refund that was approved waits with the balance of its account, if that is too low", () => {
+  const token = { network: "eip155:84532", asset: "0xAB" };
+  const refund = { ...token, state: RefundState.OWED, amount: "3264000", reason: "" };
+  const held = { ...token, asset: "0xab", account: "0x1", pays: "refunds", symbol: "USDC", decimals: 6 };
+  const holding = create(HoldingSchema, { ...held, amount: "1500000" });
+  const text = (one: typeof holding) => whyWaiting(refund, { holdings: [one] });
+  expect(text(holding)).toBe(": it waits, because account 0x1 had only 1.5 USDC when it was last read");
+  expect(text({ ...holding, amount: "3264000" })).toBe("");
+  expect(text({ ...holding, pays: "settlements" })).toBe("");
+  expect(whyWaiting({ ...refund, state: RefundState.SENDING }, { holdings: [holding] })).toBe("");
+});
+
 describe("jobgate refunds", () => {
   test("list prints a table of refunds, newest first, with those that wait for the operator", async () => {
     const { code, stdout } = await run("list", "--limit", "2");
@@ -69,7 +84,7 @@ describe("jobgate refunds", () => {
   test("approve has a refund that asks sent; exits with 1 once it is, and for an ID without a refund", async () => {
     expect(await decide("approve", asks)).toEqual({
       code: 0,
-      stdout: `${asks} owed, ${AMOUNT}\n`,
+      stdout: `${asks} owed, ${AMOUNT}: it waits, because the configuration has no account for refunds\n`,
       stderr: "",
     });
     expect(rowsOf((await run("list", "--limit", "1")).stdout)[0]).toEqual([
@@ -91,7 +106,9 @@ describe("jobgate refunds", () => {
 
   test("decline keeps the money until the refund is being sent; approve takes a failed or declined one up again", async () => {
     expect((await decide("decline", due)).stdout).toBe(`${due} declined, ${AMOUNT}\n`);
-    expect((await decide("approve", due)).stdout).toBe(`${due} owed, ${AMOUNT}\n`);
+    expect((await decide("approve", due)).stdout).toMatch(
+      new RegExp(`^${due} owed, ${AMOUNT}: it waits, because`),
+    );
     const transaction = newTransaction(due);
     await jobgate.store.of(REFUNDS).sendRefund(due, 1, transaction);
     expect(await decide("decline", due)).toMatchObject({

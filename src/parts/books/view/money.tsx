@@ -6,7 +6,7 @@ import {
   type MovementSum,
   RefundState,
 } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { countText, plural } from "../../../page/shared/format.js";
+import { countText, grouped, plural } from "../../../page/shared/format.js";
 import { client, useAction, useAnswer, useTotals } from "../../../page/tools/client.ts";
 import { type Column, Hint, Problem, Table } from "../../../page/tools/controls.tsx";
 import { Ago, JobLink, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
@@ -88,7 +88,7 @@ function Net() {
   const tokens = [...new Map(sums.map((sum) => [tokenOf(sum), sum])).values()];
   const netIn = (period: PeriodKey, token: MovementSum) => {
     const sum = data?.get(period)?.find((one) => tokenOf(one) === tokenOf(token));
-    return sum === undefined ? "0" : sumText(sum, "net");
+    return sum === undefined ? "0" : grouped(sumText(sum, "net"));
   };
   return (
     <section class="panel" aria-labelledby="net-title">
@@ -137,7 +137,7 @@ function Sums(options: Period & { title: string; by: MovementGroup; first: Colum
           ...Object.entries(AMOUNTS).map(([label, name]) => ({
             label,
             class: "number",
-            cell: (sum: MovementSum) => (sum[name] === "0" ? "–" : sumText(sum, name)),
+            cell: (sum: MovementSum) => (sum[name] === "0" ? "–" : grouped(sumText(sum, name))),
           })),
         ]}
       />
@@ -201,7 +201,7 @@ function Held() {
         columns={[
           { label: "What", class: "wide", cell: ({ what }) => what },
           { label: "Network", cell: (row) => <NetworkName {...row} /> },
-          { label: "Amount", class: "number", cell: ({ amount }) => amount },
+          { label: "Amount", class: "number", cell: ({ amount }) => grouped(amount) },
           { label: "When", class: "nowrap", cell: ({ when }) => when ?? "–" },
         ]}
       />
@@ -260,7 +260,7 @@ function useAttention() {
   const short = known?.holdings.filter(({ isShort }) => isShort) ?? [];
   return short.map(({ pays, amount, decimals, symbol }) => ({
     to: href("money"),
-    text: `The account that pays ${pays} has only ${signedDecimalText(amount, decimals)} ${symbol}`,
+    text: `The account that pays ${pays} has only ${grouped(signedDecimalText(amount, decimals))} ${symbol}`,
   }));
 }
 

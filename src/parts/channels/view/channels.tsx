@@ -1,4 +1,5 @@
 import { type Channel, ChannelState } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { grouped } from "../../../page/shared/format.js";
 import { client, useAction, useAnswer } from "../../../page/tools/client.ts";
 import { type Column, Hint, Problem, useConfirm } from "../../../page/tools/controls.tsx";
 import { Ago, Badge, Hex, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
@@ -65,19 +66,27 @@ const COLUMNS: readonly Column<Channel>[] = [
       </OnChain>
     ),
   },
-  { label: "Deposited", class: "number", cell: ({ depositedText }) => depositedText },
-  { label: "Charged", class: "number", cell: ({ chargedText }) => chargedText },
-  { label: "Claimed", class: "number", cell: ({ claimedText }) => claimedText },
-  { label: "To claim", class: "number", cell: ({ unclaimedText }) => unclaimedText },
-  { label: "Lost", class: "number", cell: ({ lostText }) => lostText },
+  { label: "Deposited", class: "number", cell: ({ depositedText }) => grouped(depositedText) },
+  { label: "Charged", class: "number", cell: ({ chargedText }) => grouped(chargedText) },
+  { label: "Claimed", class: "number", cell: ({ claimed, claimedText }) => orDash(claimed, claimedText) },
   {
-    label: "Waits since",
+    label: "To claim",
+    class: "number",
+    cell: ({ unclaimed, unclaimedText }) => orDash(unclaimed, unclaimedText),
+  },
+  { label: "Lost", class: "number", cell: ({ lost, lostText }) => orDash(lost, lostText) },
+  {
+    label: "Waiting",
     class: "nowrap",
-    cell: ({ dueSince }) => (dueSince ? <Ago time={dueSince} /> : "–"),
+    cell: ({ dueSince }) => (dueSince ? <Ago time={dueSince} suffix="" /> : "–"),
   },
   { label: "Network", cell: (channel) => <NetworkName {...channel} /> },
   { label: "Reason", class: "wide", cell: reasonOf },
 ];
+
+function orDash(units: string, text: string): string {
+  return units === "0" ? "–" : grouped(text);
+}
 
 function ChannelBadge({ state }: Channel) {
   const { stage = "unsure", name = "?" } =
@@ -86,7 +95,9 @@ function ChannelBadge({ state }: Channel) {
 }
 
 function reasonOf({ keyMissing, authorizer, reason }: Channel): string {
-  const missing = keyMissing ? `no key of authorizer ${authorizer} is configured` : "";
+  const missing = keyMissing
+    ? `no key of authorizer ${authorizer.slice(0, 8)}…${authorizer.slice(-4)} is configured`
+    : "";
   return [missing, reason].filter(Boolean).join("; ");
 }
 

@@ -94,6 +94,8 @@ function plotOptions(element: HTMLElement, series: readonly Series[], isBars: bo
   const axis = { stroke: color("muted"), ticks: { show: false }, gap: 4 };
   return {
     width: element.clientWidth,
+    // Half of the last label is right of the plot.
+    padding: [null, 30, null, null] as uPlot.Padding,
     cursor: { y: false, points: { show: !isBars } },
     scales: {
       x: { range: (plot: uPlot) => shownTimes(plot, isBars) },

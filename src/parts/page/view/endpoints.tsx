@@ -1,6 +1,6 @@
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Endpoint, Endpoint_Times } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { countText } from "../../../page/shared/format.js";
+import { countText, exactAmount, grouped } from "../../../page/shared/format.js";
 import { useEndpoints } from "../../../page/tools/client.ts";
 import { type Column, Hint, Table } from "../../../page/tools/controls.tsx";
 import { jobFilters, jobText } from "../../../page/tools/format.tsx";
@@ -60,14 +60,22 @@ function Price({ origin, price, amounts }: Endpoint) {
   if (origin !== "x402") return <>–</>;
   return (
     <>
-      <strong>{price || "not known now"}</strong>
+      <strong title={price}>{wholePrice(price) || "not known now"}</strong>
       {amounts.map((amount) => (
         <span class="muted block" key={amount}>
-          {amount}
+          {grouped(amount)}
         </span>
       ))}
     </>
   );
+}
+
+const NATIVE_DECIMALS = 18;
+
+/** Returns a price in wei in whole units of the network's own coin; any other price as it is. */
+function wholePrice(price: string): string {
+  const [, wei] = /^(\d+) wei$/.exec(price) ?? [];
+  return wei === undefined ? price : `${exactAmount(BigInt(wei), NATIVE_DECIMALS)} native`;
 }
 
 const isMeasured = ({ apiCalls, answerTimes }: Endpoint) => apiCalls.length > 0 || answerTimes !== undefined;

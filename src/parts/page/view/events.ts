@@ -1,6 +1,6 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Event, PaymentState, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { countText } from "../../../page/shared/format.js";
+import { countText, grouped } from "../../../page/shared/format.js";
 import { type JobKey, SECOND_MS } from "../../../page/tools/format.tsx";
 import { refundState } from "./refunds.tsx";
 
@@ -67,7 +67,7 @@ export function describeEvent({ what }: Event): EventText {
 
 /** Amount of an event about a payment or a refund. */
 export function amountOf({ what }: Event): string {
-  return what.value !== undefined && "amountText" in what.value ? what.value.amountText : "";
+  return what.value !== undefined && "amountText" in what.value ? grouped(what.value.amountText) : "";
 }
 
 /** Text to announce for events that need attention. */

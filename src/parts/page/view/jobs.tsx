@@ -1,4 +1,5 @@
 import { CallState } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { grouped } from "../../../page/shared/format.js";
 import { client, useAnswer, useEndpoints, useInfo, useTotals } from "../../../page/tools/client.ts";
 import { Hint } from "../../../page/tools/controls.tsx";
 import { Ago, Badge, CallLink, JobLink, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
@@ -56,7 +57,7 @@ export function Jobs({ filters }: { filters: Filters }) {
           {
             label: "Paid",
             class: "number half",
-            cell: ({ amountText }) => <span class="amount">{amountText}</span>,
+            cell: ({ amountText }) => <span class="amount">{grouped(amountText)}</span>,
           },
           {
             label: "Payer",

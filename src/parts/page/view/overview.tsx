@@ -150,7 +150,12 @@ function Tile(props: {
   return (
     <div class="tile">
       <h2>{name}</h2>
-      <a class="figure" href={to} aria-label={`${name}: ${count ?? ""}`} data-tone={count ? tone : undefined}>
+      <a
+        class="figure"
+        href={to}
+        aria-label={`${name}: ${count === undefined ? "–" : countText(count)}`}
+        data-tone={count ? tone : undefined}
+      >
         {count === undefined ? "–" : countText(count)}
       </a>
       <p class="muted">{children}</p>

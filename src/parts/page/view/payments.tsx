@@ -6,6 +6,7 @@ import {
   type Payment,
   PaymentState,
 } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { grouped } from "../../../page/shared/format.js";
 import { client, useAnswer, useTotals } from "../../../page/tools/client.ts";
 import {
   Ago,
@@ -177,7 +178,7 @@ function PaymentList(options: {
 export function Amount({ amountText, amount, asset, network }: Payment) {
   return (
     <span class="amount" title={`${amount} base units of ${asset} on ${network}`}>
-      {amountText}
+      {grouped(amountText)}
     </span>
   );
 }

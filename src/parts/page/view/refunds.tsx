@@ -1,6 +1,6 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type GetTotalsResponse, type Refund, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { momentText } from "../../../page/shared/format.js";
+import { grouped, momentText } from "../../../page/shared/format.js";
 import { client, useAction, useAnswer, useTotals } from "../../../page/tools/client.ts";
 import { Hint, Problem, useConfirm } from "../../../page/tools/controls.tsx";
 import { Ago, Badge, CallLink, Facts, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
@@ -147,7 +147,7 @@ function RefundBadge({ state, asks }: Refund) {
 function RefundAmount({ amountText, amount, asset, network }: Refund) {
   return (
     <span class="amount" title={`${amount} base units of ${asset} on ${network}`}>
-      {amountText}
+      {grouped(amountText)}
     </span>
   );
 }

@@ -1,5 +1,5 @@
 import { type PaymentAlert, PaymentAlertKind } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { countText } from "../../../page/shared/format.js";
+import { countText, grouped } from "../../../page/shared/format.js";
 import { client, useAnswer, useTotals } from "../../../page/tools/client.ts";
 import { Hint } from "../../../page/tools/controls.tsx";
 import {
@@ -66,7 +66,7 @@ function Alerts({ filters }: { filters: Filters }) {
             class: "number",
             cell: ({ amountText, amount }) => (
               <span class="amount" title={`${amount} base units`}>
-                {amountText}
+                {grouped(amountText)}
               </span>
             ),
           },
