@@ -50,7 +50,7 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a commit that no standby has is found",
-    seed: 7,
+    seed: 11,
     file: OUTCOME,
     ...{
       from: "UPDATE jobgate.batches SET is_abandoned = is_abandoned WHERE id = $1 RETURNING is_abandoned",

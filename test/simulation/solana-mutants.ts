@@ -26,6 +26,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the transaction of another payment on Solana counts",
+    seed: 45,
     parts,
     ...{
       file: EVIDENCE,
@@ -35,6 +36,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a block on Solana counts as final although a fork may replace it",
+    seed: 37,
     parts,
     ...{
       file: DECIDED,
@@ -44,6 +46,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "payments on Solana that were sold before they are final are not looked at again",
+    seed: 14,
     parts,
     ...{ file: "x402/settlement/reconciler.ts", from: "listed.push(...(await this.#early.next()));", to: "" },
   },
