@@ -82,6 +82,7 @@ export class Channels {
           tokens: () => this.#of(),
           logger,
         }),
+        refresh: async (row) => this.networkOf(row)?.refresh(row),
         canSign: ({ receiverAuthorizer }) => authorizers.has(receiverAuthorizer),
         newest: store.isShared ? undefined : new NewestVouchers(),
       }),

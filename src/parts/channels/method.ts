@@ -11,6 +11,11 @@ import { journalledVoucher, payload, type Voucher, voucherOf } from "./payload.t
 import { BAD_SIGNATURE, LOW_DEPOSIT } from "./store/refusal-texts.ts";
 import { CHANNEL_METHOD } from "./store/row.ts";
 
+/** Returns the digest of the request that a payment is bound to. @param nonce of the payment */
+export function requestIn(nonce: string): string {
+  return nonce.slice(-REQUEST_DIGITS);
+}
+
 const NO_ACCOUNT = `0x${"0".repeat(40)}`;
 /** Digits of a request's digest in the nonces of payments. */
 const REQUEST_DIGITS = 32;

@@ -151,6 +151,11 @@ export class NetworkChannels implements BackgroundService {
     return { row: seen.row, chain: { ...seen.latest, refundNonce } };
   }
 
+  /** Compares a channel with its chain, unless that was done just now. Does nothing while the chain does not answer. */
+  async refresh(row: ChannelRow): Promise<void> {
+    if (this.#mayAsk(`look ${row.channel_id}`)) await this.look(row).catch(() => undefined);
+  }
+
   /** Reads a channel in the newest confirmed block. */
   async read(row: Pick<ChannelRow, "channel_id" | "asset">): Promise<SeenChannel> {
     const [state] = await this.readAll([row]);
@@ -189,7 +194,8 @@ export class NetworkChannels implements BackgroundService {
     for (let after = ""; ; ) {
       const rows = await ledger.listChannels(network, { after, limit: PAGE });
       const looked = await this.#lookAll(
-        rows.filter((row) => row.balance !== row.claimed || row.status !== "open"),
+        // A deposit that the operator calls made is counted once the chain shows a balance that covers the charges.
+        rows.filter((row) => row.balance !== row.claimed || row.status !== "open" || row.deposits > 0),
       );
       await this.#makeFinal(looked.flatMap(({ row }) => (row.status === "withdrawing" ? row : [])));
       const last = rows.at(-1);

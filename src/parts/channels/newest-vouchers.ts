@@ -1,14 +1,23 @@
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { ChannelRow } from "./store/row.ts";
+import { standing } from "./store/rules.ts";
 
 const MAX_CHANNELS = 100_000;
+
+/** What is known of a channel, token units. */
+interface Known {
+  /** Highest voucher that may have been taken. */
+  readonly highest: bigint;
+  /** Highest voucher that the deposits cover, until calls are charged back. */
+  readonly covered: bigint;
+}
 
 /**
  * The highest voucher of each channel that may have been taken, as far as it is known to the one process that owns the store. A voucher
  * above it was never taken, and the row of its channel need not be read before the write that takes it.
  */
 export class NewestVouchers {
-  readonly #highest = boundedCache<string, bigint>(MAX_CHANNELS);
+  readonly #known = boundedCache<string, Known>(MAX_CHANNELS);
   /** Purchases in progress by channel that may change more than the highest voucher that is known. */
   readonly #open = new Map<string, number>();
   #changes = 0;
@@ -20,14 +29,17 @@ export class NewestVouchers {
 
   /** Reports whether a voucher is the next one after the highest. @param price of its call, as its payer names it */
   isNext(channelId: string, cumulative: bigint, price: bigint): boolean {
-    const highest = this.#highest.get(channelId);
-    return highest !== undefined && highest < cumulative && cumulative <= highest + price;
+    const known = this.#known.get(channelId);
+    if (known === undefined || cumulative > known.covered) return false;
+    return known.highest < cumulative && cumulative <= known.highest + price;
   }
 
   /** Notes a channel that was read. @param version that of before */
-  note({ channel_id: channelId, signed, deposits }: ChannelRow, version: number): void {
+  note(row: ChannelRow, version: number): void {
+    const { channel_id: channelId, signed, base, balance, deposits } = row;
     if (deposits > 0 || version !== this.#changes || this.#open.has(channelId)) return;
-    if (!this.#highest.has(channelId)) this.#highest.set(channelId, BigInt(signed));
+    const { highest = BigInt(signed) } = this.#known.get(channelId) ?? {};
+    this.#known.set(channelId, { highest, covered: BigInt(base) + BigInt(balance) - standing(row) });
   }
 
   /**
@@ -35,12 +47,12 @@ export class NewestVouchers {
    * @returns a function to call once the purchase has ended; undefined if there is nothing to do then
    */
   begin(channelId: string, cumulative: bigint, hasDeposit: boolean): (() => void) | undefined {
-    const highest = this.#highest.get(channelId);
-    if (highest !== undefined && !hasDeposit) {
-      if (highest < cumulative) this.#highest.set(channelId, cumulative);
+    const known = this.#known.get(channelId);
+    if (known !== undefined && !hasDeposit) {
+      if (known.highest < cumulative) this.#known.set(channelId, { ...known, highest: cumulative });
       return undefined;
     }
-    this.#highest.delete(channelId);
+    this.#known.delete(channelId);
     this.#changes += 1;
     this.#open.set(channelId, (this.#open.get(channelId) ?? 0) + 1);
     return () => {

@@ -6,12 +6,13 @@ import { storableSeconds } from "../../x402/purchase/verification.ts";
 import { correction } from "./correction.ts";
 import type { ChannelConfig } from "./hashes.ts";
 import { type LostVouchers, namedPrice } from "./lost-vouchers.ts";
+import { requestIn } from "./method.ts";
 import type { NewestVouchers } from "./newest-vouchers.ts";
 import { type Voucher, voucherOf } from "./payload.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
 import { AMOUNT_MISMATCH } from "./store/refusal-texts.ts";
 import { CHANNEL_METHOD, type ChannelRow } from "./store/row.ts";
-import { mismatchOf } from "./store/rules.ts";
+import { mismatchOf, standing } from "./store/rules.ts";
 
 interface Parts {
   readonly ledger: ChannelLedger;
@@ -19,17 +20,25 @@ interface Parts {
   readonly lost: LostVouchers;
   /** Adds the channel of a payment to the store, if its chain has the deposit already. */
   readonly adopt: (payment: SignedPayment) => Promise<ChannelRow | undefined>;
+  /** Compares a channel with its chain, which may have a deposit that somebody else sent. */
+  readonly refresh: (row: ChannelRow) => Promise<void>;
   /** Reports whether the configuration has the key that signs the claims of a channel. */
   readonly canSign: (config: ChannelConfig) => boolean;
   /** Undefined if other processes take vouchers of the same store. */
   readonly newest: NewestVouchers | undefined;
 }
 
+interface Noting extends Parts {
+  /** Vouchers that the known deposits of their channels do not cover. */
+  readonly uncovered: WeakSet<Voucher>;
+}
+
 /** Compares vouchers with channels whose sums are up to date, and uses each deposit once. */
 export function channelTerms(parts: Parts): Terms {
+  const uncovered = new WeakSet<Voucher>();
   return {
     async recognise(payment) {
-      return payment.method.name === CHANNEL_METHOD ? recognised(payment, parts) : payment;
+      return payment.method.name === CHANNEL_METHOD ? recognised(payment, { ...parts, uncovered }) : payment;
     },
     checks: [
       {
@@ -46,7 +55,7 @@ export function channelTerms(parts: Parts): Terms {
         before: "verification",
         refusals: ["payment_mismatch"],
         async run({ payment }) {
-          if (payment.method.name === CHANNEL_METHOD) await checkOpen(payment, parts);
+          if (payment.method.name === CHANNEL_METHOD) await checkOpen(payment, { ...parts, uncovered });
           return undefined;
         },
       },
@@ -69,16 +78,21 @@ export function channelTerms(parts: Parts): Terms {
  * A voucher whose call was charged back is as unused, so the payment that it makes then is another one. A voucher below the base stays
  * the payment that it was: what was charged back there is a credit.
  */
-async function recognised(payment: SignedPayment, parts: Parts): Promise<SignedPayment> {
-  const { ledger, journal, lost, newest } = parts;
-  const { channelId, cumulative, deposit } = voucherOf(payment);
-  if (deposit === undefined && newest?.isNext(channelId, cumulative, namedPrice(payment) ?? 0n))
+async function recognised(payment: SignedPayment, parts: Noting): Promise<SignedPayment> {
+  const { ledger, journal, lost, newest, uncovered } = parts;
+  const voucher = voucherOf(payment);
+  const { channelId, cumulative, deposit } = voucher;
+  const price = namedPrice(payment) ?? 0n;
+  if (deposit === undefined && newest?.isNext(channelId, cumulative, price))
     return { ...payment, isNew: true };
   const version = newest?.version ?? 0;
   const row = await upToDate(channelId, cumulative, ledger);
+  if (row === undefined || standing(row) + price > BigInt(row.balance)) uncovered.add(voucher);
   if (row === undefined) return payment;
   newest?.note(row, version);
   await lost.look(row, payment);
+  const first = await firstOf(payment, row, ledger);
+  if (first !== undefined) return { ...payment, ...first };
   if (deposit !== undefined) return payment;
   if (cumulative > BigInt(row.signed)) return { ...payment, isNew: true };
   const returned = await ledger.countReturned(channelId, String(cumulative));
@@ -87,6 +101,22 @@ async function recognised(payment: SignedPayment, parts: Parts): Promise<SignedP
   if (cumulative > BigInt(row.base) || (await journal.findPaymentByFingerprint(next.fingerprint)))
     return next;
   return inRound(payment, returned - 1);
+}
+
+/**
+ * Finds the payment that the newest voucher of a channel has made for the same request. Its payer may sign another deposit with the
+ * voucher, or none, when the answer was lost.
+ */
+async function firstOf(
+  payment: SignedPayment,
+  row: ChannelRow,
+  ledger: ChannelLedger,
+): Promise<Pick<SignedPayment, "nonce" | "fingerprint"> | undefined> {
+  const { cumulative, signature } = voucherOf(payment);
+  const isNewest = [row.base, row.signed].every((sum) => BigInt(sum) === cumulative);
+  if (!isNewest || row.base_call === null || row.signature !== signature) return undefined;
+  const first = await ledger.findPaymentOfCall(row.base_call);
+  return first?.nonce.split(":").includes(requestIn(payment.nonce)) ? first : undefined;
 }
 
 /** @param round number of calls that were bought with the same voucher and charged back before */
@@ -114,15 +144,23 @@ async function upToDate(
  * Checks a payment before its deposit is verified, because a facilitator that refuses the deposit does not say which sum is right.
  * @throws GatewayError `payment_mismatch`
  */
-async function checkOpen(payment: SignedPayment, { canSign, ledger, adopt }: Parts): Promise<void> {
-  const { config, channelId, cumulative, deposit } = voucherOf(payment);
+async function checkOpen(
+  payment: SignedPayment,
+  { canSign, ledger, adopt, refresh, uncovered }: Noting,
+): Promise<void> {
+  const voucher = voucherOf(payment);
+  const { config, channelId, cumulative, deposit } = voucher;
   if (!canSign(config))
     throw new GatewayError(
       "payment_mismatch",
       "The seller has no key for the receiverAuthorizer of the channel. Nothing was charged: ask for a new offer, and open a channel by it.",
     );
-  if (deposit === undefined) return;
+  if (deposit === undefined && !uncovered.has(voucher)) return;
   const row = await ledger.findChannel(channelId);
+  if (deposit === undefined) {
+    await (row === undefined ? adopt(payment) : refresh(row));
+    return;
+  }
   const adopted = row === undefined ? await adopt(payment) : undefined;
   // The deposit was made. Its payer signs the voucher alone.
   if (adopted !== undefined) throw correction(mismatchOf(adopted));

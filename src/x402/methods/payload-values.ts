@@ -10,10 +10,10 @@ export const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, "expected an addr
 /** Without leading zeros, so that one number has one spelling. */
 export const decimal = z
   .string()
-  .refine(
-    (digits) => /^(0|[1-9][0-9]{0,77})$/.test(digits) && BigInt(digits) <= MAX_U256,
-    "expected a whole number below 2^256 as a decimal string",
-  );
+  .refine((digits) => /^(0|[1-9][0-9]{0,77})$/.test(digits) && BigInt(digits) <= MAX_U256, {
+    error: "expected a whole number below 2^256 as a decimal string",
+    abort: true,
+  });
 
 export const uint = decimal.transform((digits) => BigInt(digits));
 

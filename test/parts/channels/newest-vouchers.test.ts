@@ -8,8 +8,11 @@ const ID = `0x${"c".repeat(64)}`;
 const ADDRESS = `0x${"a".repeat(40)}`;
 const PRICE = 10n;
 
-const rowOf = (signed: bigint, deposits = 0) =>
-  ({ channel_id: ID, signed: String(signed), base: String(signed), deposits }) as ChannelRow;
+const rowOf = (signed: bigint, deposits = 0, balance = 1_000n) => {
+  const sums = { signed, base: signed, charged: signed, lost: 0n, balance };
+  const digits = Object.entries(sums).map(([name, sum]) => [name, String(sum)]);
+  return { channel_id: ID, ...Object.fromEntries(digits), deposits } as ChannelRow;
+};
 
 /** Notes a channel as a request that reads it does. */
 function read(newest: NewestVouchers, signed: bigint, deposits = 0) {
@@ -38,6 +41,14 @@ test("A voucher that may have been taken is no longer new, and no later look low
   read(newest, 100n);
   expect(newest.isNext(ID, 110n, PRICE)).toBe(false);
   expect(newest.isNext(ID, 120n, PRICE)).toBe(true);
+});
+
+test("A voucher above the deposits that were counted is not known to be the next one, until more of them are", () => {
+  const newest = new NewestVouchers();
+  newest.note(rowOf(100n, 0, 109n), newest.version);
+  expect(newest.isNext(ID, 110n, PRICE)).toBe(false);
+  newest.note(rowOf(100n, 0, 110n), newest.version);
+  expect(newest.isNext(ID, 110n, PRICE)).toBe(true);
 });
 
 test("A channel with an undecided deposit is read for each voucher, because its sums lack the deposit", () => {

@@ -198,6 +198,7 @@ export const OF_PARTS: MakersOf<string> = {
 
   findChannel: ({ choices }) => [choices.one(CHANNELS)],
   findCharge: (world) => [world.call()],
+  findPaymentOfCall: (world) => [world.call()],
   countReturned: ({ choices }) => [choices.one(CHANNELS), String(1_000 * choices.one([1, 2, 3]))],
   listChannels: ({ choices }) => [
     NETWORK,

@@ -1,3 +1,4 @@
+import type { PaymentRow } from "../../../store/payment-row.ts";
 import type { SeenChannel } from "./chain-rules.ts";
 import type { OperatedChannels } from "./operator-ledger.ts";
 import type { AskedRefund, RefundDecision } from "./refund-rules.ts";
@@ -21,6 +22,8 @@ export interface DuePlace {
 export interface ChannelLedger extends OperatedChannels {
   findChannel(channelId: string): Promise<ChannelRow | undefined>;
   findCharge(callId: number): Promise<ChargeRow | undefined>;
+  /** Finds what the journal tells the payment of a call by. */
+  findPaymentOfCall(callId: number): Promise<Pick<PaymentRow, "nonce" | "fingerprint"> | undefined>;
   /** Counts the calls bought with a voucher that were charged back. */
   countReturned(channelId: string, cumulative: string): Promise<number>;
   /** Returns channels of a network in the order of their ids, for looking at their chain. */

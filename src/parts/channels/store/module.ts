@@ -1,6 +1,7 @@
 import { oneSpelling } from "../../../core/payment.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import type { AnyModule, BeginGate, Commit, CountQuery, StoreModule } from "../../../store/module.ts";
+import type { PaymentRow } from "../../../store/payment-row.ts";
 import { keyIn, type OldRows } from "../../../store/rows.ts";
 import { adopted, RESTORED, seen } from "./chain-rules.ts";
 import type { ChannelLedger, UncountedCharges } from "./ledger.ts";
@@ -232,6 +233,13 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
       const sql = `SELECT ${CHARGES_TABLE.columns.join()} FROM ${dialect.schema}channel_charges WHERE call_id = ${add(callId)}`;
       const [row] = yield { name: "find_channel_charge", sql, values };
       return toCharge(row);
+    },
+
+    *findPaymentOfCall({ dialect }, callId): Lookup<Pick<PaymentRow, "nonce" | "fingerprint"> | undefined> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT nonce, fingerprint FROM ${dialect.schema}payments WHERE call_id = ${add(callId)}`;
+      const [row] = yield { name: "find_payment_of_call", sql, values };
+      return row as Pick<PaymentRow, "nonce" | "fingerprint"> | undefined;
     },
 
     *countReturned({ dialect }, channelId, cumulative): Lookup<number> {
