@@ -36,7 +36,7 @@ export interface Part {
   /** Keys of the configuration that the part reads. A table finds their values in a configuration. */
   readonly table?: ConfigTable | readonly ConfigTable[];
   /** Keys that the part reads in each entry of a list of the core. */
-  readonly entries?: EntryKeys;
+  readonly entries?: EntryKeys | readonly EntryKeys[];
   /** Paths that the part answers, at which no job can be sold. */
   readonly paths?: OwnPaths;
   /** Ability of the part that keys of the core need, if it needs no table. A build without it refuses them. */

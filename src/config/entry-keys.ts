@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import type { NetworkKind } from "../core/addresses.ts";
 import type { Price, RequestPricing } from "../core/amounts.ts";
-import type { CallOrder } from "../core/job-call.ts";
+import type { CallOrder, JobLimit } from "../core/job-call.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
 import { changeAt, omit, tablesAt } from "./tables-at.ts";
 import type { anyNetwork } from "./value-types.ts";
@@ -94,10 +94,15 @@ export interface JobOfPart {
   /** Names of the part's terms that the job is sold on. */
   readonly terms?: readonly string[];
   readonly leastCharge?: LeastCharge;
+  readonly limit?: CallLimit;
 }
+
+/** Limit on the JobCalls of a job or of a webhook endpoint that are out. */
+export type CallLimit = Omit<JobLimit, "jobId">;
 
 /** Additions of a part to a webhook endpoint. */
 export interface EndpointOfPart {
+  readonly limit?: CallLimit;
   /** Returns the order of a request's JobCall; undefined if it has none. */
   readonly orderOf?: (
     request: { headerValues(name: string): readonly string[] },

@@ -7,7 +7,7 @@ import type { ChargeKind } from "../core/payment.ts";
 import { parseRoute, type Route } from "../core/route.ts";
 import type { PromiseOfAbility } from "./abilities.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
-import type { JobRunner, LeastCharge } from "./entry-keys.ts";
+import type { CallLimit, JobRunner, LeastCharge } from "./entry-keys.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import { dollarsOrSource, type PriceSourceName } from "./price-sources.ts";
 import {
@@ -178,6 +178,8 @@ export interface Job
   readonly runner?: JobRunner;
   /** Names of terms of parts that it is sold on. */
   readonly terms?: readonly string[];
+  /** Absent: as many of its JobCalls are out as runners take. */
+  readonly limit?: CallLimit;
   /** Price of the job, or the source that makes it. Undefined if the price comes from the gateway's price source. */
   readonly price?: Price | RequestPricing | PriceSourceName;
 }
@@ -195,6 +197,7 @@ export function toJob(
     readonly terms: readonly string[];
     readonly price: RequestPricing | undefined;
     readonly leastCharge: LeastCharge | undefined;
+    readonly limit: CallLimit | undefined;
   },
 ): Job {
   const { serviceId, mode } = table;
@@ -221,6 +224,7 @@ export function toJob(
     onFailure: table.onFailure === KEEP ? undefined : table.onFailure,
     charge: chargesOf(table).some((kind) => kind !== "before") ? chargesOf(table) : undefined,
     leastCharge: ofParts.leastCharge,
+    limit: ofParts.limit,
     storeAnswers: table.storeAnswers ? undefined : (false as const),
     terms: ofParts.terms.length > 0 ? ofParts.terms : undefined,
     policy: mode && toPolicy({ ...table, serviceId, jobIndex, invocationMode: mode }),

@@ -202,6 +202,7 @@ function toEndpoint(table: EndpointOutput, ofParts: readonly EndpointOfPart[]) {
     challenge: challenge && toChallenge(challenge),
     /** Absent: the JobCalls have no order. */
     orderOf: ofParts.find(({ orderOf }) => orderOf)?.orderOf,
+    limit: ofParts.find(({ limit }) => limit)?.limit,
   });
 }
 

@@ -250,6 +250,7 @@ export function toX402Config(
       terms: ofParts.flatMap(({ terms = [] }) => terms),
       price: of.claims.of("jobs.price", i)?.complete(),
       leastCharge: ofParts.find(({ leastCharge }) => leastCharge)?.leastCharge,
+      limit: ofParts.find(({ limit }) => limit)?.limit,
     });
   });
   return defined({

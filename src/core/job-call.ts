@@ -32,6 +32,20 @@ export interface CallOrder {
   readonly holdsOnDead: boolean;
 }
 
+/** Limit on the JobCalls of a job, over all processes that share the store. */
+export interface JobLimit {
+  readonly jobId: bigint;
+  /** Most JobCalls that are out at once. */
+  readonly concurrency?: number;
+  readonly rate?: CallRate;
+}
+
+/** Most JobCalls that are given out in any time of a length. */
+export interface CallRate {
+  readonly calls: number;
+  readonly perMs: number;
+}
+
 /** Separates the owner of a key, which has no line breaks, from the key. */
 const KEY_SEPARATOR = "\n";
 

@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { Backoff } from "../core/backoff.ts";
+import type { JobLimit } from "../core/job-call.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 import { type BroughtCalls, Claimer, type ClaimTerms } from "./claimer.ts";
 import { decodeJobId } from "./job-call-codec.ts";
@@ -32,20 +33,28 @@ export class ClaimRounds {
   readonly #inTurn: Member[] = [];
   #reserved: readonly bigint[] = [];
   #held: readonly bigint[] = [];
+  #limits: readonly JobLimit[] = [];
   #round: Promise<void> | undefined;
   readonly #backoff = new Backoff(CLAIM_BACKOFF);
   #backoffTimer: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(options: {
-    readonly terms: Omit<ClaimTerms, "reserved" | "held">;
+    readonly terms: Omit<ClaimTerms, "reserved" | "held" | "limits" | "onWithheld">;
+    readonly onWithheld: ClaimTerms["onWithheld"];
     readonly logger: Logger;
     /** @param expiresAt end of the lease by the clock of the terms */
     readonly deliver: (call: ClaimedCall, expiresAt: number, stream: Subscription) => void;
     /** Receives claimed JobCalls that no stream can take any more. */
     readonly giveBack: (call: ClaimedCall) => void;
   }) {
-    this.#terms = { ...options.terms, reserved: () => this.#reserved, held: () => this.#held };
+    this.#terms = {
+      ...options.terms,
+      onWithheld: options.onWithheld,
+      reserved: () => this.#reserved,
+      held: () => this.#held,
+      limits: () => this.#limits,
+    };
     this.#logger = options.logger;
     this.#deliver = options.deliver;
     this.#giveBack = options.giveBack;
@@ -84,6 +93,12 @@ export class ClaimRounds {
   /** Claims JobCalls of all jobs but these from now on. */
   hold(jobIds: readonly bigint[]): void {
     this.#held = jobIds;
+    this.wake({ suspects: true });
+  }
+
+  /** Keeps limits of jobs from now on. */
+  limit(limits: readonly JobLimit[]): void {
+    this.#limits = limits;
     this.wake({ suspects: true });
   }
 

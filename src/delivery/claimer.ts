@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import type { JobLimit } from "../core/job-call.ts";
 import type { ClaimedCall, WorkQueue } from "../store/contract/work-queue.ts";
 import type { Subscription } from "./subscription.ts";
 
@@ -15,6 +16,9 @@ export interface ClaimTerms {
   readonly reserved: () => readonly bigint[];
   /** Returns the jobs that no stream gets now. */
   readonly held: () => readonly bigint[];
+  readonly limits: () => readonly JobLimit[];
+  /** Called when the rate of a job withholds JobCalls for some milliseconds. */
+  readonly onWithheld: (forMs: number) => void;
 }
 
 /** JobCalls that a claim brought. */
@@ -119,7 +123,7 @@ export class Claimer {
   }
 
   async #claim(limit: number, takers: ReadonlySet<Subscription>, forSuspects: number): Promise<BroughtCalls> {
-    const { workQueue, leaseMs, maxAttempts, clock, reserved, held } = this.#terms;
+    const { workQueue, leaseMs, maxAttempts, clock, reserved, held, limits, onWithheld } = this.#terms;
     const asksForSuspects = this.#mayHaveSuspects;
     // Work announced from here on may be too late for this claim; `mayHaveWork` sets the flag again.
     this.#mayHaveWork = false;
@@ -127,7 +131,11 @@ export class Claimer {
     // The store's clock may show another time than this process's.
     const expiresAt = clock() + leaseMs;
     try {
-      const { calls, suspectsLeft = false } = await workQueue.claim({
+      const {
+        calls,
+        suspectsLeft = false,
+        nextInMs,
+      } = await workQueue.claim({
         limit,
         jobIds: this.#openJobIds(),
         exceptJobIds: [...reserved(), ...held()],
@@ -135,7 +143,9 @@ export class Claimer {
         maxAttempts,
         subscriber: this.subscriber,
         suspects: asksForSuspects ? forSuspects : undefined,
+        limits: limits(),
       });
+      if (nextInMs !== undefined) onWithheld(nextInMs);
       const broughtSuspects = calls[0]?.suspect === true;
       // A claim that brings suspects leaves the other work behind.
       if (calls.length === limit || broughtSuspects) this.#mayHaveWork = true;

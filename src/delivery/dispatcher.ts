@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { faultPoint } from "../core/fault-points.ts";
-import { MAX_RESULT_BYTES } from "../core/job-call.ts";
+import { type JobLimit, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import { within } from "../core/waiting.ts";
 import type {
   CalledJob,
@@ -123,6 +123,7 @@ export class Dispatcher {
     });
     this.#rounds = new ClaimRounds({
       terms: { workQueue, leaseMs: this.leaseMs, maxAttempts: options.maxAttempts, clock },
+      onWithheld: (forMs) => this.#dueWatcher.expect(clock() + forMs),
       logger,
       deliver: (...claimed) => this.#deliver(...claimed),
       // No runner has seen it.
@@ -170,6 +171,11 @@ export class Dispatcher {
   /** Delivers JobCalls of all jobs but these from now on. Leases that are out stay out. */
   hold(jobIds: readonly bigint[]): void {
     this.#rounds.hold(jobIds);
+  }
+
+  /** Keeps limits of jobs from now on, together with the other processes that share the store. */
+  limit(limits: readonly JobLimit[]): void {
+    this.#rounds.limit(limits);
   }
 
   /** Describes every open stream, the longest connected first. */
@@ -224,12 +230,8 @@ export class Dispatcher {
     const out = this.#leases.find(lease);
     if (out !== undefined) this.#leases.beginRequest(out);
     try {
-      const { outcome, leaseExpiresAt } = await this.#workQueue.extend(
-        lease,
-        extendMs,
-        reported.progress,
-        reported.chargeSoFar,
-      );
+      const { progress, chargeSoFar: charge } = reported;
+      const { outcome, leaseExpiresAt } = await this.#workQueue.extend(lease, extendMs, progress, charge);
       const expiresAt = this.#clock() + extendMs;
       if (out !== undefined && outcome === "done")
         this.#leases.renew(out, { expiresAt, leaseExpiresAt, renewedElsewhere: false });
@@ -251,9 +253,8 @@ export class Dispatcher {
     this.#stopListening();
     this.#dueWatcher.stop();
     this.#rounds.stop();
-    for (const subscription of this.#streams) {
+    for (const subscription of this.#streams)
       for (const lease of subscription.shutDown()) this.#letGo(lease, { excused: true });
-    }
     for (const lease of this.#leases.all()) if (lease.renewedElsewhere) this.#leases.remove(lease);
   }
 
@@ -300,8 +301,8 @@ export class Dispatcher {
       const checked = check(callId).catch(() => undefined);
       const reason = await within((lease.expiresAt - this.#clock()) / 2, checked);
       if (reason === undefined) return subscription.admit(lease);
-      const outcome = await this.fail(lease, reason);
-      if (outcome === "done") this.#logger.warn({ callId }, `a paid job was not run: ${reason}`);
+      if ((await this.fail(lease, reason)) === "done")
+        this.#logger.warn({ callId }, `a paid job was not run: ${reason}`);
     } catch (error) {
       this.#logger.warn({ err: error, callId }, "could not dead-letter an unpayable JobCall; trying again");
       this.giveBack(lease, { excused: true });

@@ -1,4 +1,5 @@
 import type { GatewayEvent } from "../core/events.ts";
+import type { JobLimit } from "../core/job-call.ts";
 import type { PaymentIntent } from "../core/payment.ts";
 import type { CallAddition, CallCharge } from "./contract/call-lookup.ts";
 import type { ListDialect, Lookup } from "./list-dialect.ts";
@@ -107,6 +108,24 @@ export interface Ordering {
   addAgain(callId: number, orderKey: string, rows: Rows): boolean;
 }
 
+/** Limits on the JobCalls of a job. */
+export interface Limiting {
+  /** Row that decides about a job. Claims of the job lock it. */
+  row(jobId: string): RowKey;
+  /** @param out JobCalls that are out now */
+  allowance(limit: JobLimit, out: number, rows: Pick<Rows, "find">, now: number): Allowance;
+  /** Notes that JobCalls were given out. */
+  took(limit: JobLimit, calls: number, rows: Rows, now: number): void;
+}
+
+/** What a limit allows now. */
+export interface Allowance {
+  /** Most JobCalls that can be given out. */
+  readonly most: number;
+  /** Milliseconds until the rate allows another one; undefined if it does now. */
+  readonly nextInMs: number | undefined;
+}
+
 /** Charge of a call whose module charges back what it has not used. */
 export interface ModuleCharge extends Omit<CallCharge, "symbol"> {
   /** Returns the settlement response of the call with what was charged. */
@@ -136,6 +155,7 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   /** Rows that reactions to the end of a JobCall read. */
   readonly keysOfCall?: (callId: number) => readonly RowKey[];
   readonly ordering?: Ordering;
+  readonly limiting?: Limiting;
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];

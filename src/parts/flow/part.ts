@@ -1,16 +1,20 @@
+import type { Config } from "../../config/config.ts";
 import type { GaugeValue, OwnGauge, Part } from "../../part.ts";
-import { endpointKeys } from "./config.ts";
+import { endpointKeys, jobKeys, limitsOf } from "./config.ts";
 import type { KeyLedger } from "./store/ledger.ts";
 
-/** Orders the JobCalls of webhook endpoints by a key. */
+/** Orders the JobCalls of webhook endpoints by a key, and limits those of jobs and endpoints. */
 export const part: Part = {
-  entries: endpointKeys,
+  entries: [jobKeys, endpointKeys],
   // Keys can be held by JobCalls that an earlier configuration ordered.
   async load() {
     const { FLOW } = await import("./store/module.ts");
-    return ({ store }) => {
+    return ({ store, config, dispatcher }) => {
       const ledger = store.of(FLOW);
+      const limit = (next: Pick<Config, "x402" | "webhooks">) => dispatcher.limit(limitsOf(next));
       return {
+        start: async () => limit(config),
+        reload: limit,
         ownGauges: keyGauges(ledger),
         operator: {
           async loadApi() {

@@ -1,5 +1,5 @@
 import type { PaidAmount } from "../../core/events.ts";
-import type { JobCallOrigin } from "../../core/job-call.ts";
+import type { JobCallOrigin, JobLimit } from "../../core/job-call.ts";
 import type { ResultHeader } from "../../core/result-answer.ts";
 
 /** Work for runners, delivered at least once: each delivery holds a lease. */
@@ -122,6 +122,8 @@ export interface ClaimRequest {
    * suspects or others, never both, and suspects first. Default: does not look for suspects.
    */
   readonly suspects?: number | undefined;
+  /** Limits of jobs. Default: none. */
+  readonly limits?: readonly JobLimit[];
 }
 
 export interface Claimed {
@@ -130,6 +132,8 @@ export interface Claimed {
   readonly deadLettered: DeadLetteredCall[];
   /** Set when the claim looked for suspects and left some that are due. */
   readonly suspectsLeft?: boolean;
+  /** Milliseconds until the rate of a job lets its next JobCall go; undefined if no rate withholds one. */
+  readonly nextInMs?: number | undefined;
 }
 
 /** A JobCall that an operation made a dead letter. */

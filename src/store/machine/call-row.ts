@@ -9,6 +9,8 @@ import type { DeadCall } from "./changes.ts";
 export interface LeasedRow extends EndedCall, LeaseColumns {
   /** Token units; null unless the JobCall is charged after it ran. */
   readonly ceiling: string | null;
+  /** 1 if its latest lease counts towards a limit of its job. */
+  readonly limited: number | null;
 }
 
 /** Columns of a JobCall on which any other end of its lease depends. */
@@ -23,19 +25,18 @@ export interface CallRow extends LeasedRow, AttemptColumns, ChargeColumns {
 }
 
 export const CALL_COLUMNS = [
+  ...["call_id", "origin", "job_id", "service_id", "state", "visible_at", "lease_token", "ceiling"],
   ...[
-    "call_id",
-    "origin",
-    "job_id",
-    "service_id",
-    "state",
-    "visible_at",
-    "lease_token",
-    "ceiling",
     "order_key",
+    "limited",
+    "attempts",
+    "forgiven",
+    "min_charge",
+    "charge_so_far",
+    "subscriber",
+    "claimed_at",
   ],
-  ...["attempts", "forgiven", "min_charge", "charge_so_far", "subscriber", "claimed_at", "history"],
-  ...["progress_percent", "progress_text", "dead_at", "dead_reason"],
+  ...["history", "progress_percent", "progress_text", "dead_at", "dead_reason"],
 ] as readonly (keyof CallRow)[];
 
 /** How a JobCall that was acked ended. */

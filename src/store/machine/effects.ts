@@ -45,6 +45,8 @@ export abstract class Effects implements Known, Commit {
   protected abstract hadSucceeded(callId: number): boolean;
   abstract isHeld(lock: string, owner: string, now: number): boolean;
   abstract firstWaiting(orderKey: string): number | undefined;
+  /** Notes that JobCalls of a job can be given out that its limit withheld. */
+  abstract freesPlace(): void;
   /** Makes a JobCall ready that its order withheld. */
   protected abstract makeReady(callId: number): void;
   protected abstract readonly paymentRows: PaymentRows;

@@ -60,6 +60,7 @@ export class LeaseSteps
     const charge = row.ceiling === null ? null : isCharged ? chargedUnits(row.ceiling, asked) : "0";
     this.#rows.finish(row, { at: now, result, charge });
     this.#capacity.adjust(-1);
+    this.#endLease(row);
     return this.#effects.finished(row, { charge, status, at: now });
   }
 
@@ -142,6 +143,7 @@ export class LeaseSteps
   deadLetter(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): DeadLetteredCall {
     const dead = deadLetter(row, reason, now, endedBy);
     this.#rows.change(dead);
+    this.#endLease(row);
     this.#capacity.adjust(-1);
     return this.#effects.deadLettered(dead);
   }
@@ -151,12 +153,21 @@ export class LeaseSteps
    * @returns the new dead letters: what follows from them is left to {@link Effects.deadLettered}
    */
   endDue(rows: readonly CallRow[], now: number, maxAttempts: number): DeadRow[] {
-    const ended = rows.flatMap((row) => whenDue(row, now, maxAttempts) ?? []);
+    const ended = rows.flatMap((row) => {
+      const next = whenDue(row, now, maxAttempts);
+      if (next === undefined) return [];
+      this.#endLease(row);
+      return next;
+    });
     const dead = ended.filter((row): row is DeadRow => row.state === "dead");
     for (const row of dead) this.#rows.change(row);
     if (dead.length < ended.length) this.#rows.makeReady(ended.filter(({ state }) => state === "ready"));
     this.#capacity.adjust(-dead.length);
     return dead;
+  }
+
+  #endLease({ state, limited }: Pick<CallRow, "state" | "limited">): void {
+    if (limited !== null && state === "leased") this.#effects.freesPlace();
   }
 
   /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
@@ -173,6 +184,7 @@ export class LeaseSteps
     const subscriber = isDelayed && becomes.suspect ? row.subscriber : null;
     const history = withDelivery(row, endedBy, now);
     this.#rows.change({ ...row, ...NO_LEASE, state, forgiven, visible_at, subscriber, history });
+    this.#endLease(row);
     return { outcome };
   }
 }

@@ -3,7 +3,7 @@ import type { PaymentIntent } from "../../core/payment.ts";
 import type { Lookup } from "../list-dialect.ts";
 import { type Change, REVENUE, type Reactions } from "../machine/changes.ts";
 import { DEFERRED } from "../machine/deferred.ts";
-import type { AnyModule, Asked, BeginGate, Commit, Ordering } from "../module.ts";
+import type { AnyModule, Asked, BeginGate, Commit, Limiting, Ordering } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
 import type { RowKey, Rows } from "../rows.ts";
@@ -99,6 +99,11 @@ export function keysOfCall(callId: number): RowKey[] {
 export const ORDERING: Ordering | undefined = MODULES.find(
   ({ ordering }) => ordering !== undefined,
 )?.ordering;
+
+/** Limits on the JobCalls of a job; undefined if no module limits them. */
+export const LIMITING: Limiting | undefined = MODULES.find(
+  ({ limiting }) => limiting !== undefined,
+)?.limiting;
 
 const GATES: ReadonlyMap<string, BeginGate> = new Map(
   MODULES.flatMap(({ begins }) => (begins === undefined ? [] : [[begins.transferMethod, begins] as const])),

@@ -315,7 +315,13 @@ function readResult(from: FlatReader): JobResult | undefined {
   return { body, contentType, status, headers, storedBytes };
 }
 
-function writeClaimed(to: FlatWriter, { calls, deadLettered, suspectsLeft = false }: Claimed): void {
+/** Stands for no number of milliseconds. */
+const NONE = -1;
+
+function writeClaimed(
+  to: FlatWriter,
+  { calls, deadLettered, suspectsLeft = false, nextInMs = NONE }: Claimed,
+): void {
   to.number(calls.length);
   for (const call of calls) {
     writeLease(to, call);
@@ -328,6 +334,7 @@ function writeClaimed(to: FlatWriter, { calls, deadLettered, suspectsLeft = fals
     to.boolean(call.deferred);
   }
   to.boolean(suspectsLeft);
+  to.number(nextInMs);
   to.other(deadLettered);
 }
 
@@ -344,5 +351,8 @@ function readClaimed(from: FlatReader): Claimed {
     suspect: from.boolean(),
     deferred: from.boolean(),
   }));
-  return { calls, suspectsLeft: from.boolean(), deadLettered: from.other() as DeadLetteredCall[] };
+  const suspectsLeft = from.boolean();
+  const nextInMs = from.number();
+  const deadLettered = from.other() as DeadLetteredCall[];
+  return { calls, suspectsLeft, deadLettered, nextInMs: nextInMs === NONE ? undefined : nextInMs };
 }

@@ -45,7 +45,7 @@ export interface Connection {
   readonly pending: number;
   /** Highest call ID that was given out, as of the last batch; 0 for a reader. */
   readonly lastCallId: number;
-  /** The last batch made JobCalls ready that their order had withheld. */
+  /** JobCalls that an order or a limit withheld can be claimed since the last batch. */
   readonly leavesWork: boolean;
   close(): void;
 }

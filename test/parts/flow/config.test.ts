@@ -23,6 +23,15 @@ testMistakes([
     'order_by = "path:customer"',
     /such as json:/,
   ),
+  mistake("A rate without a time is a mistake", "rate", 'rate = "10"', /such as 10\/s/),
+  mistake("A rate of nothing is a mistake", "rate", 'rate = "0/s"', /such as 10\/s/),
+  mistake("A concurrency of nothing is a mistake", "concurrency", "concurrency = 0", /1/),
+  {
+    promise: "Another endpoint with the job ID and without the limit is a mistake",
+    toml: `${ENDPOINT}concurrency = 4 #!\n${ENDPOINT.slice(ENDPOINT.indexOf("[[webhooks.endpoints]]")).replace(/path = "[^"]*"/, 'path = "/other"')}`,
+    keyPath: "webhooks.endpoints[0].concurrency",
+    message: /share the limit/,
+  },
   mistake("on_dead without order_by is a mistake", "on_dead", 'on_dead = "hold"', /without order_by/),
   mistake(
     "Another word for on_dead is a mistake",

@@ -60,6 +60,7 @@ const VALUES = [
     "body:KiB",
     "query:a",
     "json:/a",
+    "10/s",
     "base",
     `0x${"ab".repeat(20)}`,
     "10.0.0.0/8",

@@ -220,6 +220,8 @@ forward_headers = ["x-own"]
 [[jobs]]
 job_index = 5
 price = "engine"
+concurrency = 4
+rate = "100/m"
 [[jobs]]
 job_index = 6
 price = { base = "$0.002", per = "body:KiB", each = "$0.0000001", min = "$0.01", max = "$1" }
@@ -269,6 +271,8 @@ allow_cidrs = ["10.0.0.0/8"]
 forward_headers = ["X-Event"]
 order_by = "json:/data/customer"
 on_dead = "hold"
+concurrency = 4
+rate = "100/m"
 `;
 
 /** Loads a configuration with every table, and with a secret wherever one can be. */

@@ -1,3 +1,4 @@
+import type { JobLimit } from "../../../src/core/job-call.ts";
 import { JOB_IDS } from "./intake-inputs.ts";
 import type { MakersOf } from "./makers.ts";
 import { callRef } from "./steps.ts";
@@ -5,6 +6,13 @@ import type { World } from "./world.ts";
 
 const NO_BACKOFF = { baseMs: 0, maxMs: 0 };
 const BACKOFFS = [NO_BACKOFF, { baseMs: 2_000, maxMs: 10_000 }];
+
+/** The same in every claim that has limits. */
+const LIMITS: readonly JobLimit[] = [
+  { jobId: 7n, concurrency: 2 },
+  { jobId: 30n, rate: { calls: 3, perMs: 60_000 } },
+  { jobId: 31n, concurrency: 4, rate: { calls: 2, perMs: 1_000 } },
+];
 
 /** Inputs of claims, of operations on leases and on dead letters. */
 export const WORK: MakersOf<
@@ -35,6 +43,7 @@ export const WORK: MakersOf<
         maxAttempts: maxAttempts(world),
         subscriber: choices.percent(10) ? world.text() : "runner",
         suspects: choices.maybe(60, () => choices.one([0, 1, 10])),
+        limits: choices.one([[], [], LIMITS]),
       },
     ];
   },

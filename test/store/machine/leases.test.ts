@@ -38,6 +38,7 @@ const LEASED: CallRow = {
   min_charge: null,
   charge_so_far: null,
   order_key: null,
+  limited: null,
 };
 
 const NOT_LEASED = { lease_token: null, subscriber: null, claimed_at: null };

@@ -145,6 +145,8 @@ export class MemoryEffects extends Effects {
 
   firstWaiting(): undefined {}
 
+  freesPlace(): void {}
+
   protected makeReady(): void {}
 
   /** Acks a JobCall. @returns the events that the buyer is called back about */

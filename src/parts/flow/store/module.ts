@@ -5,6 +5,7 @@ import { type Effect, type Known, put } from "../../../store/machine/changes.ts"
 import type { SchemaDialect, StoreModule } from "../../../store/module.ts";
 import { keyIn, type RowKey, type Table } from "../../../store/rows.ts";
 import type { HeldKey, KeyCounts, KeyLedger } from "./ledger.ts";
+import { LIMITING, limitsSchema } from "./limits.ts";
 
 /*
  * Of the JobCalls with one key, only one is ready, leased or delayed. The others are held, and the commit that ends this one makes
@@ -44,7 +45,8 @@ CREATE INDEX ordered_keys_held ON ${schema}ordered_keys (held_since) WHERE held_
 
 /** Order of the JobCalls that have a key. */
 export const FLOW: StoreModule<KeyLedger> = {
-  schema: { table: KEYS.name, sql: schema },
+  schema: { table: KEYS.name, sql: (dialect) => schema(dialect) + limitsSchema(dialect) },
+  limiting: LIMITING,
 
   ordering: {
     row: (orderKey): RowKey => keyIn(KEYS, { order_key: orderKey }),

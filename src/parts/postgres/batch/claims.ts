@@ -1,9 +1,12 @@
 import type { ClaimedCall, ClaimRequest } from "../../../store/contract/work-queue.ts";
 import type { CallRow, DeadRow } from "../../../store/machine/call-row.ts";
+import { ClaimLimits, limitsOf } from "../../../store/machine/claim-limits.ts";
 import { LeaseSteps } from "../../../store/machine/leases.ts";
-import { type Sql, statement, storable } from "../sql.ts";
+import { LIMITING } from "../../../store/modules/modules.ts";
+import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
 import type { PostgresCallRows } from "./call-rows.ts";
+import type { PostgresEffects } from "./effects.ts";
 
 /** A JobCall that a claim has found. */
 interface FoundRow {
@@ -52,14 +55,17 @@ const CLAIM_ANY = statement<FoundRow>(
 
 // Reads job by job, so that it reads no other jobs' rows, however many there are. Locks only what it takes, because each
 // lock is a write. Others may have locked so many of the first $7 that the claim must look further.
-const claimOfJobs = (name: string, jobs: { readonly cte: string; readonly where: string }) =>
+const claimOfJobs = (
+  name: string,
+  jobs: { readonly cte: string; readonly where: string; readonly most?: string },
+) =>
   statement<FoundRow>(
     name,
     `WITH RECURSIVE job (id) AS (${jobs.cte}),
    candidates AS MATERIALIZED (
      SELECT ready.call_id FROM (SELECT id FROM job WHERE ${jobs.where}) AS job CROSS JOIN LATERAL (
        SELECT call_id FROM jobgate.job_calls
-        WHERE state = 'ready' AND job_id = job.id ORDER BY call_id LIMIT $7) AS ready
+        WHERE state = 'ready' AND job_id = job.id ORDER BY call_id LIMIT ${jobs.most ?? "$7"}) AS ready
       ORDER BY call_id LIMIT $7),
    found AS MATERIALIZED (
      SELECT call_id, ${ROW_IF_USED_UP}
@@ -74,13 +80,33 @@ const claimOfJobs = (name: string, jobs: { readonly cte: string; readonly where:
 const CLAIM_OF_JOBS = claimOfJobs("claim_of_jobs", { cte: "SELECT unnest($6::text[])", where: "TRUE" });
 
 // Steps from job to job in the index, so that the queue of an excepted job is not read.
-const CLAIM_ALL_BUT = claimOfJobs("claim_all_but", {
-  cte: `SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready')
+const READY_JOBS = `SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready')
          UNION ALL
         SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready' AND job_id > job.id)
-          FROM job WHERE id IS NOT NULL`,
+          FROM job WHERE id IS NOT NULL`;
+const CLAIM_ALL_BUT = claimOfJobs("claim_all_but", {
+  cte: READY_JOBS,
   where: "id IS NOT NULL AND NOT id = ANY ($6::text[])",
 });
+
+// $8 whether $6 lists the jobs to claim, in place of those to leave out · $9, $10 limited jobs, and what is left of each
+const CLAIM_LIMITED = claimOfJobs("claim_limited", {
+  cte: READY_JOBS,
+  where: "id IS NOT NULL AND (id = ANY ($6::text[])) = $8::boolean",
+  most: `LEAST($7, (SELECT most FROM unnest($9::text[], $10::bigint[]) AS limited (job_id, most)
+                              WHERE limited.job_id = job.id))`,
+});
+// Other claims of these jobs wait for the rows of their limits, and so do not count at once.
+const COUNT_OUT = statement<{ job_id: string; out: number }>(
+  "count_out",
+  `SELECT job_id, count(*) AS out FROM jobgate.job_calls
+    WHERE state = 'leased' AND limited = 1 AND job_id = ANY ($1::text[]) GROUP BY job_id`,
+);
+const MARK_LIMITED = statement<{ job_id: string }>(
+  "mark_limited",
+  `UPDATE jobgate.job_calls SET limited = 1
+    WHERE call_id = ANY ($1::bigint[]) AND job_id = ANY ($2::text[]) RETURNING job_id`,
+);
 
 // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
 const CLAIM_SUSPECTS = statement<FoundRow>(
@@ -116,8 +142,10 @@ export class Claims {
     this.#now = now;
   }
 
-  async load(sql: Sql): Promise<void> {
+  async load(sql: Sql, { rows }: PostgresEffects): Promise<void> {
     const [first] = this.#entries;
+    for (const { jobId } of this.#entries.flatMap(limitsOfEntry))
+      if (LIMITING !== undefined) rows.willNeed(LIMITING.row(String(jobId)));
     if (first !== undefined) await this.#rows.lockDue(sql, this.#now, maxAttemptsOf(first));
   }
 
@@ -129,11 +157,7 @@ export class Claims {
     const expired = steps.endDue(this.#rows.locked, now, maxAttemptsOf(first));
     const [, claims] = await allSettled([
       this.#rows.write(sql, now),
-      allSettled(
-        this.#entries.map((entry) =>
-          entry.name === "claim" ? this.#claim(entry.input[0], steps, context) : NOTHING,
-        ),
-      ),
+      this.#isLimited ? this.#claimInTurn(steps, context) : this.#claimAll(steps, context),
     ]);
     const allDead = [...expired, ...claims.flatMap(({ dead }) => dead)];
     if (allDead.length > 0) {
@@ -144,19 +168,53 @@ export class Claims {
       effects.keys.willEnd(allDead);
       await effects.load(sql);
     }
-    for (const [index, { calls, dead, suspectsLeft }] of claims.entries()) {
+    for (const [index, { calls, dead, suspectsLeft, nextInMs }] of claims.entries()) {
       for (const { callId } of calls) madeReady.delete(callId);
       const entry = this.#entries[index];
       const deadLettered = (index === 0 ? [...expired, ...dead] : dead).map((row) =>
         effects.deadLettered(row),
       );
-      if (entry?.name === "claim") entry.decide({ calls, deadLettered, suspectsLeft });
+      if (entry?.name === "claim") entry.decide({ calls, deadLettered, suspectsLeft, nextInMs });
       else entry?.decide(deadLettered);
     }
-    if (allDead.length > 0) await effects.write(context);
+    if (allDead.length > 0 || this.#isLimited) await effects.write(context);
   }
 
-  async #claim(request: ClaimRequest, steps: LeaseSteps, context: BatchContext): Promise<Found> {
+  get #isLimited(): boolean {
+    return this.#entries.some((entry) => limitsOfEntry(entry).length > 0);
+  }
+
+  #claimAll(steps: LeaseSteps, context: BatchContext): Promise<Found[]> {
+    return allSettled(this.#entries.map((entry) => this.#claimOf(entry, steps, context)));
+  }
+
+  /** Claims one after the other, because each counts what those before it took of a limit. */
+  async #claimInTurn(steps: LeaseSteps, context: BatchContext): Promise<Found[]> {
+    const found: Found[] = [];
+    for (const entry of this.#entries) found.push(await this.#claimOf(entry, steps, context));
+    return found;
+  }
+
+  async #claimOf(entry: ClaimEntry, steps: LeaseSteps, context: BatchContext): Promise<Found> {
+    if (entry.name !== "claim") return NOTHING;
+    const [request] = entry.input;
+    const limited = limitsOf(request);
+    if (limited.length === 0) return this.#claim(request, undefined, steps, context);
+    const { sql, now, effects } = context;
+    const jobIds = limited.map(({ jobId }) => String(jobId));
+    const counted = await sql.run(COUNT_OUT, [jobIds]);
+    const out = new Map(counted.map(({ job_id, out }) => [job_id, Number(out)]));
+    const limits = new ClaimLimits(limited, { out, rows: effects.rows, now });
+    const found = await this.#claim(request, limits, steps, context);
+    return { ...found, nextInMs: limits.finish() };
+  }
+
+  async #claim(
+    request: ClaimRequest,
+    limits: ClaimLimits | undefined,
+    steps: LeaseSteps,
+    context: BatchContext,
+  ): Promise<Found> {
     const { sql, now, hasFailed } = context;
     const { limit, leaseMs, maxAttempts, subscriber } = request;
     const leaseExpiresAt = now + leaseMs;
@@ -167,23 +225,33 @@ export class Claims {
     const except = jobIds.length === 0 ? (request.exceptJobIds ?? []).map(String) : [];
     let suspectsLeft = false;
     if (request.suspects !== undefined) {
-      const wanted = Math.min(request.suspects, limit);
-      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds, except];
+      const wanted = Math.min(request.suspects, limit, limits === undefined ? limit : 1);
+      const without = [...except, ...(limits?.full ?? [])];
+      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds, without];
       const rows = await sql.run(CLAIM_SUSPECTS, values);
       suspectsLeft = rows.some(({ fate }) => fate === "more");
       for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, true));
-      if (calls.length > 0) return { calls, dead, suspectsLeft };
+      if (calls.length > 0) {
+        await mark(sql, calls, limits);
+        return { calls, dead, suspectsLeft };
+      }
     }
     let width = limit;
     let goesOn = limit > 0;
     while (goesOn) {
       const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
-      const rows = await (jobIds.length > 0
-        ? sql.run(CLAIM_OF_JOBS, [...values, jobIds, width])
-        : except.length > 0
-          ? sql.run(CLAIM_ALL_BUT, [...values, except, width])
-          : sql.run(CLAIM_ANY, values));
-      for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
+      const rows = await (limits !== undefined
+        ? sql.run(CLAIM_LIMITED, [...values, ...limitedBy(limits, { jobIds, except, width })])
+        : jobIds.length > 0
+          ? sql.run(CLAIM_OF_JOBS, [...values, jobIds, width])
+          : except.length > 0
+            ? sql.run(CLAIM_ALL_BUT, [...values, except, width])
+            : sql.run(CLAIM_ANY, values));
+      const taken = rows.flatMap((row) =>
+        row.fate === "leased" ? claimedCall(row, leaseExpiresAt, false) : [],
+      );
+      calls.push(...taken);
+      await mark(sql, taken, limits);
       const usedUp = rows.flatMap((row) => (row.fate === "used_up" ? row.used_up : []));
       // Another claim of the batch may have found them before.
       const found = usedUp.filter(({ call_id }) => this.#rows.find(call_id)?.state !== "dead");
@@ -202,8 +270,34 @@ function maxAttemptsOf(entry: ClaimEntry): number {
   return entry.name === "claim" ? entry.input[0].maxAttempts : entry.input[0];
 }
 
+function limitsOfEntry(entry: ClaimEntry) {
+  return entry.name === "claim" ? limitsOf(entry.input[0]) : [];
+}
+
+/** Values of the parameters $6 to $10. */
+function limitedBy(
+  { left }: ClaimLimits,
+  {
+    jobIds,
+    except,
+    width,
+  }: { readonly jobIds: readonly string[]; readonly except: readonly string[]; readonly width: number },
+): unknown[] {
+  const isListed = jobIds.length > 0;
+  return [isListed ? jobIds : except, width, isListed, [...left.keys()], numberArray([...left.values()])];
+}
+
+/** Counts claimed JobCalls towards the limits of their jobs. */
+async function mark(sql: Sql, calls: readonly ClaimedCall[], limits: ClaimLimits | undefined): Promise<void> {
+  if (limits === undefined || calls.length === 0) return;
+  const callIds = numberArray(calls.map(({ callId }) => callId));
+  for (const { job_id } of await sql.run(MARK_LIMITED, [callIds, [...limits.left.keys()]]))
+    limits.took(job_id);
+}
+
 /** Result of one claim. */
 interface Found {
+  readonly nextInMs?: number | undefined;
   readonly calls: ClaimedCall[];
   readonly dead: DeadRow[];
   readonly suspectsLeft: boolean;

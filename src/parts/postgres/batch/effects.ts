@@ -39,6 +39,8 @@ export class PostgresEffects extends Effects {
   #isChanging = false;
   readonly #succeeded = new Set<number>();
   #ready: number[] = [];
+  /** JobCalls that the limit of their job withheld can be claimed. */
+  leavesWork = false;
 
   /** @param testNow replaces the database's clock */
   constructor(testNow: number | null) {
@@ -104,6 +106,10 @@ export class PostgresEffects extends Effects {
 
   firstWaiting(orderKey: string): number | undefined {
     return this.keys.takeFirst(orderKey);
+  }
+
+  freesPlace(): void {
+    this.leavesWork = true;
   }
 
   protected makeReady(callId: number): void {

@@ -75,7 +75,7 @@ export async function runBatch(
     sql.run(READ_START),
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
     ...parts.map((part) => part.load(sql, effects)),
-    claims.load(sql),
+    claims.load(sql, effects),
     // After the parts have locked their rows.
     effects.load(sql),
   ]);
@@ -103,7 +103,7 @@ export async function runBatch(
   await allSettled(steps);
   return {
     outcomes,
-    leavesWork: context.madeReady.size > 0,
+    leavesWork: context.madeReady.size > 0 || effects.leavesWork,
     pending: capacity.counted,
     pendingChange: capacity.pending - start.pending,
     startedAt: start.now,

@@ -33,6 +33,8 @@ CREATE TABLE jobgate.job_calls (
   dead_reason      text,
   -- Key of an ordered JobCall, after its owner and a line break. Only one JobCall of a key is ready, leased or delayed.
   order_key        text,
+  -- 1 if its latest lease counts towards a limit of its job.
+  limited          bigint,
   -- Group of a dead letter: origin, service, job and the beginning of the reason with # for each number, with blanks between
   -- them. Counting by four columns takes twice as long.
   dead_group       text COLLATE "C"
@@ -43,6 +45,7 @@ CREATE INDEX job_calls_ready        ON jobgate.job_calls (call_id)             W
 CREATE INDEX job_calls_ready_by_job ON jobgate.job_calls (job_id, call_id)     WHERE state = 'ready';
 CREATE INDEX job_calls_waiting      ON jobgate.job_calls (visible_at, call_id) WHERE state IN ('leased', 'delayed');
 CREATE INDEX job_calls_dead         ON jobgate.job_calls (call_id)             WHERE state = 'dead';
+CREATE INDEX job_calls_limited      ON jobgate.job_calls (job_id)              WHERE state = 'leased' AND limited = 1;
 CREATE INDEX job_calls_ordered      ON jobgate.job_calls (order_key, call_id)  WHERE state = 'held' AND order_key IS NOT NULL;
 -- Has all columns that counting the groups needs.
 CREATE INDEX job_calls_dead_groups  ON jobgate.job_calls (dead_group, call_id, dead_at) WHERE state = 'dead';

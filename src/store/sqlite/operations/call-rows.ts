@@ -58,7 +58,7 @@ export class SqliteCallRows implements CallRows {
       database,
       [
         ...(["call_id", "origin", "job_id", "service_id", "attempts"] as const),
-        ...(["state", "visible_at", "lease_token", "ceiling", "order_key"] as const),
+        ...(["state", "visible_at", "lease_token", "ceiling", "order_key", "limited"] as const),
       ],
       "FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
     );

@@ -1,5 +1,6 @@
 import { randomFillSync } from "node:crypto";
-import type { ClaimedCall, DeadLetteredCall } from "../../contract/work-queue.ts";
+import type { ClaimedCall, ClaimRequest, DeadLetteredCall } from "../../contract/work-queue.ts";
+import { ClaimLimits, limitsOf } from "../../machine/claim-limits.ts";
 import type { LeaseSteps } from "../../machine/leases.ts";
 import { type AttemptColumns, isUsedUp } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
@@ -32,6 +33,14 @@ export function claimOperations(
   const selectBodies = database.prepare<{ call_id: number; encoded: Uint8Array | ArrayBuffer }>(
     "SELECT call_id, encoded FROM job_bodies WHERE call_id IN (SELECT value FROM json_each(?))",
   );
+  const selectOut = database.prepare<{ readonly out: number }>(
+    `SELECT count(*) AS out FROM job_calls INDEXED BY job_calls_limited
+      WHERE state = 'leased' AND limited = 1 AND job_id = ?`,
+  );
+  const markLimited = database.prepare<{ readonly job_id: string }>(
+    `UPDATE job_calls SET limited = 1 WHERE call_id IN (SELECT value FROM json_each(?1))
+        AND job_id IN (SELECT value FROM json_each(?2)) RETURNING job_id`,
+  );
   const ready = new ReadyCalls(database);
   const tokens = new LeaseTokens();
 
@@ -50,34 +59,44 @@ export function claimOperations(
 
   return {
     expireLeases,
-    claim(now, { limit, jobIds, exceptJobIds, leaseMs, maxAttempts, subscriber, suspects }) {
+    claim(now, request) {
+      const { limit, jobIds, exceptJobIds, leaseMs, maxAttempts, subscriber, suspects } = request;
       const except = jobIds.length === 0 ? (exceptJobIds ?? []) : [];
-      const excepted = JSON.stringify(except.map(String));
       effects.writeReady();
       const deadLettered = expireLeases(now, maxAttempts);
+      const limits = limitsFor(request, now);
+      const excepted = JSON.stringify([...except.map(String), ...(limits?.full ?? [])]);
       const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
-      const leaseAll = () => leased(found, { now, leaseMs, subscriber, deadLettered });
+      const leaseAll = () => {
+        const calls = leased(found, { now, leaseMs, subscriber, deadLettered });
+        return { calls, nextInMs: limits && finish(limits, calls) };
+      };
 
       let suspectsLeft = false;
       if (suspects !== undefined) {
-        const wanted = Math.min(suspects, limit);
+        const wanted = Math.min(suspects, limit, limits === undefined ? limit : 1);
         const rows = selectSuspects.all([now, JSON.stringify(jobIds.map(String)), wanted + 1, excepted]);
         suspectsLeft = rows.length > wanted;
         for (const row of rows.slice(0, wanted)) found.push({ row, suspect: true });
-        if (found.length > 0) return { calls: leaseAll(), deadLettered, suspectsLeft };
+        if (found.length > 0) return { ...leaseAll(), deadLettered, suspectsLeft };
       }
       // Dead letters take the place of others that are ready.
       let after = 0;
+      // A limited job may be read less far than others.
+      const afterOf = new Map<string, number>();
       while (found.length < limit) {
-        const rows = ready.next(jobIds, { after, limit: limit - found.length, except });
+        const left = limits && leftAfter(limits, found);
+        const rows = ready.next(jobIds, { after, afterOf, limit: limit - found.length, except, left });
         if (rows.length === 0) break;
         for (const row of rows) {
           after = row.call_id;
+          if (row.job_id !== undefined) afterOf.set(row.job_id, after);
           const usedUp = isUsedUp(row, maxAttempts) ? callRows.find(after) : undefined;
           if (usedUp === undefined) found.push({ row, suspect: false });
           else deadLettered.push(...endDue([usedUp], now, maxAttempts));
         }
       }
+      if (limits !== undefined) return { ...leaseAll(), deadLettered, suspectsLeft };
       const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
       const fresh = newCalls.lease({ jobIds, except }, limit - found.length, lease).map(
         ({ callId, leaseToken, call: { encoded }, enqueuedAt, ceiling }): ClaimedCall => ({
@@ -92,9 +111,28 @@ export function claimOperations(
           deferred: ceiling !== null,
         }),
       );
-      return { calls: [...leaseAll(), ...fresh], deadLettered, suspectsLeft };
+      return { calls: [...leaseAll().calls, ...fresh], deadLettered, suspectsLeft };
     },
   };
+
+  /** Returns the limits of a claim; undefined if none of its jobs has one. */
+  function limitsFor(request: ClaimRequest, now: number): ClaimLimits | undefined {
+    const limits = limitsOf(request);
+    if (limits.length === 0) return undefined;
+    // The claim then finds the JobCalls of the batch with the others of their jobs.
+    newCalls.write();
+    const out = new Map(
+      limits.map(({ jobId }) => [String(jobId), selectOut.get([String(jobId)])?.out ?? 0] as const),
+    );
+    return new ClaimLimits(limits, { out, rows: effects.rows, now });
+  }
+
+  function finish(limits: ClaimLimits, calls: readonly ClaimedCall[]): number | undefined {
+    const callIds = JSON.stringify(calls.map(({ callId }) => callId));
+    const marked = markLimited.all([callIds, JSON.stringify([...limits.left.keys()])]);
+    for (const { job_id } of marked) limits.took(job_id);
+    return limits.finish();
+  }
 
   function leased(
     found: readonly { readonly row: ReadyRow; readonly suspect: boolean }[],
@@ -141,6 +179,19 @@ export function claimOperations(
   }
 }
 
+/** Returns how many JobCalls can be given out beside those that were found, by the limited jobs. */
+function leftAfter(
+  { left }: ClaimLimits,
+  found: readonly { readonly row: ReadyRow }[],
+): ReadonlyMap<string, number> {
+  const after = new Map(left);
+  for (const { job_id: jobId = "" } of found.map(({ row }) => row)) {
+    const before = after.get(jobId);
+    if (before !== undefined) after.set(jobId, before - 1);
+  }
+  return after;
+}
+
 /** Reason of a dead letter whose body is gone. */
 const NO_BODY_REASON = "its body is missing: the store is damaged";
 
@@ -153,6 +204,8 @@ interface ReadyRow extends AttemptColumns {
   readonly call_id: number;
   readonly enqueued_at: number;
   readonly ceiling: string | null;
+  /** Job of a JobCall that was found by its job. */
+  job_id?: string;
 }
 
 const READY_COLUMNS = ["call_id", "attempts", "forgiven", "enqueued_at", "ceiling"] as const;
@@ -184,21 +237,37 @@ class ReadyCalls {
 
   /**
    * @param jobIds empty means all jobs
-   * @param options `after` is the last call ID that is left out; `except` the jobs that all jobs are without
+   * @param options `after` is the last call ID that is left out, `afterOf` by job if there are limits; `except` the jobs that all jobs are without; `left` the most
+   * JobCalls of limited jobs
    */
   next(
     jobIds: readonly bigint[],
     {
       after,
+      afterOf,
       limit,
       except,
-    }: { readonly after: number; readonly limit: number; readonly except: readonly bigint[] },
+      left,
+    }: {
+      readonly after: number;
+      readonly afterOf: ReadonlyMap<string, number>;
+      readonly limit: number;
+      readonly except: readonly bigint[];
+      readonly left?: ReadonlyMap<string, number> | undefined;
+    },
   ): ReadyRow[] {
-    if (jobIds.length === 0 && except.length === 0) return this.#ofAnyJob([after, limit]);
+    if (jobIds.length === 0 && except.length === 0 && left === undefined)
+      return this.#ofAnyJob([after, limit]);
     // A job named twice must not be claimed twice.
     const distinct = jobIds.length === 0 ? this.#jobsBut(except) : [...new Set(jobIds.map(String))];
     return distinct
-      .flatMap((jobId) => this.#ofJob([jobId, after, limit]))
+      .flatMap((jobId) => {
+        const most = Math.min(limit, left?.get(jobId) ?? limit);
+        if (most === 0) return [];
+        const rows = this.#ofJob([jobId, left === undefined ? after : (afterOf.get(jobId) ?? 0), most]);
+        if (left !== undefined) for (const row of rows) row.job_id = jobId;
+        return rows;
+      })
       .sort((a, b) => a.call_id - b.call_id)
       .slice(0, limit);
   }

@@ -149,6 +149,10 @@ export class SqliteEffects extends Effects {
     return this.#locks.isHeld(lock, owner, now);
   }
 
+  freesPlace(): void {
+    this.#madeReady = true;
+  }
+
   protected makeReady(callId: number): void {
     this.#madeReady = true;
     if (this.#isClaiming) this.#readyLater.push(callId);
@@ -173,7 +177,7 @@ export class SqliteEffects extends Effects {
     }
   }
 
-  /** Reports, once, whether JobCalls that their order withheld became ready. */
+  /** Reports, once, whether JobCalls that an order or a limit withheld can be claimed. */
   takeMadeReady(): boolean {
     const madeReady = this.#madeReady;
     this.#madeReady = false;

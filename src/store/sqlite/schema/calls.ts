@@ -31,6 +31,8 @@ CREATE TABLE job_calls (
   dead_reason      TEXT,
   -- Key of an ordered JobCall, after its owner and a line break. Only one JobCall of a key is ready, leased or delayed.
   order_key        TEXT,
+  -- 1 if its latest lease counts towards a limit of its job.
+  limited          INTEGER,
   -- Group of a dead letter: origin, service, job and the beginning of the reason with # for each number, with blanks between them. Counting by four
   -- columns takes twice as long, and an index with a generated column is not covering.
   dead_group       TEXT
@@ -39,6 +41,7 @@ CREATE INDEX job_calls_ready        ON job_calls (call_id)             WHERE sta
 CREATE INDEX job_calls_ready_by_job ON job_calls (job_id, call_id)     WHERE state = 'ready';
 CREATE INDEX job_calls_waiting      ON job_calls (visible_at, call_id) WHERE state IN ('leased', 'delayed');
 CREATE INDEX job_calls_dead         ON job_calls (call_id)             WHERE state = 'dead';
+CREATE INDEX job_calls_limited      ON job_calls (job_id)              WHERE state = 'leased' AND limited = 1;
 CREATE INDEX job_calls_ordered      ON job_calls (order_key, call_id)  WHERE state = 'held' AND order_key IS NOT NULL;
 -- Has all columns that counting the groups needs.
 CREATE INDEX job_calls_dead_groups  ON job_calls (dead_group, call_id, dead_at) WHERE state = 'dead';

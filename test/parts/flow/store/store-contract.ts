@@ -9,6 +9,7 @@ import {
   NO_BACKOFF,
   webhookCall,
 } from "../../../store/store-fixtures.ts";
+import { describeLimits } from "./limit-contract.ts";
 
 const OWNER = "/hooks/orders";
 
@@ -18,6 +19,8 @@ export function describeFlow(given: Given): void {
     acceptId(given.store, { order: { owner, key, holdsOnDead } });
   const claim = () => claimCalls(given.store, { limit: 10 });
   const retry = { delayMs: 5_000, backoff: NO_BACKOFF, maxAttempts: 3, reason: "later" };
+
+  describeLimits(given);
 
   describe("order", () => {
     test("One JobCall of a key is out at a time, in the order of acceptance, beside those of other keys", async () => {

@@ -46,15 +46,25 @@ async function take(
 const MORE = { call_id: null, fate: "more" };
 
 /** Returns the statement that claims the JobCalls of the jobs which a list of the statement selects. */
-function claimWhere(isSelected: (jobId: string, listed: readonly string[]) => boolean): Statements[string] {
+function claimWhere(
+  isSelected: (jobId: string, listed: readonly string[]) => boolean,
+  mostOf: (jobId: string) => number = () => Number.POSITIVE_INFINITY,
+): Statements[string] {
   return async (tx, values, text) => {
     const [limit, width, listed] = [Number(values[0]), Number(values[6]), values[5] as string[]];
     const ready = ({ state, job_id }: Row) => state === "ready" && isSelected(job_id, listed);
-    const candidates = tx
+    const ofJobs = new Map<string, number>();
+    const near = tx
       .rows("job_calls")
       .filter(ready)
-      .map(({ call_id }) => Number(call_id));
-    const near = candidates.sort((a, b) => a - b).slice(0, width);
+      .sort((a, b) => a.call_id - b.call_id)
+      .filter(({ job_id }) => {
+        const place = (ofJobs.get(job_id) ?? 0) + 1;
+        ofJobs.set(job_id, place);
+        return place <= mostOf(job_id);
+      })
+      .map(({ call_id }) => Number(call_id))
+      .slice(0, width);
     const fits = (row: Row) => ready(row) && near.includes(row.call_id);
     const found = await tx.lock("job_calls", fits, { by: "call_id", limit, text });
     const rows = await take(tx, found, values);
@@ -181,6 +191,29 @@ export const CALL_STATEMENTS: Statements = {
   },
   claim_of_jobs: claimWhere((jobId, jobIds) => jobIds.includes(jobId)),
   claim_all_but: claimWhere((jobId, except) => !except.includes(jobId)),
+  claim_limited: (tx, values, text) => {
+    const [isListed, names, left] = [values[7], values[8] as string[], arrayOf(values[9])];
+    return claimWhere(
+      (jobId, listed) => listed.includes(jobId) === isListed,
+      (jobId) => left[names.indexOf(jobId)] ?? Number.POSITIVE_INFINITY,
+    )(tx, values, text);
+  },
+  count_out: (tx, [jobIds]) => {
+    const out = tx
+      .rows("job_calls")
+      .filter((row) => row.state === "leased" && row.limited === 1)
+      .map(({ job_id }) => String(job_id));
+    return Promise.resolve(
+      [...new Set(out)]
+        .filter((job_id) => (jobIds as string[]).includes(job_id))
+        .map((job_id) => ({ job_id, out: out.filter((one) => one === job_id).length })),
+    );
+  },
+  mark_limited: (tx, [callIds, jobIds]) => {
+    const isMarked = (row: Row) =>
+      isIn("call_id", arrayOf(callIds))(row) && (jobIds as string[]).includes(row.job_id);
+    return tx.update("job_calls", isMarked, (row) => ({ ...row, limited: 1 }));
+  },
   claim_suspects: async (tx, values, text) => {
     const [limit, now, , maxAttempts, , jobIds, except] = values as [
       number,

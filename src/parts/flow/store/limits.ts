@@ -1,0 +1,72 @@
+import type { CallRate } from "../../../core/job-call.ts";
+import type { Limiting, SchemaDialect } from "../../../store/module.ts";
+import { keyIn, type Table } from "../../../store/rows.ts";
+
+/** A job with a limit. */
+interface LimitRow {
+  readonly job_id: string;
+  /** JSON of {@link Starts}. */
+  readonly starts: string;
+}
+
+/** How many JobCalls were given out up to which times, oldest first: Unix milliseconds, rounded up. */
+type Starts = readonly (readonly [at: number, calls: number])[];
+
+const LIMITS: Table<LimitRow, "job_id"> = {
+  name: "job_limits",
+  key: ["job_id"],
+  columns: ["job_id", "starts"],
+};
+
+/** Parts of a rate's time that are told apart: more make the row longer, fewer let JobCalls wait longer than they must. */
+const PARTS = 100;
+
+export const limitsSchema = ({ schema, churning }: SchemaDialect): string => `
+-- Jobs with a limit. A claim of the job locks its row, so that no two claims count at once.
+CREATE TABLE ${schema}job_limits (
+  job_id TEXT NOT NULL PRIMARY KEY,
+  starts TEXT NOT NULL
+)${churning};
+`;
+
+/** Limits of jobs. What is out is counted in the index of leases; the row of a job keeps when its latest JobCalls were given out. */
+export const LIMITING: Limiting = {
+  row: (jobId) => keyIn(LIMITS, { job_id: jobId }),
+
+  allowance({ jobId, concurrency = Number.MAX_SAFE_INTEGER, rate }, out, rows, now) {
+    const places = Math.max(0, concurrency - out);
+    if (rate === undefined) return { most: places, nextInMs: undefined };
+    const starts = startsOf(rows.find(LIMITS, { job_id: String(jobId) }), rate, now);
+    const left = rate.calls - starts.reduce((sum, [, calls]) => sum + calls, 0);
+    const [first] = starts;
+    const nextInMs = left > 0 || first === undefined ? undefined : first[0] + rate.perMs - now;
+    return { most: Math.max(0, Math.min(places, left)), nextInMs };
+  },
+
+  took({ jobId, rate }, calls, rows, now) {
+    const job_id = String(jobId);
+    const row = rows.find(LIMITS, { job_id });
+    if (rate === undefined) {
+      if (row === undefined) rows.put(LIMITS, { job_id, starts: "[]" });
+      return;
+    }
+    const starts: (readonly [number, number])[] = [...startsOf(row, rate, now)];
+    const at = endOfPart(rate, now);
+    const last = starts.at(-1)?.[0] === at ? starts.pop() : undefined;
+    starts.push([at, (last?.[1] ?? 0) + calls]);
+    rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
+  },
+};
+
+/** Returns the starts that the rate still counts. Times after now are of before the clock was set back. */
+function startsOf(row: LimitRow | undefined, rate: CallRate, now: number): Starts {
+  const latest = endOfPart(rate, now);
+  return (JSON.parse(row?.starts ?? "[]") as Starts)
+    .map(([at, calls]) => [Math.min(at, latest), calls] as const)
+    .filter(([at]) => at > now - rate.perMs);
+}
+
+function endOfPart({ perMs }: CallRate, now: number): number {
+  const part = Math.max(1, Math.floor(perMs / PARTS));
+  return Math.ceil(now / part) * part;
+}
