@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { DEFAULT_TIMEOUTS } from "../../../../src/parts/postgres/connection/connect.ts";
 import { inspectPostgres } from "../../../../src/parts/postgres/inspect.ts";
 import { startPostgres } from "../../../helpers/postgres.ts";
 import { startPostgresProxy } from "../../../helpers/postgres-proxy.ts";
@@ -12,6 +13,8 @@ import { openReplica } from "../open-in-database.ts";
 
 /** Limit for finding a server beside one that is silent. */
 const FOUND_MS = 5_000;
+/** Limit for leaving a server that is silent: far less than the wait for its answers. */
+const LEFT_MS = 60_000;
 
 const pair = startBeforeAll(async () => {
   const primary = await startPostgres();
@@ -100,4 +103,21 @@ test("Each new connection reads the password from its file", async () => {
   await writeFile(passwordFile, "second");
   await expect.poll(() => store.status().writable).toBe(true);
   await acceptId(store);
+});
+
+test("A primary that goes silent is left once another server takes writes, without waiting for its answers", async () => {
+  const { primary, standby } = pair;
+  const proxy = await startPostgresProxy(primary.port);
+  onTestFinished(() => proxy.stop());
+  const timeouts = { ...DEFAULT_TIMEOUTS, hangMs: 500, answerMs: 300_000 };
+  const store = await openReplica(urlOf(Number(new URL(proxy.urlOf(pair.url)).port), standby.port), {
+    timeouts,
+  });
+  onTestFinished(() => store.close());
+  await acceptId(store);
+  proxy.setStalled(true);
+  const unanswered = acceptId(store).catch(() => 0);
+  await standby.promote();
+  await expect.poll(() => acceptId(store).catch(() => 0), { timeout: LEFT_MS }).toBeGreaterThan(0);
+  await unanswered;
 });
