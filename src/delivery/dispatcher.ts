@@ -126,8 +126,7 @@ export class Dispatcher {
       onWithheld: (forMs) => this.#dueWatcher.expect(clock() + forMs),
       logger,
       deliver: (...claimed) => this.#deliver(...claimed),
-      // No runner has seen it.
-      giveBack: (call) => this.#background.release(call, { excused: true }),
+      giveBack: (call) => this.#background.release(call, { excused: true }), // No runner has seen it.
     });
     this.#stopListening = workQueue.onWork(() => this.#rounds.wake());
     this.#dueWatcher = new DueWatcher({

@@ -4,7 +4,6 @@ import type { AcceptOnceOutcome, Delivery } from "../contract/intake.ts";
 import type {
   Charge,
   Claimed,
-  DeadLetteredCall,
   DecidedCharge,
   JobResult,
   Lease,
@@ -27,10 +26,7 @@ interface Form<Value> {
   read(from: FlatReader): Value;
 }
 
-const CLONED: Form<unknown> = {
-  write: (to, value) => to.other(value),
-  read: (from) => from.other(),
-};
+const CLONED: Form<unknown> = { write: (to, value) => to.other(value), read: (from) => from.other() };
 
 const LEASE_OUTCOMES: readonly LeaseOutcome[] = ["done", "lease_lost", "not_found"];
 const ACCEPT_KINDS = ["accepted", "queue_full", "duplicate", "conflict"] as const;
@@ -315,13 +311,7 @@ function readResult(from: FlatReader): JobResult | undefined {
   return { body, contentType, status, headers, storedBytes };
 }
 
-/** Stands for no number of milliseconds. */
-const NONE = -1;
-
-function writeClaimed(
-  to: FlatWriter,
-  { calls, deadLettered, suspectsLeft = false, nextInMs = NONE }: Claimed,
-): void {
+function writeClaimed(to: FlatWriter, { calls, suspectsLeft = false, ...rest }: Claimed): void {
   to.number(calls.length);
   for (const call of calls) {
     writeLease(to, call);
@@ -334,8 +324,7 @@ function writeClaimed(
     to.boolean(call.deferred);
   }
   to.boolean(suspectsLeft);
-  to.number(nextInMs);
-  to.other(deadLettered);
+  to.other(rest);
 }
 
 function readClaimed(from: FlatReader): Claimed {
@@ -352,7 +341,6 @@ function readClaimed(from: FlatReader): Claimed {
     deferred: from.boolean(),
   }));
   const suspectsLeft = from.boolean();
-  const nextInMs = from.number();
-  const deadLettered = from.other() as DeadLetteredCall[];
-  return { calls, suspectsLeft, deadLettered, nextInMs: nextInMs === NONE ? undefined : nextInMs };
+  const { deadLettered, nextInMs } = from.other() as Pick<Claimed, "deadLettered" | "nextInMs">;
+  return { calls, suspectsLeft, deadLettered, nextInMs };
 }
