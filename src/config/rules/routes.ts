@@ -65,32 +65,34 @@ export class RouteCheck {
 }
 
 /**
- * Matches paths that jobgate answers itself at an address, which listeners can share. Paths below `/x402/` are matched at every address, so
+ * Matches paths that jobgate answers itself at the address of a listener, which listeners can share. Paths below `/x402/` are matched at every address, so
  * that the listeners can share an address later.
  */
 export function ownPathsAt(
-  address: BindAddress | undefined,
+  listener: "x402" | "webhooks",
   { x402, operator, webhooks, paths }: ConfigTables,
 ): (path: string) => boolean {
-  const isShared = (other: NonNullable<typeof x402 | typeof operator | typeof webhooks> | undefined) =>
-    address !== undefined && other?.bindAddress !== undefined && isSameAddress(address, other.bindAddress);
-  const own = [
+  const own = { x402, webhooks }[listener];
+  const isShared = (other: typeof own | typeof operator) =>
+    other !== undefined && (other === own || areShared(own?.bindAddress, other.bindAddress));
+  const answered = [
     "/x402/",
     ...(isShared(x402) ? paths.flatMap((ofPart) => ofPart.x402 ?? []) : []),
     ...(isShared(operator) ? paths.flatMap((ofPart) => ofPart.operator ?? []) : []),
     ...(isShared(webhooks) ? ["/webhooks/health"] : []),
   ];
-  return (path) => own.some((one) => (one.endsWith("/") ? `${path}/`.startsWith(one) : path === one));
+  return (path) => answered.some((one) => (one.endsWith("/") ? `${path}/`.startsWith(one) : path === one));
+}
+
+function areShared(one: BindAddress | undefined, other: BindAddress | undefined): boolean {
+  return one !== undefined && other !== undefined && isSameAddress(one, other);
 }
 
 /** Matches the routes whose path jobgate answers itself, also as a listener that shares the socket. */
 function builtInPaths(tables: ConfigTables): (route: Route) => boolean {
   const { x402, webhooks } = tables;
-  const isOwn = ownPathsAt(x402?.bindAddress, tables);
-  const isShared =
-    x402?.bindAddress !== undefined &&
-    webhooks?.bindAddress !== undefined &&
-    isSameAddress(x402.bindAddress, webhooks.bindAddress);
-  const endpoints = isShared ? (webhooks.endpoints ?? []).map((endpoint) => endpoint?.path) : [];
+  const isOwn = ownPathsAt("x402", tables);
+  const isShared = areShared(x402?.bindAddress, webhooks?.bindAddress);
+  const endpoints = isShared ? (webhooks?.endpoints ?? []).map((endpoint) => endpoint?.path) : [];
   return ({ path }) => isOwn(path) || endpoints.includes(path);
 }

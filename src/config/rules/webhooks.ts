@@ -10,7 +10,7 @@ import { checkSecrets } from "./webhook-secrets.ts";
 export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void {
   const { webhooks } = tables;
   if (webhooks === undefined) return;
-  const isOwn = ownPathsAt(webhooks.bindAddress, tables);
+  const isOwn = ownPathsAt("webhooks", tables);
   const list = mistakes.at("webhooks", "endpoints");
   const seen = new Map<string, Place>();
   for (const [i, endpoint] of (webhooks.endpoints ?? []).entries()) {

@@ -24,6 +24,12 @@ testMistakes([
     ...hook("/webhooks/health"),
     message: /shadows/,
   },
+  {
+    promise: "A path that shadows the health route is a mistake, whatever port it gets",
+    toml: `[webhooks]\nbind_address = "127.0.0.1:0"\n[[webhooks.endpoints]]\njob_id = 1\npath = "/webhooks/health" #!`,
+    keyPath: "webhooks.endpoints[0].path",
+    message: /shadows/,
+  },
   { promise: "A path under /x402 is a mistake", ...hook("/x402/jobs/1/0"), message: /shadows/ },
   {
     promise: "A path that shadows one of the operator's on the same socket is a mistake",

@@ -26,8 +26,9 @@ test("Holdings are the balances as they were last read, with that time, and cost
   now = 60_000;
   wei = 9n;
   const held = { network: "eip155:8453", account: ADDRESS, symbol: "ETH", asset: undefined, decimals: 18 };
-  expect(funds.holdings()).toEqual([{ ...held, amount: 5n, readAt: 1_000 }]);
+  const isShort = false;
+  expect(funds.holdings()).toEqual([{ ...held, amount: 5n, isShort, readAt: 1_000 }]);
   expect(queries).toBe(1);
   await funds.require();
-  expect(funds.holdings()).toEqual([{ ...held, amount: 9n, readAt: 60_000 }]);
+  expect(funds.holdings()).toEqual([{ ...held, amount: 9n, isShort, readAt: 60_000 }]);
 });
