@@ -1,4 +1,6 @@
+import { InvalidArgumentError } from "commander";
 import type { OperatorClient } from "./operator-client.ts";
+import type { FilterOptions, NumberedJob } from "./options.ts";
 
 /** Names of jobs and networks, as a running jobgate has them. */
 export interface Names {
@@ -8,6 +10,29 @@ export interface Names {
   readonly network: (network: string) => string;
   /** Name and CAIP-2 ID of a network: `Base Sepolia, eip155:84532`. */
   readonly networkInFull: (network: string) => string;
+}
+
+/**
+ * Finds the job that `--job` names.
+ * @returns undefined without the option
+ * @throws InvalidArgumentError for a name that no job has, or that several have
+ */
+export async function findJob(
+  client: Pick<OperatorClient, "listEndpoints">,
+  job: FilterOptions["job"],
+): Promise<NumberedJob | undefined> {
+  if (job === undefined || "jobId" in job) return job;
+  const { endpoints } = await client.listEndpoints({});
+  const named = endpoints.filter(({ name }) => name === job.name);
+  const ids = [...new Set(named.map(({ serviceId, jobId }) => `${serviceId}/${jobId}`))];
+  const [found] = named;
+  if (found === undefined)
+    throw new InvalidArgumentError(`--job: no job is named "${job.name}". See: jobgate jobs list`);
+  if (ids.length > 1)
+    throw new InvalidArgumentError(
+      `--job: "${job.name}" names several jobs, ${ids.join(" and ")}. Expected one of these.`,
+    );
+  return { serviceId: found.serviceId, jobId: found.jobId };
 }
 
 /** Most networks that the API describes in one answer. */

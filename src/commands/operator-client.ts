@@ -180,9 +180,8 @@ function toAddress(address: BindAddress): OperatorAddress {
 const registry = createRegistry(file_jobgate_v1_operator);
 
 /** Fields of a list's request that select what {@link FilterOptions} names. */
-export function filterRequest({ job, payer, since, until }: FilterOptions) {
+export function filterRequest({ payer, since, until }: Omit<FilterOptions, "job">) {
   return defined({
-    ...job,
     payer,
     since: since === undefined ? undefined : timestampFromMs(since),
     until: until === undefined ? undefined : timestampFromMs(until),

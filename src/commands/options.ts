@@ -125,7 +125,7 @@ export const jsonOption = (description = "print JSON lines, as the API returns t
 
 /** @param make {@link argumentOnly} where it selects what the command changes */
 export const jobOption = (make = option) =>
-  make("--job <[service/]job>", "only this job, of one service or of all").argParser(parseJob);
+  make("--job <job>", "only this job: its name, its ID, or SERVICE/ID").argParser(parseJob);
 
 export const originOption = (make = option) =>
   make("--origin <origin>", "only paid ones, those of webhooks, or those that operators resent").choices(
@@ -161,9 +161,15 @@ export const filterOptions = () => [
 export const stateOption = (things: string, states: Readonly<Record<string, unknown>>) =>
   option("--state <state>", `only ${things} in this state`).choices(Object.keys(states));
 
+/** A job by its ID, of one service or of all. */
+export interface NumberedJob {
+  readonly serviceId?: bigint | undefined;
+  readonly jobId: bigint;
+}
+
 /** Values of {@link filterOptions}. */
 export interface FilterOptions {
-  readonly job?: { readonly serviceId?: bigint | undefined; readonly jobId: bigint };
+  readonly job?: NumberedJob | { readonly name: string };
   readonly payer?: string;
   /** Unix milliseconds. */
   readonly since?: number;
@@ -172,7 +178,9 @@ export interface FilterOptions {
 
 function parseJob(value: string): FilterOptions["job"] {
   const [, service, job = ""] = /^(?:([0-9]+)\/)?([0-9]+)$/.exec(value) ?? [];
-  if (job === "") throw new InvalidArgumentError("Expected a job ID, such as 3 or 1/3.");
+  if (value === "" || value.includes("/") !== (service !== undefined))
+    throw new InvalidArgumentError("Expected a job: its name, or its ID, such as 3 or 1/3.");
+  if (job === "") return { name: value };
   return {
     jobId: parseServiceId(job),
     serviceId: service === undefined ? undefined : parseServiceId(service),

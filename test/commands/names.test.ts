@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readNames } from "../../src/commands/names.ts";
+import { findJob, readNames } from "../../src/commands/names.ts";
 import type { OperatorClient } from "../../src/commands/operator-client.ts";
 
 const JOB = { serviceId: 1n, jobId: 0n };
@@ -17,4 +17,14 @@ test("Jobs have the names of their configuration, and calls that were resent hav
   expect(job({ ...JOB, origin: "operator" })).toBe("1/0 render, resent");
   expect(job({ ...JOB, jobId: 7n, origin: "operator" })).toBe("1/7 orders, resent");
   expect(job({ ...JOB, jobId: 8n, origin: "operator" })).toBe("1/8");
+});
+
+test("A job is found by its name, and a name that no job or several have is refused", async () => {
+  const twice = [...endpoints, { ...JOB, origin: "x402", serviceId: 2n, name: "orders" }];
+  const shop = { listEndpoints: async () => ({ endpoints: twice }) } as unknown as OperatorClient;
+  expect(await findJob(shop, { name: "render" })).toEqual(JOB);
+  expect(await findJob(shop, { jobId: 3n })).toEqual({ jobId: 3n });
+  expect(await findJob(shop, undefined)).toBeUndefined();
+  await expect(findJob(shop, { name: "nobody" })).rejects.toThrow('no job is named "nobody"');
+  await expect(findJob(shop, { name: "orders" })).rejects.toThrow("names several jobs, 1/7 and 2/0");
 });

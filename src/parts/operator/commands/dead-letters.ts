@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { ask, canAsk, Refusal } from "../../../commands/input.ts";
-import { type Names, readNames } from "../../../commands/names.ts";
+import { findJob, type Names, readNames } from "../../../commands/names.ts";
 import {
   callOperator,
   type DeadLetter,
@@ -22,6 +22,7 @@ import {
   jobOption,
   jsonOption,
   listOptions,
+  type NumberedJob,
   option,
   originOption,
 } from "../../../commands/options.ts";
@@ -120,9 +121,10 @@ async function groups({ text = "", ...options }: PrintOptions & { readonly text?
 }
 
 function list({ origin, job, reason, ...options }: ListOptions & GroupOptions): Promise<void> {
-  const filter = defined({ ...job, origin, reason });
+  const filter = defined({ origin, reason });
   return printList(options, {
-    readPage: (client, page) => client.listDeadLetters({ ...page, ...filter }),
+    readPage: async (client, page) =>
+      client.listDeadLetters({ ...page, ...filter, ...(await findJob(client, job)) }),
     items: ({ deadLetters }) => deadLetters,
     columns: ({ job }) => ({ ...COLUMNS, JOB: job }),
   });
@@ -222,8 +224,11 @@ async function changeGroups(change: Change, options: ChangeOptions): Promise<voi
   if (!selects(options))
     throw new InvalidArgumentError(`Say what to ${name}: call IDs, --job, --origin or --reason, or --all.`);
   await callOperator(options, async (client) => {
-    const { groups, totalGroups } = await client.listDeadLetterGroups({});
-    const selected = groups.filter((group) => isSelected(group, options));
+    const [{ groups, totalGroups }, job] = await Promise.all([
+      client.listDeadLetterGroups({}),
+      findJob(client, options.job),
+    ]);
+    const selected = groups.filter((group) => isSelected(group, { ...options, job }));
     const total = selected.reduce((sum, { count }) => sum + count, 0n);
     await approve(change, total, options);
     for (const group of selected) {
@@ -252,7 +257,10 @@ function selects({ origin, job, reason, all }: ChangeOptions): boolean {
   return origin !== undefined || job !== undefined || reason !== undefined || all === true;
 }
 
-function isSelected(group: DeadLetterGroup, { origin, job, reason }: GroupOptions): boolean {
+function isSelected(
+  group: DeadLetterGroup,
+  { origin, job, reason }: Omit<GroupOptions, "job"> & { readonly job: NumberedJob | undefined },
+): boolean {
   return (
     (origin === undefined || group.origin === origin) &&
     (job === undefined || group.jobId === job.jobId) &&

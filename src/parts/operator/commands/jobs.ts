@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { eventRow } from "../../../commands/event-text.ts";
-import type { Names } from "../../../commands/names.ts";
+import { findJob, type Names } from "../../../commands/names.ts";
 import {
   type Call,
   callStateText,
@@ -79,7 +79,8 @@ function list(options: JobListOptions): Promise<void> {
     text,
   });
   return printList(options, {
-    readPage: (client, page) => client.listCalls({ ...page, ...filter }),
+    readPage: async (client, page) =>
+      client.listCalls({ ...page, ...filter, ...(await findJob(client, options.job)) }),
     items: ({ calls }) => calls,
     columns: ({ job }) => ({ ...COLUMNS, JOB: job }),
   });

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { type Names, readNames } from "../../../commands/names.ts";
+import { findJob, type Names, readNames } from "../../../commands/names.ts";
 import {
   type AdoptPaymentResponse,
   type ClosePaymentResponse,
@@ -7,6 +7,7 @@ import {
   filterRequest,
   type GetPaymentResponse,
   type GetTotalsResponse,
+  type OperatorClient,
   type Payment,
   PaymentVerdict,
   paymentStateText,
@@ -128,14 +129,13 @@ export function addTo(program: Command): void {
 }
 
 function list(options: ListOptions & FilterOptions & { readonly state?: PaymentState }): Promise<void> {
-  const { jobId, ...who } = filterRequest(options);
   const filter = defined({
-    ...who,
-    jobIndex: jobId === undefined ? undefined : Number(jobId),
+    ...filterRequest(options),
     state: options.state && PAYMENT_STATES[options.state],
   });
   return printList(options, {
-    readPage: (client, page) => client.listPayments({ ...page, ...filter }),
+    readPage: async (client, page) =>
+      client.listPayments({ ...page, ...filter, ...(await paidJobRequest(client, options.job)) }),
     items: (page) => page.payments,
     columns: ({ job, network }) => ({
       ...COLUMNS,
@@ -145,16 +145,22 @@ function list(options: ListOptions & FilterOptions & { readonly state?: PaymentS
   });
 }
 
+/** Fields of a request that select what `--job` names. */
+async function paidJobRequest(client: OperatorClient, job: FilterOptions["job"]) {
+  const found = await findJob(client, job);
+  return found && defined({ serviceId: found.serviceId, jobIndex: Number(found.jobId) });
+}
+
 interface RefusedOptions extends ListOptions, Pick<FilterOptions, "job" | "payer"> {
   readonly code?: string;
   readonly requestId?: string;
 }
 
 function refused({ job, payer, code, requestId, ...options }: RefusedOptions): Promise<void> {
-  const jobIndex = job && Number(job.jobId);
-  const filter = defined({ serviceId: job?.serviceId, jobIndex, payer, code, requestId });
+  const filter = defined({ payer, code, requestId });
   return printList(options, {
-    readPage: (client, page) => client.listRefusedPayments({ ...page, ...filter }),
+    readPage: async (client, page) =>
+      client.listRefusedPayments({ ...page, ...filter, ...(await paidJobRequest(client, job)) }),
     items: (page) => page.refusedPayments,
     columns: (names) => ({ ...REFUSED_COLUMNS, JOB: (one) => names.job(paidJob(one)) }),
   });
