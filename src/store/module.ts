@@ -113,7 +113,7 @@ export interface Limiting {
   /** Row that decides about a job. Claims of the job lock it. */
   row(jobId: string): RowKey;
   /** @param out JobCalls that are out now */
-  allowance(limit: JobLimit, out: number, rows: Pick<Rows, "find">, now: number): Allowance;
+  allowance(limit: JobLimit, out: number, rows: Rows, now: number): Allowance;
   /** Notes that JobCalls were given out. */
   took(limit: JobLimit, calls: number, rows: Rows, now: number): void;
 }

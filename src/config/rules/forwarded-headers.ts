@@ -4,6 +4,19 @@ import type { Place } from "../mistakes.ts";
 /** Most headers of one list. */
 const MAX_HEADERS = 32;
 
+/**
+ * Returns why nobody but the gateway may see a header, as the end of a sentence; undefined if others may.
+ * @param name lower case
+ * @param proofs further headers that carry proof of who sends, lower case
+ */
+export function whyWithheld(name: string, proofs: readonly (string | undefined)[]): string | undefined {
+  const never = NEVER_FORWARDED.find(({ names }) => names.test(name));
+  if (never !== undefined) return never.reason;
+  return proofs.includes(name)
+    ? "proves to this endpoint who sends, so whoever sees the job could send it too"
+    : undefined;
+}
+
 /** @param proofs further headers that carry proof of who sends, lower case */
 export function checkForwardedHeaders(
   list: readonly (string | undefined)[] | undefined,
@@ -17,16 +30,8 @@ export function checkForwardedHeaders(
   const seen = new Set<string>();
   for (const [i, name] of list.entries()) {
     if (name === undefined) continue;
-    const never = NEVER_FORWARDED.find(({ names }) => names.test(name));
-    if (never !== undefined) {
-      place.at(i).report(`is "${name}", which ${never.reason}; expected another header`);
-    } else if (proofs.includes(name)) {
-      place
-        .at(i)
-        .report(
-          `is "${name}", which proves to this endpoint who sends, so whoever sees the job could send it too; expected another header`,
-        );
-    }
+    const reason = whyWithheld(name, proofs);
+    if (reason !== undefined) place.at(i).report(`is "${name}", which ${reason}; expected another header`);
     // Programs get metadata in environment variables, in which the two are the same.
     const variable = name.replaceAll("-", "_");
     if (seen.has(variable))

@@ -33,7 +33,11 @@ export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void
   checkTokenPaths(webhooks, list);
 }
 
-function proofHeaders({ auth, apiKeyHeader }: EndpointTable): readonly (string | undefined)[] {
+/** Returns the headers that carry proof of who sends to an endpoint, lower case. */
+export function proofHeaders({
+  auth,
+  apiKeyHeader,
+}: Pick<EndpointTable, "auth" | "apiKeyHeader">): readonly (string | undefined)[] {
   return [apiKeyHeader?.toLowerCase(), ...((auth && WEBHOOK_AUTH_MODES[auth].proofHeaders) ?? [])];
 }
 

@@ -1,7 +1,10 @@
 import type { Config } from "../../config/config.ts";
 import type { CallLimit, EndpointOfPart, EntryKeys } from "../../config/entry-keys.ts";
 import type { Place } from "../../config/mistakes.ts";
+import { whyWithheld } from "../../config/rules/forwarded-headers.ts";
+import { proofHeaders } from "../../config/rules/webhooks.ts";
 import { integer, oneOf, parsedText } from "../../config/value-types.ts";
+import type { EndpointTable as CoreEndpointTable } from "../../config/webhooks.ts";
 import { SHOWN } from "../../config/wrong-value.ts";
 import type { CallRate, JobLimit } from "../../core/job-call.ts";
 import { defined } from "../../core/objects.ts";
@@ -12,7 +15,7 @@ interface LimitedTable {
   readonly rate?: string;
 }
 
-interface EndpointTable extends LimitedTable {
+interface EndpointTable extends LimitedTable, Pick<CoreEndpointTable, "auth" | "apiKeyHeader"> {
   readonly jobId?: bigint;
   readonly path?: string;
   readonly orderBy?: string;
@@ -116,6 +119,10 @@ export const endpointKeys: EntryKeys<"webhooks.endpoints"> = {
       place.at("on_dead").report("is set without order_by; expected both, or neither");
     if (orderBy === undefined && limit === undefined) return undefined;
     const source = orderBy === undefined ? undefined : parseKeySource(orderBy);
+    // Operators see keys.
+    const secret = source?.in === "header" ? whyWithheld(source.name, proofHeaders(endpoint)) : undefined;
+    if (secret !== undefined)
+      place.at("order_by").report(`is "${orderBy}", which ${secret}; expected another header`);
     const orderOf: EndpointOfPart["orderOf"] =
       source &&
       ((request, body) => {

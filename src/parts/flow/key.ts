@@ -42,7 +42,9 @@ export function keyOf(
 /** @param text what every store can keep */
 function shortened(text: string): string {
   if (text.length <= MAX_KEY_LENGTH) return text;
-  return `${text.slice(0, KEPT_OF_LONG_KEY)}… ${createHash("sha256").update(text).digest("hex")}`;
+  // The cut could be within a character, and half a character is no text.
+  const kept = Buffer.from(text.slice(0, KEPT_OF_LONG_KEY)).toString();
+  return `${kept}… ${createHash("sha256").update(text).digest("hex")}`;
 }
 
 function headerText(name: string, request: { headerValues(name: string): readonly string[] }) {

@@ -33,7 +33,8 @@ export function resendOperation(parts: {
     const id = isCallId(callId) ? Number(callId) : 0;
     const [call, encoded] = await Promise.all([store.findCallDetails(id), calls.findAccepted(id)]);
     if (call === undefined) throw notFound("call", callId);
-    if (call.state === "held") throw refused(`Call ${callId} is not paid yet: it is sent once it is.`);
+    if (call.state === "held" && call.origin === "x402")
+      throw refused(`Call ${callId} is not paid yet: it is sent once it is.`);
     if (encoded === undefined)
       throw refused(`The body of call ${callId} is not kept: it was forgotten when the call ended.`);
     if (!isConfigured(call, configuration()))

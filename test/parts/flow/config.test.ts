@@ -23,6 +23,18 @@ testMistakes([
     'order_by = "path:customer"',
     /such as json:/,
   ),
+  mistake(
+    "A header with credentials is no key, because operators see keys",
+    "order_by",
+    'order_by = "header:Authorization"',
+    /carries credentials/,
+  ),
+  mistake(
+    "The header that proves who sends is no key",
+    "order_by",
+    'auth = "github"\nsecret = "0123456789abcdef"\norder_by = "header:X-Hub-Signature"',
+    /proves to this endpoint who sends/,
+  ),
   mistake("A rate without a time is a mistake", "rate", 'rate = "10"', /such as 10\/s/),
   mistake("A rate of nothing is a mistake", "rate", 'rate = "0/s"', /such as 10\/s/),
   mistake("A concurrency of nothing is a mistake", "concurrency", "concurrency = 0", /1/),

@@ -36,7 +36,12 @@ export const LIMITING: Limiting = {
   allowance({ jobId, concurrency = Number.MAX_SAFE_INTEGER, rate }, out, rows, now) {
     const places = Math.max(0, concurrency - out);
     if (rate === undefined) return { most: places, nextInMs: undefined };
-    const starts = startsOf(rows.find(LIMITS, { job_id: String(jobId) }), rate, now);
+    const job_id = String(jobId);
+    const row = rows.find(LIMITS, { job_id });
+    const starts = startsOf(row, rate, now);
+    // The clock was set back. What was given out before counts as given out now, once.
+    if (row !== undefined && latestOf(row) > endOfPart(rate, now))
+      rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
     const left = rate.calls - starts.reduce((sum, [, calls]) => sum + calls, 0);
     const [first] = starts;
     const nextInMs = left > 0 || first === undefined ? undefined : first[0] + rate.perMs - now;
@@ -64,6 +69,10 @@ function startsOf(row: LimitRow | undefined, rate: CallRate, now: number): Start
   return (JSON.parse(row?.starts ?? "[]") as Starts)
     .map(([at, calls]) => [Math.min(at, latest), calls] as const)
     .filter(([at]) => at > now - rate.perMs);
+}
+
+function latestOf({ starts }: LimitRow): number {
+  return (JSON.parse(starts) as Starts).at(-1)?.[0] ?? 0;
 }
 
 function endOfPart({ perMs }: CallRate, now: number): number {

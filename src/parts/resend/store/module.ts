@@ -20,7 +20,7 @@ export const ACCEPTED_CALLS: StoreModule<AcceptedCalls> = {
       const { values, add } = parameters(dialect);
       // A body is kept for some payments without a JobCall.
       const sql = `SELECT encoded FROM ${dialect.schema}job_bodies JOIN ${dialect.schema}job_calls USING (call_id)
-          WHERE call_id = ${add(callId)} AND state <> 'held'`;
+          WHERE call_id = ${add(callId)} AND (state <> 'held' OR origin = 'webhook')`;
       const [row] = (yield { sql, values }) as { readonly encoded: Uint8Array }[];
       return row?.encoded;
     },

@@ -106,6 +106,8 @@ export function describeLimits(given: Given): void {
       const { calls, nextInMs = Number.NaN } = await claim({ rate });
       expect(calls).toEqual([]);
       expect(nextInMs).toBeLessThanOrEqual(1_010);
+      given.now += nextInMs;
+      expect((await claim({ rate })).calls.length).toBe(1);
     });
 
     test("Limits hold over a restart", async () => {
