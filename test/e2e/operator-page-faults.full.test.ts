@@ -358,7 +358,12 @@ test("A callback that was given up is tried again", async () => {
 test("A channel is claimed and paid back by a button, signed by the operator, and not where its key is missing", async () => {
   const id = `0x${"5d".repeat(32)}`;
   const channel = { id, state: "CHANNEL_STATE_OPEN", unclaimed: "10", unclaimed_text: "0.01 USDC" };
-  const other = { ...channel, id: `0x${"6e".repeat(32)}`, key_missing: true, authorizer: "0xa" };
+  const other = {
+    ...channel,
+    id: `0x${"6e".repeat(32)}`,
+    key_missing: true,
+    authorizer: `0x${"a".repeat(40)}`,
+  };
   const asked: unknown[] = [];
   const page = await openOperatorPage();
   await answerWith(page, "ListChannels", { channels: [channel, other] });
@@ -369,7 +374,7 @@ test("A channel is claimed and paid back by a button, signed by the operator, an
     });
   await page.goto(`${page.url()}#/channels`);
   await logIn(page, OPERATOR_TOKEN);
-  await page.getByText("no key of authorizer 0xa is configured").waitFor();
+  await page.getByText("no key of authorizer 0xaaaaaa…aaaa is configured").waitFor();
   expect(await page.getByRole("button", { name: other.id }).count()).toBe(0);
   for (const [name, action] of [
     [`Claim channel ${id}`, "Claim it"],
