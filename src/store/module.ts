@@ -112,13 +112,16 @@ export interface Ordering {
 export interface Limiting {
   /** Row that decides about a job. Claims of the job lock it. */
   row(jobId: string): RowKey;
-  /** @param out JobCalls that are out now */
+  /**
+   * Returns what a limit allows. Writes the row of the job if the clock was set back.
+   * @param out JobCalls that are out now
+   */
   allowance(limit: JobLimit, out: number, rows: Rows, now: number): Allowance;
   /** Notes that JobCalls were given out. */
   took(limit: JobLimit, calls: number, rows: Rows, now: number): void;
 }
 
-/** What a limit allows now. */
+/** JobCalls that a limit allows now. */
 export interface Allowance {
   /** Most JobCalls that can be given out. */
   readonly most: number;

@@ -5,7 +5,7 @@ import type { Place } from "../mistakes.ts";
 const MAX_HEADERS = 32;
 
 /**
- * Returns why nobody but the gateway may see a header, as the end of a sentence; undefined if others may.
+ * Returns the reason why only the gateway may see a header, as the end of a sentence; undefined if runners and operators may see it too.
  * @param name lower case
  * @param proofs further headers that carry proof of who sends, lower case
  */

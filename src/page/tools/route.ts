@@ -32,7 +32,7 @@ export interface PartView {
   readonly OfJob?: FunctionComponent<{ readonly jobId: bigint }>;
 }
 
-/** What the operator should decide or repair. */
+/** Trouble that the operator should decide about or repair. */
 export interface Attention {
   /** Address of the view that shows it. */
   readonly to: string;

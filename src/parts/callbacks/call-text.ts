@@ -18,7 +18,7 @@ export const CALLBACK_COLUMNS: Columns<Callback> = {
   REASON: ({ reason }) => shortText(reason) || "-",
 };
 
-/** The callbacks of one JobCall, and those that were given up. */
+/** Callbacks of one JobCall, and callbacks that were given up. */
 const TEXT: PartText = {
   problems: ({ callbacks }) =>
     callbacks === undefined || callbacks.dead === 0n

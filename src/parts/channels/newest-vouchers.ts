@@ -4,7 +4,7 @@ import { standing } from "./store/rules.ts";
 
 const MAX_CHANNELS = 100_000;
 
-/** What is known of a channel, token units. */
+/** Sums of a channel that this process knows, token units. */
 interface Known {
   /** Highest voucher that may have been taken. */
   readonly highest: bigint;

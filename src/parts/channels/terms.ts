@@ -20,7 +20,7 @@ interface Parts {
   readonly lost: LostVouchers;
   /** Adds the channel of a payment to the store, if its chain has the deposit already. */
   readonly adopt: (payment: SignedPayment) => Promise<ChannelRow | undefined>;
-  /** Compares a channel with its chain, which may have a deposit that somebody else sent. */
+  /** Compares a channel with its chain, so that a deposit from another account is counted. */
   readonly refresh: (row: ChannelRow) => Promise<void>;
   /** Reports whether the configuration has the key that signs the claims of a channel. */
   readonly canSign: (config: ChannelConfig) => boolean;
@@ -28,7 +28,7 @@ interface Parts {
   readonly newest: NewestVouchers | undefined;
 }
 
-interface Noting extends Parts {
+interface Checked extends Parts {
   /** Vouchers that the known deposits of their channels do not cover. */
   readonly uncovered: WeakSet<Voucher>;
 }
@@ -78,7 +78,7 @@ export function channelTerms(parts: Parts): Terms {
  * A voucher whose call was charged back is as unused, so the payment that it makes then is another one. A voucher below the base stays
  * the payment that it was: what was charged back there is a credit.
  */
-async function recognised(payment: SignedPayment, parts: Noting): Promise<SignedPayment> {
+async function recognised(payment: SignedPayment, parts: Checked): Promise<SignedPayment> {
   const { ledger, journal, lost, newest, uncovered } = parts;
   const voucher = voucherOf(payment);
   const { channelId, cumulative, deposit } = voucher;
@@ -146,7 +146,7 @@ async function upToDate(
  */
 async function checkOpen(
   payment: SignedPayment,
-  { canSign, ledger, adopt, refresh, uncovered }: Noting,
+  { canSign, ledger, adopt, refresh, uncovered }: Checked,
 ): Promise<void> {
   const voucher = voucherOf(payment);
   const { config, channelId, cumulative, deposit } = voucher;

@@ -4,7 +4,7 @@ import { findInJson } from "../../core/json-value.ts";
 /** Place in a request of the value that is its key. */
 export type KeySource =
   | { readonly in: "json"; readonly tokens: readonly string[] }
-  /** In lower case. */
+  /** The name is in lower case. */
   | { readonly in: "header"; readonly name: string };
 
 export const KEY_SOURCE_FORM =
@@ -42,7 +42,7 @@ export function keyOf(
 /** @param text what every store can keep */
 function shortened(text: string): string {
   if (text.length <= MAX_KEY_LENGTH) return text;
-  // The cut could be within a character, and half a character is no text.
+  // The cut may split a character. SQLite's driver aborts when it reads half a character.
   const kept = Buffer.from(text.slice(0, KEPT_OF_LONG_KEY)).toString();
   return `${kept}… ${createHash("sha256").update(text).digest("hex")}`;
 }

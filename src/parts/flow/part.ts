@@ -3,7 +3,7 @@ import type { GaugeValue, OwnGauge, Part } from "../../part.ts";
 import { endpointKeys, jobKeys, limitsOf } from "./config.ts";
 import type { KeyLedger } from "./store/ledger.ts";
 
-/** Orders the JobCalls of webhook endpoints by a key, and limits those of jobs and endpoints. */
+/** Orders the JobCalls of webhook endpoints by a key, and limits the JobCalls of jobs and endpoints. */
 export const part: Part = {
   entries: [jobKeys, endpointKeys],
   // Keys can be held by JobCalls that an earlier configuration ordered.

@@ -11,7 +11,7 @@ export function limitsOf({ jobIds, exceptJobIds = [], limits = [] }: ClaimReques
   );
 }
 
-/** What the limits of jobs leave to one claim. */
+/** JobCalls that the limits of jobs leave to one claim. */
 export class ClaimLimits {
   readonly #rows: Rows;
   readonly #now: number;

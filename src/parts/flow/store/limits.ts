@@ -39,7 +39,7 @@ export const LIMITING: Limiting = {
     const job_id = String(jobId);
     const row = rows.find(LIMITS, { job_id });
     const starts = startsOf(row, rate, now);
-    // The clock was set back. What was given out before counts as given out now, once.
+    // The clock was set back. JobCalls with a later time are recorded as given out now, so that the rate does not wait for that time.
     if (row !== undefined && latestOf(row) > endOfPart(rate, now))
       rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
     const left = rate.calls - starts.reduce((sum, [, calls]) => sum + calls, 0);

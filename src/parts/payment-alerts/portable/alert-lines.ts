@@ -1,4 +1,4 @@
-/** What alerts of each kind say, for one payment and for several. */
+/** Texts of each kind of alert, for one payment and for several. */
 const TEXTS = {
   charge_lost: ["job was done and could not be charged", "jobs were done and could not be charged"],
   paid: [
@@ -13,7 +13,7 @@ const TEXTS = {
 type KindName = keyof typeof TEXTS;
 
 /**
- * Returns what the alerts of the last week say, a line for each kind.
+ * Returns a line for each kind of alert of the last week.
  * @param numbers the API's number for each kind
  */
 export function alertLines<Kind>(
