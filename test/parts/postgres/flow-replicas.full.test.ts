@@ -59,7 +59,9 @@ test("Runners of two replicas never have more JobCalls of a job than its limit, 
     out -= 1;
     return (await store.ack(call)).outcome === "done";
   });
-  expect(most).toBe(concurrency);
+  // A claim hands out up to 4 JobCalls, so a limit that is ignored shows in a single claim.
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThanOrEqual(concurrency);
 });
 
 test("JobCalls of one key are out one at a time and in the order of acceptance at two replicas, through retries and dead letters", async () => {
