@@ -7,6 +7,7 @@ import { loadSimulation, mutated } from "./bundle-gateway.ts";
 import { DISK_MUTANTS } from "./disk-mutants.ts";
 import { expectEqualJournals } from "./equal-journals.ts";
 import { MUTANTS } from "./mutants.ts";
+import { POSTGRES_MUTANTS } from "./postgres-mutants.ts";
 import { SMALL } from "./scenarios.ts";
 import { WORLD_MUTANTS } from "./world-mutants.ts";
 
@@ -30,13 +31,14 @@ it("The code has the guards that the full tests remove", () => {
     expect(() => mutated(mutant), mutant.name).not.toThrow();
 });
 
-it("The documentation lists the guards that are removed, and how each is found", () => {
-  const text = readFileSync(join(ROOT, "docs/how-we-test.md"), "utf8");
-  const listed = [...text.matchAll(/^\| ([^|]+) \| (orders of events|worlds|disks) \|$/gm)];
+it("guards.md lists the guards that are removed, and how each is found", () => {
+  const text = readFileSync(join(ROOT, "test/simulation/guards.md"), "utf8");
+  const listed = [...text.matchAll(/^\| ([^|]+) \| (orders of events|worlds|disks|Postgres) \|$/gm)];
   const removed = [
     ...MUTANTS.map(({ name }) => [name, "orders of events"]),
     ...WORLD_MUTANTS.map(({ name }) => [name, "worlds"]),
     ...DISK_MUTANTS.map(({ name }) => [name, "disks"]),
+    ...POSTGRES_MUTANTS.map(({ name }) => [name, "Postgres"]),
   ];
   expect(listed.map(([, name, found]) => [name, found]).sort()).toEqual(removed.sort());
 });
