@@ -29,13 +29,14 @@ export interface NetworkKind {
   /** Description of an address, which completes "expected …". */
   readonly address: string;
   isAddress(text: string): boolean;
-  /** Keys of the accounts that pay for transactions. Absent: jobgate sends none on these networks. */
+  /** Keys of the accounts that pay for transactions. Undefined if jobgate sends no transactions on these networks. */
   readonly feePayers?: {
     /** Description of a key, which completes "expected …". */
     readonly expected: string;
     /**
      * Returns the account of a key, which is secret.
-     * @returns undefined for a text that is not one. @throws Error that says what is wrong with a key, and quotes nothing of it
+     * @returns undefined for a text that is not a key. @throws Error that says what is wrong with a key, and quotes nothing
+     *   of it
      */
     accountOf(key: string): string | undefined;
   };

@@ -92,11 +92,11 @@ export interface RequestPricing {
   readonly headers: readonly string[];
   /** True if a request without those headers has no price, unless it has no body and no query. */
   readonly needsHeaders?: boolean;
-  /** Media type of the bodies that the price reads. Absent: any. */
+  /** Media type of the bodies that the price reads. Undefined if the price reads bodies of any type. */
   readonly contentType?: string;
 }
 
-/** Most decimal places of a price in dollars. */
+/** Largest number of decimal places of a price in dollars. */
 export const PRICE_DECIMALS = 18;
 
 /** Parses a price: `$0.01`. Returns undefined for anything else, for more decimal places, and for 0. */
@@ -105,7 +105,7 @@ export function parseDollars(text: string, maxDecimals = 6): UsdPrice | undefine
   return price?.amount === 0n ? undefined : price;
 }
 
-/** Parses dollars as {@link parseDollars} does, and 0 too. */
+/** Parses dollars as {@link parseDollars} does, and also accepts 0. */
 export function parseDollarAmount(text: string, maxDecimals = 6): UsdPrice | undefined {
   const [, whole, fraction = ""] = /^\$(0|[1-9][0-9]{0,17})(?:\.([0-9]{1,18}))?$/.exec(text) ?? [];
   if (whole === undefined || fraction.length > maxDecimals) return undefined;

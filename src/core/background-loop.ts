@@ -6,7 +6,7 @@ export class Pause {
   #hasEnded = false;
   #wake = (): void => undefined;
 
-  /** Waits, unless the pause was ended since the last one. */
+  /** Waits, unless the pause was ended after the last wait. */
   async wait(ms: number): Promise<void> {
     if (!this.#hasEnded) {
       await new Promise<void>((resolve) => {
@@ -20,7 +20,7 @@ export class Pause {
     this.#hasEnded = false;
   }
 
-  /** Forgets an end that no pause has seen yet. */
+  /** Discards an end that came while no wait was running. */
   reset(): void {
     this.#hasEnded = false;
   }
@@ -69,7 +69,7 @@ export class BackgroundLoop implements BackgroundService {
 
   /**
    * Begins the next step early, once the present one has ended.
-   * @param gatherMs least time from the start of one step to that of the next, which further calls share
+   * @param gatherMs minimum time between the starts of two steps; calls within it wake the loop once
    */
   wake(gatherMs = 0): void {
     const waitMs = this.#beganAt + gatherMs - monotonicClock();

@@ -4,7 +4,7 @@ export interface BackoffLimits {
   readonly longestMs: number;
 }
 
-/** Beyond so many doublings nothing changes but the risk of infinity. */
+/** Bound on the exponent: without it, many failures would make the product infinite. */
 const MAX_DOUBLINGS = 52;
 
 /**
@@ -15,12 +15,12 @@ export function backoffMs({ firstMs, longestMs }: BackoffLimits, failures: numbe
   return Math.min(longestMs, firstMs * 2 ** Math.min(failures, MAX_DOUBLINGS));
 }
 
-/** Shortens a delay by up to half, so that those who failed together do not try again together. @param random in [0, 1) */
+/** Shortens a delay by up to half, so that callers that failed together do not retry together. @param random in [0, 1) */
 export function withJitter(delayMs: number, random: number): number {
   return delayMs * (0.5 + random / 2);
 }
 
-/** Delays of one thing that is tried again until it works. */
+/** Delays of one operation that is retried until it succeeds. */
 export class Backoff {
   readonly #limits: BackoffLimits;
   #failures = 0;

@@ -9,7 +9,7 @@ export class SchemaProblem extends Error {
   override readonly name = "SchemaProblem";
 }
 
-/** One way in which a body does not match. */
+/** Mismatch between a body and the schema. */
 export interface BodyProblem {
   /** JSON pointer into the body; empty for the whole body. */
   readonly path: string;
@@ -26,7 +26,7 @@ const MAX_PATH_LENGTH = 200;
 /** CPU time for a check. An ordinary one takes under 1 ms for 16 KiB. */
 const BASE_TIMEOUT_MS = 50;
 const BYTES_PER_MS = 10_000;
-/** Share of the time before a timeout that a check gets on an idle machine at least. */
+/** Share of the timeout that an idle machine grants to the check as CPU time. If the thread got less, the machine was busy. */
 const MOST = 0.8;
 
 /** Bound on the nesting of a schema: compiling a deeper one could overflow the stack. */
@@ -118,17 +118,17 @@ export class BodySchema {
     return this.checkWithin(maxMs, body) ?? [{ path: "", message: "takes too long to check" }];
   }
 
-  /** Same as {@link check}, but returns undefined for a body that takes more CPU time than `maxMs`. */
+  /** Checks a body like {@link check}. Returns undefined if the check takes more CPU time than `maxMs`. */
   checkWithin(maxMs: number, body: Uint8Array): readonly BodyProblem[] | undefined {
     const cpuMs = startCpuClock();
     for (;;) {
       const problems = this.#checkOnce(maxMs, body);
-      // A timeout before the thread has used that CPU time was a busy machine's, so the check is repeated.
+      // A timeout before the thread has used that CPU time means that the machine was busy, so the check is repeated.
       if (problems !== undefined || cpuMs() >= MOST * maxMs) return problems;
     }
   }
 
-  /** Returns undefined if the check was not through after `maxMs`, of which other processes may have taken a part. */
+  /** Returns undefined if the check did not finish within `maxMs`. Other processes may have used a part of that time. */
   #checkOnce(maxMs: number, body: Uint8Array): readonly BodyProblem[] | undefined {
     const json = parseBody(body);
     if (json === undefined) return [{ path: "", message: "is not JSON in UTF-8" }];
@@ -141,7 +141,7 @@ export class BodySchema {
       return toProblems(this.#validateAll.errors);
     } catch (error) {
       if (isOfKind(error, "code", TIMEOUT)) return undefined;
-      // A recursive schema follows the body's depth on the stack.
+      // The validator follows the body's depth on the stack when the schema is recursive.
       if (isOfKind(error, "name", "RangeError")) return [{ path: "", message: "is nested too deeply" }];
       throw error;
     }
@@ -217,7 +217,7 @@ function toProblems(errors: readonly ErrorObject[] | null | undefined): BodyProb
   return problems.size === 0 ? [{ path: "", message: "does not match" }] : [...problems.values()];
 }
 
-/** Returns the path of the property that is missing or too much, and otherwise that of the value. */
+/** Returns the path of the missing or unexpected property, or else the path of the value. */
 function pathOf({ instancePath, params }: ErrorObject): string {
   const { missingProperty, additionalProperty, unevaluatedProperty } = params as Record<string, unknown>;
   const property = missingProperty ?? additionalProperty ?? unevaluatedProperty;
@@ -238,7 +238,7 @@ function runWithin(timeoutMs: number, run: () => boolean): boolean {
 
 const TIMEOUT = "ERR_SCRIPT_EXECUTION_TIMEOUT";
 
-/** The error may be of the script's context, whose classes are others. */
+/** The error may belong to the script's context, which has error classes of its own, so `instanceof` fails. */
 function isOfKind(error: unknown, field: "name" | "code", value: string): boolean {
   return (error as NodeJS.ErrnoException | undefined)?.[field] === value;
 }

@@ -3,7 +3,7 @@ interface ErrorKind {
   readonly status: number;
   /** The same request can succeed later, unchanged. */
   readonly retryable: boolean;
-  /** Counters in `GET /x402/stats` for refusals of paid requests. Absent: they are not counted. */
+  /** Counters in `GET /x402/stats` for refusals of paid requests. Undefined if they are not counted. */
   readonly counters?: readonly string[];
 }
 
@@ -107,7 +107,7 @@ export class GatewayError extends Error {
       readonly details?: Readonly<Record<string, unknown>>;
       /** More headers of the HTTP answer. */
       readonly headers?: Readonly<Record<string, string>>;
-      /** Default: that of the code. */
+      /** Default: the status of the code. */
       readonly status?: number;
     } = {},
   ) {
@@ -124,16 +124,16 @@ export class GatewayError extends Error {
 }
 
 /**
- * The outcome of a change is unknown and could not be found out in time: the database went away while it committed, and
- * did not come back. No GatewayError: no answer may claim that nothing has happened.
+ * The outcome of a change is unknown and could not be found out in time: the database went away while it committed, and did
+ * not come back. Not a GatewayError, because no answer may claim that nothing has happened.
  */
 export class UnknownOutcomeError extends Error {
   override readonly name = "UnknownOutcomeError";
 }
 
 /**
- * Returns the refusal that answers an error. An error that is none itself belongs in the log, where it is answered: a fault
- * in jobgate (`internal_error`), or a change that the store may have.
+ * Returns the refusal that answers an error. The caller logs any other error, because it is a bug in jobgate
+ * (`internal_error`) or a change with an unknown outcome.
  */
 export function refusalOf(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;

@@ -39,19 +39,19 @@ export type WhatHappened =
   | { readonly kind: "retried"; readonly reason: string }
   | { readonly kind: "deadLettered"; readonly reason: string }
   | { readonly kind: "dropped" }
-  /** Money that a part moves is in another state. */
+  /** A refund, or other money that a part moves, changed its state. */
   | ({
       readonly kind: "partChanged";
       /** Name of the event in the operator's API. */
       readonly name: string;
       /** Name of the state there, in lower case. */
       readonly state: string;
-      /** Why it is in this state; with the operator's name if an operator decided. */
+      /** Reason for the state, with the operator's name if an operator decided. */
       readonly reason: string;
       /** Hash of the transfer, once it is known. */
       readonly transaction: string;
     } & PaidAmount)
-  /** Only in timelines. */
+  /** Occurs only in timelines. */
   | ({ readonly kind: "paymentBegun" } & PaidAmount)
   | ({
       readonly kind: "paymentDecided";
@@ -59,7 +59,7 @@ export type WhatHappened =
       readonly reason: string;
     } & PaidAmount);
 
-/** Amount of a token that a payer pays, or gets back. */
+/** Amount of a token that a payer pays or is refunded. */
 export interface PaidAmount {
   readonly network: string;
   readonly asset: string;

@@ -5,7 +5,7 @@ export interface Instrument {
 }
 
 export interface HistogramInstrument extends Instrument {
-  /** Upper bounds, in the unit that the name ends with. */
+  /** Upper bounds, in the unit that ends the metric's name. */
   readonly buckets: readonly number[];
 }
 

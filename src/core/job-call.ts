@@ -13,13 +13,13 @@ export interface JobCall {
   /** The request body, byte for byte. */
   readonly body: Uint8Array;
   /**
-   * Metadata that jobgate makes, but {@link CALL_ID_METADATA}, which is added once the store has given the call its id. If
-   * it is frozen, its encoding is kept for further JobCalls with the same object.
+   * Metadata set by jobgate, except {@link CALL_ID_METADATA}, which is added when the store assigns the call ID. The
+   * encoding of a frozen object is cached and reused for further JobCalls with the same object.
    */
   readonly metadata: Readonly<Record<string, string>>;
-  /** More metadata, of this request alone. It cannot replace `metadata`. */
+  /** Metadata of this request alone, in addition to `metadata`. It cannot replace an entry of `metadata`. */
   readonly requestMetadata?: readonly (readonly [name: string, value: string])[];
-  /** Absent: runners can have it beside any other JobCall. */
+  /** Undefined if runners can run the JobCall beside any other JobCall. */
   readonly order?: CallOrder | undefined;
 }
 
@@ -35,12 +35,12 @@ export interface CallOrder {
 /** Limit on the JobCalls of a job, over all processes that share the store. */
 export interface JobLimit {
   readonly jobId: bigint;
-  /** Most JobCalls that are out at once. */
+  /** Largest number of leased JobCalls. */
   readonly concurrency?: number;
   readonly rate?: CallRate;
 }
 
-/** Most JobCalls that are given out in any time of a length. */
+/** Largest number of JobCalls that are given out within `perMs` milliseconds. */
 export interface CallRate {
   readonly calls: number;
   readonly perMs: number;
@@ -69,8 +69,8 @@ export const SERVICE_ID_METADATA = "X-CHAIN-SERVICE-ID";
 export const OPERATOR_ORIGIN_METADATA = "X-OPERATOR-ORIGIN";
 
 /**
- * Turns a JobCall into the bytes that are stored and later streamed to the runner unchanged: everything
- * that is known before the call has an id. Delivery appends the rest (id, lease, attempt). The body's bytes come last.
+ * Turns a JobCall into the bytes that are stored and later streamed to the runner unchanged: all fields that are known
+ * before the call has an ID. Delivery appends the ID, lease and attempt. The body's bytes come last.
  */
 export type JobCallEncoder = (call: JobCall) => Uint8Array;
 
@@ -91,16 +91,16 @@ export function jobKeyText(serviceId: bigint, jobIndex: number): string {
   return `${serviceId}/${jobIndex}`;
 }
 
-/** Largest result of a JobCall whose job allows no larger one. A larger result is stored in chunks. */
+/** Largest result of a JobCall, unless its job allows larger ones. A larger result is stored in chunks. */
 export const MAX_RESULT_BYTES = 1024 * 1024;
-/** Size of a chunk of a result, but of the last one. One write of a few takes milliseconds, and so does one read. */
+/** Size of each chunk of a result except the last. Writing or reading a few chunks at once takes milliseconds. */
 export const RESULT_CHUNK_BYTES = 256 * 1024;
 /** Longest content type of a result. */
 export const MAX_CONTENT_TYPE_LENGTH = 255;
-/** Strict, because the value becomes a response header for the paying client. */
+/** The check is strict because the value becomes a response header for the paying client. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:;[\x20-\x7e]*)?$/;
 
-/** Returns true if a result may have this content type. */
+/** Returns true if the text can be the content type of a result. */
 export function isMediaType(type: string): boolean {
   return type.length <= MAX_CONTENT_TYPE_LENGTH && MEDIA_TYPE.test(type);
 }
@@ -108,7 +108,7 @@ export function isMediaType(type: string): boolean {
 /** Beginnings of the names of headers that carry payments and settlements, in any version of x402. */
 export const PAYMENT_PREFIXES = ["payment-", "x-payment-"] as const;
 
-/** Headers of a request that never go on, whichever gateway they came through. */
+/** Request headers that no gateway forwards. */
 export const NEVER_FORWARDED: readonly { readonly names: RegExp; readonly reason: string }[] = [
   {
     names: /^(authorization|cookie|proxy(-.*)?|sign-in-with-x|x-(api-key|auth-token|access-token))$/,
@@ -130,18 +130,18 @@ export const NEVER_FORWARDED: readonly { readonly names: RegExp; readonly reason
 
 /** Names that all servers read in the same way. */
 export const PLAIN_NAME = /^[A-Za-z0-9-]+$/;
-/** Names of headers of the connection. */
+/** Names of headers that concern the connection alone. */
 export const OF_CONNECTION =
   /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
 /** Names that a gateway sets, or with which a proxy replaces the method or the path. */
 const OF_GATEWAYS =
   /^(x-original-.*|x-rewrite-.*|x-method-override|x-envoy-.*|x-forwarded-.*|forwarded|via|x-real-ip|x-jobgate-.*|idempotency-key|callback-url|prefer|x-chain-.*|x-x402-.*|x-http-.*|traceparent|tracestate)$/i;
-/** Reports whether a header of a client is the client's own, and neither of its connection nor of a gateway. */
+/** Returns true if a header belongs to the client, rather than to its connection or to a gateway. */
 export function isEndToEnd(name: string): boolean {
   return PLAIN_NAME.test(name) && !OF_CONNECTION.test(name) && !OF_GATEWAYS.test(name);
 }
 
-/** Word in a list of headers that stands for every end-to-end header but credentials. */
+/** Entry in a list of headers that stands for every end-to-end header except credentials. */
 export const ALL_HEADERS = "*";
 /** Headers that a payment is bound to if all headers are forwarded. */
 export const BOUND_HEADERS: readonly string[] = ["accept", "accept-language", "content-type"];

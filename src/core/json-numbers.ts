@@ -1,5 +1,5 @@
 const NUMBER = /-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?/y;
-/** Occurs in each text with a number that is rounded to an integer. */
+/** Matches each text that may have a number that is rounded to an integer. */
 const SUSPECT = /[0-9.]{16}|[0-9][eE]/;
 
 /**
@@ -41,6 +41,6 @@ function isRounded([text, whole = "", fraction = "", exponent = "0"]: RegExpExec
   const digits = whole + fraction;
   let end = digits.length;
   while (end > 0 && digits[end - 1] === "0") end--;
-  // A number of zeros alone is 0.
+  // A number whose digits are all zeros is 0.
   return end > 0 && Number(exponent) - fraction.length + digits.length - end < 0;
 }

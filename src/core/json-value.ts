@@ -18,8 +18,8 @@ const CLOSE_BRACKET = 0x5d;
 const INDEX = /^(0|[1-9][0-9]{0,15})$/;
 
 /**
- * Finds the value at a JSON pointer. `JSON.parse` alone would not do: it turns numbers into doubles, and of two equal
- * keys it keeps the last one, where other parsers keep the first.
+ * Finds the value at a JSON pointer. `JSON.parse` does not suffice: it turns numbers into doubles, and if a key is repeated
+ * it keeps the last value, while other parsers keep the first.
  * @param pointer its tokens, decoded
  */
 export function findInJson(text: string, pointer: readonly string[]): Found {
@@ -31,7 +31,7 @@ export function findInJson(text: string, pointer: readonly string[]): Found {
   return new JsonScanner(text).find(pointer);
 }
 
-/** Reads a text that is JSON. */
+/** Reads a text that is known to be JSON. */
 class JsonScanner {
   readonly #text: string;
   #at = 0;
@@ -60,7 +60,7 @@ class JsonScanner {
   }
 
   /**
-   * Returns where the values of an object's members of that name start.
+   * Returns the positions at which the values of an object's members with this name start.
    * @returns `hasOtherCase` is true if a name differs in letter case alone: some programs take it for the same
    */
   #membersNamed(name: string): { readonly starts: readonly number[]; readonly hasOtherCase: boolean } {
@@ -153,7 +153,7 @@ class JsonScanner {
   }
 }
 
-/** Makes texts equal that differ in letter case alone, also where two letters have one upper case. */
+/** Makes texts that differ only in letter case equal, even if two letters share an upper case. */
 function foldCase(text: string): string {
   return text.toUpperCase().toLowerCase();
 }

@@ -1,10 +1,10 @@
 import type { Logger } from "pino";
 import { type Clock, monotonicClock } from "./clock.ts";
 
-/** Locks that one process over all replicas holds at a time. */
+/** Locks that one process of all replicas holds at a time. */
 export interface Locks {
   /**
-   * Takes, renews or, with `forMs` 0, gives up a lock, by the store's clock.
+   * Takes, renews or, with `forMs` 0, gives up a lock, according to the store's clock.
    * @param owner unique to a process's life
    * @returns false while another owner holds it
    */
@@ -13,7 +13,7 @@ export interface Locks {
 
 interface Options {
   readonly locks: Locks;
-  /** Name of the work that only the holder does, such as the network whose transactions it sends. */
+  /** Name of the work that only the holder does, such as sending transactions on a network. */
   readonly name: string;
   readonly owner: string;
   /** Time after which a lock that its holder does not renew is free for other processes. */
@@ -41,16 +41,16 @@ export class LeaseLock {
     return Math.max(0, this.#heldAt + this.#options.heldMs - this.#clock());
   }
 
-  /** Takes the lock, or renews it when it is time to. @returns whether this process holds it */
+  /** Takes the lock, or renews it when renewal is due. @returns true if this process holds the lock */
   async hold(): Promise<boolean> {
     const { heldMs, renewMs } = this.#options;
     return this.leftMs > heldMs - renewMs || this.renew();
   }
 
   /**
-   * Takes or renews the lock, and always writes it. Whatever the process read before is then as durable as the lock: a fail-over
-   * that takes back what was read takes back the lock, too.
-   * @returns whether this process holds the lock
+   * Takes or renews the lock, and always writes it. Rows that the process read before are then as durable as the lock: a
+   * failover that loses those rows also loses the lock.
+   * @returns true if this process holds the lock
    */
   async renew(): Promise<boolean> {
     const { locks, name, owner, heldMs } = this.#options;

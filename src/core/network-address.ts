@@ -79,7 +79,7 @@ PRIVATE_RANGES.addSubnet("fc00::", 7, "ipv6");
 /** Endings of names that the public DNS does not have. A name without a dot is private too. */
 const PRIVATE_NAME = /^[^.]+$|\.(internal|local|svc|lan|home\.arpa)$/;
 
-/** Returns true if the host is in a network of the operator's own: by its address, or by its name. */
+/** Returns true if the host's address or name belongs to a private network. */
 export function isPrivateHost(host: string): boolean {
   const name = host.toLowerCase().replace(/^\[|\]$/g, "");
   const version = isIP(name);

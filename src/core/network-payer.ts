@@ -1,4 +1,4 @@
-/** An offer of x402's scheme `exact`, as a 402 has it. */
+/** An offer of x402's scheme `exact`, as a 402 response lists it. */
 export interface ExactOffer {
   /** CAIP-2. */
   readonly network: string;
@@ -14,7 +14,8 @@ export interface Payer {
   readonly address: string;
   /**
    * Signs the payment of an offer.
-   * @param known `decimals` of the token, where they are known; `rpcUrl` of the network, for what neither the offer nor jobgate knows
+   * @param known `decimals` of the token, if they are known; `rpcUrl` of the network, to query values that neither the offer
+   *   nor jobgate has
    * @returns the payload. @throws Error that says why the offer cannot be paid
    */
   pay(
@@ -23,13 +24,14 @@ export interface Payer {
   ): Promise<Record<string, unknown>>;
 }
 
-/** Payments on networks of one kind that is not that of EVM chains, from a private key alone. */
+/** Payments on networks other than EVM chains, signed with a private key. */
 export interface NetworkPayer {
   /** Description of a private key, which completes "expected …". */
   readonly key: string;
   /**
    * Reads a private key.
-   * @returns undefined for a text that is not one. @throws Error that says what is wrong with a key, and quotes nothing of it
+   * @returns undefined for a text that is not a key. @throws Error that says what is wrong with a key, and quotes nothing of
+   *   it
    */
   read(text: string): Payer | undefined;
 }

@@ -1,6 +1,6 @@
 type PresentKeys<T> = { [Key in keyof T]-?: undefined extends T[Key] ? never : Key }[keyof T];
 
-/** Fields of which none is undefined: those that could be are optional. */
+/** Fields that are never undefined: a field that could be undefined becomes optional. */
 type Defined<T> = Pick<T, PresentKeys<T>> & {
   [Key in Exclude<keyof T, PresentKeys<T>>]?: Exclude<T[Key], undefined>;
 };
@@ -11,7 +11,7 @@ export function defined<T extends object>(fields: T): Defined<T> {
   return Object.fromEntries(entries) as Defined<T>;
 }
 
-/** Makes a map of entries that several sources give. @throws Error for a key that two of them give */
+/** Builds a map from the entries of several sources. @throws Error if two sources have one key */
 export function distinct<Value>(
   what: string,
   entries: Iterable<readonly [key: string, value: Value]>,
@@ -24,7 +24,7 @@ export function distinct<Value>(
   return map;
 }
 
-/** Makes one object of several. @throws Error for a field that two of them have */
+/** Merges several objects into one. @throws Error if two objects have one field */
 export function joined<Whole extends object>(what: string, objects: readonly Whole[]): Whole {
   return Object.fromEntries(
     distinct(
@@ -43,7 +43,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Returns true for an object that is no array. */
+/** Returns true for an object that is not an array. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -64,7 +64,7 @@ export class ParameterReader {
   }
 
   /**
-   * Reads a request's parameters. Fields of the query that may be anything are left out.
+   * Reads a request's parameters. Query fields that accept any value are left out.
    * @param params decoded parameters of the path
    * @returns a value for the schema, or the field that was sent more than once
    */
@@ -106,11 +106,11 @@ function itemsOf(schema: unknown): unknown {
 
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 
-/** Converts a text to the type that a schema names. Any other text stays text, which the schema then refuses. */
+/** Converts a text to the type that a schema names. Any other text stays text, so that the schema rejects it. */
 function typed(text: string, schema: unknown): string | number | boolean {
   const types = typesOf(schema);
   const isNumber = NUMBER.test(text) && (types.includes("number") || types.includes("integer"));
-  // A program that reads more digits than these could see another number.
+  // Another program that reads more digits could see another number.
   const isRead = isNumber && Math.abs(Number(text)) <= Number.MAX_SAFE_INTEGER && !roundsToInteger(text);
   if (isRead) return Number(text);
   if (types.includes("boolean") && (text === "true" || text === "false")) return text === "true";

@@ -28,11 +28,11 @@ export function normalKey({ network, asset, payer, nonce }: PaymentKey): Payment
   return { network, asset: oneSpelling(asset), payer: oneSpelling(payer), nonce: oneSpelling(nonce) };
 }
 
-/** Name that a payer gave a purchase. Of the payments that they sign for it, one is taken. */
+/** Name that a payer gave a purchase. jobgate accepts one of the payments that the payer signs for the purchase. */
 export interface PurchaseName {
   /** Spelled as {@link oneSpelling} returns it. */
   readonly payer: string;
-  /** Compared byte for byte. */
+  /** The name is compared byte for byte. */
   readonly name: string;
 }
 
@@ -40,18 +40,19 @@ export interface PurchaseName {
  * Time and amount of a payment's charge:
  * - `before`: the whole amount, before the job runs.
  * - `after`: the whole amount, once the job has succeeded.
- * - any other, which a part of the build names: the part of the amount that the runner says, once the job has succeeded.
+ * - any other value, which a part of the build defines: the amount that the runner names, up to the whole, once the job has
+ *   succeeded.
  */
 export type ChargeKind = string;
 
-/** Returns true for a charge of the part of the amount that the runner says. */
+/** Returns true for a charge whose amount the runner names. */
 export function isPartial(charge: ChargeKind): boolean {
   return charge !== "before" && charge !== "after";
 }
 
 /**
- * Values that parts read from headers of a paid request, by the name of the header. The store keeps them with the payment, and
- * they are part of what it pays for.
+ * Values that parts read from headers of a paid request, by the name of the header. The store keeps them with the payment,
+ * and the payment is bound to them.
  */
 export type PurchaseNotes = Readonly<Record<string, string | undefined>>;
 
@@ -60,26 +61,24 @@ export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
   /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
-  /** Name that the payer gave the purchase. Of its payments, at most one was charged or can be charged. */
+  /** Name that the payer gave the purchase. At most one payment of the purchase is or can be charged. */
   readonly purchaseName?: string | undefined;
-  /**
-   * SHA-256 of the request body, hex; at a job's own route, of the whole request. Binds the payment to what it pays for.
-   */
+  /** SHA-256 in hex of the request body, or of the whole request at a job's own route. Binds the payment to the request. */
   readonly bodyHash: string;
   /**
-   * Names of the headers that `bodyHash` is of too, sorted and joined by commas. Absent: it is of the body alone, and the
-   * job was bought at its ids.
+   * Names of the headers that `bodyHash` covers, sorted and joined by commas. Undefined if it covers only the body, because
+   * the job was bought at its IDs.
    */
   readonly boundHeaders?: string | undefined;
   /** Protocol version of the client, used for its answers too. */
   readonly x402Version: number;
   /** JSON of the payment payload, as the facilitator gets it. */
   readonly payload: string;
-  /** JSON of the payment requirements, as the facilitator gets them. Absent if they are the payload's `accepted`. */
+  /** JSON of the payment requirements, as the facilitator gets them. Undefined if they equal the payload's `accepted`. */
   readonly requirements?: string | undefined;
   /** Name of the transfer method. */
   readonly transferMethod: string;
-  /** Name of the facilitator that the payment is sent to. Absent for a payment that the chain already shows. */
+  /** Name of the facilitator that the payment is sent to. Undefined if the chain already shows the payment. */
   readonly facilitator?: string | undefined;
   readonly payTo: string;
   /** Token units, decimal. */
@@ -93,34 +92,40 @@ export interface PaymentIntent extends JobKey {
   readonly decimals: number;
   /** Unix seconds after which the authorization can no longer be used. */
   readonly validBefore: number;
-  /** Digest of the price, 64 hex digits. Clients may share it that buy at one price. */
+  /** Digest of the price, 64 hex digits. Payments at one price can share it. */
   readonly receipt: string;
-  /** Head of the token's chain when the intent was written: the search for the settlement starts there. */
+  /** Head of the token's chain when the intent was written. The search for the settlement starts at this block. */
   readonly fromBlock?: string | undefined;
-  /** Nonces beside the payment's own, used up with this payment. At least one, if present. */
+  /** Nonces that this payment uses up in addition to its own. Never empty. */
   readonly oneTimeNonces?: readonly OneTimeNonce[] | undefined;
-  /** Name of the promise to the buyer of a job that fails. Absent: the seller keeps the money. */
+  /** Name of the promise to the buyer of a job that fails. Undefined if the seller keeps the money. */
   readonly onFailure?: string | undefined;
   /** The JobCall of a payment that is not charged `before` runs before any money moves. */
   readonly charge: ChargeKind;
   readonly notes?: PurchaseNotes | undefined;
-  /** Least that a running job is charged when the authorization is about to end. Only of a new payment that is charged in part. */
+  /**
+   * Minimum charge for a job that still runs when the authorization is about to end. Set only for a new payment whose amount
+   * the runner names.
+   */
   readonly minCharge?: string | undefined;
-  /** The payment is charged `before`, and its method charges back what the JobCall does not use of the amount. Absent: nothing. */
+  /**
+   * The payment is charged `before`, and its method charges back what the JobCall does not use of the amount. Undefined if
+   * the method charges nothing back.
+   */
   readonly chargesBack?: true | undefined;
   /**
-   * JSON of the settlement response of a payment that its journal entry alone pays: it begins settled, with its JobCall in the queue.
-   * Absent for any other.
+   * JSON of the settlement response of a payment that its journal entry alone pays. Such a payment begins settled, with its
+   * JobCall in the queue. Undefined for other payments.
    */
   readonly settlement?: string | undefined;
 }
 
-/** Reports whether runners get the JobCall of a payment once the payment is in the journal. */
+/** Returns true if runners can get the JobCall of a payment as soon as the payment is in the journal. */
 export function beginsReady({ charge, settlement }: Pick<PaymentIntent, "charge" | "settlement">): boolean {
   return charge !== "before" || settlement !== undefined;
 }
 
-/** Returns the most that a JobCall can use of its payment; null where the whole amount is charged whatever it uses. */
+/** Returns the most that a JobCall can use of its payment; null if the whole amount is always charged. */
 export function ceilingOf({
   charge,
   chargesBack,
@@ -136,13 +141,16 @@ export interface FailurePromise {
   readonly text: string;
 }
 
-/** A nonce that is used up once until it expires, with a payment or alone. */
+/** A nonce that is used once, with a payment or alone, and kept until it expires. */
 export interface OneTimeNonce {
-  /** The nonce and all that it is unique in, compared byte for byte. */
+  /** The nonce with the scope in which it is unique. Compared byte for byte. */
   readonly key: string;
   /** Unix seconds; once passed, the nonce may be forgotten. */
   readonly expiresAt: number;
-  /** The charge uses it up, not the run: it is free again once the payment has failed, even if the job ran. */
+  /**
+   * The charge uses up the nonce, rather than the run: the nonce is free again once the payment has failed, even if the job
+   * ran.
+   */
   readonly isOfCharge?: true;
 }
 
@@ -150,7 +158,7 @@ export interface OneTimeNonce {
  * - `intent`: settlement was or may have been requested; not decided yet.
  * - `settled`: paid, and its JobCall is in the queue or further.
  * - `failed`: not paid. If the chain shows otherwise while the JobCall is still kept, it is settled after all.
- * - `unresolved`: nothing more can be found out automatically; the operator decides.
+ * - `unresolved`: jobgate cannot find out more; the operator decides.
  *
  * Payments that are not charged `before` begin as `authorized` instead of `intent`, and their JobCall is in the
  * queue from then on:
@@ -172,7 +180,7 @@ export interface MovedElsewhere {
   /** Token units, decimal. */
   readonly amount: string;
   readonly transaction: string;
-  /** One line about it, for people. */
+  /** One-line description for people. */
   readonly reason: string;
 }
 
@@ -221,7 +229,7 @@ export interface PaymentClosing {
   readonly note: string;
 }
 
-/** One line about a closing, for people. */
+/** Describes a closing in one line, for people. */
 export function closingText({ as, by, note }: PaymentClosing): string {
   return `closed as ${as === "paid" ? "paid" : "not paid"} by ${by}: ${note}`;
 }
@@ -230,13 +238,13 @@ export interface PaymentRecord extends PaymentIntent {
   readonly state: PaymentState;
   readonly callId: number;
   /**
-   * Most that can be charged; undefined for a payment that is charged `before`. `amount` is the same until the charge is
-   * known, and the charge from then on.
+   * Largest amount that can be charged; undefined for a payment that is charged `before`. `amount` equals the ceiling until
+   * the charge is known, and then equals the charge.
    */
   readonly ceiling: string | undefined;
-  /** Why it is in this state, for the operator. */
+  /** Reason for the state, for the operator. */
   readonly reason?: string | undefined;
-  /** Set when an operator decided it, with the time in Unix milliseconds. */
+  /** Set if an operator decided the payment, with the time in Unix milliseconds. */
   readonly closed?: (PaymentClosing & { readonly at: number }) | undefined;
   /** Unix milliseconds. */
   readonly createdAt: number;
@@ -244,11 +252,11 @@ export interface PaymentRecord extends PaymentIntent {
   readonly updatedAt: number;
 }
 
-/** Bounds of a charge after the job, where a signed payment expires soon. */
+/** Bounds for a charge after the job if signed payments expire soon. */
 export interface SoonEnd {
-  /** Longest run of a job that can be charged after it ran. */
+  /** Longest run of a job that can be charged after it. */
   readonly maxRunSecs: number;
-  /** Time before the payment's end at which a job that still runs is charged, or ended. */
+  /** Time before the payment expires at which a job that still runs is charged or ended. */
   readonly marginSecs: number;
 }
 
@@ -260,9 +268,9 @@ export interface TransferMethod {
   readonly title: string;
   /** An authorization can be charged less than the signed value. */
   readonly chargesPart?: true | undefined;
-  /** Set if a signed payment expires soon. Absent: it lasts as long as its offer asks. */
+  /** Set if a signed payment expires soon. Undefined if it is valid for as long as its offer asks. */
   readonly endsSoon?: SoonEnd | undefined;
-  /** The token itself checks what payers sign, under its EIP-712 domain, which the configuration has to say. */
+  /** The token itself checks the payers' signatures, under its EIP-712 domain, which the configuration has to state. */
   readonly isOfToken?: true;
 }
 
@@ -274,8 +282,8 @@ export const EIP3009: TransferMethod = {
 };
 
 /**
- * What became of the transaction of a refund. `refund_failed`: it certainly moved nothing, and never will. `owed`: it was
- * given up before it was signed, and can be queued again.
+ * Outcome of the transaction of a refund. `refund_failed`: the transaction has moved nothing and never will. `owed`: the
+ * refund was given up before signing and can be queued again.
  */
 export type RefundEnd =
   | {
@@ -286,6 +294,6 @@ export type RefundEnd =
       readonly account: string | null;
     }
   | { readonly state: "refund_failed"; readonly reason: string; readonly transaction?: string }
-  /** Nothing shows any more what became of the transaction: the operator says whether it moved nothing. */
+  /** jobgate can no longer find out the outcome of the transaction, so the operator states whether it moved money. */
   | { readonly state: "sending"; readonly reason: string; readonly transaction: string }
   | { readonly state: "owed"; readonly reason: string };

@@ -86,7 +86,7 @@ export async function decryptKeystore(json: string, password: string): Promise<P
     return key;
   } catch (error) {
     if (error instanceof KeystoreProblem) throw error;
-    // No cause: it may quote the file.
+    // The cause is left out because it may quote the file.
     throw new KeystoreProblem("is not Web3 Secret Storage of version 3, with scrypt or pbkdf2");
   }
 }

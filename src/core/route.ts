@@ -11,8 +11,8 @@ export function takesBody(method: string): boolean {
 }
 
 /**
- * A segment of a route's path: a text, one segment of any text, or all segments that are left. The text is empty after a slash at
- * the end of the path, and nowhere else.
+ * A segment of a route's path: a text, one segment of any text, or all segments that are left. The text is empty only after
+ * a slash that ends the path.
  */
 export type RouteSegment =
   | { readonly kind: "literal"; readonly text: string }
@@ -40,7 +40,7 @@ export const ROUTE_FORM =
   "METHOD[|METHOD] /path with GET, POST, PUT, PATCH or DELETE, where {name} is one segment and {name...}, at the end, all that are left";
 
 const PARAMETER = /^\{([A-Za-z_][A-Za-z0-9_]{0,63})(\.\.\.)?\}$/;
-/** Characters that a segment of a URL has unencoded, but the semicolon. */
+/** Characters that a segment of a URL can have unencoded, except the semicolon. */
 const LITERAL = /^[A-Za-z0-9\-._~!$&'()*+,=:@]+$/;
 
 const AFTER_SLASH: RouteSegment = { kind: "literal", text: "" };
@@ -86,8 +86,8 @@ export function routeShape({ segments }: Route): string {
 }
 
 /**
- * Returns the index of a job that has none in the configuration: the first 31 bits of the SHA-256 of its methods, sorted
- * and joined by `|`, a space and its path, with the top bit of the u32 set.
+ * Returns the index of a job whose configuration names no index: the first 31 bits of the SHA-256 of its methods, sorted and
+ * joined by `|`, a space and its path, with the top bit of the u32 set.
  */
 export function routeJobIndex({ methods, path }: Route): number {
   const text = `${[...methods].sort().join("|")} ${path}`;

@@ -26,10 +26,10 @@ export function parseStandardWebhooksKey(text: string): StandardWebhooksKey | un
   return bytes.length === 32 || bytes.length === 64 ? { kind, bytes: bytes.subarray(0, 32) } : undefined;
 }
 
-/** Key that signs: shared, or the sender's private one. */
+/** Key that signs: a shared key, or the sender's private key. */
 export type SigningKey = HmacKey | KeyObject;
 
-/** Prepares a key for signing. @returns undefined for a public key, and for text that is no key */
+/** Prepares a key for signing. @returns undefined for a public key, and for text that is not a key */
 export function toSigningKey(text: string): SigningKey | undefined {
   const key = parseStandardWebhooksKey(text);
   if (key?.kind === "symmetric") return new HmacKey(key.bytes);
@@ -40,7 +40,7 @@ export function toSigningKey(text: string): SigningKey | undefined {
 /** Header of a PKCS #8 key that holds an Ed25519 seed (RFC 8410). */
 const ED25519_PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
 
-/** Makes a key of its 32 bytes of seed. */
+/** Makes a private key from its seed of 32 bytes. */
 function ed25519Key(seed: Uint8Array): KeyObject {
   return createPrivateKey({ key: Buffer.concat([ED25519_PKCS8, seed]), format: "der", type: "pkcs8" });
 }

@@ -34,7 +34,7 @@ export interface Histogram {
   observe(value: number): void;
 }
 
-/** Discards everything, where no telemetry is offered. */
+/** Discards every report. Used if no telemetry is offered. */
 export const NO_TELEMETRY: Telemetry = {
   counter: () => ({ add: () => undefined }),
   histogram: () => ({ observe: () => undefined }),

@@ -20,9 +20,9 @@ export type CallHandler = (request: Message, call: GrpcCall) => void;
 export type StreamHandler = (call: GrpcCall) => MessageListener;
 
 /**
- * A service whose calls are answered on their HTTP/2 streams. grpc-js, which has the connections and serves whatever else
- * there is, makes a stream, an interceptor, four sets of metadata and some twenty closures for each call. They cost half
- * as much as the HTTP/2 beneath: 68 µs instead of 47.
+ * A service whose calls are answered on their HTTP/2 streams. grpc-js, which owns the connections and serves all other
+ * services, makes a stream, an interceptor, four sets of metadata and about twenty closures for each call: 68 µs instead of
+ * 47.
  */
 export class DirectService {
   /** Methods by their path. */
@@ -38,7 +38,7 @@ export class DirectService {
     readonly streamHandlers?: Readonly<Record<string, StreamHandler>>;
     /** Largest message of a request. */
     readonly maxRequestBytes: number;
-    /** Returns why a call is UNAUTHENTICATED, before its message is read. */
+    /** Returns the reason why a call is UNAUTHENTICATED, before its message is read; undefined if it is authenticated. */
     readonly refusal: (headers: IncomingHttpHeaders, stream: ServerHttp2Stream) => string | undefined;
   }) {
     const { service, handlers, streamHandlers = {} } = options;

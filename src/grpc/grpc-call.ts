@@ -4,12 +4,12 @@ import { FRAME_HEADER_BYTES, type MessageListener, MessageReader } from "./messa
 
 /** How a call ends. */
 export interface GrpcStatus {
-  /** One of grpc-js's `status`, whose types an embedding program need not have. */
+  /** Code of grpc-js's `status`. Its type is not used because an embedding program might not have grpc-js's types. */
   readonly code: number;
   readonly details: string;
 }
 
-/** Most bytes that a call writes ahead of its reader before `write` returns false. */
+/** Most bytes that a call buffers before `write` returns false. */
 const MAX_UNSENT_BYTES = 64 * 1024;
 /** Smaller pieces of messages are copied together, which costs less than a write of their own. */
 const MIN_UNCOPIED_BYTES = 4 * 1024;
@@ -50,7 +50,7 @@ export class GrpcCall {
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders) {
     this.#stream = stream;
     this.#encoding = headers["grpc-encoding"] as string | undefined;
-    // A stream that fails is closed, too.
+    // A stream emits `close` after an error, and `close` is what ends the call.
     stream.on("error", () => undefined);
     stream.on("close", () => this.#over());
     const timeout = headers["grpc-timeout"] as string | undefined;
@@ -111,12 +111,12 @@ export class GrpcCall {
     return !this.#isBlocked;
   }
 
-  /** Returns true if this many more bytes are within what may be written now. */
+  /** Returns true if the call can write this many more bytes now. */
   hasRoom(bytes: number): boolean {
     return this.#unsentBytes + bytes < MAX_UNSENT_BYTES;
   }
 
-  /** Calls `listener` when the transport has taken what `write` refused to go beyond. */
+  /** Calls `listener` once the transport has taken the bytes after which `write` returned false. */
   onDrain(listener: () => void): void {
     this.#onDrain = listener;
   }
@@ -170,11 +170,11 @@ export class GrpcCall {
     if (written.length === 0 || this.#status !== undefined) return;
     const messages = written.map(({ pieces }) => pieces);
     const chunks = frames(messages);
-    // The pieces are parts of larger buffers: the listener below must not hold them until a slow reader reads.
+    // The pieces are parts of larger buffers, which a slow reader would keep in memory. So they are copied.
     const bytes = totalBytes(messages.flat());
     const listeners = written.map(({ onWritten }) => onWritten);
     const onTaken = (error?: Error | null) => {
-      // The stream takes what it has not sent down with it.
+      // A failed stream drops what it has not sent.
       if (error) return;
       this.#unsentBytes -= bytes;
       for (const listener of listeners) listener();
@@ -189,7 +189,7 @@ export class GrpcCall {
   }
 }
 
-/** Puts gRPC's header before each message, and joins all pieces but the large ones. */
+/** Puts gRPC's header before each message, and joins all pieces except the large ones. */
 function frames(messages: readonly (readonly Uint8Array[])[]): Uint8Array[] {
   const chunks: Uint8Array[] = [];
   let small: Uint8Array[] = [];

@@ -33,8 +33,8 @@ const TRAILERS_FLAG = 0x80;
 const FRAME_HEADER_BYTES = 5;
 
 /**
- * Answers a gRPC-Web call with a gRPC server's answer. Both protocols have the same frames, and gRPC-Web sends the
- * trailers as a last one, so messages, metadata, deadline, status and cancellation pass unchanged.
+ * Answers a gRPC-Web call with a gRPC server's answer. Both protocols use the same frames, and gRPC-Web sends the trailers
+ * as its last frame, so messages, metadata, deadline, status and cancellation pass unchanged.
  * @param connect returns a connection to the gRPC server
  * @throws GatewayError when the request is not a gRPC-Web call
  */
@@ -72,7 +72,7 @@ export async function answerGrpcWeb(
     const closed = new AbortController();
     stream.on("error", () => undefined);
     stream.once("close", () => {
-      // Drops what is left of a request that the server has answered already.
+      // Discards the rest of a request that the server has already answered.
       incoming.resume();
       closed.abort();
     });
@@ -81,7 +81,7 @@ export async function answerGrpcWeb(
     frames.on("error", cancel).pipe(stream);
     const [headers, flags] = await responded;
     outgoing.writeHead(200, { ...answerHeaders(headers), ...contentType });
-    // An answer of headers alone has its status there.
+    // A response without a body has its status in the headers.
     const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
     const answer = Readable.from(isWhole ? [] : framesOf(stream, closed.signal));
     await (text === undefined ? pipeline(answer, outgoing) : pipeline(answer, encodeText, outgoing));
@@ -98,7 +98,7 @@ async function isEmpty(body: Readable): Promise<boolean> {
   return body.readableLength === 0;
 }
 
-/** Returns headers without those of the connection or the protocol. */
+/** Returns headers except those that concern the connection or the protocol. */
 function passedHeaders(headers: IncomingHttpHeaders | Http2Headers): Record<string, string | string[]> {
   const passed: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
@@ -107,7 +107,7 @@ function passedHeaders(headers: IncomingHttpHeaders | Http2Headers): Record<stri
   return passed;
 }
 
-/** Returns the headers of an answer, or its trailers, that reach a page. */
+/** Returns the headers or trailers of an answer that a page can read. */
 function answerHeaders(headers: Http2Headers): Record<string, string | string[]> {
   return Object.fromEntries(
     Object.entries(passedHeaders(headers)).filter(([name]) => !ORIGIN_HEADER.test(name)),
@@ -146,7 +146,7 @@ async function* decodeText(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer
   yield Buffer.from(rest, "base64");
 }
 
-/** Encodes each frame as a padded part, so that none waits for the next. */
+/** Encodes each frame as a padded part, so that no frame waits for the next. */
 async function* encodeText(frames: AsyncIterable<Buffer>): AsyncGenerator<string> {
   for await (const frame of frames) yield frame.toString("base64");
 }

@@ -33,7 +33,7 @@ export class ServerHealth {
   readonly #timer: NodeJS.Timeout;
   #serving: boolean;
 
-  /** @param services full names of the services that are as healthy as the server */
+  /** @param services full names of the services that report the health of the server */
   constructor(
     server: Server,
     { services, isServing }: { readonly services: readonly string[]; readonly isServing: () => boolean },
@@ -55,7 +55,7 @@ export class ServerHealth {
     this.#timer = setInterval(() => this.update(), HEALTH_CHECK_INTERVAL_MS).unref();
   }
 
-  /** Asks `isServing` now, and reports a change to watchers. */
+  /** Calls `isServing` and reports a change to watchers. */
   update(): void {
     const serving = this.#isServing();
     if (serving === this.#serving) return;
@@ -82,7 +82,7 @@ export class ServerHealth {
     return create(HealthListResponseSchema, { statuses });
   }
 
-  /** Streams until the client cancels: a service that is unknown stays unknown. */
+  /** Streams until the client cancels. An unknown service is reported as unknown until then. */
   #watch(call: Watcher): void {
     if (!this.#names.has(call.request.service)) {
       call.write(create(HealthCheckResponseSchema, { status: ServingStatus.SERVICE_UNKNOWN }));

@@ -22,11 +22,11 @@ export class MessageReader {
   readonly #maxMessageBytes: number;
   readonly #listener: MessageListener;
   readonly #refuse: (code: number, details: string) => void;
-  /** Holds what is received and not read yet, from `#start` to `#end`. */
+  /** Received bytes that are not read yet, from `#start` to `#end`. */
   #buffer: Buffer = EMPTY;
   #start = 0;
   #end = 0;
-  /** Set while the buffer is the reader's own, and may be written to after `#end`. */
+  /** True while the buffer belongs to the reader, which can then write after `#end`. */
   #isOwnBuffer = false;
   #isReading = false;
   #isPaused = false;
@@ -39,7 +39,7 @@ export class MessageReader {
     options: {
       /** Encoding of compressed messages, from the call's headers. */
       readonly encoding: string | undefined;
-      /** A larger message, also once decompressed, is refused. */
+      /** Largest accepted message, also once decompressed. */
       readonly maxMessageBytes: number;
       readonly listener: MessageListener;
       /** Called with the status that the call must end with. */
@@ -69,7 +69,7 @@ export class MessageReader {
     this.#continue();
   }
 
-  /** Drops what is left, and all that follows. */
+  /** Discards buffered bytes and everything that follows. */
   stop(): void {
     this.#isStopped = true;
     this.#buffer = EMPTY;
@@ -88,13 +88,13 @@ export class MessageReader {
     this.#read();
   }
 
-  /** Copies a chunk behind what is left of the last one: a list of chunks could cost much more than their bytes. */
+  /** Copies a chunk behind the unread bytes, because a list of chunks could cost much more memory than their bytes. */
   #append(chunk: Buffer): void {
     const end = this.#end + chunk.byteLength;
     if (!this.#isOwnBuffer || end > this.#buffer.byteLength) {
       const unread = this.#buffer.subarray(this.#start, this.#end);
       const bytes = unread.byteLength + chunk.byteLength;
-      // Messages that were read may still be used: their buffer is left as it is.
+      // Callers may still use messages that were read, so their buffer is not overwritten.
       this.#buffer = Buffer.allocUnsafeSlow(Math.max(2 * bytes, MIN_BUFFER_BYTES));
       this.#buffer.set(unread);
       this.#isOwnBuffer = true;

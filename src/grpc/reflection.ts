@@ -19,12 +19,12 @@ import { grpcServiceDefinition } from "./service-definition.ts";
 
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>["messageResponse"]>;
 
-/** The same service under the name that older clients ask for. */
+/** The same service under the name that older clients call. */
 const V1ALPHA = { ...ServerReflection, typeName: "grpc.reflection.v1alpha.ServerReflection" } as DescService;
 
 /**
- * Serves `grpc.reflection.v1` and `v1alpha` for the given services and itself. The first call builds the registry, which
- * few servers are asked for.
+ * Serves `grpc.reflection.v1` and `v1alpha` for the given services and itself. The first call builds the registry, because
+ * few servers ever get one.
  */
 export function addReflection(server: Server, services: readonly DescService[]): void {
   const served = [...services, ServerReflection];

@@ -9,23 +9,23 @@ import { Server, type ServerCredentials, type ServerOptions } from "@grpc/grpc-j
 import { addressText, type TcpAddress } from "../core/network-address.ts";
 import type { DirectService } from "./direct-service.ts";
 
-/** Most calls in progress on one connection; a client's library keeps further ones back. */
+/** Most calls in progress on one connection; a client's library queues further calls. */
 const MAX_CONCURRENT_STREAMS = 500;
-/** Most bytes of a call's metadata. Clients learn it when they connect, and refuse larger metadata themselves. */
+/** Most bytes of a call's metadata. The server announces the limit on connection, and clients refuse to send more. */
 const MAX_METADATA_BYTES = 32 * 1024;
 /** More resets than this on one connection in {@link RESET_WINDOW_MS} end it: each one costs as much as a call. */
 const MAX_RESETS = MAX_CONCURRENT_STREAMS;
 const RESET_WINDOW_MS = 10_000;
 /** RFC 9113 §7 */
 const ENHANCE_YOUR_CALM = 0xb;
-/** Time between two looks for connections that nghttp2 gave up. */
+/** Interval between two checks for connections that nghttp2 has given up. */
 const GIVEN_UP_CHECK_MS = 1_000;
 
-/** Members of grpc-js's server that it has no options for. */
+/** Members of grpc-js's server for which grpc-js has no options. */
 interface ServerInternals {
   readonly commonServerOptions: { settings?: Settings };
   createHttp2Server(credentials: ServerCredentials): Http2Server;
-  /** Serves each call, unless channelz watches them. */
+  /** Serves each call, unless channelz is on. */
   _streamHandler(interceptors: unknown, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void;
 }
 
@@ -39,14 +39,14 @@ export function createGrpcServer(options: ServerOptions): Server {
   const internals = server as unknown as ServerInternals;
   const { commonServerOptions: http2Options } = internals;
   http2Options.settings = { ...http2Options.settings, maxHeaderListSize: MAX_METADATA_BYTES };
-  // Called for each address, and for connections that are injected.
+  // grpc-js calls this for each address, and for connections that are injected.
   const createHttp2Server = internals.createHttp2Server.bind(server);
   internals.createHttp2Server = (credentials) =>
     createHttp2Server(credentials).on("session", limitResets).on("session", endIfGivenUp);
   return server;
 }
 
-/** Adds a service to a server of {@link createGrpcServer}. It comes before those that the server has itself. */
+/** Adds a service to a server of {@link createGrpcServer}. Its methods take precedence over the server's own services. */
 export function addDirectService(server: Server, service: DirectService): void {
   const internals = server as unknown as ServerInternals;
   const serveOther = internals._streamHandler.bind(server);
@@ -59,7 +59,7 @@ export function addDirectService(server: Server, service: DirectService): void {
 function limitResets(session: ServerHttp2Session): void {
   let resets = 0;
   let windowEndsAt = 0;
-  // One function for all streams, because each call adds it.
+  // One shared function for all streams, because a new function for each call costs time.
   function onStreamClose(this: ServerHttp2Stream): void {
     if (this.rstCode === 0 || session.destroyed) return;
     const now = performance.now();
@@ -81,9 +81,9 @@ interface SocketCounters {
 }
 
 /**
- * Ends a connection that nghttp2 gave up, as it does when one header is over 64 KiB: it sends GOAWAY and neither reads
- * nor writes any more, but Node leaves the socket open and emits no event. It shows in a ping that is never written,
- * although nothing else waits to be. Only connections that have sent something since the last look are pinged.
+ * Ends a connection that nghttp2 gave up, as it does when one header is over 64 KiB: it sends GOAWAY and neither reads nor
+ * writes any more, but Node leaves the socket open and emits no event. Such a connection is recognised by a ping that stays
+ * unwritten although no other write is pending. Only connections that have received bytes since the last check are pinged.
  */
 function endIfGivenUp(session: ServerHttp2Session): void {
   const socket = session.socket as unknown as SocketCounters;
@@ -119,7 +119,7 @@ export async function listenOnTcp(
   return addressText({ ...address, port });
 }
 
-/** Takes no new calls, waits up to `timeoutMs` for those in progress, and then cuts the rest. */
+/** Takes no new calls, waits up to `timeoutMs` for calls in progress, and then cuts off the rest. */
 export function close(server: Server, timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
     const closed = () => {

@@ -110,7 +110,10 @@ const URL_QUERY = /(\b(?:https?|wss?|postgres(?:ql)?):\/\/[^\s"'\\?]+)\?[^\s"'\\
 class Censor {
   readonly #secrets = new Set<string>();
 
-  /** Hides these values from now on. Values too short to be secrets are ignored: hiding them would shred every line. */
+  /**
+   * Hides these values from now on. Values too short to be secrets are ignored, because hiding them would make lines
+   * unreadable.
+   */
   hide(secrets: Iterable<string>): void {
     for (const secret of secrets) if (secret.length >= MIN_SECRET_LENGTH) this.#secrets.add(secret);
   }

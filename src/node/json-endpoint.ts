@@ -28,7 +28,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Makes headers for one request, for example a token that is good for no other. */
+/** Makes headers for one request, for example a token that is valid for this request only. */
 export type NewHeaders = (method: "GET" | "POST", url: URL) => Readonly<Record<string, string>>;
 
 /**
@@ -66,7 +66,7 @@ export class JsonEndpoint {
     this.#agent = connectionsOf === undefined ? new Agent(AGENT_OPTIONS) : connectionsOf.#agent;
     this.#options = { ...urlToHttpOptions(url), agent: this.#agent };
     this.#headers = {
-      // As fetch sends them: some firewalls refuse requests without.
+      // fetch sends this header, and some firewalls refuse requests without it.
       accept: "*/*",
       "user-agent": "node",
       ...parts.headers,
@@ -77,7 +77,7 @@ export class JsonEndpoint {
     this.#maxAnswerBytes = parts.maxAnswerBytes;
   }
 
-  /** @throws Error without a whole answer; its name is `TimeoutError` when the time is over */
+  /** @throws Error if no whole answer arrives; its name is `TimeoutError` if the time is over */
   post(json: string): Promise<Answer> {
     const length = Buffer.byteLength(json);
     return this.#send("POST", { "content-type": "application/json", "content-length": length }, json);
@@ -125,7 +125,7 @@ export class JsonEndpoint {
     });
   }
 
-  /** Closes the idle connections: after a server's restart, each of them would fail one more request. */
+  /** Closes the idle connections: after a server's restart, each idle connection would fail one more request. */
   #closeKept(): void {
     for (const socket of Object.values(this.#agent.freeSockets).flat()) socket?.destroy();
   }

@@ -1,6 +1,6 @@
 import { addressText, type BindAddress } from "../core/network-address.ts";
 
-/** Problem of each error code, and what to do. */
+/** Problem for each error code, with what to do about it. */
 const PROBLEMS: readonly (readonly [code: RegExp, problem: string])[] = [
   [/EADDRINUSE/, "is in use by another process; stop that process, or set another port"],
   [
@@ -11,14 +11,11 @@ const PROBLEMS: readonly (readonly [code: RegExp, problem: string])[] = [
   [/ENOTFOUND|EAI_AGAIN|Name resolution failed/, "cannot be resolved; set an IP address"],
 ];
 
-/**
- * Says why a listener could not bind its address, and what to do.
- * @param error of Node, or of grpc-js, which has the code in its message only
- */
+/** Describes why a listener could not bind its address, and what to do. */
 export function listenProblem(error: unknown, key: string, address: BindAddress): string {
   const { code = "", message = String(error) } = error as NodeJS.ErrnoException;
   const known = PROBLEMS.find(([pattern]) => pattern.test(`${code} ${message}`));
-  // Errors of Unix sockets say all of it already.
+  // Errors of Unix sockets already say what to do.
   if (known === undefined || address.kind === "unix") return `${key}: cannot be used: ${message}`;
   return `${key}: ${addressText(address)} ${known[1]}`;
 }

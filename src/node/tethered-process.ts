@@ -19,10 +19,10 @@ export function spawnTethered(options: {
   /** The whole environment of the command. */
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
-  /** Whom it runs as; default: who this process runs as. */
+  /** User that the command runs as; default: the user of this process. */
   readonly uid?: number;
   readonly gid?: number;
-  /** Ctrl-C on the terminal does not reach it. */
+  /** True if Ctrl-C on the terminal must not reach the command. */
   readonly detached?: boolean;
 }): TetheredProcess {
   const child = spawn("/bin/sh", ["-c", TETHER, "sh", options.command, ...options.args], {
@@ -33,12 +33,12 @@ export function spawnTethered(options: {
     uid: options.uid,
     gid: options.gid,
   });
-  // The watcher reads the pipe; nothing is written to it, so its closing is no error.
+  // Nothing is written to the pipe, so an error when it closes means nothing.
   child.stdin.on("error", () => undefined);
   return child;
 }
 
-/** Resolves once the process has ended, at once if it already has. */
+/** Resolves once the process has ended, or at once if it has already ended. */
 export function processEnded(child: TetheredProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
   return new Promise((resolve) => child.once("exit", () => resolve()));

@@ -1,8 +1,8 @@
 const MAX_CAUSES = 5;
 
 /**
- * Says which server did not answer and why, for operators: `rpc.example.com: ENOTFOUND`. Of the URL it has the host alone,
- * because user, path and query may hold keys.
+ * Says which server did not answer and why, for operators: `rpc.example.com: ENOTFOUND`. The text contains only the URL's
+ * host, because user, path and query may hold keys.
  */
 export function unreachableText(url: string, error: unknown): string {
   const { host } = new URL(url);
@@ -10,7 +10,10 @@ export function unreachableText(url: string, error: unknown): string {
   return reason === undefined ? host : `${host}: ${reason}`;
 }
 
-/** Returns the code of the network error in an error or its causes, and no words of a library: they may quote the URL. */
+/**
+ * Returns the code of the network error in an error or its causes. It never returns a library's message, which may quote the
+ * URL.
+ */
 function networkErrorOf(error: unknown): string | undefined {
   let cause = error;
   for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {

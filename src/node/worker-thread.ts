@@ -25,7 +25,7 @@ function bundle(url: string): string {
     write: false,
     bundle: true,
     packages: "external",
-    // An import is relative to the working directory where the code is no file; require is not.
+    // In bundled code that is not a file, an import is relative to the working directory, but require is not.
     supported: { "dynamic-import": false },
     platform: "node",
     define: { "import.meta.url": JSON.stringify(url) },
