@@ -5,7 +5,7 @@ import { isTable } from "./config-files.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import { notesOf } from "./wrong-value.ts";
 
-/** A table of a part, some of which give an ability to each file that has them. */
+/** A part's table. A table can give an ability to each file that has it. */
 export interface AbilityTable {
   /** Table around it, spelled as in the schema. */
   readonly parent: readonly string[];
@@ -17,9 +17,9 @@ export interface AbilityTable {
 
 export interface GivenAbility {
   readonly ability: string;
-  /** Names the table in mistakes of a file without it: `the table with the address of the pricing engine`. */
+  /** Describes the table in the mistakes of a file without it: `the table with the address of the pricing engine`. */
   readonly table: string;
-  /** Promises to buyers that a file with the ability can make, the one that is worth most to a buyer first. */
+  /** Promises to buyers that a file with the ability can make, sorted by their worth to a buyer, the best promise first. */
   readonly promises?: readonly FailurePromise[];
 }
 
@@ -42,7 +42,7 @@ export function promisesOf({ tables }: Pick<BuildAbilities, "tables">): PromiseO
   );
 }
 
-/** Abilities of parts at one configuration file. */
+/** Abilities that parts give to one configuration file. */
 export class Abilities {
   readonly #build: BuildAbilities;
   readonly #file: object;
@@ -52,7 +52,7 @@ export class Abilities {
     this.#file = file;
   }
 
-  /** Returns the abilities of the same build at another file. */
+  /** Returns the abilities of the same build for another file. */
   at(file: object): Abilities {
     return new Abilities(this.#build, file);
   }
@@ -63,7 +63,7 @@ export class Abilities {
     return table === undefined ? this.#build.abilities.has(ability) : table.isGivenIn(this.#file);
   }
 
-  /** Promises that the build can make, the one that is worth most to a buyer first. */
+  /** Promises that the build can make, sorted by their worth to a buyer, the best promise first. */
   get promises(): readonly PromiseOfAbility[] {
     return promisesOf(this.#build);
   }
@@ -106,7 +106,7 @@ export function checkAbilities(
 interface NeedOfValue {
   readonly ability: string;
   readonly otherwise: string;
-  /** Says what the value is that needs the ability. */
+  /** Describes the value that needs the ability. */
   readonly found: string;
   readonly place: Place;
 }
@@ -119,7 +119,7 @@ function* needsIn(declared: z.core.$ZodType, value: unknown, place: Place): Iter
   if (needs !== undefined && ability !== undefined) {
     const found = Array.isArray(value)
       ? `has ${value.length} entries`
-      : // The view has no secret.
+      : // The view contains no secret.
         `is ${JSON.stringify(notesOf(schema).view?.(value))}`;
     yield { ability, otherwise: needs.otherwise, found, place };
   }

@@ -15,7 +15,7 @@ export type Checked<T> = T extends string | number | bigint | boolean | BindAddr
       ? { readonly [Key in keyof T]?: Checked<T[Key]> | undefined }
       : T;
 
-/** A configuration that is complete: nothing in it changes, and an absent key is left out, not undefined. */
+/** A complete, immutable configuration. An absent key is left out instead of being undefined. */
 export type Complete<T> = T extends
   | string
   | number
@@ -30,7 +30,7 @@ export type Complete<T> = T extends
 
 /**
  * Checks a value against a schema, reads the files that its keys name, and reports everything that is wrong with it.
- * `schema.parse` keeps nothing of a table with a mistake, so the rules between keys could not run.
+ * `schema.parse` drops a whole table with one mistake, so the rules between its keys could not run.
  * @param folder that has the configuration file
  * @returns the value with the schema's keys; all of it, if nothing is reported
  */
@@ -45,26 +45,26 @@ export async function checkShape<S extends z.ZodType>(
     | undefined;
 }
 
-/** Returns a value that a rule has checked for. */
+/** Returns a value that an earlier rule has required. */
 export function required<T>(value: T | undefined): T {
   if (value === undefined) throw new Error("a rule of the configuration accepted a missing value");
   return value;
 }
 
-/** Returns the option of a union that a table or an array is for. */
+/** Returns the option of a union that accepts a table or an array. */
 export function optionFor(schema: z.ZodUnion, value: unknown): z.core.$ZodType | undefined {
   const kind = isTable(value) ? z.ZodObject : Array.isArray(value) ? z.ZodArray : undefined;
   return kind && schema.options.find((one) => one instanceof kind);
 }
 
-/** Returns the schema of a value that is there. */
+/** Returns the schema of a value that is present. */
 export function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
   const hasInner =
     schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault;
   return hasInner ? withoutDefault(schema.unwrap()) : schema;
 }
 
-/** One walk over a schema and a value. */
+/** Walk over a schema and a value. */
 class ShapeCheck {
   readonly #folder: string;
 
@@ -129,7 +129,7 @@ class ShapeCheck {
       const isOfTable = [item].flat().some(isTable);
       const at = place.at(key);
       const path = at.path.filter((part) => typeof part === "string").join(".");
-      // A part that was deleted from this build may have had the table, or the key that resembles no other.
+      // The table or key may belong to a part that was deleted from this build.
       const absent =
         isOfTable || suggestion === undefined
           ? `: this build has no ${isOfTable ? "table" : "key"} ${path}; expected one of ${known.join(", ")}`
@@ -170,7 +170,7 @@ class ShapeCheck {
     return checked;
   }
 
-  /** Reads the file of a key of this kind. */
+  /** Reads the file that a key of this kind names. */
   async #read({ path }: NamedFile, schema: z.core.$ZodType, place: Place): Promise<NamedFile | undefined> {
     const { from, isSecret } = required(notesOf(schema).file);
     const file = from === "process" ? path : pathFrom(this.#folder, path);

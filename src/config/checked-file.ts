@@ -24,11 +24,11 @@ interface Contents {
   readonly claims: EntryClaims;
   /** Results of the checks of parts, such as the keys that they read from files. */
   readonly read: ReadonlyMap<ConfigTable, unknown>;
-  /** Knows the origins of values. */
+  /** List that knows the origins of values. */
   readonly places: MistakeList;
 }
 
-/** A configuration file without mistakes, or what is in use of two files after a reload. */
+/** A configuration file without mistakes, or the merge of two files that is in use after a reload. */
 export class CheckedFile implements ReloadableFile {
   readonly #contents: Contents;
 
@@ -48,7 +48,7 @@ export class CheckedFile implements ReloadableFile {
 
   needRestart(next: this): readonly string[] {
     const { needRestart } = this.#mergeWith(next);
-    // Until the table that a promise needs is in use, no job makes the promise.
+    // No job makes a promise until the table that the promise needs is in use.
     const promises = ({ x402 }: Config) => x402?.jobs?.map(({ onFailure }) => onFailure);
     const waits = !isDeepStrictEqual(promises(this.afterReload(next)), promises(next.complete()));
     return waits && !needRestart.includes("jobs") ? [...needRestart, "jobs.on_failure"] : needRestart;

@@ -3,22 +3,23 @@ import { parse, TomlError } from "smol-toml";
 import type { KeyPath, MistakeList, Place } from "./mistakes.ts";
 import { fileErrorText, pathFrom, readNamedFile, readText } from "./named-files.ts";
 
-/** Tables that can be in a file of their own, named by a string in their place. */
+/** Tables that can be in separate files, which a string in place of the table names. */
 const SEPARABLE_TABLES = ["x402", "webhooks", "job_pricing"] as const;
 
-/** Takes the place of a value that could not be read. Its mistake is reported already. */
+/** Value that replaces a value that could not be read. The mistake is already reported. */
 export const UNREADABLE = Symbol("unreadable");
 
 /**
- * Reads the configuration file, and the files that it names in place of a table, into one tree. Integers are bigint, so
- * that none loses digits. A string `env:NAME` is replaced by the value of the variable, `file:PATH` by the file's contents.
+ * Reads the configuration file, and the files that it names in place of a table, into one tree. Integers are bigint, so that
+ * large integers keep their digits. A string `env:NAME` is replaced by the value of the variable, `file:PATH` by the file's
+ * contents.
  */
 export async function readConfigFiles(
   options: {
     readonly path: string;
     readonly toml?: string;
     readonly env: NodeJS.ProcessEnv;
-    /** The only keys of each table to read; nothing else of the file is looked at. Default: everything. */
+    /** Keys of each table to read; the rest of the file is ignored. Default: everything. */
     readonly only?: Readonly<Record<string, readonly string[]>>;
   },
   mistakes: MistakeList,
@@ -58,13 +59,13 @@ function pick(root: unknown, only: Readonly<Record<string, readonly string[]>>):
   );
 }
 
-/** Keys of a table that are unknown at the top level of the configuration. */
+/** Keys that identify a table, because the configuration has no such keys at its top level. */
 const TELLING_KEYS = {
   x402: ["facilitator_url", "facilitators", "accepted_tokens"],
   webhooks: ["endpoints"],
 };
 
-/** Returns the table whose file this is, instead of the configuration: files for the SDK hold one table each. */
+/** Returns the table that a file consists of; undefined for a whole configuration. Files for the SDK hold one table each. */
 function tableOfFile(root: Record<string, unknown>): (typeof SEPARABLE_TABLES)[number] | undefined {
   if (TELLING_KEYS.x402.some((key) => key in root)) return "x402";
   if (TELLING_KEYS.webhooks.some((key) => key in root)) return "webhooks";
@@ -122,7 +123,7 @@ const REFERENCE = /^(env|file):(.*)$/s;
 async function expand(value: unknown, place: Place, outside: Outside): Promise<unknown> {
   if (Array.isArray(value)) return Promise.all(value.map((item, i) => expand(item, place.at(i), outside)));
   if (isTable(value)) {
-    // Without a prototype, so that no key of the file means anything to JavaScript.
+    // The object has no prototype, so that no key of the file has a meaning in JavaScript.
     const table: Record<string, unknown> = Object.create(null);
     for (const [key, item] of Object.entries(value)) table[key] = await expand(item, place.at(key), outside);
     return table;
@@ -134,7 +135,7 @@ async function expand(value: unknown, place: Place, outside: Outside): Promise<u
 
 function readVariable(name: string, place: Place, { env }: Outside): unknown {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    // Not quoted, because it may be the secret itself.
+    // The value is not quoted, because it may be the secret itself.
     place.report('does not name an environment variable; expected "env:NAME"');
     return UNREADABLE;
   }
@@ -152,7 +153,7 @@ async function readSecretFile(name: string, place: Place, { folder }: Outside): 
   const file = pathFrom(folder, name);
   const expected = "file:PATH of a file that holds the value";
   const text = await readNamedFile(file, { place, expected, isSecret: true });
-  // Editors and `echo` end a file with a line break, which is never part of a secret.
+  // Editors and `echo` end a file with a line break, which never belongs to a secret.
   const value = text?.replace(/[\r\n]+$/, "");
   if (value === "") place.report(`names ${file}, which is empty; expected ${expected}`);
   place.comesFrom(`file ${file}`);

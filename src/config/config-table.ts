@@ -14,15 +14,15 @@ import type { AcceptedToken, TokenTable } from "./x402.ts";
 export interface TableContext {
   /** The tables of the core. */
   readonly tables: ConfigTables;
-  /** The table that has the keys. */
+  /** Place of the table that has the keys. */
   readonly place: Place;
-  /** All of the file. */
+  /** Mistakes of the whole file. */
   readonly mistakes: MistakeList;
   /** Networks that are not EVM chains, on which methods of the build pay. */
   readonly networkKinds: readonly NetworkKind[];
 }
 
-/** Keys that are made of addresses or networks, and the tables that lead to them. */
+/** Keys that contain addresses or networks, and the tables that lead to the keys. */
 interface AccountKeys {
   readonly path: readonly string[];
   keys(address: z.ZodType<string | undefined>, network: ReturnType<typeof anyNetwork>): z.ZodRawShape;
@@ -31,10 +31,10 @@ interface AccountKeys {
 type Output<Keys extends z.ZodRawShape> = z.output<z.ZodObject<Keys>>;
 
 interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
-  /** Table that has the keys, spelled as in the schema. Absent: the top level of the file. */
+  /** Table that has the keys, spelled as in the schema. Undefined if the keys are at the top level of the file. */
   readonly in?: readonly string[];
   readonly keys: Keys;
-  /** Keys among these, further down, that take accounts on each kind of networks that the parts of the build pay on. */
+  /** Keys, possibly in nested tables, that accept accounts on each kind of network that the parts of the build support. */
   readonly accounts?: AccountKeys;
   /** Ability that a file has if it has one of these keys. Keys of the core need abilities (`needs` in wrong-value.ts). */
   readonly gives?: GivenAbility;
@@ -46,15 +46,15 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   complete(keys: Complete<Output<Keys>>, read: Awaited<Read>): Own;
   /** Returns the address that the part listens on. */
   listener?(keys: Checked<Output<Keys>>): TableListener | undefined;
-  /** Says in a few words what the table has, if it has something: `push targets: 2`. */
+  /** Summarises the table in a few words: `push targets: 2`. Undefined if there is nothing to summarise. */
   summary?(own: Own): string | undefined;
-  /** Reports whether the part offers, beside a configured token, one whose payer can be charged less than was signed. */
+  /** Returns true if the part adds to a configured token a token whose payer can be charged less than they signed. */
   chargesPart?(token: TokenTable): boolean;
-  /** Returns tokens that the part offers beside the configured tokens. */
+  /** Returns tokens that the part offers in addition to the configured tokens. */
   tokensBeside?(own: Own, tokens: readonly AcceptedToken[]): readonly AcceptedToken[];
 }
 
-/** A table of the configuration, or keys of a table, that a part brings. */
+/** A table of the configuration, or keys of a table, that a part adds. */
 export class ConfigTable<Own = unknown> implements PartTable {
   /** Table that has the keys, spelled as in the schema. */
   readonly parent: readonly string[];
@@ -95,7 +95,7 @@ export class ConfigTable<Own = unknown> implements PartTable {
     return config.parts.get(this) as Own | undefined;
   }
 
-  /** Reports whether a part that a file has keys of can charge less than the payer of a token signed. */
+  /** Returns true if a part with keys in the file can charge less than the payer of a token signed. */
   chargesPart(token: TokenTable): boolean {
     return this.#declaration.chargesPart?.(token) ?? false;
   }
@@ -190,9 +190,9 @@ function shapeAt(schema: z.core.$ZodType | undefined, path: readonly string[]): 
   return name === undefined ? table.shape : shapeAt(table.shape[name], rest);
 }
 
-/** @param path tables and arrays of tables that lead to the keys */
+/** @param path tables and arrays of tables that contain the keys */
 export function withKeys(schema: z.core.$ZodType, path: readonly string[], keys: z.ZodRawShape): z.ZodType {
-  // With their parent, clones keep its notes.
+  // A clone keeps the notes of the schema if the schema is the clone's parent.
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     const innerType = withKeys(schema.unwrap(), path, keys);
     return schema.clone({ ...schema.def, innerType } as never, { parent: true });

@@ -12,7 +12,7 @@ import { fillX402, toX402Config, withFacilitatorList } from "./x402.ts";
 export type Config = Complete<ReturnType<typeof toConfig>> & {
   /** All tables as operators see them. */
   readonly shown: ShownTable;
-  /** The file that the configuration is made of, for the next reload. */
+  /** The file from which the configuration was made, for the next reload. */
   readonly file: ReloadableFile;
 };
 
@@ -62,10 +62,10 @@ export interface PeerFindings {
   readonly problems: readonly PeerProblem[];
 }
 
-/** Tables in which each value has one key, whichever of its keys the file has. */
+/** Tables in which each value has one key, even if the file uses an alias. */
 export type CheckedTables = ReturnType<typeof withoutAliases>;
 
-/** Gives each value one key, whichever of its keys the file has. */
+/** Moves each value to one key, even if the file uses an alias. */
 export function withoutAliases({ x402, ...tables }: CompleteTables) {
   const serviceId = serviceIdOf({ ...tables, x402 });
   return defined({ ...tables, serviceId, x402: x402 && withFacilitatorList(x402) });
@@ -83,7 +83,7 @@ export function withDerivedValues(
   { abilities, claims }: OfParts,
 ) {
   const { serviceId } = tables;
-  // No job makes a promise before the file has the table that it needs.
+  // No job makes a promise until the file has the table that the promise needs.
   const canMake = (promise: string) => x402 === undefined || abilities.makes(promise);
   return defined({
     ...tables,
@@ -125,7 +125,7 @@ export function toConfig(tables: FilledTables, { abilities, claims }: OfParts, p
   });
 }
 
-/** Returns the gateway's service, which webhook JobCalls have, and jobs that name no service. */
+/** Returns the gateway's service, which applies to webhook JobCalls and to jobs that name no service. */
 export function serviceIdOf({
   serviceId,
   x402,
@@ -139,9 +139,9 @@ export function serviceIdOf({
 function toRunner({ token, tls, ...runner }: CompleteTables["runner"]) {
   return defined({
     ...runner,
-    /** Any of them is accepted; empty if none is needed. */
+    /** Each of the tokens is accepted; empty if no token is needed. */
     tokens: secretList(token),
-    /** PEM texts. */
+    /** The values are PEM texts. */
     tls: tls && defined({ cert: tls.cert.text, key: tls.key.text, clientCa: tls.clientCa?.text }),
   });
 }
@@ -149,7 +149,7 @@ function toRunner({ token, tls, ...runner }: CompleteTables["runner"]) {
 export function toOperator({ token, ...operator }: Pick<CompleteTables, "operator">["operator"]) {
   return {
     ...operator,
-    /** Any of them is accepted; empty if none is needed. */
+    /** Each of the tokens is accepted; empty if no token is needed. */
     tokens: secretList(token),
   };
 }

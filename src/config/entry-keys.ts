@@ -12,9 +12,9 @@ export interface LiveRateSource {
   readonly kind: string;
 }
 
-/** A way to prove to a remote facilitator who asks. It sets the Authorization header. */
+/** A way to authenticate to a remote facilitator. It sets the Authorization header. */
 export interface RequestAuth {
-  /** Makes headers for one request, for example a token that is good for no other. */
+  /** Makes headers for one request, for example a token that is valid for this request only. */
   readonly newHeaders: (method: string, url: URL) => Readonly<Record<string, string>>;
 }
 
@@ -23,7 +23,7 @@ export interface InProcessFacilitatorConfig {
   readonly kind: "in_process";
   /** Name in the journal, logs and metrics. */
   readonly name: string;
-  /** RPCs of the networks that it settles on. */
+  /** RPCs of the networks on which the facilitator settles. */
   readonly chains: readonly { readonly network: string; readonly rpcUrl: string }[];
 }
 
@@ -33,11 +33,13 @@ export interface JobRunner {
   readonly kind: string;
   /** Name of the runner in the configuration. Runners of one kind have different names. */
   readonly name: string;
-  /** It sends the headers of a request on: their metadata has one character for each byte, in place of text. */
+  /**
+   * True if the runner forwards the headers of a request, so their metadata has one character for each byte instead of text.
+   */
   readonly sendsHeadersOn?: boolean;
 }
 
-/** Claims by the list of the entries, or by the table in each entry. */
+/** Type of the claims for the entries of a list, or for the table in each entry. */
 interface ClaimByList {
   readonly jobs: JobClaim;
   readonly "jobs.price": PriceClaim;
@@ -49,16 +51,16 @@ interface ClaimByList {
 
 export type EntryList = keyof ClaimByList;
 
-/** Keys that a part brings to each entry of a list of the core, or to a table that a value of the entries can be. */
+/** Keys that a part adds to each entry of a list of the core, or to a table that a value of the entries can be. */
 export interface EntryKeys<List extends EntryList = EntryList> {
   readonly list: List;
   readonly keys: z.ZodRawShape;
-  /** Makes the keys that name networks, for a build that has networks beside EVM chains. */
+  /** Makes the keys that name networks, for a build that supports networks other than EVM chains. */
   readonly keysWith?: (network: ReturnType<typeof anyNetwork>) => z.ZodRawShape;
-  /** Name in mistakes of what an entry can have instead of keys of the core: `a rate_source`. */
+  /** Describes in mistakes the part's alternative to the core's keys of an entry: `a rate_source`. */
   readonly alternative: string;
   /**
-   * Claims an entry that has the keys, or reports them where the entry must not have them.
+   * Claims an entry that has the keys, or reports the keys if the entry must not have them.
    * @param entry all keys of the entry
    * @param tables all tables of the file
    * @returns undefined if the entry is not the part's
@@ -66,7 +68,7 @@ export interface EntryKeys<List extends EntryList = EntryList> {
   claim(entry: object, place: Place, tables: object): ClaimByList[List] | undefined;
 }
 
-/** An entry that a part claims: rules of the core about what its keys stand for do not apply. */
+/** An entry that a part claims. The core's rules about the values that the keys replace do not apply. */
 export interface EntryClaim<Own = unknown> {
   /** The keys of the part, with the values that follow from other keys. */
   readonly keys: object;
@@ -77,57 +79,60 @@ export interface EntryClaim<Own = unknown> {
 }
 
 export interface EntryContext {
-  /** Kinds of networks beside EVM chains. */
+  /** Kinds of networks other than EVM chains. */
   readonly networkKinds: readonly NetworkKind[];
 }
 
-/** A job that a part does, or has terms for. */
+/** A job that a part runs or adds terms to. */
 export interface JobClaim extends EntryClaim<JobOfPart> {
-  /** Headers that the operator sets in place of the buyers', in lower case. */
+  /** Headers that the operator sets instead of the buyers, in lower case. */
   readonly setHeaders?: readonly string[];
 }
 
 /** Additions of a part to a job. */
 export interface JobOfPart {
-  /** The part itself, if it does the job. */
+  /** Runner in the part, if the part runs the job. */
   readonly runner?: JobRunner;
-  /** Names of the part's terms that the job is sold on. */
+  /** Names of the part's terms on which the job is sold. */
   readonly terms?: readonly string[];
   readonly leastCharge?: LeastCharge;
   readonly limit?: CallLimit;
 }
 
-/** Limit on the JobCalls of a job or of a webhook endpoint that are out. */
+/** Limit on the leased JobCalls of a job or of a webhook endpoint. */
 export type CallLimit = Omit<JobLimit, "jobId">;
 
 /** Additions of a part to a webhook endpoint. */
 export interface EndpointOfPart {
   readonly limit?: CallLimit;
-  /** Returns the order of a request's JobCall; undefined if it has none. */
+  /** Returns the order key of a request's JobCall; undefined if the JobCall has no order. */
   readonly orderOf?: (
     request: { headerValues(name: string): readonly string[] },
     body: Uint8Array,
   ) => CallOrder | undefined;
 }
 
-/** Returns the least that is charged of a ceiling, in token units, when its payment's time ends while the job runs. */
+/** Returns the minimum charge for a ceiling, in token units, which applies if the payment expires while the job runs. */
 export type LeastCharge = (ceiling: { readonly amount: string; readonly priceWei: bigint }) => string;
 
-/** A price of a job that is a table. */
+/** A price of a job in the form of a table. */
 export interface PriceClaim extends EntryClaim<RequestPricing> {
   /** Headers that the price depends on, in lower case. */
   readonly headers: readonly string[];
-  /** Prices that the table names, the lowest and the highest among them. A price with a mistake is left out. */
+  /** Prices that the table names, including the lowest and the highest. A price with a mistake is left out. */
   readonly bounds: readonly Price[];
 }
 
-/** An entry of a facilitator in this process. */
+/** An entry of a facilitator that runs in this process. */
 export interface FacilitatorClaim extends EntryClaim<InProcessFacilitatorConfig> {
   /** Name in the journal, which tells facilitators apart. */
   readonly name: string;
   /** CAIP-2. */
   readonly networks: readonly string[];
-  /** Keys that it signs with, and accounts on networks that are not EVM chains, once checked. Nothing else may sign with them. */
+  /**
+   * Signing keys of the facilitator, and its accounts on networks that are not EVM chains, once checked. No other signer may
+   * use them.
+   */
   readonly accounts: ReadonlySet<string>;
 }
 
@@ -168,7 +173,7 @@ export class EntryClaims {
     return new EntryClaims(keys, claims);
   }
 
-  /** Returns the claims after a reload, of which some are those in use. */
+  /** Returns the claims after a reload, which keeps the claims in use at some paths. */
   afterReload(next: EntryClaims, isInUse: (path: string) => boolean): EntryClaims {
     const used = this.#claims.filter(({ place }) => isInUse(place.text));
     return new EntryClaims(next.#keys, [
@@ -188,7 +193,7 @@ export class EntryClaims {
     return found.map(({ claim }) => claim as ClaimByList[List]);
   }
 
-  /** Returns the names in mistakes of what entries of a list can have instead of keys of the core. */
+  /** Returns descriptions, for mistakes, of the parts' alternatives to the core's keys in entries of a list. */
   alternatives(list: EntryList): string[] {
     return this.#keys.filter((keys) => keys.list === list).map(({ alternative }) => alternative);
   }

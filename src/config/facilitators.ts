@@ -7,7 +7,7 @@ import { anyNetwork, headerValue } from "./value-types.ts";
 import { baseUrl, headerName, withoutCredentials } from "./web-types.ts";
 import type { MayChange } from "./wrong-value.ts";
 
-/** Ways to prove to a remote facilitator who asks. */
+/** Ways to authenticate to a remote facilitator. */
 const auth = z.object({
   /** Sent with each request. */
   headers: z.record(headerName(), headerValue()).describe('a table of header = "value"').optional(),
@@ -21,14 +21,14 @@ export const facilitatorNetworks = (network: ReturnType<typeof anyNetwork>) =>
 
 /** One entry of `[[x402.facilitators]]`. rules/facilitators.ts checks its keys against each other. */
 export const facilitatorSchema = z.object({
-  /** Without a trailing slash. */
+  /** The URL has no trailing slash. */
   url: facilitatorUrl().optional(),
   auth: auth.optional(),
-  /** Default: those that its `/supported` lists. */
+  /** Default: the networks that the facilitator's `/supported` lists. */
   networks: facilitatorNetworks(anyNetwork()),
 });
 
-/** Checks whether two lists differ only in how jobgate proves to remote facilitators who asks. */
+/** Checks whether two lists differ only in how jobgate authenticates to remote facilitators. */
 export const areSameFacilitators: MayChange = (used, next) =>
   isDeepStrictEqual(withoutSecrets(used), withoutSecrets(next));
 
@@ -48,11 +48,11 @@ export interface RemoteFacilitatorConfig {
   readonly kind: "remote";
   /** See {@link facilitatorName}. */
   readonly name: string;
-  /** Without a trailing slash; may hold credentials. */
+  /** The URL has no trailing slash and may hold credentials. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly auth?: RequestAuth;
-  /** CAIP-2; absent: those that its `/supported` lists. */
+  /** CAIP-2; undefined for the networks that the facilitator's `/supported` lists. */
   readonly networks?: readonly string[];
 }
 
@@ -72,7 +72,7 @@ export function toRemoteFacilitator(url: string): RemoteFacilitatorConfig {
   return { kind: "remote", name: facilitatorName(url), url };
 }
 
-/** Longer parts of a path may be keys. */
+/** Longer segments of a path may be keys. */
 const MAX_PATH_WORD_LENGTH = 15;
 
 /** Name of a remote facilitator in the journal, logs and metrics: host and path, without anything that may be secret. */

@@ -8,8 +8,8 @@ import { networkName, TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts
 import type { TokenTable, X402Table } from "./x402.ts";
 
 /**
- * Fills each accepted token from its preset, and its transfer method as the SDK does. Reports unknown presets, values
- * that differ from the preset, missing values, and what the method reports.
+ * Fills each accepted token from its preset, and its transfer method as the SDK does. Reports unknown presets, values that
+ * differ from the preset, missing values, and mistakes that the method finds.
  */
 export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
   const { x402, methods } = tables;
@@ -27,7 +27,7 @@ export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigT
   return { ...tables, x402: { ...x402, acceptedTokens: tokens } satisfies X402Table };
 }
 
-/** A filled token, and where its method comes from. */
+/** A filled token, and the source of its method. */
 interface Filled extends Pick<TokenContext, "namedBy"> {
   readonly token: TokenTable;
 }
@@ -129,9 +129,9 @@ function findPreset(
 }
 
 /**
- * Fills the transfer method, and checks that the EIP-712 domain is there if it is needed, and never half of it. A method
- * that does not need the domain uses it for gas sponsoring (EIP-2612).
- * @param from `otherwise` is the method of an entry that names none, and `source` where that comes from
+ * Fills the transfer method. Checks that the EIP-712 domain is present if the method needs it, and that it is complete. A
+ * method that does not need the domain uses it for gas sponsoring (EIP-2612).
+ * @param from `otherwise` is the method of an entry that names no method, and `source` says where that method comes from
  */
 function withMethod(
   token: TokenTable,
@@ -159,7 +159,7 @@ function withMethod(
   return { token: { ...method?.keys?.defaults, ...token, transferMethod }, namedBy };
 }
 
-/** Reports keys of transfer methods that the token does not have. */
+/** Reports keys of transfer methods that do not apply to the token. */
 function checkKeys(
   token: TokenTable,
   {

@@ -18,7 +18,7 @@ export const restrictionKeys = {
   authMode: oneOf(["payer_is_caller", "delegated_caller_signature"]).optional(),
   chainRpcUrl: httpUrl().optional(),
   chainContract: address().optional(),
-  /** Time for which a permission found on the chain is reused; 0 asks the chain every time. */
+  /** Time for which a permission found on the chain is reused; with 0, every request queries the chain. */
   permissionCacheSecs: integer(0, 86_400).default(0),
 };
 

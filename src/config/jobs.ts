@@ -52,8 +52,8 @@ export function onFailure(promises: readonly PromiseOfAbility[]) {
 }
 
 /**
- * Makes the key `charge`: when buyers are charged the whole price, before the job runs or after it succeeded, or that they are
- * charged the part of the price that the runner says. "fixed" is an earlier name of "before".
+ * Makes the key `charge`: when buyers are charged the whole price, before the job runs or after it succeeded, or the amount
+ * up to the price that the runner names. "fixed" is an earlier name of "before".
  * @param partial the charge that a part of the build adds, if one does
  */
 export function charge(partial: readonly string[]) {
@@ -72,31 +72,31 @@ export function charge(partial: readonly string[]) {
 
 /** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
 export const jobSchema = z.object({
-  /** Default: the gateway's. */
+  /** Default: the gateway's service. */
   serviceId: u64().optional(),
   /** Default: the index that its route gets (rules/routes.ts). */
   jobIndex: u32().optional(),
   /** Methods and path at which the job is sold, in place of `/x402/jobs/…`. */
   route: route().optional(),
-  /** Unique. */
+  /** The name is unique. */
   name: jobName().optional(),
   title: label().optional(),
   description: prose().optional(),
   tags: z.array(label()).describe("an array of strings").optional(),
-  /** Instead of an entry in `[[x402.job_policies]]`. */
+  /** Used instead of an entry in `[[x402.job_policies]]`. */
   mode: invocationMode().optional(),
   ...restrictionKeys,
-  /** This or `priceWei` is instead of an entry in `[job_pricing]`. */
+  /** `price` or `priceWei` is used instead of an entry in `[job_pricing]`. */
   price: dollarsOrSource().optional(),
   priceWei: wei().optional(),
   charge: charge([]),
   /** The money for a job that becomes a dead letter: kept, sent back, or left to the operator. */
   onFailure: onFailure([]),
-  /** Files are relative to the configuration file. */
+  /** Paths of files are relative to the configuration file. */
   input: z
     .object({
       contentType: mediaType().optional(),
-      /** JSON Schema 2020-12. A body that does not match is refused before any payment is looked at. */
+      /** JSON Schema 2020-12. A body that does not match is refused before its payment is read. */
       schema: bodyFile("the path of a file with a JSON Schema").optional(),
       example: bodyFile("the path of a file with a body that matches").optional(),
       /** JSON Schemas of the route's parameters and the query's fields; `required` and `additionalProperties`. */
@@ -114,26 +114,26 @@ export const jobSchema = z.object({
       example: bodyFile("the path of a file with a result").optional(),
     })
     .optional(),
-  /** The answer to a paid request: that it is accepted, or its result if that is there in time. */
+  /** The answer to a paid request: an acceptance, or the result if the result is ready in time. */
   answer: oneOf(["accepted", "result"]).optional(),
   /** Longest wait for the result. Default: {@link DEFAULT_WAIT_SECS}. */
   maxWaitSecs: integer(1, 3_600).optional(),
-  /** Time that a run may take, for clients. The runner's lease is separate. */
+  /** Maximum run time that clients are told. The runner's lease is separate. */
   maxRunSecs: integer(1, 31_536_000).optional(),
-  /** Instead of those in `[x402]`. */
+  /** Replaces the list in `[x402]`. */
   forwardHeaders: headerNames().optional(),
-  /** Instead of that in `[x402]`. */
+  /** Replaces the limit in `[x402]`. */
   maxBodyBytes: bodyBytes().optional(),
   /** Size of the largest result. */
   maxResultBytes: integer(1, 104_857_600).optional(),
-  /** False: a result is forgotten once it was sent. */
+  /** If false, a result is deleted once it was sent. */
   storeAnswers: trueOrFalse().default(true),
 });
 
 export type JobTable = Checked<z.output<typeof jobSchema>>;
 export type JobOutput = Complete<z.output<typeof jobSchema>>;
 
-/** Body that a job takes or returns, with the contents of the files that its entry names. */
+/** Body of a job's requests or results, with the contents of the files that its entry names. */
 export interface JobBody {
   readonly contentType: string;
   /** JSON Schema 2020-12 that compiles, as JSON. */
@@ -156,29 +156,32 @@ export interface Job
       | "maxBodyBytes"
       | "maxResultBytes"
     > {
-  /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
+  /** Undefined if the job has an entry in `[[x402.job_policies]]`, or the default mode. */
   readonly policy?: JobPolicy;
   readonly input?: JobBody;
   readonly output?: JobBody;
-  /** Undefined if any path that matches the route is accepted, with any query. */
+  /** Undefined if every path that matches the route is accepted, with any query. */
   readonly parameters?: Parameters;
-  /** Absent: the job is sold at its ids. */
+  /** Undefined if the job is sold at its IDs. */
   readonly route?: Route;
-  /** Time for which each paid request waits for its result. Absent: it is answered at once, unless it prefers to wait. */
+  /**
+   * Time for which each paid request waits for its result. Undefined if requests are answered at once, except requests that
+   * prefer to wait.
+   */
   readonly waitSecs?: number;
-  /** Absent: results stay in the store. */
+  /** Undefined if results stay in the store. */
   readonly storeAnswers?: false;
-  /** Absent: the seller keeps the money. */
+  /** Undefined if the seller keeps the money. */
   readonly onFailure?: string;
-  /** Absent: before. */
+  /** Undefined if the job is charged before it runs. */
   readonly charge?: readonly ChargeKind[];
-  /** Returns the least of a ceiling that is charged when the time of a payment ends while the job runs. */
+  /** Returns the minimum charge for a ceiling, which applies if the payment expires while the job runs. */
   readonly leastCharge?: LeastCharge;
-  /** The part that does the job. Absent: runners that subscribe, or get it pushed. */
+  /** The part that runs the job. Undefined if runners subscribe to the job or jobs are pushed to them. */
   readonly runner?: JobRunner;
-  /** Names of terms of parts that it is sold on. */
+  /** Names of parts' terms on which the job is sold. */
   readonly terms?: readonly string[];
-  /** Absent: as many of its JobCalls are out as runners take. */
+  /** Undefined if runners can take any number of JobCalls of the job. */
   readonly limit?: CallLimit;
   /** Price of the job, or the source that makes it. Undefined if the price comes from the gateway's price source. */
   readonly price?: Price | RequestPricing | PriceSourceName;
@@ -188,7 +191,7 @@ const DEFAULT_WAIT_SECS = 60;
 
 /**
  * Completes a table without mistakes.
- * @param ofParts what parts make for the job
+ * @param ofParts additions of parts to the job
  */
 export function toJob(
   table: JobOutput & Pick<JobKey, "serviceId">,
@@ -271,10 +274,10 @@ function toBody({
   });
 }
 
-/** Defaults of keys for which a part may have others. */
+/** Defaults of keys for which a part can have other defaults. */
 export const JOB_DEFAULTS = { charge: "before", answer: "accepted" } as const;
 
-/** Ways in which a job is sold. */
+/** Charges with which a job can be sold. */
 export function chargesOf({ charge = JOB_DEFAULTS.charge }: Pick<JobTable, "charge">): readonly ChargeKind[] {
   return [charge].flat().flatMap((kind) => (kind === "fixed" ? "before" : (kind ?? [])));
 }

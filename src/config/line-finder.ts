@@ -7,8 +7,8 @@ export type KeyPath = readonly (string | number)[];
 export type LineFinder = (path: KeyPath) => number | undefined;
 
 /**
- * Makes a line finder for one file. The parser that reads the values keeps no positions; this one does, and is needed
- * only when there is something to report.
+ * Makes a line finder for one file. The parser that reads the values keeps no positions. This slower parser keeps positions,
+ * and runs only if there is a mistake to report.
  */
 export function makeLineFinder(toml: string): LineFinder {
   const lines = new Map<string, number>();

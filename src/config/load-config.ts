@@ -40,7 +40,7 @@ export type LoadConfigResult =
   | {
       readonly ok: true;
       readonly config: Config;
-      /** Things that work, but probably not as the operator intends. */
+      /** Settings that work, but probably not as the operator intends. */
       readonly warnings: readonly Mistake[];
       /** Makes a mistake with the file and line of a key, for problems that only show in use. */
       readonly mistakeAt: (path: KeyPath, message: string) => Mistake;
@@ -60,7 +60,7 @@ export interface ConfigSource {
   readonly serviceId?: bigint | undefined;
 }
 
-/** Tables, keys, lists and transfer methods that the parts of a build bring to the configuration. */
+/** Tables, keys, lists and transfer methods that the parts of a build add to the configuration. */
 export interface PartKeys extends BuildAbilities {
   readonly tables: readonly ConfigTable[];
   readonly entries: readonly EntryKeys[];
@@ -72,7 +72,7 @@ export interface PartKeys extends BuildAbilities {
 
 const schemas = new WeakMap<PartKeys, ConfigSchema>();
 
-/** Returns the schema of a build, which is made once: a schema clones every table on the way to a key that is added. */
+/** Returns the schema of a build, which is made once: adding a key clones every table around the key. */
 function schemaOf(parts: PartKeys): ConfigSchema {
   const schema = schemas.get(parts) ?? schemaWith(parts);
   schemas.set(parts, schema);
@@ -101,7 +101,7 @@ function networkKinds(methods: readonly TokenMethod[]): readonly NetworkKind[] {
   return methods.flatMap(({ networks }) => networks ?? []);
 }
 
-/** Accepts the networks and addresses of these kinds, too, where tokens, facilitators and tables and entries of parts have them. */
+/** Also accepts networks and addresses of these kinds in tokens, in facilitators, and in tables and entries of parts. */
 function withNetworks(
   schema: z.ZodType,
   kinds: readonly NetworkKind[],
@@ -126,7 +126,7 @@ function withNetworks(
 
 /**
  * Reads and checks the whole configuration. Never rejects for anything that the operator can correct.
- * @param parts what the parts of this build bring
+ * @param parts tables and keys of the parts of this build
  */
 export async function loadConfigWith(parts: PartKeys, options: ConfigSource): Promise<LoadConfigResult> {
   const { serviceId } = options;
@@ -204,8 +204,8 @@ interface ConfigFile {
 }
 
 /**
- * Reads where the operator's API is, for its clients: without the secrets that only the gateway needs, and whatever else
- * is wrong with the file.
+ * Reads the address of the operator's API, for its clients. Needs no secrets of the gateway, and ignores mistakes in the
+ * rest of the file.
  * @param readsToken false leaves the token out
  */
 export async function loadOperator(
@@ -219,7 +219,7 @@ export async function loadOperator(
 }
 
 /**
- * Reads where the store is, in the same way.
+ * Reads the place of the store in the same way.
  * @param ofParts tables of the parts that open stores
  */
 export async function loadStorePlaceWith(
@@ -234,7 +234,7 @@ export async function loadStorePlaceWith(
   return { ok: true, store: { url, parts: completeParts(ofParts, checked ?? {}) } };
 }
 
-/** Reads some keys of a file. `checked` is undefined when there is a mistake in them. */
+/** Reads some keys of a file. `checked` is undefined if one of the keys has a mistake. */
 async function readPart<S extends z.ZodType>(schema: S, file: Parameters<typeof readConfigFiles>[0]) {
   const list = new MistakeList();
   const checked = await checkShape(schema, await readConfigFiles(file, list), list, dirname(file.path));
@@ -242,7 +242,7 @@ async function readPart<S extends z.ZodType>(schema: S, file: Parameters<typeof 
   return { checked: mistakes.length === 0 ? checked : undefined, mistakes };
 }
 
-/** Returns the path of a key as the file has it: `facilitator_url` is the list's only entry. */
+/** Returns the path of a key as the file spells it: `facilitator_url` is the list's only entry. */
 function pathInFile(path: KeyPath, { x402 }: ConfigTables): KeyPath {
   const isFacilitator = path[0] === "x402" && path[1] === "facilitators";
   return isFacilitator && x402?.facilitatorUrl !== undefined ? ["x402", "facilitator_url"] : path;

@@ -20,15 +20,15 @@ export function fileKey(name: string): string {
   return name.replace(/Ms$/, "Secs").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** Something wrong with the configuration. */
+/** A mistake in the configuration. */
 export interface Mistake {
-  /** Name of the file, as the operator can open it. */
+  /** Path of the file, which the operator can open. */
   readonly file: string;
-  /** 1-based; absent when the mistake has no line. */
+  /** 1-based; undefined if the mistake has no line. */
   readonly line?: number | undefined;
   /** For example `x402.accepted_tokens[0].decimals`; empty for the whole file. */
   readonly keyPath: string;
-  /** The problem and the expected value. Never holds a value that could be a secret. */
+  /** The problem and the expected value, without values that could be secret. */
   readonly message: string;
   /** Valid key or value that a wrong one resembles. */
   readonly suggestion?: string | undefined;
@@ -54,15 +54,15 @@ interface Entry {
   readonly suggestion?: string | undefined;
 }
 
-/** Facts about a value beside the value. */
+/** Notes about a value. */
 interface Note {
-  /** Place of the value: an environment variable, or a file. Absent: the configuration file. */
+  /** Place of the value: an environment variable, or a file. Undefined for the configuration file. */
   readonly origin?: string;
   /** Text that operators see in place of the value. */
   readonly view?: string;
 }
 
-/** One key or table of a configuration, for what is wrong with it. */
+/** A key or table of a configuration, at which mistakes are reported. */
 export class Place {
   readonly path: KeyPath;
   readonly #list: MistakeList;
@@ -77,7 +77,7 @@ export class Place {
     return new Place(this.#list, [...this.path, ...keys]);
   }
 
-  /** Returns the table that this place is in, or one further out. */
+  /** Returns the place of the table that contains this place, `levels` tables further out. */
   up(levels: number): Place {
     return new Place(this.#list, this.path.slice(0, -levels));
   }
@@ -101,12 +101,12 @@ export class Place {
     return this.#list.isReported(this.path);
   }
 
-  /** True if this key, or a key below it, is reported as wrong. What follows from its value is then not reported. */
+  /** True if this key, or a key below it, is reported as wrong. Mistakes that follow from its value are then not reported. */
   get hasMistake(): boolean {
     return this.#list.hasMistake(this.path);
   }
 
-  /** Notes that the value is not in the configuration file itself, so that no mistake quotes it. */
+  /** Records that the value does not stand in the configuration file itself, so that no mistake quotes the value. */
   comesFrom(origin: string): void {
     this.#list.note(this.path, { origin });
   }
@@ -115,7 +115,7 @@ export class Place {
     return this.#list.noteOf(this.path).origin;
   }
 
-  /** Notes what operators see in place of the value. */
+  /** Records the text that operators see in place of the value. */
   isShownAs(view: string): void {
     this.#list.note(this.path, { view });
   }
@@ -124,20 +124,20 @@ export class Place {
     return this.#list.noteOf(this.path).view;
   }
 
-  /** Adds something that works, but probably not as the operator intends. */
+  /** Adds a warning about a setting that works, but probably not as the operator intends. */
   warn(message: string): void {
     this.#list.warn({ path: this.path, message });
   }
 }
 
-/** Returns the place that had a key before. The first one to ask has it from then on. */
+/** Returns the place that already has a key. The first place that calls it for a key owns the key from then on. */
 export function earlierPlace(seen: Map<string, Place>, key: string, place: Place): Place | undefined {
   const earlier = seen.get(key);
   if (earlier === undefined) seen.set(key, place);
   return earlier;
 }
 
-/** Everything wrong with one configuration. Finds the file and line of each mistake when asked for the list. */
+/** All mistakes of one configuration. Finds their files and lines when the list is requested. */
 export class MistakeList {
   readonly #sources: SourceFile[] = [];
   readonly #unplaced: Mistake[] = [];
@@ -181,7 +181,7 @@ export class MistakeList {
     return this.#notes.get(keyPathText(path)) ?? {};
   }
 
-  /** Returns a list that knows of some paths what another list knows, and of all others what this one knows. */
+  /** Returns a list with the notes of another list for some paths, and with the notes of this list for all other paths. */
   withNotesOf(other: MistakeList, isOfOther: (path: string) => boolean): MistakeList {
     const list = new MistakeList();
     for (const [path, note] of other.#notes) if (isOfOther(path)) list.#notes.set(path, note);
@@ -204,7 +204,7 @@ export class MistakeList {
   /** Finds the file and line of an entry. */
   locate({ path, ...entry }: Entry): Mistake {
     const keyPath = keyPathText(path);
-    // The last match is the deepest: the main file is the first source.
+    // The last match is the deepest, because the main file is the first source.
     const source = this.#sources.findLast(({ mountedAt }) => mountedAt.every((part, i) => part === path[i]));
     if (source === undefined) return { file: "", keyPath, ...entry };
     const finder = this.#finders.get(source) ?? makeLineFinder(source.toml);

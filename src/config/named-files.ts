@@ -9,16 +9,19 @@ const MAX_SECRET_BYTES = 64 * 1024;
 /** Permission of users who neither own the file nor are in its group. */
 const OTHERS_READ = 0o004;
 
-/** How to read the file that a key names. The walk over the schema reads it: no check and no part does. */
+/**
+ * Instructions for reading the file that a key names. Only the walk over the schema reads such files, never a check or a
+ * part.
+ */
 export interface FileReading {
-  /** Folder that a relative path starts from: of the process, or of the configuration file. */
+  /** Folder that a relative path starts from: the working directory, or the folder of the configuration file. */
   readonly from: "process" | "configuration";
   readonly isSecret: boolean;
 }
 
 /** File that a key names. */
 export interface NamedFile {
-  /** As the key has it. */
+  /** Path as the key has it. */
   readonly path: string;
   readonly text: string;
 }
@@ -29,7 +32,7 @@ class UnusableFile extends Error {
 
 /**
  * Reads the text of a file.
- * @param mayBePipe true waits for the writer of a pipe, as only the command that a person runs may
+ * @param mayBePipe true waits for the writer of a pipe, which only commands that a person runs may do
  * @throws Error that {@link fileErrorText} explains
  */
 export async function readText(file: string, mayBePipe: boolean): Promise<string> {
@@ -79,9 +82,10 @@ async function read(
   maxBytes: number,
   mayBePipe = false,
 ): Promise<{ text: string; mode: number }> {
-  // Before it is opened: opening waits for the writer of a pipe, and starts some devices.
+  // The file is checked before it is opened, because opening a pipe waits for its writer, and opening some devices starts
+  // them.
   if (!mayBePipe) requireRegular(await stat(file));
-  // The file may have been replaced since.
+  // The file may have been replaced since the check.
   const handle = await open(file, mayBePipe ? constants.O_RDONLY : NONBLOCKING);
   try {
     const stats = await handle.stat();
@@ -101,7 +105,7 @@ async function read(
 /** Opens a pipe without waiting for its writer. Windows has no such flag. */
 const NONBLOCKING = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
-/** A link to a regular file is one, as Kubernetes mounts secrets. @throws UnusableFile */
+/** Requires a regular file, or a link to a regular file, as Kubernetes mounts secrets. @throws UnusableFile */
 function requireRegular(stats: Stats): void {
   if (stats.isFile()) return;
   const kind = KINDS.find(([is]) => stats[is]())?.[1] ?? "no regular file";

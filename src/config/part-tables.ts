@@ -1,10 +1,10 @@
 import type { BindAddress } from "../core/network-address.ts";
 
-/** A table that a part brings, as the rest of the configuration sees it. */
+/** A part's table, as the rest of the configuration sees it. */
 export interface PartTable {
-  /** Says in a few words what the table has, if it has something: `push targets: 2`. */
+  /** Summarises the table in a few words: `push targets: 2`. Undefined if there is nothing to summarise. */
   summary(own: unknown): string | undefined;
-  /** Returns tokens that the part offers beside the configured tokens. */
+  /** Returns tokens that the part offers in addition to the configured tokens. */
   tokensBeside<Token>(own: unknown, tokens: readonly Token[]): readonly Token[];
 }
 

@@ -5,7 +5,7 @@ import { needs, SHOWN } from "./wrong-value.ts";
 
 /** Word that leaves prices to the source of a part, which makes them in wei. */
 const SOURCE = "engine";
-/** Ability of that part. */
+/** Ability of the part that makes such prices. */
 const ABILITY = "pricing engine";
 
 /** Name of a source of prices in a part. */
@@ -13,7 +13,7 @@ export type PriceSourceName = typeof SOURCE;
 
 const abilityFor = (value: unknown) => (value === SOURCE ? ABILITY : undefined);
 
-/** Source of the prices of jobs without a price of their own: the map of the configuration, or the source of a part. */
+/** Source of the prices of jobs that configure no price: the configuration's price map, or a part. */
 export const priceSource = () => needs({ abilityFor, otherwise: '"map"' }, oneOf(["map", SOURCE]));
 
 /** Price of a job in dollars, or the word that leaves the price to a source. */

@@ -1,4 +1,4 @@
-/** Accounts of local development nodes (Hardhat, Anvil), whose private keys anyone knows: "test test … junk". */
+/** Accounts of local development nodes (Hardhat, Anvil). Their private keys are public: "test test … junk". */
 const PUBLIC_ACCOUNTS: ReadonlySet<string> = new Set([
   "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
   "0x70997970c51812dc3a010c7d01b50e0d17dc79c8",
@@ -22,7 +22,7 @@ const PUBLIC_ACCOUNTS: ReadonlySet<string> = new Set([
   "0x8626f6940e2eb28930efb4cef49b2d1f2c9c1199",
 ]);
 
-/** Returns true if anyone can spend what this address is paid. */
+/** Returns true if anyone can spend the money that is paid to this address. */
 export function isPublicAccount(address: string): boolean {
   return PUBLIC_ACCOUNTS.has(address.toLowerCase());
 }

@@ -5,36 +5,34 @@ import { isTable } from "./config-files.ts";
 import { fileKey } from "./mistakes.ts";
 import { type MayChange, notesOf, type TablesOfFile, type ValueNotes } from "./wrong-value.ts";
 
-/*
- * What a reload changes: every key, except as the marks of the schema say. Sockets, the store and settings that runners rely on
- * cannot change while jobgate runs.
- */
+/* A reload changes every key, unless the schema marks the key otherwise. Sockets, the store and settings that runners
+   rely on cannot change while jobgate runs. */
 
-/** Marks a key that a reload changes on a condition. */
+/** Marks a key that a reload changes only if a condition holds. */
 export const changesIf = <S extends z.ZodType>(mayChange: MayChange, schema: S): S =>
   schema.meta({ mayChange } satisfies ValueNotes<never>);
 
 /** Marks a key whose change needs a restart. */
 export const fixed = <S extends z.ZodType>(schema: S): S => changesIf(() => false, schema);
 
-/** Marks a table, or a file, that a reload changes, and neither adds nor removes. */
+/** Marks a table or file that a reload can change, but neither add nor remove. */
 export const fixedPresence = <S extends z.ZodType>(schema: S): S =>
   changesIf((used, next) => (used === undefined) === (next === undefined), schema);
 
-/** Marks a key that a reload adds and changes, and does not remove. */
+/** Marks a key that a reload can add and change, but not remove. */
 export const neverRemoved = <S extends z.ZodType>(schema: S): S =>
   changesIf((_, next) => next !== undefined, schema);
 
-/** The tables of a file after a reload. */
+/** Tables that are in use after a reload of a file. */
 export interface Merged<Tables> {
   readonly tables: Tables;
   /** Keys whose change needs a restart, as the file spells them. */
   readonly needRestart: readonly string[];
-  /** Returns true for the path of such a key, and for paths below one. */
+  /** Returns true for the path of a key that keeps its old value, and for paths below it. */
   isInUse(path: string): boolean;
 }
 
-/** Returns the tables of the next file, with the values in use of keys that a reload does not change. */
+/** Returns the tables of the next file, in which keys that a reload does not change keep the values in use. */
 export function mergeTables<Tables extends TablesOfFile>(
   schema: z.ZodObject,
   files: { readonly used: Tables; readonly next: Tables },

@@ -20,7 +20,7 @@ import { jobPricingSchema, type TokenTable, x402Schema } from "./x402.ts";
  * rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
  */
 
-/** A listener that asks for a token goes on doing so, since it keeps its address. */
+/** A listener that requires a token keeps requiring one after a reload, because it keeps its address. */
 const listenerTokens = () => neverRemoved(bearerTokens().optional());
 
 const store = z.object({
@@ -35,7 +35,7 @@ const store = z.object({
 const runnerTls = z.object({
   cert: pemFile(),
   key: pemFile(true),
-  /** Authorities whose client certificates are accepted. Absent: no client certificate is requested. */
+  /** Authorities whose client certificates are accepted. Undefined if no client certificate is requested. */
   clientCa: fixedPresence(pemFile().optional()),
 });
 
@@ -58,30 +58,30 @@ const operator = z.object({
 });
 
 export const configSchema = z.object({
-  /** Stamped on webhook JobCalls. */
+  /** Service ID of webhook JobCalls. */
   serviceId: fixed(u64().optional()),
   store: store.prefault({}),
   runner: runner.prefault({}),
   operator: operator.prefault({}),
-  /** Absent: the gateway does not listen. */
+  /** Undefined if the gateway that sells jobs does not listen. */
   x402: fixedPresence(x402Schema.optional()),
   jobs: changesIf(
     (_, __, { used, next }) => (used.x402 === undefined) === (next.x402 === undefined),
     z.array(jobSchema).describe("an array of tables, one for each job").default([]),
   ),
-  // The prices of a file are checked for its own price source only.
+  // The prices of a file are checked only for the price source in that file.
   jobPricing: changesIf(
     (_, __, { used, next }) => used.x402?.priceSource === next.x402?.priceSource,
     jobPricingSchema.default({}),
   ),
-  /** Absent: the gateway does not listen. */
+  /** Undefined if the webhook gateway does not listen. */
   webhooks: fixedPresence(webhooksSchema.optional()),
 });
 
 /** A file whose values were checked one by one. Wrong values are left out. */
 export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly abilities: Abilities;
-  /** Entries of lists that parts claim. */
+  /** Claims of parts on entries of lists. */
   readonly claims: EntryClaims;
   /** Transfer methods of this build. */
   readonly methods: readonly TokenMethod[];
@@ -98,9 +98,9 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
 export type ConfigSchema = typeof configSchema;
 export type CompleteTables = Complete<z.output<typeof configSchema>>;
 
-/** The part of a file that tells where the operator's API is. */
+/** Schema of the keys that locate the operator's API. */
 export const operatorSchema = z.object({ operator: operator.prefault({}) });
-/** The part of a file that tells where the store is. */
+/** Schema of the keys that locate the store. */
 export const storePlaceSchema = z.object({
   store: store.pick({ url: true }).prefault({}),
 });

@@ -11,8 +11,8 @@ export type Shown = Scalar | Shown[] | ShownTable;
 export type ShownTable = { [key: string]: Shown };
 
 /**
- * Returns what operators see of a checked value. Of a value whose kind has no view they see only where it comes from, or
- * that it is set.
+ * Returns what operators see of a checked value. For a value whose kind has no view, operators see only its origin, or that
+ * it is set.
  */
 function shown(declared: z.core.$ZodType, value: unknown, place: Place): Shown {
   const schema = withoutDefault(declared);
@@ -26,14 +26,14 @@ function shown(declared: z.core.$ZodType, value: unknown, place: Place): Shown {
   if (schema instanceof z.ZodArray && Array.isArray(value))
     return value.map((item, i) => shown(schema.element, item, place.at(i)));
   const option = schema instanceof z.ZodUnion ? optionFor(schema, value) : undefined;
-  // A value that is text in the file may be an object once it is read. Its keys are not keys of the table.
+  // A value that is text in the file may be parsed into an object. The keys of that object are not keys of the table.
   const isOfText =
     option instanceof z.ZodObject && !Object.keys(value as object).every((key) => key in option.shape);
   if (option !== undefined && !isOfText) return shown(option, value, place);
   return place.view ?? notesOf(schema).view?.(value) ?? place.origin ?? "set";
 }
 
-/** Returns what operators see of the keys of a table. A key without a value is left out. */
+/** Returns the view that operators have of the keys of a table. A key without a value is left out. */
 export function shownTable(schema: z.ZodObject, table: object, place: Place): ShownTable {
   const values = table as Readonly<Record<string, unknown>>;
   const seen: ShownTable = {};

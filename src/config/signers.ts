@@ -5,7 +5,7 @@ import type { Checked } from "./check-shape.ts";
 import type { Place } from "./mistakes.ts";
 import { accountText, namedFile, privateKey, text } from "./value-types.ts";
 
-/** Key that signs transactions: given itself, or in an encrypted file. */
+/** Key that signs transactions: in the configuration, or in an encrypted file. */
 export const signer = z.object({
   privateKey: privateKey().optional(),
   /** Path of a keystore (Web3 Secret Storage, version 3), relative to the configuration file. */
@@ -25,7 +25,7 @@ export async function readSigner(table: SignerTable, place: Place): Promise<Sign
   return privateKey && { privateKey };
 }
 
-/** Reads the keys of several signers, each with another key. @param tables in an array, or one alone */
+/** Reads the keys of several signers, all of which differ. @param tables an array, or a single table */
 export async function readSigners(
   tables: SignerTable | readonly (SignerTable | undefined)[],
   place: Place,

@@ -3,7 +3,7 @@ import { oneHostUrls } from "../core/network-address.ts";
 import { shownUrl, withoutCredentials, withPath } from "./web-types.ts";
 import { kind } from "./wrong-value.ts";
 
-/** URL of a store that a build without parts expects. */
+/** Expected `store.url` in a build without parts. */
 export const SQLITE_URL = "a store.url of sqlite:PATH";
 
 export const storeUrl = () =>
@@ -39,7 +39,7 @@ function isSqlite(url: string): boolean {
   return /^sqlite:(?!:|[a-z]+:\/\/)./.test(url);
 }
 
-/** Returns the reason why a text is not the URL of a server, or of several. */
+/** Returns the reason why a text is not the URL of one or several servers; undefined if it is. */
 function faultOfHosts(url: string): string | undefined {
   const urls = oneHostUrls(url);
   if (!urls.every((each) => URL.canParse(each))) return "has a host or port that cannot exist";

@@ -3,7 +3,7 @@ import { fileKey, type Place } from "./mistakes.ts";
 
 export type Table = Readonly<Record<string, unknown>>;
 
-/** Finds the tables at a path, in each entry of the arrays on the way. */
+/** Finds the tables at a path, in each entry of the arrays along the path. */
 export function* tablesAt(value: unknown, path: readonly string[], place: Place): Iterable<[Table, Place]> {
   if (Array.isArray(value)) {
     for (const [i, item] of value.entries()) yield* tablesAt(item, path, place.at(i));
@@ -14,7 +14,7 @@ export function* tablesAt(value: unknown, path: readonly string[], place: Place)
   }
 }
 
-/** Returns tables of which those at a path are changed, in each entry of the arrays on the way. */
+/** Returns a copy of tables in which the tables at a path are changed, in each entry of the arrays along the path. */
 export function changeAt<Value>(
   value: Value,
   path: readonly string[],
@@ -30,12 +30,12 @@ export function changeAt<Value>(
   return changed() as Value;
 }
 
-/** Returns the keys of a table that are in a schema too. */
+/** Returns the keys of a table that a schema also has. */
 export function pick(table: Table, keys: object): Table {
   return Object.fromEntries(Object.entries(table).filter(([key]) => key in keys));
 }
 
-/** Returns the other keys. */
+/** Returns the keys of a table that a schema does not have. */
 export function omit(table: Table, keys: object): Table {
   return Object.fromEntries(Object.entries(table).filter(([key]) => !(key in keys)));
 }

@@ -7,11 +7,11 @@ import type { TokenTable } from "./x402.ts";
 
 /** A transfer method as the configuration sees it. */
 export interface TokenMethod extends TransferMethod {
-  /** The method pays any token: a token without EIP-3009, and, as in the SDK, a token whose entry names no method. */
+  /** True if the method pays any token: a token without EIP-3009, and, as in the SDK, a token whose entry names no method. */
   readonly paysAny?: true;
-  /** Networks that only this method pays on. Absent: EVM chains. */
+  /** Networks on which only this method pays. Undefined for a method on EVM chains. */
   readonly networks?: NetworkKind;
-  /** Keys that a token has if the method pays it, with their defaults. The core has the other keys. */
+  /** Keys, with their defaults, of tokens that the method pays, in addition to the core's keys. */
   readonly keys?: { readonly shape: z.ZodRawShape; readonly defaults: Readonly<Record<string, unknown>> };
   /** Presets for tokens on {@link networks}. */
   readonly presets?: readonly TokenPreset[];
@@ -19,13 +19,13 @@ export interface TokenMethod extends TransferMethod {
   check?(token: TokenTable, context: TokenContext): void;
 }
 
-/** Surroundings of an accepted token, for the check of its method. */
+/** Context of an accepted token, for the check of its method. */
 export interface TokenContext {
   readonly place: Place;
-  /** Source of the token's method: its entry, its preset, or neither. */
+  /** Source of the token's method: its entry or its preset; undefined for a default. */
   readonly namedBy: "entry" | "preset" | undefined;
   /** All accepted tokens. */
   readonly tokens: readonly (TokenTable | undefined)[];
-  /** True if the file has a job that is charged in part, as not every method can. */
+  /** True if the file has a job whose charge the runner names, which not every method supports. */
   readonly isSoldInPart: boolean;
 }

@@ -1,9 +1,7 @@
 import type { NetworkKind } from "../core/addresses.ts";
 import { oneSpelling } from "../core/payment.ts";
-/*
- * Facts about tokens and networks, as in @x402/evm 2.27: DEFAULT_ASSETS and EVM_NETWORK_CHAIN_ID_MAP. A copy, because
- * loading the SDK takes longer than the rest of a command; a test compares the two.
- */
+/* Facts about tokens and networks, as in @x402/evm 2.27: DEFAULT_ASSETS and EVM_NETWORK_CHAIN_ID_MAP. The facts are
+   copied because loading the SDK takes longer than the rest of a command. A test compares the copy with the SDK. */
 
 /** A token that `token = "SYMBOL"` stands for. All of them are pegged to the US dollar. */
 export interface TokenPreset {
@@ -12,7 +10,7 @@ export interface TokenPreset {
   readonly symbol: string;
   readonly asset: string;
   readonly decimals: number;
-  /** EIP-712 domain of the token; absent where only EIP-2612 would need it, which the token does not have. */
+  /** EIP-712 domain of the token; undefined if only EIP-2612 would need the domain and the token does not support EIP-2612. */
   readonly eip3009Name?: string;
   readonly eip3009Version?: string;
   readonly hasEip3009: boolean;
@@ -68,7 +66,7 @@ export const TOKEN_PRESETS: readonly EvmTokenPreset[] = ROWS.map((row) => {
   return { network, symbol, asset, decimals, ...domain, hasEip3009 };
 });
 
-/** Token of a chain, as far as a preset and an entry of the configuration have it. */
+/** Fields of a token that both a preset and an entry of the configuration have. */
 interface TokenPlace {
   readonly network?: string | undefined;
   readonly asset?: string | undefined;
@@ -111,7 +109,7 @@ const OTHER_TEST_NETWORKS = [421614, 31611, 72344, 51, 11142220, 181228, 1337, 3
 );
 
 /**
- * Returns the name of a CAIP-2 network, or the network itself where it has none.
+ * Returns the name of a CAIP-2 network, or the network itself if it has no name.
  * @param kinds networks that are not EVM chains
  */
 export function networkName(network: string, kinds: readonly NetworkKind[] = []): string {

@@ -7,15 +7,13 @@ import type { FileReading, NamedFile } from "./named-files.ts";
 import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";
 import { kind, SECRET, SHOWN, type ValueNotes } from "./wrong-value.ts";
 
-/*
- * Kinds of value that keys hold. Each says what it accepts, what operators see of a value, and what a mistake may say
- * about a wrong one. URLs, paths and headers are in web-types.ts.
- */
+/* Kinds of value that keys hold. Each kind defines which values it accepts, what operators see of a value, and what a
+   mistake may say about a wrong value. URLs, paths and headers are in web-types.ts. */
 
 const MAX_U256 = 2n ** 256n - 1n;
 const CANONICAL_DECIMAL = /^(0|[1-9][0-9]*)$/;
 
-/** String that `parse` accepts by returning a value. */
+/** String that is valid if `parse` returns a value for it. */
 export function parsedText<T>(
   expected: string,
   parse: (text: string) => T | undefined,
@@ -30,11 +28,11 @@ export function parsedText<T>(
   return kind(parsed, expected, notes);
 }
 
-/** String of one form. */
+/** String that matches a regular expression. */
 export const matching = (form: RegExp, expected: string, notes: ValueNotes<string>) =>
   kind(z.string().regex(form), expected, notes);
 
-/** Text of any form. */
+/** Text without restrictions. */
 export const text = (expected: string, notes: ValueNotes<string> = SECRET) =>
   kind(z.string().min(1), expected, notes);
 
@@ -44,7 +42,7 @@ export const namedFile = (expected: string, file: FileReading) =>
     z
       .string()
       .min(1)
-      // checkShape fills the text.
+      // checkShape fills in the text.
       .transform((path): NamedFile => ({ path, text: "" })),
     expected,
     { view: ({ path }) => path, file },
@@ -57,30 +55,33 @@ export const pemFile = (isSecret = false) =>
 export const label = () =>
   matching(/^\P{Cc}{1,128}$/u, "a string of 1 to 128 characters without control characters", SHOWN);
 
-/** Secret that is a whole header value. */
+/** Secret that is the whole value of a header. */
 export const headerSecret = () =>
   matching(/^[\x21-\x7e]+$/, "a string of visible ASCII characters, env:NAME or file:PATH", {
     fault: () => "has a space, a line break or a character that is not ASCII",
   });
 
-/** Bound on the work of a request, which tries each secret, and on the headers that are signed with each. */
+/**
+ * Bound on the work for a request, which is compared with each secret, and on the headers of requests that are signed with
+ * each key.
+ */
 const MAX_SECRETS = 8;
 
-/** Array of secrets, each of which is in use. */
+/** Array of secrets that are all in use. */
 export const secretArray = <T extends z.ZodType>(secret: T, what: string) =>
   z.array(secret).min(1).max(MAX_SECRETS).describe(`1 to ${MAX_SECRETS} ${what}`);
 
-/** One secret, or several while clients move from one to the next. */
+/** One secret, or several during a rotation. */
 export const secretOrArray = <T extends z.ZodType>(secret: T, what: string) =>
   z.union([secret, secretArray(secret, what)]).describe(`${secret.description}, or an array of them`);
 
 /** Bearer tokens of a listener, any of which is accepted. */
 export const bearerTokens = () => secretOrArray(headerSecret(), "tokens");
 
-/** Keys that sign requests, each with all of them. */
+/** Keys of which each signs every request. */
 export const signingKeys = () => secretOrArray(text("a Standard Webhooks key (whsec_ and base64)"), "keys");
 
-/** Returns what {@link secretOrArray} accepted as a list. */
+/** Returns the value of {@link secretOrArray} as a list. */
 export function secretList<T>(secrets: string | readonly T[] | undefined): readonly (string | T)[] {
   if (secrets === undefined) return [];
   return typeof secrets === "string" ? [secrets] : secrets;
@@ -108,7 +109,7 @@ export const privateKey = () =>
 /** Returns what operators see of a private key. */
 export const accountText = (key: PrivateKey): string => `account ${accountOf(key)}`;
 
-/** Says why a text is not so many hex digits, with or without 0x. */
+/** Describes why a text is not this many hex digits, with or without 0x. */
 function hexFault(value: string, digits: number): string | undefined {
   const hex = value.replace(/^0x/, "");
   if (!/^[0-9a-f]*$/i.test(hex)) return "has a character that is not a hex digit";
@@ -212,7 +213,7 @@ export const wei = () =>
     { ...SHOWN, view: String },
   );
 
-/** Returns the dollars that an amount may mean: `0,01` is `$0.01`, and `$1,000` is `$1000`. */
+/** Returns the price in dollars that a text may mean: `0,01` is `$0.01`, and `$1,000` is `$1000`. */
 export function dollarsLike(value: string): string {
   const amount = value.replace(/^\$/, "");
   const isGrouped = /^[0-9]{1,3}(,[0-9]{3})+(\.|$)/.test(amount);
@@ -324,7 +325,7 @@ const ADDRESS_NOTES = {
 /** EVM address. Yields it with its checksum. */
 export const address = () => parsedText(EVM_ADDRESS, parseAddress, ADDRESS_NOTES);
 
-/** Address of any kind of network. Yields an EVM address with its checksum. Its network says which kind it has to be. */
+/** Address of any kind of network. Yields an EVM address with its checksum. Its network determines the kind of address. */
 export const anyAddress = (kinds: readonly NetworkKind[] = []) =>
   parsedText(
     [EVM_ADDRESS, ...kinds.map((kind) => kind.address)].join(", or "),
@@ -333,7 +334,7 @@ export const anyAddress = (kinds: readonly NetworkKind[] = []) =>
     ADDRESS_NOTES,
   );
 
-/** @returns undefined for another text, and for the zero address */
+/** @returns undefined for a text that is not an EVM address, and for the zero address */
 function parseAddress(value: string): `0x${string}` | undefined {
   const parsed = parseEvmAddress(value);
   return parsed.kind === "address" && BigInt(parsed.address) !== 0n ? parsed.address : undefined;

@@ -38,7 +38,7 @@ export const tcpAddress = () =>
     ADDRESS,
   );
 
-/** A host that lacks its scheme. A word without a dot and a port may be a key. */
+/** Matches a host without a scheme. A word without a dot and a port may be a key. */
 const isHost = (text: string) =>
   /^(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(:[0-9]+)?\/?$/i.test(text);
 
@@ -49,7 +49,7 @@ const nearUrl = (value: string) => {
 
 /**
  * URL that paths are appended to. Yields it without a trailing slash.
- * @param view returns what operators see of it; default: scheme, host and port
+ * @param view returns the text that operators see; default: scheme, host and port
  */
 export const baseUrl = (view: (url: string) => string = shownUrl) =>
   parsedText(
@@ -78,7 +78,7 @@ export const httpUrl = () =>
     near: nearUrl,
   });
 
-/** URL that is requested as it is, or a Unix socket. */
+/** URL that is requested as it is, or path of a Unix socket. */
 export const httpUrlOrSocket = () =>
   parsedText(
     "an absolute http:// or https:// URL, or unix:PATH",
@@ -86,7 +86,7 @@ export const httpUrlOrSocket = () =>
     { view: shownUrl, shown: shownHttpUrl, fault: urlFault, near: nearUrl },
   );
 
-/** URL that paths are appended to, or a Unix socket. */
+/** URL that paths are appended to, or path of a Unix socket. */
 export const baseUrlOrSocket = () =>
   parsedText(
     "an absolute http:// or https:// URL without query and fragment, or unix:PATH",
@@ -108,7 +108,7 @@ export const webOrigin = () =>
     'an origin, such as "https://shop.example", or "*"',
     (value) => {
       if (value === "*") return value;
-      // Browser extensions have schemes of their own.
+      // Browser extensions have their own schemes.
       if (!/^[a-z][a-z0-9+.-]*:\/\/[^/\\\s?#@]+$/i.test(value) || !URL.canParse(value)) return undefined;
       const { protocol, host } = new URL(value);
       return `${protocol}//${host}`;
@@ -126,7 +126,7 @@ function parseHttpUrl(value: string): URL | undefined {
   return new URL(value);
 }
 
-/** Returns a URL, or what was meant to be a URL, without credentials, path and query, which may be secret. */
+/** Returns the part of a URL, or of a mistyped URL, that is not secret: without credentials, path and query. */
 export function shownUrl(value: string): string {
   const [, scheme = "", rest = ""] = /^([a-z][a-z0-9+.-]*:\/*)?(.*)$/is.exec(value) ?? [];
   const at = rest.lastIndexOf("@");
@@ -135,7 +135,7 @@ export function shownUrl(value: string): string {
   return `${scheme}${at < 0 ? "" : "…@"}${host}${hasMore ? "/…" : ""}`;
 }
 
-/** Returns what {@link shownUrl} does, and nothing of a single word, which may be a key. */
+/** Returns the result of {@link shownUrl}, but hides a single word, which may be a key. */
 function shownHttpUrl(value: string): string {
   return /^[^/:@.\s]+$/.test(value) && !isHost(value) ? "…" : shownUrl(value);
 }
@@ -179,7 +179,7 @@ export const ipRange = () =>
 /** Name of a query parameter, in decoded form. */
 export const queryParameter = () => matching(/^[\x21-\x7e]{1,128}$/, "the name of a query parameter", SHOWN);
 
-/** Path of a webhook. It is compared with request paths byte for byte, so it has no form but the canonical one. */
+/** Path of a webhook. It must be in canonical form, because it is compared with request paths byte for byte. */
 export const webhookPath = () =>
   kind(
     z.string().refine((value) => {
@@ -210,6 +210,6 @@ export const contact = () =>
 /** Colour in CSS. */
 export const themeColor = () => matching(/^#[0-9a-fA-F]{6}$/, "a colour: # and 6 hex digits", SHOWN);
 
-/** Name that x402 clients and catalogues take. */
+/** Name that x402 clients and catalogues accept. */
 export const serviceName = () =>
   matching(/^[\x21-\x7e](?:[\x20-\x7e]{0,30}[\x21-\x7e])?$/, "1 to 32 ASCII characters", SHOWN);

@@ -26,19 +26,19 @@ import {
 import { kind, SHOWN } from "./wrong-value.ts";
 
 interface AuthModeTraits {
-  /** Form of the secret: any text, one that a header or a path segment can hold, or a Standard Webhooks key. */
+  /** Form of the secret: any text, a text that a header or a path segment can hold, or a Standard Webhooks key. */
   readonly secretFormat: "none" | "text" | "header" | "segment" | "key";
-  /** Requests carry the time at which they were signed. */
+  /** True if requests carry the time at which they were signed. */
   readonly isTimed?: true;
-  /** The sender gives each delivery an id, which is the same when it is sent again. */
+  /** True if the sender gives each delivery an ID that a repetition of the delivery also has. */
   readonly hasDeliveryId?: true;
-  /** Headers with the proof, lower case, without the header of `apiKeyHeader`. */
+  /** Headers that authenticate the sender, in lower case, except the header of `apiKeyHeader`. */
   readonly proofHeaders?: readonly string[];
 }
 
 const TIMED_WITH_ID = { isTimed: true, hasDeliveryId: true } as const;
 
-/** Ways for senders to prove who they are, by the value of `auth`. */
+/** Ways to authenticate senders, by the value of `auth`. */
 export const WEBHOOK_AUTH_MODES: Readonly<Record<WebhookAuthMode, AuthModeTraits>> = {
   none: { secretFormat: "none" },
   bearer: { secretFormat: "header", proofHeaders: ["authorization"] },
@@ -67,11 +67,11 @@ const SECRET = "the secret, env:NAME or file:PATH";
 
 export const DEFAULT_TOLERANCE_SECS = 300;
 export const DEFAULT_WINDOW_MS = 86_400_000;
-/** Meta's name for it, which other senders use too. */
+/** Meta's name for the parameter, which other senders also use. */
 const DEFAULT_TOKEN_PARAMETER = "hub.verify_token";
 
 const namedSecret = z.object({
-  /** For logs. */
+  /** Name of the endpoint in logs. */
   name: label(),
   secret: text(SECRET),
 });
@@ -102,7 +102,7 @@ const endpoint = z.object({
     "secrets",
   ).optional(),
   apiKeyHeader: writtenHeaderName().default("X-API-Key"),
-  /** Longest distance between now and the time of signing, in either direction. */
+  /** Longest time between now and the time of signing, in either direction. */
   toleranceSecs: integer(1, 86_400).optional(),
   dedupe: z
     .union([kind(z.literal(false), "false", SHOWN), dedupe])
@@ -111,7 +111,7 @@ const endpoint = z.object({
   challenge: challenge.optional(),
   /** Limit on authentic requests. */
   rateLimitPerSecond: integer(1, 1_000_000).optional(),
-  /** Addresses that may send; absent: all. */
+  /** Addresses that may send; undefined if all may. */
   allowCidrs: z.array(ipRange()).min(1).describe("an array of at least one address range").optional(),
   forwardHeaders: headerNames().optional(),
   name: label().optional(),
@@ -121,7 +121,7 @@ const endpoint = z.object({
 export const webhooksSchema = z.object({
   bindAddress: fixed(tcpAddress().prefault("0.0.0.0:9090")),
   maxBodyBytes: maxBodyBytes(),
-  /** Proxies whose `X-Forwarded-For` counts. Default: none. */
+  /** Proxies whose `X-Forwarded-For` is trusted. Default: none. */
   trustedProxies: z.array(ipRange()).describe("an array of address ranges").optional(),
   endpoints: z.array(endpoint).describe("an array of tables, one for each path").default([]),
 });
@@ -136,7 +136,7 @@ type ChallengeOutput = Complete<z.output<typeof challenge>>;
 
 export type WebhookEndpoint = Complete<ReturnType<typeof toEndpoint>>;
 
-/** Proof that a sender has to give. Any of the `secrets` is enough; the first is the current one. */
+/** Authentication that a sender must pass. Each of the `secrets` is accepted; the first is the current secret. */
 export type WebhookAuth =
   | { readonly mode: "none" }
   | {
@@ -152,7 +152,7 @@ export type WebhookAuth =
   | {
       readonly mode: "standard-webhooks" | "svix" | "stripe" | "slack";
       readonly secrets: readonly WebhookSecret[];
-      /** Longest distance between now and the time of signing, in either direction. */
+      /** Longest time between now and the time of signing, in either direction. */
       readonly toleranceSecs: number;
     };
 
@@ -165,11 +165,11 @@ export type WebhookDedupe = { readonly windowMs: number } & (
   | { readonly by: "body" }
 );
 
-/** Handshake: a query parameter that the sender wants back before it sends anything else. */
+/** Handshake: a query parameter that the sender expects back before it sends webhooks. */
 export interface WebhookChallenge {
   readonly parameter: string;
   readonly method: "GET" | "POST";
-  /** Another query parameter and the value that it must have. */
+  /** Another query parameter, with its required value. */
   readonly verify?: { readonly parameter: string; readonly token: string };
 }
 
@@ -197,10 +197,10 @@ function toEndpoint(table: EndpointOutput, ofParts: readonly EndpointOfPart[]) {
   return defined({
     ...endpoint,
     auth: toAuth(table),
-    /** Absent: every request starts a job. */
+    /** Undefined if every request starts a job. */
     dedupe: toDedupe(table),
     challenge: challenge && toChallenge(challenge),
-    /** Absent: the JobCalls have no order. */
+    /** Undefined if the JobCalls have no order. */
     orderOf: ofParts.find(({ orderOf }) => orderOf)?.orderOf,
     limit: ofParts.find(({ limit }) => limit)?.limit,
   });

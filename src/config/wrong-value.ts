@@ -5,12 +5,12 @@ import type { FileReading } from "./named-files.ts";
 /** Form in which operators see a value. */
 export type Scalar = string | number | boolean;
 
-/** Tables of a file on which it depends whether a reload changes a key. */
+/** Tables of a file that decide whether a reload changes a key. */
 export interface TablesOfFile {
   readonly x402?: { readonly priceSource: unknown };
 }
 
-/** Returns true if a reload changes a value from the one in use to the next. */
+/** Returns true if a reload may change a value from the value in use to the next. */
 export type MayChange = (
   used: unknown,
   next: unknown,
@@ -19,30 +19,36 @@ export type MayChange = (
 
 /** Abilities of parts that values of a key need. */
 export interface Need<Value> {
-  /** Returns the name of the ability, as mistakes have it (`this build has no failover`); undefined if the value needs none. */
+  /**
+   * Returns the name of the ability, as mistakes name it (`this build has no failover`); undefined if the value needs no
+   * ability.
+   */
   readonly abilityFor: (value: Value) => string | undefined;
   /** Completes "expected …" in a build without the ability. */
   readonly otherwise: string;
 }
 
 /**
- * What a kind of value says beside what it accepts. A mistake never quotes a value whose kind has no `shown`, and operators
+ * Notes on a kind of value beyond what it accepts. A mistake never quotes a value whose kind has no `shown`, and operators
  * never see a value whose kind has no `view`, because the value may be a secret.
  */
 export interface ValueNotes<Value> {
-  /** Returns what operators see of a valid value, as the file spells it. Absent: they see only that there is a value. */
+  /**
+   * Returns the part of a valid value that operators see, as the file spells it. Undefined if they see only that there is a
+   * value.
+   */
   readonly view?: (value: Value) => Scalar;
-  /** Absent: a reload changes each value to any other. */
+  /** Undefined if a reload can change each value to any other. */
   readonly mayChange?: MayChange;
-  /** Absent: no value needs a part. */
+  /** Undefined if no value needs a part. */
   readonly needs?: Need<Value>;
-  /** How to read the file that the key names. Absent: the key names none. */
+  /** Instructions for reading the file that the key names. Undefined if the key does not name a file. */
   readonly file?: FileReading;
   /** Returns the part of a wrong text that is not secret. */
   readonly shown?: (text: string) => string;
   /** Says what is wrong with a text, without quoting it: `has 39 hex digits`. May end with an "; expected …" of its own. */
   readonly fault?: (text: string) => string | undefined;
-  /** Returns values that a text may stand for. Only valid values are suggested. */
+  /** Returns values that a wrong text may have been meant as. Only valid values are suggested. */
   readonly near?: (text: string) => readonly (string | number | undefined)[];
 }
 
@@ -57,13 +63,13 @@ export const SECRET = {} as const satisfies ValueNotes<never>;
 
 /**
  * Names a kind of value.
- * @param expected completes "expected …" and lists all that is accepted
+ * @param expected completes "expected …" and lists all accepted values
  */
 export function kind<S extends z.ZodType>(schema: S, expected: string, notes: ValueNotes<z.output<S>>): S {
   return schema.meta({ description: expected, ...notes });
 }
 
-/** Marks a key of the core, some values of which need an ability that only a part gives. */
+/** Marks a key of the core with values that need an ability of a part. */
 export const needs = <S extends z.ZodType>(need: Need<z.output<S>>, schema: S): S =>
   schema.meta({ needs: need } satisfies ValueNotes<never>);
 
@@ -73,8 +79,8 @@ export function expected(schema: z.core.$ZodType): string {
 }
 
 /**
- * Says what a wrong value is, what is wrong with it, and what its kind expects.
- * @param origin of a value that is not in the configuration file itself, and so is not quoted
+ * Describes a wrong value, its fault, and the values that its kind accepts.
+ * @param origin where the value comes from, if it is not in the configuration file itself; such a value is not quoted
  */
 export function describeWrong(
   schema: z.core.$ZodType,
@@ -140,7 +146,7 @@ function isScalar(value: unknown): value is string | number | bigint | boolean {
   return ["string", "number", "bigint", "boolean"].includes(typeof value);
 }
 
-/** A run of letters and digits as keys and tokens have, a UUID, or PEM. An address is not secret. */
+/** Returns true for a run of letters and digits as in keys and tokens, a UUID, or PEM. An address is not secret. */
 function mayBeSecret(text: string): boolean {
   const isKey = (run: string) =>
     /[0-9]/.test(run) && /[a-z]/i.test(run) && !/^(0x)?[0-9a-f]{0,44}$/i.test(run);
@@ -166,7 +172,7 @@ function nearestValid(
   return candidates.find((one) => one !== undefined && z.safeParse(schema, one).success);
 }
 
-/** Returns what a text would be without its quotes. */
+/** Returns the value that a text would have without its quotes. */
 function unquoted(text: string): (bigint | number | boolean)[] {
   if (/^-?[0-9]+$/.test(text)) return [BigInt(text)];
   if (/^-?[0-9]+\.[0-9]+$/.test(text)) return [Number(text)];

@@ -51,10 +51,13 @@ const acceptedToken = z.object({
   asset: anyAddress().optional(),
   symbol: label().optional(),
   decimals: integer(0, 36).optional(),
-  /** The currency that the token is pegged to. Prices in it are paid one to one. */
+  /** Currency to which the token is pegged. The token pays prices in this currency one to one. */
   currency: oneOf(["USD"]).optional(),
   payTo: anyAddress(),
-  /** Names of the only jobs that are sold in the token and paid to `payTo`. Absent: all jobs that no other entry of the token names. */
+  /**
+   * Names of the only jobs that are sold in the token and paid to `payTo`. Undefined for all jobs that no other entry of the
+   * token names.
+   */
   jobs: z.array(jobName()).min(1).describe("an array of names of jobs").optional(),
   /** Decimal string > 0: whole tokens for one native unit. */
   ratePerNativeUnit: rate().optional(),
@@ -64,9 +67,9 @@ const acceptedToken = z.object({
   eip3009Name: text("the name in the token's EIP-712 domain", SHOWN).optional(),
   eip3009Version: text("the version in the token's EIP-712 domain", SHOWN).optional(),
   rpcUrl: httpUrl().optional(),
-  /** Blocks that must hold the settlement before it counts, its own included. */
+  /** Confirmations that a settlement needs, including its own block. */
   confirmations: integer(1, 10_000).default(1),
-  /** A settlement counts only once the chain shows it. Never true without `rpcUrl`. */
+  /** If true, a settlement is accepted only once the chain shows it. Never true without `rpcUrl`. */
   requireOnchainConfirmation: trueOrFalse().optional(),
 });
 
@@ -83,9 +86,9 @@ const limits = z.object({
 /** The `[x402]` table. rules/x402.ts checks its keys against each other. */
 export const x402Schema = z.object({
   bindAddress: fixed(tcpAddress().prefault("0.0.0.0:8402")),
-  /** Without a trailing slash. */
+  /** The URL has no trailing slash. */
   publicUrl: publicUrl().optional(),
-  /** Name that the jobs are listed under. Default: the host of `publicUrl`. */
+  /** Name under which the jobs are listed. Default: the host of `publicUrl`. */
   serviceName: serviceName().optional(),
   /** Name of the seller for people and agents. Default: `serviceName`. */
   title: label().optional(),
@@ -95,37 +98,37 @@ export const x402Schema = z.object({
   logo: publicUrl().optional(),
   /** Colour of the seller, as `#rrggbb`. */
   themeColor: themeColor().optional(),
-  /** URL of a page with what buyers agree to. */
+  /** URL of a page with the terms that buyers agree to. */
   termsOfService: publicUrl().optional(),
   /** Advice to agents before they buy. Crawlers take 4,000 characters, of which jobgate needs a part. */
   guidance: prose(2_000).optional(),
-  /** The only facilitator; this or `facilitators`. Without a trailing slash. */
+  /** URL of the only facilitator, without a trailing slash. Used instead of `facilitators`. */
   facilitatorUrl: facilitatorUrl().optional(),
   facilitatorTimeoutMs: fixed(seconds(0.001).default(30_000)),
   quoteTtlSecs: integer(1, 31_536_000).default(300),
   maxBodyBytes: maxBodyBytes(),
-  /** Payments that are undecided for over a minute, above which no more are taken. */
+  /** Limit on payments that have been undecided for over a minute. At the limit, new payments are refused. */
   maxUndecided: integer(1, 1_000_000_000).default(100_000),
-  /** The same for one payer. */
+  /** The same limit for one payer. */
   maxOpenPerPayer: integer(1, 1_000_000_000).default(256),
   /**
-   * Time before the end of a payment at which a job that still runs is charged, or ended. Facilitators refuse a payment with
+   * Time before a payment expires at which a job that still runs is charged or ended. Facilitators refuse a payment with
    * less than 6 s left.
    */
   settleMarginSecs: integer(10, 86_400).default(60),
-  /** For tokens without a rate of their own. */
+  /** Rate for tokens that configure no rate. */
   ratePerNativeUnit: rate().optional(),
-  /** For tokens without a markup of their own. */
+  /** Markup for tokens that configure no markup. */
   markupBps: markupBps().default(0),
-  /** For jobs without a policy. */
+  /** Mode for jobs that configure no policy. */
   defaultInvocationMode: oneOf(
     ["disabled", "public_paid"],
     "restricted_paid needs a policy for each job",
   ).default("disabled"),
   priceSource: fixed(priceSource().default("map")),
-  /** For jobs without a list of their own. */
+  /** Header names for jobs that configure no list. */
   forwardHeaders: headerNames().optional(),
-  /** Accepted because files for the SDK have it here. */
+  /** The key is accepted here because files for the SDK have it here. */
   serviceId: u64().optional(),
   /** Proxies whose `X-Forwarded-For` names the client that limits apply to. */
   trustedProxies: z.array(ipRange()).describe("an array of address ranges").optional(),
@@ -135,7 +138,7 @@ export const x402Schema = z.object({
     .describe('an array of origins, such as ["https://shop.example"], or ["*"]')
     .default(["*"]),
   limits: limits.prefault({}),
-  /** Ordered as they are asked. */
+  /** The order is the order in which facilitators are called. */
   facilitators: changesIf(
     areSameFacilitators,
     needs(
@@ -156,8 +159,8 @@ export type X402Table = Checked<z.output<typeof x402Schema>>;
 export type TokenTable = Checked<z.output<typeof acceptedToken>>;
 
 /**
- * Reports whether a job is sold in an accepted token: in one that names the job, and in one that names no jobs, unless another
- * entry of the same token names the job.
+ * Returns true if a job is sold in an accepted token: if the token's entry names the job, or if the entry names no jobs and
+ * no other entry of the same token names the job.
  * @param name of the job, if it has a name
  * @param tokens all accepted tokens
  */
@@ -179,18 +182,18 @@ type SoldToken = Pick<TokenTable, "network" | "asset"> & {
 
 export type X402Config = Complete<ReturnType<typeof toX402Config>>;
 export type AcceptedToken = Complete<ReturnType<typeof toToken>> & {
-  /** Set for a token that a part offers in another scheme, beside the configured entry that it is a copy of. */
+  /** Set for a token that a part offers in another scheme. Such a token is a copy of a configured entry. */
   readonly offered?: OfferedToken;
 };
 
-/** Offers of a token in another scheme than `exact`. */
+/** Offers of a token in a scheme other than `exact`. */
 export interface OfferedToken {
   readonly scheme: string;
-  /** Returns what the scheme adds to the `extra` of an offer. @param amount token units */
+  /** Returns the fields that the scheme adds to the `extra` of an offer. @param amount token units */
   extraFor(amount: bigint): Readonly<Record<string, unknown>>;
   /**
-   * Name of the promise by which payments in the scheme are charged back what a job does not use, and all of it where the job fails.
-   * Absent: jobs that are charged after they ran are not sold in the scheme.
+   * Name of the promise to charge back the part of a payment that a job does not use, or the whole payment if the job fails.
+   * Undefined if jobs that are charged after they ran are not sold in the scheme.
    */
   readonly unusedPromise?: string;
 }
@@ -199,7 +202,7 @@ type X402Output = Complete<z.output<typeof x402Schema>>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
 type FilledToken = ReturnType<typeof fillToken>;
 
-/** Makes a list of the only facilitator, and leaves out the service, which the file has above its tables. */
+/** Turns a single facilitator into a list, and leaves out the service ID, which belongs at the top level of the file. */
 export function withFacilitatorList({ serviceId: _, facilitatorUrl, facilitators, ...x402 }: X402Output) {
   return { ...x402, facilitators: facilitators ?? [{ url: required(facilitatorUrl) }] };
 }
@@ -255,7 +258,7 @@ export function toX402Config(
   });
   return defined({
     ...x402,
-    /** Ordered as they are asked; at least one. */
+    /** The order is the order in which facilitators are called. There is at least one. */
     facilitators: facilitators.map((table, i) =>
       toFacilitator(
         table,
@@ -263,11 +266,11 @@ export function toX402Config(
         of.claims.of("x402.facilitators.auth", i)?.complete(),
       ),
     ),
-    /** True: the configuration has an account that failed jobs are paid back from. */
+    /** True if the configuration has an account that refunds failed jobs. */
     paysBack: promises.some(({ name }) => of.abilities.makes(name)) || undefined,
-    /** Promises of this build to buyers of jobs that fail, the one that is worth most to a buyer first. */
+    /** Promises of this build to buyers of jobs that fail, sorted by their worth to a buyer, the best promise first. */
     promises: promises.length > 0 ? (promises as readonly FailurePromise[]) : undefined,
-    /** The configured tokens in their order, then what parts offer beside them. */
+    /** The configured tokens in their order, followed by tokens that parts offer. */
     acceptedTokens: [...tokens, ...[...of.parts].flatMap(([table, own]) => table.tokensBeside(own, tokens))],
     /** Policies of `[[x402.job_policies]]`, then policies of `[[jobs]]`. */
     jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],
@@ -288,10 +291,13 @@ function toToken(
     asset: required(token.asset),
     symbol: required(token.symbol),
     decimals: required(token.decimals),
-    /** Absent: the token pays only prices in its currency. */
+    /** Undefined if the token pays only prices in its currency. */
     rate: toRate(live, ratePerNativeUnit),
     transferMethod: required(token.transferMethod),
-    /** EIP-712 domain of the token. One that is paid by another method has it if it has EIP-2612, for the payer's approval. */
+    /**
+     * EIP-712 domain of the token. A token that another method pays has a domain if it supports EIP-2612, for the payer's
+     * approval.
+     */
     eip3009: eip3009Name && eip3009Version ? { name: eip3009Name, version: eip3009Version } : undefined,
   });
 }

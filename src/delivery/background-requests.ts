@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { Lease, ReleaseOptions, RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
 import type { OutLease } from "./lease-table.ts";
 
-/** Requests to the store that no runner waits for. They must be answered before the store may close. */
+/** Requests to the store that no runner waits for. The store must not close before they are answered. */
 export class BackgroundRequests {
   readonly #workQueue: WorkQueue;
   readonly #retry: { readonly maxAttempts: number; readonly backoff: RetryBackoff };
@@ -28,7 +28,10 @@ export class BackgroundRequests {
     this.#onDelayed = options.onDelayed;
   }
 
-  /** Gives a JobCall back. @param options `excused` when its runner has not begun it; the others as in {@link ReleaseOptions} */
+  /**
+   * Releases a JobCall. @param options `excused` if its runner has not begun the JobCall; see {@link ReleaseOptions} for the
+   * others
+   */
   release(
     { callId, leaseToken, suspect }: Lease & { readonly suspect: boolean },
     { excused, reason, wasAlone }: Pick<ReleaseOptions, "excused" | "reason" | "wasAlone">,
@@ -58,7 +61,7 @@ export class BackgroundRequests {
     );
   }
 
-  /** Makes dead letters of overdue JobCalls that have used up their attempts, although no stream claims them. */
+  /** Dead-letters overdue JobCalls that have used up their attempts, even if no stream claims them. */
   async expireLeases(): Promise<void> {
     const deadLettered = this.#workQueue.expireLeases(this.#retry.maxAttempts).then(() => undefined);
     this.add(deadLettered.catch(() => undefined));
@@ -71,7 +74,7 @@ export class BackgroundRequests {
     this.#underWay.add(done);
   }
 
-  /** Resolves when no request is in progress, including those that answers start. */
+  /** Resolves when no request is in progress, including requests that answers start. */
   async idle(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }

@@ -13,14 +13,14 @@ const MAX_SUBSCRIBER_LENGTH = 200;
 interface Member {
   readonly stream: Subscription;
   readonly claimer: Claimer;
-  /** Jobs that streams which do not name them do not get while this stream is open. */
+  /** Jobs that, while this stream is open, go only to streams that name them. */
   readonly reserved: readonly bigint[];
 }
 
 /**
- * Claims for all streams, one round at a time, and deals the JobCalls in turn. A round has one claim for each job filter. The
- * first claim of several with jobs in common brings them all, so the JobCalls of a round are dealt to every stream that
- * accepts them once all its claims are answered.
+ * Claims for all streams, one round at a time, and deals the JobCalls in turn. A round makes one claim for each job filter.
+ * If several filters have jobs in common, the first claim takes all JobCalls of these jobs. The round therefore waits for
+ * all its claims, and then deals each JobCall to any stream that accepts it.
  */
 export class ClaimRounds {
   readonly #terms: ClaimTerms;
@@ -29,7 +29,7 @@ export class ClaimRounds {
   readonly #giveBack: (call: ClaimedCall) => void;
   /** Claimers by the length of their leases and their job filter. */
   readonly #claimers = new Map<string, Claimer>();
-  /** Every stream, the one whose last JobCall is the longest ago first. */
+  /** All streams, sorted by the time of their last JobCall, the earliest first. */
   readonly #inTurn: Member[] = [];
   #reserved: readonly bigint[] = [];
   #held: readonly bigint[] = [];
@@ -43,7 +43,7 @@ export class ClaimRounds {
     readonly terms: Omit<ClaimTerms, "reserved" | "held" | "limits" | "onWithheld">;
     readonly onWithheld: ClaimTerms["onWithheld"];
     readonly logger: Logger;
-    /** @param expiresAt end of the lease by the clock of the terms */
+    /** @param expiresAt end of the lease on the clock of the terms */
     readonly deliver: (call: ClaimedCall, expiresAt: number, stream: Subscription) => void;
     /** Receives claimed JobCalls that no stream can take any more. */
     readonly giveBack: (call: ClaimedCall) => void;
@@ -90,25 +90,25 @@ export class ClaimRounds {
     this.#membersChanged();
   }
 
-  /** Claims JobCalls of all jobs but these from now on. */
+  /** Stops claiming JobCalls of these jobs from now on. */
   hold(jobIds: readonly bigint[]): void {
     this.#held = jobIds;
     this.wake({ suspects: true });
   }
 
-  /** Keeps limits of jobs from now on. */
+  /** Applies limits of jobs from now on. */
   limit(limits: readonly JobLimit[]): void {
     this.#limits = limits;
     this.wake({ suspects: true });
   }
 
-  /** Notes that there might be work, and claims it in the same turn of the event loop if a stream has room. */
+  /** Notes that there may be work, and claims it in the same tick if a stream has room. */
   wake({ suspects = false } = {}): void {
     for (const claimer of this.#claimers.values()) claimer.mayHaveWork({ suspects });
     this.roomFreed();
   }
 
-  /** Claims for the streams that have room, where the last claim left work behind. */
+  /** Claims for the streams that have room, if the last claim left work behind. */
   roomFreed(): void {
     if (this.#stopped || this.#round !== undefined || this.#backoffTimer !== undefined) return;
     const claims: Promise<BroughtCalls>[] = [];
@@ -119,7 +119,7 @@ export class ClaimRounds {
     if (claims.length > 0) this.#round = this.#run(claims);
   }
 
-  /** Stops claiming. JobCalls that a round in progress still brings are given back. */
+  /** Stops claiming. JobCalls that a round in progress still claims are released. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#backoffTimer);
@@ -130,7 +130,7 @@ export class ClaimRounds {
     return this.#round ?? Promise.resolve();
   }
 
-  /** Never rejects, as its claims do not. */
+  /** Never rejects, because its claims never reject. */
   async #run(claims: readonly Promise<BroughtCalls>[]): Promise<void> {
     const brought: BroughtCalls[] = [];
     for (const claim of claims) brought.push(await claim);
@@ -157,7 +157,8 @@ export class ClaimRounds {
   }
 
   #deal(brought: readonly BroughtCalls[]): void {
-    // A claim brings suspects or others. Suspects come first, because each needs a stream that has no other JobCall.
+    // A claim returns either suspects or other JobCalls. Suspects are dealt first, because each suspect needs a stream
+    // without other JobCalls.
     const bringsSuspects = ({ calls }: BroughtCalls) => calls[0]?.suspect === true;
     for (const claim of brought) if (bringsSuspects(claim)) this.#dealSuspects(claim);
     const others = brought.filter((claim) => claim.calls.length > 0 && !bringsSuspects(claim));
@@ -174,7 +175,10 @@ export class ClaimRounds {
     for (const call of claim.calls) this.#handOver(call, claim, this.#nextInTurn(canTake));
   }
 
-  /** Deals to the streams of all filters. Streams of another filter than the claim's take what their own claims left room for. */
+  /**
+   * Deals to the streams of all filters. Streams with another filter than the claim's get JobCalls only if their own claims
+   * left them room.
+   */
   #share(claims: readonly BroughtCalls[]): void {
     const spare = new Map([...this.#claimers.values()].map((claimer) => [claimer, claimer.room()]));
     const use = (claimer: Claimer, room: number) => spare.set(claimer, (spare.get(claimer) ?? 0) - room);
@@ -193,7 +197,7 @@ export class ClaimRounds {
   /**
    * Picks a stream that can write at once. If there is none, picks a stream that could write when the claim was made. A
    * runner that has stopped reading therefore collects no JobCalls.
-   * @param isOpen returns true for another claimer whose streams can take the JobCall; default: none can
+   * @param isOpen returns true for another claimer whose streams can take the JobCall; default: no other claimer can
    */
   #takerOf(
     { claimer: own, takers }: BroughtCalls,
@@ -210,7 +214,7 @@ export class ClaimRounds {
     else this.#deliver(call, expiresAt, taker.stream);
   }
 
-  /** Picks, of the streams that can take a JobCall, the one whose last JobCall is the longest ago. */
+  /** Picks the stream that has waited longest for a JobCall, of the streams that can take one. */
   #nextInTurn(canTake: (candidate: Member) => boolean): Member | undefined {
     const index = this.#inTurn.findIndex(canTake);
     const [taker] = index === -1 ? [] : this.#inTurn.splice(index, 1);

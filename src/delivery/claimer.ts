@@ -5,33 +5,33 @@ import type { Subscription } from "./subscription.ts";
 
 const MAX_CLAIM = 256;
 
-/** Terms of the leases that claims take. */
+/** Terms of claimed leases. */
 export interface ClaimTerms {
   readonly workQueue: Pick<WorkQueue, "claim">;
   readonly leaseMs: number;
   readonly maxAttempts: number;
-  /** Monotonic. */
+  /** Monotonic clock. */
   readonly clock: Clock;
-  /** Returns the jobs that only streams which name them get. */
+  /** Returns the jobs that go only to streams that name them. */
   readonly reserved: () => readonly bigint[];
-  /** Returns the jobs that no stream gets now. */
+  /** Returns the jobs that currently go to no stream. */
   readonly held: () => readonly bigint[];
   readonly limits: () => readonly JobLimit[];
   /** Called when the rate of a job withholds JobCalls for some milliseconds. */
   readonly onWithheld: (forMs: number) => void;
 }
 
-/** JobCalls that a claim brought. */
+/** JobCalls that a claim returned. */
 export interface BroughtCalls {
   readonly claimer: Claimer;
   readonly calls: readonly ClaimedCall[];
-  /** End of the leases by the process's clock, which the store's may follow by the time that the claim took. */
+  /** End of the leases on this process's clock. The store's leases can end later, by the time that the claim took. */
   readonly expiresAt: number;
   /** Streams that had room when the claim was made. */
   readonly takers: ReadonlySet<Subscription>;
-  /** The claim looked for suspects, and left some that no stream could take; undefined if it did not look. */
+  /** True if the claim searched for suspects and left some that no stream could take; undefined if it did not search. */
   readonly suspectsLeft: boolean | undefined;
-  /** Why the claim failed; undefined if it did not. */
+  /** Reason why the claim failed; undefined if it did not fail. */
   readonly failure: unknown;
 }
 
@@ -42,12 +42,12 @@ export class Claimer {
   /** Job filter; empty means all jobs. */
   readonly jobIds: readonly bigint[];
   readonly streams = new Set<Subscription>();
-  /** Names of the subscribers that its claims may go to, kept with each lease. */
+  /** Names of the subscribers that the claimed JobCalls can go to, stored with each lease. */
   subscriber = "";
   readonly #terms: ClaimTerms;
   #mayHaveWork = true;
   #mayHaveSuspects = true;
-  /** Set when the last look for suspects left some that no stream could take. */
+  /** Set if the last search for suspects left some that no stream could take. */
   #suspectsLeft = false;
 
   constructor(key: string, jobIds: readonly bigint[], terms: ClaimTerms) {
@@ -64,7 +64,7 @@ export class Claimer {
     return this.jobIds.length === 0 ? !this.#terms.reserved().includes(jobId) : this.jobIds.includes(jobId);
   }
 
-  /** Returns true if a job can go to streams of both. */
+  /** Returns true if a job can go to streams of both claimers. */
   sharesJobsWith(other: Claimer): boolean {
     if (this.jobIds.length === 0)
       return other.jobIds.length === 0 || other.jobIds.some((id) => this.accepts(id));
@@ -103,7 +103,7 @@ export class Claimer {
     return this.#claim(Math.min(room, MAX_CLAIM), takers, forSuspects);
   }
 
-  /** Lets the least busy stream run empty while suspects wait for one. */
+  /** Stops giving JobCalls to the least busy stream while suspects wait for an empty stream. */
   makeRoomForSuspects(suspectsLeft: boolean): void {
     this.#suspectsLeft = suspectsLeft;
     if (suspectsLeft) this.#mayHaveSuspects = true;
@@ -125,10 +125,10 @@ export class Claimer {
   async #claim(limit: number, takers: ReadonlySet<Subscription>, forSuspects: number): Promise<BroughtCalls> {
     const { workQueue, leaseMs, maxAttempts, clock, reserved, held, limits, onWithheld } = this.#terms;
     const asksForSuspects = this.#mayHaveSuspects;
-    // Work announced from here on may be too late for this claim; `mayHaveWork` sets the flag again.
+    // Work that is announced after this line may be too late for this claim. `mayHaveWork` then sets the flag again.
     this.#mayHaveWork = false;
     this.#mayHaveSuspects = false;
-    // The store's clock may show another time than this process's.
+    // The lease's end is computed on this process's clock, because the store's clock may differ.
     const expiresAt = clock() + leaseMs;
     try {
       const {
@@ -147,7 +147,7 @@ export class Claimer {
       });
       if (nextInMs !== undefined) onWithheld(nextInMs);
       const broughtSuspects = calls[0]?.suspect === true;
-      // A claim that brings suspects leaves the other work behind.
+      // A claim that returns suspects leaves other work behind.
       if (calls.length === limit || broughtSuspects) this.#mayHaveWork = true;
       if (broughtSuspects) this.#mayHaveSuspects = true;
       const left = asksForSuspects ? suspectsLeft : undefined;

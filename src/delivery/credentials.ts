@@ -10,10 +10,10 @@ import {
 import type { RunnerConfig } from "../config/config.ts";
 import { isAnyInConstantTime } from "../core/constant-time.ts";
 
-/** Health stays open: probes have no credentials. */
+/** Health needs no credentials, because probes have none. */
 const OPEN_METHODS = "/grpc.health.v1.Health/";
 
-/** Checks whether calls carry a configured token and their connection a certificate that the client CA signed. */
+/** Checks that calls carry a configured token, and that their connection has a certificate signed by the client CA. */
 export class Authentication {
   #tokens: readonly string[];
   readonly #needsCertificate: boolean;
@@ -23,17 +23,17 @@ export class Authentication {
     this.#needsCertificate = tls?.clientCa !== undefined;
   }
 
-  /** Accepts these tokens from now on. Streams that are open stay open. */
+  /** Replaces the accepted tokens. Open streams stay open. */
   reload(tokens: readonly string[]): void {
     this.#tokens = tokens;
   }
 
-  /** Returns why a call is refused; undefined if it is not. */
+  /** Returns the reason why a call is refused; undefined if it is accepted. */
   refusal({ authorization }: IncomingHttpHeaders, stream: ServerHttp2Stream): string | undefined {
     return this.#refusal(authorization, () => hasCertificate(stream));
   }
 
-  /** Answers UNAUTHENTICATED before a request's message is read, whatever the method. */
+  /** Answers UNAUTHENTICATED before a request's message is read, for every method. */
   readonly interceptor: ServerInterceptor = (method, call) => {
     if (method.path.startsWith(OPEN_METHODS)) return new ServerInterceptingCall(call);
     return new ServerInterceptingCall(call, {
@@ -87,21 +87,21 @@ export class ServerCertificates implements experimental.CertificateProvider {
   readonly #onIdentity = new Set<experimental.IdentityCertificateUpdateListener>();
   readonly #onAuthorities = new Set<experimental.CaCertificateUpdateListener>();
 
-  /** @throws Error when the files do not fit each other */
+  /** @throws Error if certificate, key and authorities do not match */
   constructor(tls: Tls) {
     this.#tls = checked(tls);
     const authorities = tls.clientCa === undefined ? null : this;
     this.credentials = experimental.createCertificateProviderServerCredentials(this, authorities, false);
   }
 
-  /** @throws Error when the files do not fit each other: then nothing changes */
+  /** @throws Error if certificate, key and authorities do not match; nothing has changed then */
   reload(tls: Tls): void {
     this.#tls = checked(tls);
     for (const listener of this.#onAuthorities) listener(this.#authorities());
     for (const listener of this.#onIdentity) listener(this.#identity());
   }
 
-  // grpc-js adds listeners in its constructors, and expects no call before they return.
+  // grpc-js adds listeners in its constructors, and expects that no listener is called before they return.
 
   addCaCertificateListener(listener: experimental.CaCertificateUpdateListener): void {
     this.#onAuthorities.add(listener);

@@ -25,26 +25,29 @@ import { type CallSink, type RunnerReport, type SubscribeRequest, Subscription }
 
 /** Observes deliveries to runners. Its methods must be quick and must not throw. */
 export interface DeliveryObserver {
-  /** @returns a function that is called once the JobCall is written, and never if its stream ends first */
+  /** @returns a function that is called once the JobCall is written, and is not called if its stream ends first */
   delivering(call: ClaimedCall, subscriber: string): () => void;
   leaseExpired(): void;
 }
 
-/** Returns why a JobCall that is charged after it ran must not go out: its payer can no longer pay. Undefined: it may. */
+/**
+ * Returns the reason not to deliver a JobCall that is charged after it ran, because its payer can no longer pay; undefined
+ * if it may be delivered.
+ */
 export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
 
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };
 
-/** Delay before asking for the due time of a retry whose delay only the store knows. */
+/** Delay before the store is queried for the due time of a retry whose delay only the store knows. */
 const BACKOFF_LOOK_MS = 10;
 
 /**
- * Carries JobCalls from the store to streams, and runners' outcomes back.
- * The store decides each outcome; here it also frees the slot that the JobCall took up on its stream. All requests
- * about a lease reject with `GatewayError("store_unavailable")` when the store does; then nothing has changed.
+ * Carries JobCalls from the store to streams, and runners' outcomes back. The store decides each outcome, and the dispatcher
+ * then frees the JobCall's slot on its stream. All requests about a lease reject with `GatewayError("store_unavailable")` if
+ * the store does; nothing has changed then.
  */
 export class Dispatcher {
-  /** Length of each lease that it gives out. */
+  /** Length of the leases that the dispatcher grants. */
   readonly leaseMs: number;
   readonly #workQueue: WorkQueue;
   readonly #clock: Clock;
@@ -55,7 +58,7 @@ export class Dispatcher {
   /** Returns the size of the largest result of a job. */
   readonly maxResultBytes: (job: CalledJob) => number;
   readonly #leases: LeaseTable;
-  /** Present when other processes share the store's leases. */
+  /** Set if other processes share the store's leases. */
   readonly #leaseWatch: LeaseWatch | undefined;
   readonly #dueWatcher: DueWatcher;
   readonly #stopListening: () => void;
@@ -92,7 +95,7 @@ export class Dispatcher {
     this.#leases = new LeaseTable({
       clock,
       onExpired: (leases) => {
-        // Another process may have renewed them.
+        // Another process may have renewed the leases.
         if (this.#leaseWatch) this.#leaseWatch.look(leases);
         else for (const lease of leases) this.#expire(lease);
       },
@@ -110,7 +113,7 @@ export class Dispatcher {
         onExpired: (lease) => this.#expire(lease),
         onOverstayed: (lease) => this.#giveUp(lease),
         onRenewed: (lease) => {
-          // During a shutdown its runner goes on at the process where it has renewed the lease.
+          // During a shutdown, the runner continues at the process that renewed the lease.
           if (this.#ending) this.#leases.remove(lease);
         },
       });
@@ -126,7 +129,7 @@ export class Dispatcher {
       onWithheld: (forMs) => this.#dueWatcher.expect(clock() + forMs),
       logger,
       deliver: (...claimed) => this.#deliver(...claimed),
-      giveBack: (call) => this.#background.release(call, { excused: true }), // No runner has seen it.
+      giveBack: (call) => this.#background.release(call, { excused: true }), // No runner has received the JobCall.
     });
     this.#stopListening = workQueue.onWork(() => this.#rounds.wake());
     this.#dueWatcher = new DueWatcher({
@@ -157,7 +160,7 @@ export class Dispatcher {
 
   /**
    * Closes a stream that has ended: its unfinished JobCalls go to the next subscriber. Safe to call twice.
-   * @param options `excused` when the runner has not begun any of them
+   * @param options `excused` if the runner has not begun any of the JobCalls
    */
   unsubscribe(subscription: Subscription, { excused } = { excused: false }): void {
     if (!this.#streams.delete(subscription)) return;
@@ -167,12 +170,12 @@ export class Dispatcher {
     for (const lease of written) if (lease.pendingRequests === 0) this.#letGo(lease, { excused });
   }
 
-  /** Delivers JobCalls of all jobs but these from now on. Leases that are out stay out. */
+  /** Stops delivering JobCalls of these jobs from now on. Leases that were granted stay valid. */
   hold(jobIds: readonly bigint[]): void {
     this.#rounds.hold(jobIds);
   }
 
-  /** Keeps limits of jobs from now on, together with the other processes that share the store. */
+  /** Applies limits of jobs from now on, together with the other processes that share the store. */
   limit(limits: readonly JobLimit[]): void {
     this.#rounds.limit(limits);
   }
@@ -189,7 +192,7 @@ export class Dispatcher {
     return this.#finish(lease, (held) => this.#workQueue.ack(held, result, charge));
   }
 
-  /** Finds the job of each JobCall, undefined for one that is finished. */
+  /** Finds the job of each JobCall; undefined for a finished JobCall. */
   jobsOf(callIds: readonly number[]): ReturnType<WorkQueue["jobsOf"]> {
     return this.#workQueue.jobsOf(callIds);
   }
@@ -199,7 +202,7 @@ export class Dispatcher {
     return new ResultWriter(this.#workQueue, lease);
   }
 
-  /** Most that each JobCall can be charged: null if it is not charged in part, undefined if it is finished. */
+  /** Returns the largest charge of each JobCall: null if its charge is not named by the runner, undefined if it is finished. */
   ceilings(callIds: readonly number[]): ReturnType<WorkQueue["ceilings"]> {
     return this.#workQueue.ceilings(callIds);
   }
@@ -215,7 +218,7 @@ export class Dispatcher {
     return outcome;
   }
 
-  /** Gives back a JobCall that did not reach its runner, or that may have crashed it. */
+  /** Releases a JobCall that did not reach its runner, or that may have crashed its runner. */
   giveBack(lease: Lease, options: Parameters<BackgroundRequests["release"]>[1]): void {
     const out = this.#leases.find(lease);
     if (out !== undefined) this.#letGo(out, options);
@@ -243,8 +246,8 @@ export class Dispatcher {
   }
 
   /**
-   * Stops claiming, and ends every stream: at once, or with the last lease of a stream that carries outcomes. Leases
-   * stay out: they can still be finished. Safe to call twice.
+   * Stops claiming, and ends every stream: at once, or with the last lease of a stream that carries outcomes. Leases stay
+   * valid, so runners can still finish their JobCalls. Safe to call twice.
    */
   endStreams(): void {
     if (this.#ending) return;
@@ -257,7 +260,7 @@ export class Dispatcher {
     for (const lease of this.#leases.all()) if (lease.renewedElsewhere) this.#leases.remove(lease);
   }
 
-  /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and stops using the store. */
+  /** Call after {@link endStreams}. Waits up to `drainMs` for the leases, releases the rest, and stops using the store. */
   async drain(drainMs: number): Promise<void> {
     this.#background.add(this.#rounds.idle());
     await this.#leases.whenEmpty(drainMs);
@@ -266,7 +269,7 @@ export class Dispatcher {
       this.#background.releaseAtStop(lease);
       this.#leases.remove(lease);
     }
-    // A round still in progress adds the releases of the JobCalls that it brings.
+    // A round that is still in progress adds releases of its claimed JobCalls.
     await this.#background.idle();
     this.#leases.stop();
   }
@@ -292,11 +295,11 @@ export class Dispatcher {
     if (check !== undefined) void this.#admit(lease, subscription, check);
   }
 
-  /** Writes a held JobCall once its payer is known to be able to pay. Without an answer, the job runs. */
+  /** Writes a held JobCall once its payer is known to be able to pay. If the check gives no result, the job runs. */
   async #admit(lease: OutLease, subscription: Subscription, check: DeliveryCheck): Promise<void> {
     const { callId } = lease;
     try {
-      // The check gets half of the lease, so that the lease does not expire before the job runs.
+      // The check gets half of the lease, so that the lease does not expire before the job can run.
       const checked = check(callId).catch(() => undefined);
       const reason = await within((lease.expiresAt - this.#clock()) / 2, checked);
       if (reason === undefined) return subscription.admit(lease);
@@ -308,7 +311,7 @@ export class Dispatcher {
     }
   }
 
-  /** Asks the store to end a lease, and frees its slot once the store has answered. */
+  /** Tells the store to end a lease, and frees its slot once the store has answered. */
   async #finish(
     lease: Lease,
     ask: (lease: Lease) => Promise<{ readonly outcome: LeaseOutcome }>,
@@ -342,7 +345,7 @@ export class Dispatcher {
     this.#observer.leaseExpired();
   }
 
-  /** Ends a lease that ran out here and not in the store. */
+  /** Releases a lease that expired on this process's clock but not on the store's. */
   #giveUp(lease: OutLease): void {
     this.#expire(lease);
     this.#background.giveUp(lease, "its lease ran out");

@@ -3,7 +3,7 @@ import { Backoff } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkQueue } from "../store/contract/work-queue.ts";
 
-/** Also the longest time that work given out or given back by another replica goes unnoticed. */
+/** Also the longest time for which work that another replica added or released goes unnoticed. */
 const MAX_WAIT_MS = 1_000;
 const OVERDUE_WAITS = { firstMs: 10, longestMs: MAX_WAIT_MS };
 
@@ -37,7 +37,7 @@ export class DueWatcher {
     this.expect(this.#clock() + MAX_WAIT_MS);
   }
 
-  /** Looks for due work at the given time at the latest, by `clock`. */
+  /** Checks for due work no later than the given time on `clock`. */
   expect(dueAt: number): void {
     if (this.#stopped || dueAt >= this.#lookAt) return;
     clearTimeout(this.#timer);
@@ -52,7 +52,8 @@ export class DueWatcher {
 
   async #look(): Promise<void> {
     this.#lookAt = Number.POSITIVE_INFINITY;
-    // Unconditionally: a claim for some jobs may have made others ready without announcing them.
+    // This call is unconditional because a claim for some jobs may have made JobCalls of other jobs ready without announcing
+    // them.
     this.#onDue();
     let waitMs = MAX_WAIT_MS;
     try {

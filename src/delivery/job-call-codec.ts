@@ -4,11 +4,9 @@ import { CALL_ID_METADATA, type JobCall, type JobCallEncoder } from "../core/job
 import { type JobCall as JobCallMessage, JobCallSchema } from "../gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 
-/*
- * `jobgate.v1.JobCall` is encoded by hand, because each request pays for it twice: protobuf-es, which reads the schema
- * each time, needs 9 µs for what is known at acceptance and 8 µs for a delivery; this needs 0.3 and 0.8.
- * https://protobuf.dev/programming-guides/encoding/
- */
+/* `jobgate.v1.JobCall` is encoded by hand, because each request encodes it twice. protobuf-es, which reads the schema
+   each time, needs 9 µs at acceptance and 8 µs for a delivery; this code needs 0.3 and 0.8 µs.
+   https://protobuf.dev/programming-guides/encoding/ */
 
 /** Tags: field number and wire type. */
 const VARINT = 0;
@@ -37,7 +35,7 @@ export const encodeJobCall: JobCallEncoder = (call) => {
   const head = headOf(call);
   const encoded = Buffer.allocUnsafe(metadataRoom(requestMetadata) + head.byteLength + 11 + body.byteLength);
   let end = 0;
-  // The last entry of a name wins, so the request's own metadata comes first.
+  // Decoders keep the last entry of a name, so the request's own metadata comes first.
   for (const [name, value] of requestMetadata) end = writeMetadata(encoded, name, value, end);
   encoded.set(head, end);
   end += head.byteLength;
@@ -54,10 +52,12 @@ interface Head extends Pick<JobCall, "jobId" | "serviceId"> {
   readonly encoded: Buffer;
 }
 
-/** Everything but the body, by metadata that many JobCalls share. */
+/** Encoded fields except the body, by metadata that many JobCalls share. */
 const heads = new WeakMap<JobCall["metadata"], Head>();
 
-/** Encodes all but the body. Keeps it for frozen metadata, which an endpoint shares between its JobCalls. */
+/**
+ * Encodes all fields except the body. Caches the encoding of frozen metadata, which an endpoint shares between its JobCalls.
+ */
 function headOf({ jobId, serviceId, metadata }: JobCall): Buffer {
   const known = heads.get(metadata);
   if (known !== undefined && known.jobId === jobId && known.serviceId === serviceId) return known.encoded;
@@ -79,11 +79,11 @@ function encodeHead({
   return head.subarray(0, end);
 }
 
-/** Bytes of the fields that a delivery adds, at most, besides the lease token. */
+/** Largest size of the fields that a delivery adds, without the lease token. */
 const MAX_ADDED_BYTES = 128;
 
 /**
- * Encodes one delivery in two pieces: the stored bytes as they are, then the fields that are known only now.
+ * Encodes one delivery in two pieces: the stored bytes as they are, then the fields that are known only at delivery.
  *
  * Protobuf defines the concatenation of two encodings as their merge, and a map as a repeated field of entries.
  * Neither the body nor the stored metadata has to be decoded or copied.
@@ -106,7 +106,7 @@ export function encodeDelivery(claimed: ClaimedCall, leaseMs: number): [stored: 
   return [encoded, added.subarray(0, end)];
 }
 
-/** Makes pieces the value of a field of another message. */
+/** Makes pieces the value of a field in another message. */
 export function lengthDelimited(field: number, pieces: readonly Uint8Array[]): Uint8Array[] {
   let bytes = 0;
   for (const { byteLength } of pieces) bytes += byteLength;
@@ -132,14 +132,14 @@ export function decodeJobId(encoded: Uint8Array): bigint {
   return 0n;
 }
 
-/** Returns the bytes that entries take at most. */
+/** Returns the largest size that entries can have. */
 function metadataRoom(entries: readonly (readonly [name: string, value: string])[]): number {
   let room = 0;
   for (const [name, value] of entries) room += 3 * (name.length + value.length) + 4 * 6;
   return room;
 }
 
-/** Decodes the metadata of what {@link encodeJobCall} makes, cut off where the body's own bytes begin. */
+/** Decodes the metadata of an encoding by {@link encodeJobCall} that is cut off where the body's bytes begin. */
 export function decodeMetadata(head: Uint8Array): Record<string, string> {
   const reader = new BinaryReader(head);
   while (reader.pos < reader.len) {
@@ -151,7 +151,7 @@ export function decodeMetadata(head: Uint8Array): Record<string, string> {
   return fromBinary(JobCallSchema, head).metadata;
 }
 
-// Each function that writes returns the offset after what it wrote.
+// Each writing function returns the offset after the bytes that it wrote.
 
 function writeMetadata(bytes: Buffer, name: string, value: string, at: number): number {
   return writeShortAscii(bytes, name, value, at) ?? writeAnyMetadata(bytes, name, value, at);

@@ -26,7 +26,7 @@ const LEASE_STATUS: Readonly<Record<LeaseOutcome | "invalid", LeaseStatus>> = {
   invalid: LeaseStatus.INVALID_ARGUMENT,
 };
 
-/** Requests about leases, in the order in which a message has them. */
+/** Requests about leases, in the order of a message's fields. */
 export interface LeaseMessage {
   readonly acks?: readonly LeaseAck[];
   readonly nacks?: readonly NackRequest_Nack[];
@@ -35,7 +35,7 @@ export interface LeaseMessage {
   readonly lease?: ExtendRequest["lease"] | undefined;
 }
 
-/** Returns how many leases a message is about. */
+/** Returns the number of leases that a message names. */
 export function leaseCount({ acks = [], nacks = [], extends: extensions = [] }: LeaseMessage): number {
   return acks.length + nacks.length + extensions.length;
 }
@@ -47,18 +47,18 @@ export interface LeaseStatuses {
   readonly extends: LeaseStatus[];
 }
 
-/** One request of a message as it was read. */
+/** One request of a message, after reading. */
 interface Reading<Asked> {
-  /** Undefined for a call id that no JobCall can have. */
+  /** Undefined for a call ID that no JobCall can have. */
   readonly lease: Lease | undefined;
   /** Undefined if the request is invalid. */
   asked: Asked | undefined;
 }
 
-/** Receives what is wrong with one request of a message. If it throws, the message changes nothing. */
+/** Receives the problem of one invalid request of a message. If it throws, the message changes nothing. */
 type OnInvalid = (problem: InvalidRequestError) => void;
 
-/** Reads and carries out what runners ask about leases. */
+/** Reads and executes runners' requests about leases. */
 export class LeaseRequests {
   readonly #dispatcher: Dispatcher;
   readonly #leaseMs: number;
@@ -67,7 +67,7 @@ export class LeaseRequests {
 
   constructor(options: {
     readonly dispatcher: Dispatcher;
-    /** Length of the lease when an extension names none. */
+    /** Length of the lease if an extension names no length. */
     readonly leaseMs: number;
     readonly maxAttempts: number;
     /** Backoff of a retry that names no delay. */
@@ -80,7 +80,7 @@ export class LeaseRequests {
   }
 
   /**
-   * Carries out a message, after reading all of it.
+   * Executes a message, after reading all of it.
    * @throws InvalidRequestError when the message as a whole is bad
    * @throws GatewayError when the store cannot write; the message may be repeated
    */
@@ -103,8 +103,8 @@ export class LeaseRequests {
   }
 
   /**
-   * Refuses charges that their JobCalls may not have. A JobCall's ceiling never changes, so it is checked before
-   * anything takes effect.
+   * Refuses charges that exceed the ceilings of their JobCalls. A JobCall's ceiling never changes, so it can be checked
+   * before any request takes effect.
    */
   async #refuseCharges(
     readings: readonly Reading<{ readonly charge?: Charge | undefined }>[],
@@ -159,7 +159,7 @@ export class LeaseRequests {
   }
 }
 
-/** Reads each request on its own, so that an invalid one harms no other. */
+/** Reads each request on its own, so that an invalid request does not affect the others. */
 function readEach<Request extends { readonly callId: bigint; readonly leaseToken: string }, Asked>(
   requests: readonly Request[] = [],
   read: (request: Request) => Asked,
@@ -177,7 +177,10 @@ function readEach<Request extends { readonly callId: bigint; readonly leaseToken
   });
 }
 
-/** Asks for each lease on its own, so that a lost one harms no other. @returns one status for each lease, in order */
+/**
+ * Requests the status of each lease on its own, so that a lost lease does not affect the others. @returns one status for
+ * each lease, in order
+ */
 async function leaseStatuses<Asked>(
   readings: readonly Reading<Asked>[],
   ask: (lease: Lease, asked: Asked) => Promise<LeaseOutcome>,

@@ -1,25 +1,28 @@
 import type { Clock } from "../core/clock.ts";
 import type { Lease } from "../store/contract/work-queue.ts";
 
-/** One delivery that is out and not finished. */
+/** A delivery that was sent and is not finished. */
 export interface OutLease extends Lease {
-  /** Set when an earlier stream ended with the JobCall unfinished. */
+  /** True if an earlier stream ended with the JobCall unfinished. */
   readonly suspect: boolean;
-  /** End of the lease by this process's monotonic clock. */
+  /** End of the lease on this process's monotonic clock. */
   expiresAt: number;
-  /** End of the lease by the store's clock, Unix milliseconds. */
+  /** End of the lease on the store's clock, in Unix milliseconds. */
   leaseExpiresAt: number;
-  /** Set when another process renewed the lease last: its runner goes on there. */
+  /** True if another process renewed the lease last, because its runner continues there. */
   renewedElsewhere: boolean;
-  /** Requests about the lease that the store has not answered yet. Meanwhile it is neither expired nor released. */
+  /**
+   * Requests about the lease that the store has not answered yet. While there are any, the lease is neither expired nor
+   * released.
+   */
   pendingRequests: number;
-  /** The stream that the JobCall went out on; undefined once that stream has ended. */
+  /** The stream on which the JobCall was sent; undefined once that stream has ended. */
   holder: LeaseHolder | undefined;
 }
 
-/** A stream, as far as leases need it. */
+/** The members of a stream that leases use. */
 interface LeaseHolder {
-  /** Returns true if the attempt is counted when this process stops during it. */
+  /** Returns true if the attempt is counted should this process stop during it. */
   countsAtStop(lease: OutLease): boolean;
   /** Frees the slot that a finished lease took up. */
   leaseGone(lease: OutLease): void;
@@ -28,7 +31,7 @@ interface LeaseHolder {
 /** Bounds how often a table with many leases is searched for expired ones. */
 const MIN_SWEEP_INTERVAL_MS = 20;
 
-/** Every lease that this process gave out, by token: unary calls name the token, not the stream. */
+/** Leases that this process granted, by token, because unary calls name the token rather than the stream. */
 export class LeaseTable {
   readonly #clock: Clock;
   readonly #onExpired: (leases: readonly OutLease[]) => void;
@@ -40,9 +43,9 @@ export class LeaseTable {
 
   constructor(options: {
     readonly clock: Clock;
-    /** Called with leases that have run out by this process's clock; it must remove or renew them. */
+    /** Called with leases that have expired on this process's clock. It must remove or renew them. */
     readonly onExpired: (leases: readonly OutLease[]) => void;
-    /** Called when the last request about a lease is answered and the lease's stream has ended meanwhile. */
+    /** Called when the last request about a lease is answered after the lease's stream has ended. */
     readonly onAbandoned: (lease: OutLease) => void;
   }) {
     this.#clock = options.clock;
@@ -61,7 +64,7 @@ export class LeaseTable {
     return lease?.callId === callId ? lease : undefined;
   }
 
-  /** Removes the lease and tells its holder. */
+  /** Removes the lease and notifies its holder. */
   remove(lease: OutLease): void {
     if (this.#leases.get(lease.leaseToken) !== lease) return;
     this.#leases.delete(lease.leaseToken);
@@ -89,7 +92,7 @@ export class LeaseTable {
     return [...this.#leases.values()];
   }
 
-  /** Resolves when no lease is out, or after `timeoutMs`. */
+  /** Resolves when no lease is left, or after `timeoutMs`. */
   whenEmpty(timeoutMs: number): Promise<void> {
     if (this.#leases.size === 0) return Promise.resolve();
     return new Promise((resolve) => {

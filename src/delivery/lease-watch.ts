@@ -3,10 +3,10 @@ import type { Clock } from "../core/clock.ts";
 import type { LeaseStanding, SharedLeases } from "../store/contract/work-queue.ts";
 import type { LeaseTable, OutLease } from "./lease-table.ts";
 
-/** Longest time that an end or a renewal by another process goes unnoticed here. */
+/** Longest time for which this process does not notice that another process ended or renewed a lease. */
 const LOOK_EVERY_MS = 1_000;
 const MAX_AT_ONCE = 500;
-/** Smaller differences between this process's clock and the store's are drift, and the time that an answer takes. */
+/** Smaller differences between this process's clock and the store's are drift, or the time that an answer takes. */
 const MAX_SKEW_MS = 1_000;
 
 /** Keeps the lease table in step with a store in which other processes end and renew this process's leases. */
@@ -28,9 +28,9 @@ export class LeaseWatch {
     readonly leases: LeaseTable;
     readonly clock: Clock;
     readonly logger: Logger;
-    /** Called when a lease ran out before its JobCall was finished. */
+    /** Called when a lease expired before its JobCall was finished. */
     readonly onExpired: (lease: OutLease) => void;
-    /** Called when a lease ran out here but not in the store, whose clock was set back. */
+    /** Called when a lease expired here but not in the store, whose clock was set back. */
     readonly onOverstayed: (lease: OutLease) => void;
     /** Called when another process renewed a lease. */
     readonly onRenewed: (lease: OutLease) => void;
@@ -49,7 +49,7 @@ export class LeaseWatch {
     });
   }
 
-  /** Soon asks the store about these leases. Ended ones are removed, the others kept until they run out there. */
+  /** Queries the store about these leases soon. Removes ended leases, and keeps the others until they expire in the store. */
   look(leases: readonly OutLease[]): void {
     for (const lease of leases) this.#wanted.add(lease);
     this.#looking ??= this.#lookAtWanted().finally(() => {
@@ -57,7 +57,7 @@ export class LeaseWatch {
     });
   }
 
-  /** Looks at all leases a last time. */
+  /** Checks all leases for the last time. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopListening();
@@ -69,7 +69,7 @@ export class LeaseWatch {
     while (this.#wanted.size > 0) {
       const batch = [...this.#wanted].slice(0, MAX_AT_ONCE);
       for (const lease of batch) this.#wanted.delete(lease);
-      // The store's answer to a pending request will say how its lease stands.
+      // The store's answer to a pending request will include the state of its lease.
       const idle = batch.filter((lease) => lease.pendingRequests === 0 && this.#leases.find(lease) === lease);
       if (idle.length > 0) await this.#lookAt(idle);
     }
@@ -84,7 +84,7 @@ export class LeaseWatch {
       );
       for (const [index, lease] of asked.entries()) {
         const standing = standings[index];
-        // A request of this process that came meanwhile knows better.
+        // A request of this process that came in the meantime has a newer result.
         const isUntouched = lease.pendingRequests === 1 && lease.leaseExpiresAt === known[index];
         if (standing?.kind === "held" && isUntouched) this.#renew(lease, standing);
         else if (standing !== undefined && standing.kind !== "held") this.#end(lease, standing);

@@ -20,7 +20,7 @@ export function openStream(
   const { request, sink, dispatcher, logger } = options;
   const subscription = dispatcher.subscribe(request, sink);
   if (subscription === undefined) throw shuttingDown();
-  // At once and not with the first JobCall, so that an idle runner knows that it is connected.
+  // The headers are sent at once, rather than with the first JobCall, so that an idle runner knows that it is connected.
   call.sendHeaders();
   const { subscriber, maxInFlight, jobIds } = request;
   const log = logger.child({ subscriber });
@@ -33,7 +33,7 @@ export function openStream(
   return subscription;
 }
 
-/** Ends streams, and refuses new ones. */
+/** Error that ends streams and refuses new ones. */
 export function shuttingDown(): GatewayError {
   return new GatewayError("shutting_down", "jobgate is shutting down: subscribe again");
 }

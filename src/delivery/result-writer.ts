@@ -27,14 +27,14 @@ export class ResultWriter {
     this.#lease = lease;
   }
 
-  /** Bytes that were written. */
+  /** Number of bytes written so far. */
   get size(): number {
     return this.#storedBytes + this.#waitingBytes;
   }
 
   /**
-   * Adds bytes. One write at a time: the next one waits for this one.
-   * @returns `done`, or why the lease has ended
+   * Adds bytes. Each write waits for the write before it.
+   * @returns `done`, or the reason why the lease has ended
    * @throws GatewayError `store_unavailable`
    */
   async write(bytes: Uint8Array): Promise<LeaseOutcome> {

@@ -25,21 +25,21 @@ import type { SubscribeRequest } from "./subscription.ts";
 /** Bounds on runners' requests; docs/writing-a-runner.md repeats this table. */
 export const RUNNER_LIMITS = {
   defaultMaxInFlight: 64,
-  /** A larger `max_in_flight` counts as this. */
+  /** Cap on `max_in_flight`: a larger value is reduced to it. */
   maxInFlight: 10_000,
   subscriberLength: 128,
   jobIdsPerStream: 1_000,
   leasesPerRequest: 10_000,
-  /** Most bytes in a result of a job that allows no larger one. */
+  /** Largest result of a job that allows no larger results. */
   resultBytes: MAX_RESULT_BYTES,
   contentTypeLength: MAX_CONTENT_TYPE_LENGTH,
   headers: MAX_HEADERS,
   /** Characters in the names and values of all headers. */
   headersLength: MAX_HEADERS_LENGTH,
-  /** A longer reason is cut. */
+  /** A longer reason is truncated. */
   reasonLength: 4_096,
   progressPercent: 100,
-  /** Characters; a longer text is cut. */
+  /** Characters. A longer text is truncated. */
   progressTextLength: 200,
   retryDelayMs: 24 * 60 * 60 * 1000,
   extendMs: 24 * 60 * 60 * 1000,
@@ -54,7 +54,7 @@ export class InvalidRequestError extends Error {
   override readonly name = "InvalidRequestError";
 }
 
-/** @param peer name for a runner that sends none */
+/** @param peer name for a runner that does not send its name */
 export function readSubscribe(request: SubscribeRequestMessage, peer: string): SubscribeRequest {
   const { subscriber, maxInFlight, jobIds, ackMode } = request;
   atMost(subscriber.length, RUNNER_LIMITS.subscriberLength, "characters in subscriber");
@@ -82,7 +82,7 @@ export function refuseTooManyLeases(count: number): void {
   atMost(count, RUNNER_LIMITS.leasesPerRequest, "leases in one request");
 }
 
-/** Reads the lease that a request is about. @returns undefined for a call id that no JobCall can have */
+/** Reads the lease that a request is about. @returns undefined for a call ID that no JobCall can have */
 export function readLease({
   callId,
   leaseToken,
@@ -94,7 +94,7 @@ export function readLease({
   return { callId: Number(callId), leaseToken };
 }
 
-/** An ack of a message, without what protobuf-es adds. */
+/** An ack of a message, without the fields that protobuf-es adds. */
 export interface LeaseAck extends Pick<AckRequest_Ack, "callId" | "leaseToken"> {
   readonly result?: Pick<JobResultMessage, "body" | "contentType"> | undefined;
   readonly charge?: ChargeMessage | undefined;
@@ -150,7 +150,7 @@ function readCharge(charge: ChargeMessage | undefined): Charge | undefined {
   return { units: amount.value };
 }
 
-/** Fate of a JobCall that was not done. */
+/** What happens to a JobCall after a nack. */
 type NackOutcome =
   | { readonly kind: "retry"; readonly delayMs: number | undefined; readonly reason: string }
   | { readonly kind: "fail"; readonly reason: string };

@@ -19,7 +19,7 @@ import { RUNNER_LIMITS } from "./runner-requests.ts";
 import { RunnerServiceHandlers, type RunnerStreams } from "./runner-service.ts";
 import type { RunnerReport } from "./subscription.ts";
 
-/** Time that calls in progress have to be answered once no lease is out any more. */
+/** Time in which calls in progress are answered after the last lease has ended. */
 const CLOSE_TIMEOUT_MS = 2_000;
 /**
  * The server pings a connection that was silent for `timeMs`, and cuts it when no answer comes within `timeoutMs`, so
@@ -29,7 +29,7 @@ const DEFAULT_KEEPALIVE = { timeMs: 10_000, timeoutMs: 5_000 };
 
 /** Serves runners over gRPC: `jobgate.v1.RunnerService`, `grpc.health.v1` and server reflection. */
 export class RunnerServer implements BackgroundService {
-  /** Shared with runners that get their JobCalls by push. */
+  /** Dispatcher that runners with push delivery share. */
   readonly dispatcher: Dispatcher;
   readonly #config: RunnerConfig;
   readonly #status: () => StoreStatus;
@@ -58,11 +58,11 @@ export class RunnerServer implements BackgroundService {
     readonly logger: Logger;
     readonly clock?: Clock;
     readonly observer?: DeliveryObserver;
-    /** Asked before each delivery of a JobCall that is charged after it ran. Default: all go out. */
+    /** Called before each delivery of a JobCall that is charged after it ran. Default: every JobCall is delivered. */
     readonly check?: DeliveryCheck | undefined;
     /** Returns the size of the largest result of a job. Default: 1 MiB. */
     readonly maxResultBytes?: (job: CalledJob) => number;
-    /** Methods beside Subscribe, Ack, Nack and Extend, looked up at the start. Default: none. */
+    /** Methods in addition to Subscribe, Ack, Nack and Extend, looked up at the start. Default: none. */
     readonly streams?: () => RunnerStreams;
     readonly keepalive?: typeof DEFAULT_KEEPALIVE;
   }) {
@@ -143,7 +143,7 @@ export class RunnerServer implements BackgroundService {
     }
   }
 
-  /** Uses new tokens and certificates from now on. Connections and streams that are open stay open. */
+  /** Uses new tokens and certificates from now on. Open connections and streams stay open. */
   reload({ tokens, tls }: Pick<RunnerConfig, "tokens" | "tls">): void {
     if (tls) this.#running?.certificates?.reload(tls);
     this.#running?.authentication.reload(tokens);
@@ -155,7 +155,7 @@ export class RunnerServer implements BackgroundService {
   }
 
   /**
-   * Does the first part of {@link stop}: claims no more work, and ends streams with UNAVAILABLE: Subscribe at once, and a
+   * First step of {@link stop}. Stops claiming work, and ends streams with UNAVAILABLE: a Subscribe stream at once, and a
    * stream that carries outcomes with its last lease. Ack, Nack and Extend are still answered.
    */
   endStreams(): void {
@@ -164,7 +164,7 @@ export class RunnerServer implements BackgroundService {
     this.dispatcher.endStreams();
   }
 
-  /** Waits up to `drainMs` for runners to finish what they have, hands the rest back, and closes. */
+  /** Waits up to `drainMs` for runners to finish their JobCalls, releases the rest, and closes. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;

@@ -26,8 +26,8 @@ import { InvalidRequestError, readSubscribe } from "./runner-requests.ts";
 import type { CallSink } from "./subscription.ts";
 
 /**
- * Methods of RunnerService that take a stream of messages, by the method's name in lowerCamelCase. Each serves one call:
- * returns what receives the call's messages.
+ * Methods of RunnerService that take a stream of messages, by the method's name in lowerCamelCase. Each serves one call, and
+ * returns the listener for the call's messages.
  */
 export type RunnerStreams = Readonly<Record<string, (options: RunnerStreamOptions) => MessageListener>>;
 
@@ -36,7 +36,7 @@ export interface RunnerStreamOptions {
   readonly call: GrpcCall;
   readonly dispatcher: Dispatcher;
   readonly leaseRequests: LeaseRequests;
-  /** Returns the status for the error of a request, and logs it if it is jobgate's own. */
+  /** Returns the status for the error of a request. Logs the error if it is a fault in jobgate. */
   readonly statusOf: (error: unknown) => GrpcStatus;
   readonly logger: Logger;
 }

@@ -6,24 +6,24 @@ import type { OutLease } from "./lease-table.ts";
 export interface SubscribeRequest {
   readonly subscriber: string;
   readonly maxInFlight: number;
-  /** Only these jobs; empty means all. */
+  /** Job filter; empty for all jobs. */
   readonly jobIds: readonly bigint[];
-  /** Finishes a JobCall once it is written, instead of when it is acked. */
+  /** If true, a JobCall is finished once it is written, rather than when it is acked. */
   readonly ackOnSend: boolean;
-  /** Length of the stream's leases. Default: the length of all other streams'. */
+  /** Length of the stream's leases. Default: the dispatcher's length. */
   readonly leaseMs?: number | undefined;
-  /** Streams that do not name these jobs get none of them. */
+  /** True if these jobs go only to streams that name them. */
   readonly reserves?: boolean;
 }
 
-/** The way to one runner that a subscription writes to. */
+/** Connection to one runner, to which a subscription writes. */
 export interface CallSink {
   /**
-   * Set when the runner finishes its JobCalls over the stream itself: at shutdown, the stream gets no more of them, and
-   * stays open until the last is finished. Default: false, the stream ends at once.
+   * True if the runner finishes its JobCalls over the stream itself. At shutdown, the stream then gets no further JobCalls,
+   * and stays open until its last JobCall is finished. Default: false, so the stream ends at once.
    */
   readonly carriesOutcomes?: boolean;
-  /** Set if a JobCall that was written is counted as an attempt when this process stops during it. Default: false. */
+  /** True if a written JobCall counts as an attempt should this process stop during it. Default: false. */
   readonly countsStops?: boolean;
   /**
    * Writes one JobCall. Calls `onWritten` once the transport has taken it, and never if the stream ends first.
@@ -37,30 +37,30 @@ export interface CallSink {
 /** An open stream as the operator sees it. */
 export interface RunnerReport {
   readonly subscriber: string;
-  /** Empty means all. */
+  /** Empty for all jobs. */
   readonly jobIds: readonly bigint[];
   readonly inFlight: number;
   readonly maxInFlight: number;
   /** Unix milliseconds. */
   readonly connectedSince: number;
-  /** Streams that do not name its jobs get none of them. */
+  /** True if its jobs go only to streams that name them. */
   readonly reserves: boolean;
 }
 
 interface Delivery {
   readonly call: ClaimedCall;
   readonly onWritten: () => void;
-  /** It waits for {@link Subscription.admit}, too. */
+  /** True while the JobCall waits for {@link Subscription.admit}, possibly in addition to room on the stream. */
   isHeld: boolean;
 }
 
 /**
- * Most JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that stops holds
- * this many besides those already written, however large its `max_in_flight`.
+ * Largest number of JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that has
+ * stopped holds up at most this many JobCalls in addition to those already written, however large its `max_in_flight` is.
  */
 const MAX_CLAIMED_AHEAD = 64;
 
-/** One runner's stream: the JobCalls that are out on it, and how many more it can take. */
+/** One runner's stream: its unfinished JobCalls, and its room for more. */
 export class Subscription {
   readonly #request: Omit<SubscribeRequest, "maxInFlight">;
   #maxInFlight: number;
@@ -71,13 +71,13 @@ export class Subscription {
   readonly #onLate: (lease: OutLease) => void;
   readonly #clock: Clock;
   readonly #out = new Set<OutLease>();
-  /** JobCalls that wait for the stream to drain, or to be admitted; their leases are in `#out` too. */
+  /** JobCalls that wait for the stream to drain, or for admission. Their leases are also in `#out`. */
   readonly #waiting = new Map<OutLease, Delivery>();
-  /** The suspect that is out, if any: the stream gets no other JobCall meanwhile. */
+  /** The suspect on the stream, if any. While it is unfinished, the stream gets no other JobCall. */
   #suspect: OutLease | undefined;
   /** Leases whose JobCalls the transport has taken. */
   readonly #taken = new WeakSet<OutLease>();
-  /** Set while the stream gets no more JobCalls until all of its own are finished, so that it can take a suspect. */
+  /** Set while the stream gets no new JobCalls, so that it becomes empty and can take a suspect. */
   #reserved = false;
   #blocked = false;
   #closed = false;
@@ -93,7 +93,7 @@ export class Subscription {
     readonly onRoom: () => void;
     /** Called when a JobCall of an `ackOnSend` stream is written. */
     readonly onSent: (lease: OutLease) => void;
-    /** Called in place of writing a JobCall whose lease is over. */
+    /** Called instead of writing a JobCall whose lease has ended. */
     readonly onLate: (lease: OutLease) => void;
     /** Clock of the leases. */
     readonly clock: Clock;
@@ -118,7 +118,7 @@ export class Subscription {
     return { subscriber, jobIds, inFlight: this.#out.size, maxInFlight, connectedSince, reserves };
   }
 
-  /** Changes the most JobCalls that may be out at the same time. Those that are out stay out. 0 pauses the stream. */
+  /** Changes the limit of unfinished JobCalls. JobCalls already delivered are not recalled. 0 pauses the stream. */
   setMaxInFlight(maxInFlight: number): void {
     const isMore = maxInFlight > this.#maxInFlight;
     this.#maxInFlight = maxInFlight;
@@ -129,13 +129,13 @@ export class Subscription {
     return this.#maxInFlight === 0;
   }
 
-  /** Returns how many JobCalls to claim for the stream now. */
+  /** Returns the number of JobCalls to claim for the stream now. */
   room(): number {
     if (this.#closed || this.#blocked || this.#isTaken()) return 0;
     return Math.min(this.#maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD);
   }
 
-  /** Returns true when the stream may get one more JobCall, even if that has to wait until the stream has drained. */
+  /** Returns true if the stream can take one more JobCall, even if the JobCall has to wait until the stream has drained. */
   hasSlot(): boolean {
     if (this.#closed || this.#isTaken()) return false;
     return this.#out.size < this.#maxInFlight && this.#waiting.size < MAX_CLAIMED_AHEAD;
@@ -145,19 +145,19 @@ export class Subscription {
     return this.#out.size;
   }
 
-  /** Returns true when a suspect may go out on the stream: it must be the only unfinished JobCall there. */
+  /** Returns true if the stream can take a suspect, which must be its only unfinished JobCall. */
   canTakeSuspect(): boolean {
     return this.#out.size === 0 && this.hasSlot();
   }
 
-  /** Keeps the stream free of new JobCalls until it can take a suspect, or ends that. */
+  /** Stops giving the stream new JobCalls until it can take a suspect, or resumes. */
   reserve(reserved: boolean): void {
     this.#reserved = reserved;
   }
 
   /**
    * Writes a JobCall to the stream, now or once it has drained, and then calls `onWritten`.
-   * @param isHeld set when it waits for {@link admit}, too; it takes up its slot meanwhile
+   * @param isHeld true if the JobCall also waits for {@link admit}; it occupies its slot while it waits
    */
   deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void, isHeld = false): void {
     this.#out.add(lease);
@@ -167,7 +167,7 @@ export class Subscription {
     else this.#write(delivery, lease);
   }
 
-  /** Lets a held JobCall go out, if its lease is still here. */
+  /** Writes a held JobCall, if its lease is still on the stream. */
   admit(lease: OutLease): void {
     const delivery = this.#waiting.get(lease);
     if (delivery === undefined) return;
@@ -187,7 +187,7 @@ export class Subscription {
     return this.#sink.countsStops === true && this.#taken.has(lease);
   }
 
-  /** Goes on writing: the stream has taken what was written before. */
+  /** Continues to write, because the stream has taken the earlier messages. */
   drained(): void {
     this.#blocked = false;
     for (const [lease, delivery] of this.#waiting) {
@@ -199,7 +199,7 @@ export class Subscription {
 
   /**
    * Delivers nothing more. Ends the stream, at once or with its last JobCall.
-   * @returns leases whose JobCalls still waited
+   * @returns leases whose JobCalls were not written
    */
   shutDown(): OutLease[] {
     if (this.#sink.carriesOutcomes !== true) {
@@ -216,8 +216,8 @@ export class Subscription {
   }
 
   /**
-   * Lets go of every lease, and delivers nothing more.
-   * @returns the leases whose JobCalls were written, and those whose JobCalls still waited
+   * Drops every lease, and delivers nothing more.
+   * @returns leases whose JobCalls were written, and leases whose JobCalls were not
    */
   close(): { written: OutLease[]; unwritten: OutLease[] } {
     this.#closed = true;
@@ -246,7 +246,7 @@ export class Subscription {
   }
 
   #write({ call, onWritten }: Delivery, lease: OutLease): void {
-    // A process that stood still goes on where it was: another runner may have the JobCall by now, or have finished it.
+    // The process may have been suspended, so another runner may have the JobCall by now, or may have finished it.
     if (lease.expiresAt <= this.#clock()) {
       this.#onLate(lease);
       return;

@@ -5,28 +5,31 @@ import { GatewayError } from "../core/errors.ts";
 import { errorResponse, type HeaderPairs, NO_SNIFF } from "./response.ts";
 import type { MethodHandlers, TableOwner } from "./routes.ts";
 
-/** Time that a refused client has to read its answer: cutting it off at once would often lose the answer too. */
+/** Time for which a refused client can read its answer. Closing the connection at once would often lose the answer. */
 const LINGER_MS = 2_000;
 
 /** Parts of a refusal that depend on the request's path and origin. */
 export interface RefusalParts {
-  /** Handlers of the path when the request's headers arrived, or the listener's owner. */
+  /** Handlers of the path at the time when the request's headers arrived, or the listener's owner. */
   readonly refusals?: MethodHandlers | TableOwner | undefined;
-  /** Headers of every answer there. */
+  /** Headers of every answer at that path. */
   readonly headers?: HeaderPairs | undefined;
 }
 
 /** An answer that is not sent yet, or whose route has more to do. */
 interface AnswerInProgress {
   readonly incoming: IncomingMessage;
-  /** Resolves once it is over. Never rejects. */
+  /** Resolves once the answer is over. Never rejects. */
   readonly ended: Promise<void>;
 }
 
-/** Answers in progress on the connections of a server, so that none is lost to what follows its request. */
+/**
+ * Answers in progress on the connections of a server, so that later requests on a connection cannot cut off an earlier
+ * answer.
+ */
 export class AnswersInProgress {
   readonly #answers = new Set<AnswerInProgress>();
-  /** Connections with a malformed request that is answered after those before it. */
+  /** Connections with a malformed request that is answered after the requests before it. */
   readonly #refusing = new WeakSet<Duplex>();
 
   get size(): number {
@@ -37,40 +40,40 @@ export class AnswersInProgress {
     this.#answers.add(answer);
   }
 
-  /** @returns false if it was not in progress */
+  /** @returns false if the answer was not in progress */
   delete(answer: AnswerInProgress): boolean {
     return this.#answers.delete(answer);
   }
 
-  /** Resolves once the answers that are in progress now are over. */
+  /** Resolves once the answers that are in progress at the time of the call are over. */
   async settle(): Promise<void> {
     await Promise.all(Array.from(this.#answers, ({ ended }) => ended));
   }
 
-  /** Cuts the connections whose request has not arrived whole. */
+  /** Closes the connections whose request has not arrived completely. */
   cutUploads(): void {
     for (const { incoming } of this.#answers) if (!incoming.complete) incoming.socket.destroy();
   }
 
   /**
-   * Lets clients close their side after a whole request, and answers CONNECT and malformed requests after the requests
-   * that arrived whole before them.
+   * Lets clients half-close after a whole request. Answers CONNECT and malformed requests after the complete requests before
+   * them.
    */
   protect(
     server: Server,
     options: {
-      /** Methods to name in the refusal of CONNECT. */
+      /** Methods that the refusal of CONNECT lists. */
       readonly allow: string;
-      /** Completes the refusal of a request. Its headers have not always arrived. */
+      /** Completes the refusal of a request, whose headers may not have arrived. */
       readonly refusalParts?: (incoming: IncomingMessage | undefined) => RefusalParts;
-      /** Called for each refusal of a request that cannot be recorded as itself. */
+      /** Called for each refusal of bytes that are not recorded as a request. */
       readonly onRefused?: (refusal: GatewayError) => void;
     },
   ): void {
     const { allow, refusalParts, onRefused } = options;
-    // A client may close its side once its request is whole, as `nc -N` and some proxies do, and still read the answer.
+    // A client may half-close once its request is complete, as `nc -N` and some proxies do, and still read the answer.
     Object.assign(server, { httpAllowHalfOpen: true });
-    // Each pipelined request may listen for the client's end.
+    // Each pipelined request can add a listener for the client's end.
     server.on("connection", (socket) => socket.setMaxListeners(0));
     server.on("connect", (incoming, socket) => {
       const message = "CONNECT is not supported: this is not a proxy.";
@@ -82,11 +85,11 @@ export class AnswersInProgress {
     const refuse = async (error: Error, socket: Duplex): Promise<void> => {
       if (this.#refusing.has(socket)) return;
       this.#refusing.add(socket);
-      // The refusal would pass for the answer to an earlier request that is still in progress.
+      // Without this wait, the client would take the refusal for the answer to an earlier request that is still in progress.
       if (!isGone(error, socket)) await this.#settleOn(socket);
       const incoming = this.#firstOn(socket);
       const refusal = refuseBrokenRequest(error, socket, refusalParts?.(incoming));
-      // A request that began well is recorded as itself.
+      // A request whose headers arrived is recorded as an exchange of its own.
       if (refusal !== undefined && incoming === undefined) onRefused?.(refusal);
     };
     server.on("clientError", (error, socket) => void refuse(error, socket));
@@ -97,7 +100,7 @@ export class AnswersInProgress {
     return undefined;
   }
 
-  /** Resolves once the requests that arrived whole on this connection are answered. */
+  /** Resolves once the complete requests on this connection are answered. */
   async #settleOn(socket: Duplex): Promise<void> {
     const whole = [...this.#answers].filter(
       ({ incoming }) => incoming.socket === socket && incoming.complete,
@@ -106,11 +109,11 @@ export class AnswersInProgress {
   }
 }
 
-/** Connections whose malformed request is answered already: further bytes on them are dropped. */
+/** Connections whose malformed request was answered. Further bytes on them are dropped. */
 const refused = new WeakSet<Duplex>();
 
 /**
- * Answers a request that the HTTP parser rejected with the JSON of every other refusal, and hangs up.
+ * Answers a request that the HTTP parser rejected in the JSON form of all refusals, and closes the connection.
  * @returns the refusal; undefined when the client is gone or was answered before
  */
 function refuseBrokenRequest(
@@ -128,15 +131,15 @@ function refuseBrokenRequest(
   return refusal;
 }
 
-/** Reports whether the client is gone and reads no answer. */
+/** Returns true if the client is gone and cannot read an answer. */
 function isGone({ code }: NodeJS.ErrnoException, socket: Duplex): boolean {
   return !(socket as Socket).writable || code === "ECONNRESET";
 }
 
-/** Writes a refusal to a connection that has no answer in progress, and hangs up. */
+/** Writes a refusal to a connection that has no answer in progress, and closes the connection. */
 function hangUpWith(refusal: GatewayError, socket: Duplex, parts: RefusalParts = {}): void {
   refused.add(socket);
-  // Node no longer listens to a connection that sent CONNECT.
+  // Node removes its listeners from a connection that sent CONNECT.
   socket.on("error", () => socket.destroy());
   const { body, headers = {} } = errorResponse(refusal, parts.refusals?.refusalDetails?.(refusal.code));
   const pairs = [NO_SNIFF, ...(parts.headers ?? []), ...Object.entries(headers)];
@@ -145,7 +148,7 @@ function hangUpWith(refusal: GatewayError, socket: Duplex, parts: RefusalParts =
     `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\n${lines.join("")}` +
       `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
-  // A client that never closes its side would hold the connection for ever.
+  // Without the timer, a client that never closes its side would keep the connection open forever.
   const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once("close", () => clearTimeout(cut));
 }

@@ -1,22 +1,22 @@
 import type { HttpRequest } from "./request.ts";
 import type { HeaderPairs, HttpResponse } from "./response.ts";
 
-/** Time that a browser may keep the answer to a preflight: the longest that Chromium takes. */
+/** Time for which a browser may cache the answer to a preflight: the longest that Chromium accepts. */
 const PREFLIGHT_SECS = "7200";
 
 /** Rights of web pages. */
 export interface PageAccess {
   /** Origins as browsers send them; `*` for all. */
   readonly origins: readonly string[];
-  /** Names of the request headers that a page may send. Default: those that it asks for. */
+  /** Names of the request headers that a page may send. Default: the names that the page requests. */
   readonly allows?: string;
   /** Names of the response headers that a page may read. */
   readonly exposes: string;
 }
 
 /**
- * Cross-origin access of web pages to a listener (CORS, in the Fetch standard), never with credentials. All headers of
- * answers are made here, once for a configuration, because each answer has them.
+ * Cross-origin access of web pages to a listener (CORS, in the Fetch standard), never with credentials. The headers are
+ * built once for each configuration, because every answer has them.
  */
 export class Cors {
   #allows: string | undefined;
@@ -28,7 +28,7 @@ export class Cors {
     this.allow(access);
   }
 
-  /** Replaces the origins that may call, and the headers that they may send and read. */
+  /** Replaces the origins that may call, the headers that they may send, and the headers that they may read. */
   allow({ origins, allows, exposes }: PageAccess): void {
     this.#allows = allows;
     const exposed = ["access-control-expose-headers", exposes] as const;
@@ -47,7 +47,7 @@ export class Cors {
     return (origin === undefined ? undefined : this.#headersByOrigin.get(origin)) ?? this.#headers;
   }
 
-  /** Answers OPTIONS, with what {@link headersFor} leaves out. */
+  /** Answers OPTIONS with the headers that {@link headersFor} leaves out. */
   preflight({ headers }: Pick<HttpRequest, "headers">, methods: string): HttpResponse {
     const allows = this.#allows ?? headers["access-control-request-headers"];
     return {

@@ -7,7 +7,7 @@ import type { HeaderPairs } from "./response.ts";
 import type { TableOwner } from "./routes.ts";
 import type { Incoming, Uploads } from "./uploads.ts";
 
-/** Route recorded for requests that match none. */
+/** Route recorded for requests that match no route. */
 const UNMATCHED = "unmatched";
 
 /** One request and its answer, as logs, metrics and traces describe them. */
@@ -20,13 +20,13 @@ export class Exchange extends HttpRequest {
   owner: TableOwner;
   /** The route's pattern, never the raw path: metric labels must be bounded. */
   route = UNMATCHED;
-  /** Present when the request was refused. */
+  /** Set if the request was refused. */
   error: ErrorCode | undefined;
-  /** Present when the request created a JobCall. */
+  /** Set if the request created a JobCall. */
   callId: number | undefined;
-  /** Why the answer could not be sent. */
+  /** Reason why the answer could not be sent. */
   failure: Error | undefined;
-  /** True once the route has nothing more to do. */
+  /** True once the route has finished its work. */
   isAnswered = false;
   /** True once the answer is sent, or its client has gone. */
   isSent = false;
@@ -47,12 +47,12 @@ export class Exchange extends HttpRequest {
     this.owner = owner;
   }
 
-  /** Headers of every answer to this request, whatever its route says. */
+  /** Headers of every answer to this request, independent of its route. */
   get commonHeaders(): HeaderPairs {
     return [["x-request-id", this.id], ...(this.owner.cors?.headersFor(this.headers.origin) ?? [])];
   }
 
-  /** Resolves at {@link end}. Made only when a caller waits for it. */
+  /** Resolves at {@link end}. The promise is made only if a caller waits for it. */
   get ended(): Promise<void> {
     this.#ended ??= new Promise((resolve) => {
       this.#onEnd = resolve;
@@ -65,7 +65,7 @@ export class Exchange extends HttpRequest {
   }
 }
 
-/** Status recorded when a client hangs up before it is answered, as in nginx. */
+/** Status recorded if a client closes the connection before its answer, as in nginx. */
 const CLIENT_GONE = 499;
 /** Methods recorded by name. Clients may send any word. */
 const KNOWN_METHODS: readonly string[] = ["GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -108,11 +108,11 @@ export class ExchangeObserver {
       span.set({ "http.request.method": name, "jobgate.request_id": exchange.id });
       await answer();
       await exchange.ended;
-      // Marks the span as failed.
+      // Throwing marks the span as failed.
       if (exchange.failure !== undefined) throw exchange.failure;
       describe(span, exchange);
     });
-    // The server has logged the failure.
+    // The server has already logged the failure.
     await ended.catch(() => undefined);
   }
 

@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 
-/** Longest times of a server, in milliseconds. */
+/** Default timeouts of a server, in milliseconds. */
 export const DEFAULT_TIMEOUTS = {
   /** Time a client has to send its headers. */
   headersMs: 10_000,
@@ -8,11 +8,14 @@ export const DEFAULT_TIMEOUTS = {
   requestMs: 30_000,
   /** Time a connection may be idle between two requests. */
   keepAliveMs: 65_000,
-  /** Silence after a written answer, without a reset, by which its client has taken it. Less than `keepAliveMs`. */
+  /**
+   * Silence after a written answer, without a reset, after which the client is taken to have read it. Less than
+   * `keepAliveMs`.
+   */
   quietMs: 30_000,
   /** Time after `unmount` that a client has to finish sending a request. */
   stopUploadMs: 5_000,
-  /** Time after `unmount` that requests in progress have, settlements included, before their sockets are cut. */
+  /** Time after `unmount` that requests in progress have, including settlements, before their sockets are closed. */
   stopMs: 90_000,
 };
 
@@ -82,7 +85,7 @@ interface WorkBounds {
   readonly reason: string;
 }
 
-/** Counts work in progress, for each client and in all. The bounds come with each piece, so a reload can change them. */
+/** Counts work in progress, for each client and in all. Each call passes the bounds, so a reload can change them. */
 export class WorkLimit {
   readonly #byClient = new Map<string, number>();
   #total = 0;

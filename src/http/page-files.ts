@@ -15,7 +15,7 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** Lets a page load its own files and call its own origin, nothing else. Forbids frames. */
+/** Lets a page load its own files and call its own origin only. Forbids frames. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -28,7 +28,7 @@ const CONTENT_SECURITY_POLICY = [
 
 /**
  * Returns the headers of a page or of its files.
- * @param policy directives beside the directives of every page
+ * @param policy directives in addition to the directives of every page
  */
 export function pageHeaders(policy: readonly string[]): Readonly<Record<string, string>> {
   return {
@@ -54,8 +54,8 @@ export function readPage(name: string): string {
 }
 
 /**
- * Returns handlers for every script, style and picture of a page's folder and of the one that all pages share, by
- * path: `<prefix>/<folder>/<file>`. They are read once and need no token.
+ * Returns handlers for every script, style and picture of a page's folder and of the shared folder, by path:
+ * `<prefix>/<folder>/<file>`. They are read once and need no token.
  */
 export function pageFiles(
   folder: string,
@@ -74,7 +74,7 @@ export function pageFiles(
   return routes;
 }
 
-/** Returns a handler that answers 304 to a browser that has the file already. */
+/** Returns a handler that answers 304 if the browser already has the file. */
 export function fileHandler(
   body: string | Uint8Array,
   contentType: string,

@@ -12,7 +12,7 @@ export class HttpRequest {
   readonly method: string;
   /** Request target up to `?`, byte for byte: percent-encoding, dots and doubled slashes included. */
   readonly path: string;
-  /** Headers by lower-case name, with repeated ones joined by Node's rules. */
+  /** Headers by lower-case name. Node's rules join repeated headers. */
   readonly headers: IncomingHttpHeaders;
   readonly remoteAddress: string;
   /** Unique over all servers of all processes: answers and logs name it. */
@@ -40,15 +40,15 @@ export class HttpRequest {
   }
 
   /**
-   * Aborts when nothing should be waited for any more: the answer is sent, or the client has closed its side. It may have
-   * hung up, or still read the answer.
+   * Aborts when the route should stop waiting: the answer is sent, or the client has half-closed. Such a client may be gone,
+   * or may still read the answer.
    */
   get closed(): AbortSignal {
     this.#closed ??= closedSignal(this.#incoming, this.#outgoing);
     return this.#closed;
   }
 
-  /** Returns every value of a header, one for each time it was sent. `name` is lower case. */
+  /** Returns every value of a header, one for each line that was sent. `name` is lower case. */
   headerValues(name: string): readonly string[] {
     const values: string[] = [];
     if (this.headers[name] === undefined) return values;
@@ -70,21 +70,21 @@ export class HttpRequest {
     return this.#uploads.readBody(this.#incoming, maxBytes);
   }
 
-  /** Puts a body back that was read, so that it can be read once more. */
+  /** Puts back a body that was read, so that it can be read again. */
   unreadBody(body: Uint8Array): void {
     this.#unread = body;
   }
 }
 
-/** The parts of a request that a purchase reads. */
+/** The members of a request that a purchase reads. */
 export type JobRequest = Pick<
   HttpRequest,
   "id" | "method" | "path" | "query" | "headers" | "headerValues" | "remoteAddress" | "readBody"
 >;
 
 /**
- * Checks the request's Transfer-Encoding. Node accepts an empty one, and codings before `chunked` that it does not
- * decode: where a proxy reads them in another way, a second request could hide in the body of the first.
+ * Checks the request's Transfer-Encoding. Node accepts an empty Transfer-Encoding, and codings before `chunked` that it does
+ * not decode. If a proxy interprets them differently, a second request could hide in the body of the first.
  */
 export function hasKnownFraming(incoming: IncomingMessage): boolean {
   if (incoming.headers["transfer-encoding"] === undefined) return true;
@@ -92,7 +92,10 @@ export function hasKnownFraming(incoming: IncomingMessage): boolean {
   return coding === undefined || (more.length === 0 && coding.toLowerCase() === "chunked");
 }
 
-/** Checks for exactly one Host header (RFC 9112 §3.2). Node keeps the first of several, where a proxy may read the last. */
+/**
+ * Checks for exactly one Host header (RFC 9112 §3.2). Node keeps the first of several Host headers, while a proxy may use
+ * the last.
+ */
 export function hasOneHost({ rawHeaders }: IncomingMessage): boolean {
   let count = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -118,8 +121,8 @@ export function bearerToken(request: HttpRequest): string | undefined {
 }
 
 /**
- * Reports whether a person's browser asks: the `Accept` header names `text/html`, and JSON with no higher quality.
- * Programs that take anything send a wildcard, which names nothing.
+ * Returns true if the client is a browser: its `Accept` header names `text/html`, and does not prefer JSON. Programs that
+ * accept any type send a wildcard instead of names.
  */
 export function prefersHtml({ headers }: HttpRequest): boolean {
   const html = qualityOf("text/html", headers.accept);
@@ -150,15 +153,16 @@ function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): Abor
   return controller.signal;
 }
 
-/** The parts of a request that name the client's address. */
+/** The members of a request from which the client's address is determined. */
 export type AddressedRequest = Pick<HttpRequest, "remoteAddress" | "headerValues">;
 
 /** Returns the client's address, or undefined when a trusted proxy forwarded something that is not an address. */
 export type AddressFinder = (request: AddressedRequest) => string | undefined;
 
 /**
- * Makes a finder of clients' addresses. Behind proxies that is the rightmost address in `X-Forwarded-For` that is not a
- * trusted proxy's own: everything to its left is only that peer's claim. Without trusted proxies the header is ignored.
+ * Makes a finder of clients' addresses. Behind proxies, the client's address is the rightmost address in `X-Forwarded-For`
+ * that is not a trusted proxy, because the addresses to its left are unverified claims. Without trusted proxies the header
+ * is ignored.
  */
 export function createAddressFinder(trustedProxies: readonly IpRange[]): AddressFinder {
   const isProxy = matcher(trustedProxies);
@@ -195,12 +199,12 @@ function toAddress(text: string): string | undefined {
   return isIP(address) === 0 ? undefined : address;
 }
 
-/** Bound on the addresses whose match is remembered. */
+/** Bound on the addresses whose match is cached. */
 const MAX_REMEMBERED = 1_000;
 
 /**
- * BlockList also matches IPv4 addresses that came through an IPv6 socket. It takes 4 µs for an address, so the last
- * answers are kept.
+ * BlockList also matches IPv4 addresses that came through an IPv6 socket. It needs 4 µs for an address, so recent results
+ * are cached.
  */
 function matcher(ranges: readonly IpRange[]): (address: string) => boolean {
   if (ranges.length === 0) return () => false;
@@ -218,26 +222,35 @@ function matcher(ranges: readonly IpRange[]): (address: string) => boolean {
 
 type Metadata = NonNullable<JobCall["requestMetadata"]>;
 
-/** Longest value that is forwarded. A runner that gets it as an HTTP header or an environment variable has limits too. */
+/**
+ * Longest value that is forwarded. Runners that get the value as an HTTP header or an environment variable also have limits.
+ */
 const MAX_VALUE_BYTES = 4 * 1024;
-/** Prefix of the metadata that a request makes. No other metadata of jobgate has it, so no header can pass for that. */
+/**
+ * Prefix of metadata made from a request's headers. jobgate's own metadata does not have this prefix, so no header can
+ * imitate it.
+ */
 const PREFIX = "X-HTTP-";
-/** Forwarded with every JobCall: without it, a body cannot be read. */
+/** `Content-Type` is forwarded with every JobCall, because a runner needs it to read the body. */
 const CONTENT_TYPE = "content-type";
 
-/** Headers that choose the form of an answer: a request that is sent again may have others, and gets the stored answer so. */
+/**
+ * Headers that only select the form of an answer. A repeated request may have other values of them, and still gets the
+ * stored answer.
+ */
 const OF_ANSWER: ReadonlySet<string> = new Set(["if-none-match", "if-range", "range"]);
 
 /** Headers of a request that its runner gets as metadata: `X-HTTP-` and the name in upper case. */
 export class ForwardedHeaders {
-  /** Names that a payment is bound to: sorted, with `content-type`, lower case. */
+  /** Names of the headers that a payment is bound to: sorted, in lower case, with `content-type`. */
   readonly names: readonly string[];
   readonly #list: readonly string[];
   readonly #areBytes: boolean;
 
   /**
-   * @param names besides `Content-Type`, lower case; `*` stands for all
-   * @param options `priced`: further names, on whose values the price depends; `areBytes`: a value has one character for each byte that was sent, and not the text that the bytes are
+   * @param names headers in addition to `Content-Type`, in lower case; `*` stands for all
+   * @param options `priced`: further names, on whose values the price depends; `areBytes`: a value has one character for
+   *   each byte that was sent, instead of the decoded text
    */
   constructor(
     names: Iterable<string> = [],
@@ -253,7 +266,7 @@ export class ForwardedHeaders {
     this.names = [...new Set([...bound.filter((name) => !OF_ANSWER.has(name)), ...priced])].sort();
   }
 
-  /** Reads the headers of the list that the request has. @throws GatewayError `headers_too_large` */
+  /** Reads the headers of the list from the request. @throws GatewayError `headers_too_large` */
   read(request: Pick<JobRequest, "headerValues" | "headers">): Metadata {
     const metadata: [name: string, value: string][] = [];
     for (const name of namesIn(this.#list, request.headers)) {
@@ -282,10 +295,10 @@ export function requireForwardable(what: string, value: string, maxBytes = MAX_V
   );
 }
 
-/** Any character that a header can hold and ASCII lacks. Node reads each byte as one Latin-1 character. */
+/** Matches characters outside ASCII. Node reads each byte of a header as one Latin-1 character. */
 const NOT_ASCII = /[\x80-\xff]/;
 
-/** Decodes a value as UTF-8 if it is, else as Latin-1, which every value is: senders use both. */
+/** Decodes a value as UTF-8 if it is valid UTF-8, and otherwise as Latin-1, because senders use both. */
 function decode(value: string): string {
   if (!NOT_ASCII.test(value)) return value;
   const bytes = Buffer.from(value, "latin1");

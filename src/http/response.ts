@@ -5,7 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { stringify } from "lossless-json";
 import type { ErrorCode, GatewayError } from "../core/errors.ts";
 
-/** Names and values. */
+/** Names and values of headers. */
 export type HeaderPairs = readonly (readonly [name: string, value: string])[];
 
 /** A route's answer. */
@@ -20,14 +20,17 @@ export interface HttpResponse {
   readonly onSent?: OnSent;
 }
 
-/** Called once the client has taken the whole answer, as far as HTTP shows. Its next request waits for it. */
+/** Called once the client has read the whole answer, as far as HTTP shows. The client's next request waits for this call. */
 type OnSent = (() => void | Promise<void>) | undefined;
 
 /** An answer whose body arrives over time; each piece is sent at once. */
 export interface StreamingResponse {
   readonly status: number;
   readonly headers?: OutgoingHttpHeaders;
-  /** Pulled for the next piece once the client has taken the last. Must end when {@link HttpRequest.closed} aborts. */
+  /**
+   * Source of the pieces. The next piece is pulled once the client has read the last. Must end when {@link
+   * HttpRequest.closed} aborts.
+   */
   readonly stream: AsyncIterable<string | Uint8Array>;
   readonly onSent?: OnSent;
 }
@@ -79,11 +82,11 @@ export async function readBoundedBody(response: Response, maxBytes: number): Pro
   return Buffer.concat(chunks);
 }
 
-/** Stops browsers from guessing another type than the answer's `content-type`. */
+/** Stops browsers from guessing a type other than the answer's `content-type`. */
 export const NO_SNIFF = ["x-content-type-options", "nosniff"] as const;
 
 /**
- * Sends an answer in one write: Node joins the headers and a body of text, and headers in a list need no copy of the
+ * Sends an answer in one write: Node joins the headers with a body that is text. Headers in a list avoid a copy of the
  * object that a route may share between its answers.
  * @param more headers of every answer of the listener
  */
@@ -106,11 +109,12 @@ export async function sendStream(
   more: HeaderPairs,
 ): Promise<void> {
   outgoing.writeHead(status, headerList(headers, more));
-  // The client learns that it is connected before there is anything to send.
+  // The headers are sent at once, so that the client knows that it is connected.
   outgoing.flushHeaders();
-  // One piece is buffered at most, so that a slow client gets the newest state. A stream that fails also cuts a client that takes nothing.
+  // The source buffers one piece at most, so that a slow client gets the newest state. The error of a failed stream also
+  // closes the connection of a client that does not read.
   const source = stream instanceof Readable ? stream : Readable.from(stream, { highWaterMark: 1 });
-  // HTTP/1.0 ends an answer by closing the connection, so an answer that breaks off needs a reset.
+  // HTTP/1.0 ends an answer by closing the connection, so only a reset shows that an answer is incomplete.
   if (outgoing.req.httpVersion === "1.0") source.once("error", () => reset(outgoing.socket));
   try {
     await pipeline(source, outgoing);
@@ -136,7 +140,8 @@ function headerList(headers: OutgoingHttpHeaders, more: HeaderPairs): OutgoingHt
 }
 
 /**
- * Ends an answer that is being sent when its reader closes the connection's other half: a reader that is gone looks the same.
+ * Ends an answer that is being sent when its client half-closes the connection, because a client that is gone cannot be told
+ * apart from it.
  */
 export function endWithReader({ socket }: IncomingMessage, outgoing: ServerResponse): void {
   const hangUp = () => {
@@ -153,7 +158,7 @@ const queued = new WeakMap<Socket, Set<ServerResponse>>();
  * the others would never close, and their exchanges would never end.
  */
 export function closeWithConnection({ socket }: IncomingMessage, outgoing: ServerResponse): void {
-  // Only the first answer in the queue has the socket already.
+  // Only the first answer in the queue already has the socket.
   if (outgoing.socket !== null) return;
   const answers = queued.get(socket) ?? new Set();
   if (!queued.has(socket)) {
@@ -166,35 +171,38 @@ export function closeWithConnection({ socket }: IncomingMessage, outgoing: Serve
   outgoing.once("close", () => answers.delete(outgoing));
 }
 
-/** Time in which a client that closed its side in the middle of an answer resets the connection: a round trip, and more. */
+/** Time in which a client that half-closed during an answer resets the connection: longer than a round trip. */
 const LEAVING_MS = 1_000;
 
 /**
- * Answers that jobgate has written whole, but that the client may not have read: the kernel buffers hundreds of kilobytes, and
- * drops them when the connection breaks.
+ * Answers that jobgate has written but that the client may not have read. The kernel buffers hundreds of kilobytes, and
+ * drops them if the connection breaks.
  */
 export class UntakenAnswers {
   readonly #quietMs: number;
   readonly #bySocket = new WeakMap<Socket, Set<() => void | Promise<void>>>();
 
-  /** @param quietMs milliseconds after which the client of an answer has taken it, if its connection stays silent */
+  /** @param quietMs milliseconds of silence on the connection after which the client is taken to have read an answer */
   constructor(quietMs: number) {
     this.#quietMs = quietMs;
   }
 
   /**
-   * Calls the listener once the client has taken the answer: the client sends another request, closes its side, or stays silent
-   * for a time. Does not call it if the connection is reset, or jobgate closes it first.
+   * Calls the listener once the client has read the answer, which shows in a further request, a half-close, or silence. Does
+   * not call it if the connection is reset, or if jobgate closes the connection first.
    */
   watch(outgoing: ServerResponse, onTaken: NonNullable<OnSent>): void {
-    // Before Node ends the connection of a last answer.
+    // This listener runs before Node ends the connection of a last answer.
     outgoing.prependOnceListener("finish", () => {
       const { socket } = outgoing.req;
       if (!socket.destroyed) this.#watch(socket, onTaken);
     });
   }
 
-  /** Notes that a client begins its next request. @returns what to wait for, so that the request finds the answers taken */
+  /**
+   * Notes that a client begins its next request. @returns a promise that the request must await, so that earlier answers are
+   * marked as read
+   */
   next(socket: Socket): Promise<unknown> | undefined {
     const answers = this.#bySocket.get(socket);
     return answers && Promise.all(Array.from(answers, async (taken) => taken()));
@@ -218,7 +226,7 @@ export class UntakenAnswers {
     const decide = () => void (isConnected(socket) ? taken() : stop());
     const onEnd = () => {
       clearTimeout(timer);
-      // Where both sides are closed, nothing shows a reset.
+      // If both sides are closed, a reset can no longer be detected.
       if (socket.writableEnded) void taken();
       else timer = setTimeout(decide, LEAVING_MS).unref();
     };
@@ -229,10 +237,10 @@ export class UntakenAnswers {
   }
 }
 
-/** Connections that are kept open, and whether Node wanted to end them. */
+/** Connections that are kept open, and whether Node would have ended them. */
 const kept = new WeakMap<Socket, { isEnding: boolean }>();
 
-/** Keeps a connection open whose client has closed its side: a reset shows only there. */
+/** Keeps open a connection that its client has half-closed, because only an open connection shows a reset. */
 function keepOpen(socket: Socket): void {
   if (kept.has(socket)) return;
   const state = { isEnding: false };
@@ -256,14 +264,14 @@ function letEnd(socket: Socket): void {
   if (isEnding) socket.destroySoon();
 }
 
-/** Node's handle of a TCP connection, which asks the system. */
+/** Node's handle of a TCP connection, which queries the operating system. */
 interface Handle {
   getpeername?(into: object): number;
 }
 
 /**
- * Returns true if a half-closed connection still stands. Node stops reading after the client's FIN, so it does not notice a reset;
- * `getpeername` asks the kernel. A reset of a Unix socket closes it in Node.
+ * Returns true if a half-closed connection still exists. Node stops reading after the client's FIN, so it does not notice a
+ * reset, but `getpeername` queries the kernel. A reset of a Unix socket closes it in Node.
  */
 function isConnected(socket: Socket): boolean {
   if (socket.destroyed) return false;

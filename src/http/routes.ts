@@ -4,17 +4,17 @@ import type { Cors } from "./cors.ts";
 import type { HttpRequest } from "./request.ts";
 import type { HttpResponse, StreamingResponse } from "./response.ts";
 
-/** A path without what proxies and servers read in several ways: only visible ASCII characters, and no fragment. */
+/** Matches a path that all proxies and servers read alike: only visible ASCII characters, and no fragment. */
 const RAW_PATH = /^\/[\x21\x22\x24-\x7e]+$/;
-/** Characters that a segment cannot have, encoded or not: some readers take them as the end of a segment. */
+/** Characters that a segment cannot have, encoded or not, because some readers treat them as the end of a segment. */
 const AMBIGUOUS = /[/\\;\p{Cc}]/u;
 /** Characters that a URL can have in a segment unencoded, and that encodeURIComponent encodes. */
 const UNENCODED = /%(?:24|26|2B|2C|3A|3D|40)/g;
 
 /**
- * Decodes the segments of a raw path, each once. Returns undefined for a path that can be read in more than one way:
- * empty segments and dot segments, encoded slashes and backslashes, semicolons, control characters, and what is no UTF-8. After a
- * slash at the end, the last segment is empty.
+ * Decodes the segments of a raw path, each once. Returns undefined for a path that can be read in more than one way: empty
+ * segments and dot segments, encoded slashes and backslashes, semicolons, control characters, and bytes that are not UTF-8.
+ * After a slash at the end, the last segment is empty.
  */
 export function decodeSegments(path: string): readonly string[] | undefined {
   if (!RAW_PATH.test(path)) return undefined;
@@ -47,13 +47,13 @@ function decoded(segment: string): string | undefined {
 
 export type RouteHandler = (request: HttpRequest) => RouteAnswer | Promise<RouteAnswer>;
 
-/** Answer, whole or in pieces, or a function that answers on Node's own objects in a protocol of its own. */
+/** Answer, whole or in pieces, or a function that answers on Node's own objects in another protocol. */
 export type RouteAnswer =
   | HttpResponse
   | StreamingResponse
   | ((incoming: IncomingMessage, outgoing: ServerResponse) => void);
 
-/** @param request absent when it could not be read */
+/** @param request undefined if it could not be read */
 type RefusalDetails = (code: ErrorCode, request?: HttpRequest) => Readonly<Record<string, unknown>>;
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
@@ -64,9 +64,9 @@ export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)
   readonly route?: string;
   /** Returns extra JSON fields for refusals that no handler makes: another method, a malformed request, a shutdown. */
   readonly refusalDetails?: RefusalDetails;
-  /** Answers every other method. Default: it is refused. @param refusal says which methods there are */
+  /** Answers every other method. Default: other methods are refused. @param refusal lists the supported methods */
   readonly other?: RefusedHandler;
-  /** True: a path of another table on the same socket has precedence. */
+  /** If true, a path of another table on the same socket takes precedence. */
   readonly yields?: true;
 }
 
@@ -87,7 +87,7 @@ export type Routes = Iterable<readonly [path: string, handlers: MethodHandlers]>
  */
 export type RouteTable = (path: string) => MethodHandlers | undefined;
 
-/** Finds the handler for a request's method. @throws GatewayError `method_not_allowed` with the allowed ones */
+/** Finds the handler for a request's method. @throws GatewayError `method_not_allowed` with the allowed methods */
 export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): RouteHandler {
   const known = METHODS.find((name) => name === method);
   const handler = known && handlers[known];
@@ -119,15 +119,15 @@ export function methodsOf(handlers: MethodHandlers): string {
 export interface TableOwner {
   /** Name of the listener, in logs and metrics. */
   readonly listener: string;
-  /** Lets web pages of other origins call the table's routes. Default: none may. */
+  /** Lets web pages of other origins call the table's routes. Default: no other origin may. */
   readonly cors?: Cors;
-  /** False: only requests with a `traceparent` are traced, as part of their client's trace. Default: true. */
+  /** If false, only requests with a `traceparent` are traced, as part of their client's trace. Default: true. */
   readonly startsTraces?: false;
-  /** Paths that begin with this belong to the table, even where it has no route. Default: none. */
+  /** Paths with this prefix belong to the table, even if the table has no route for them. Default: none. */
   readonly prefix?: string;
   /** Returns extra JSON fields for the refusal of a path without a route, and of a request whose path is not known. */
   readonly refusalDetails?: RefusalDetails;
-  /** Returns what answers a request for a path that no table has; undefined if nothing does, and it is refused. */
+  /** Returns the handler of a request for a path that no table has; undefined if the request is refused. */
   readonly unmatched?: (request: HttpRequest) => RefusedHandler | undefined;
 }
 
@@ -138,7 +138,7 @@ interface FoundRoute {
   readonly handlers: MethodHandlers;
 }
 
-/** Searches tables, given with their owners, for a raw path. The path of one that yields counts last. */
+/** Searches tables, given with their owners, for a raw path. A path that yields is used only if no other table has the path. */
 export function findRoute(tables: ReadonlyMap<RouteTable, TableOwner>, path: string): FoundRoute | undefined {
   let yielding: FoundRoute | undefined;
   for (const [table, owner] of tables) {

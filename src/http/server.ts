@@ -47,7 +47,7 @@ export class HttpServer {
   readonly #uploads: Uploads;
   readonly #exchanges: ExchangeObserver;
   readonly #tables = new Map<RouteTable, TableOwner>();
-  /** Tables whose gateway stops or has stopped, while others share the socket: their paths take no requests. */
+  /** Tables whose gateway is stopping or has stopped while others share the socket. Requests to their paths are refused. */
   readonly #leaving = new Map<RouteTable, TableOwner>();
   readonly #answers = new AnswersInProgress();
   readonly #untaken: UntakenAnswers;
@@ -63,7 +63,7 @@ export class HttpServer {
     readonly logger: Logger;
     readonly telemetry?: Telemetry;
     readonly timeouts?: Partial<HttpTimeouts>;
-    /** Bound on all incomplete bodies together. Default: 64 MiB, or four of the largest that a route takes. */
+    /** Bound on all incomplete bodies together. Default: 64 MiB, or four of the largest body that a route accepts. */
     readonly maxHeldBodyBytes?: number;
   }) {
     this.#address = options.address;
@@ -90,7 +90,7 @@ export class HttpServer {
     }
   }
 
-  /** Removes routes, and stops listening after the last ones. Resolves once the requests in progress are answered. */
+  /** Removes routes, and stops listening after the last routes. Resolves once the requests in progress are answered. */
   async unmount(routes: RouteTable): Promise<void> {
     const owner = this.#tables.get(routes);
     if (owner === undefined) return;
@@ -117,7 +117,7 @@ export class HttpServer {
       server.listen(target);
       await once(server, "listening");
     };
-    // Connecting to the operator's socket needs no further credentials: only jobgate's own user may.
+    // Connecting to the operator's socket needs no further credentials, because only jobgate's own user may connect.
     if (address.kind === "unix")
       this.#socketFile = await bindUnixSocket(address.path, (path) => bind({ path }));
     else await bind({ host: address.host, port: address.port });
@@ -133,11 +133,11 @@ export class HttpServer {
         headersTimeout: headersMs,
         requestTimeout: requestMs,
         keepAliveTimeout: keepAliveMs,
-        // Detects a stream's reader whose network is gone, and frees its place.
+        // Detects that the network of a stream's reader is gone, and frees its place.
         keepAlive: true,
         keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
         connectionsCheckingInterval: Math.min(1_000, headersMs),
-        // Checked in #handle, so that the refusal has the JSON of every other one.
+        // #handle checks the header instead, so that the refusal has the JSON form of all refusals.
         requireHostHeader: false,
       },
       (incoming, outgoing) => this.#begin(incoming, outgoing),
@@ -148,9 +148,9 @@ export class HttpServer {
       incoming.invitesBy(() => outgoing.writeContinue());
       this.#begin(incoming, outgoing);
     });
-    // RFC 9110 §10.1.1 lets a server ignore an unknown expectation; Node would refuse it, and not in JSON.
+    // RFC 9110 §10.1.1 lets a server ignore an unknown expectation. Node would refuse it without JSON.
     server.on("checkExpectation", (incoming, outgoing) => this.#begin(incoming as Incoming, outgoing));
-    // Node silently drops headers past 1,000, and with them a second signature or a proxy's own X-Forwarded-For.
+    // Node silently drops headers past 1,000, which could include a second signature or a proxy's own X-Forwarded-For.
     // MAX_HEADER_BYTES bounds them instead.
     server.maxHeadersCount = 0;
     this.#answers.protect(server, {
@@ -167,7 +167,7 @@ export class HttpServer {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     const { stopUploadMs, stopMs } = this.#timeouts;
     const cuts = [
-      // Node stops checking its own time-outs once a server closes.
+      // Node no longer checks its own timeouts once a server closes.
       setTimeout(() => this.#answers.cutUploads(), stopUploadMs),
       setTimeout(() => server.closeAllConnections(), stopMs),
     ];
@@ -195,7 +195,7 @@ export class HttpServer {
       if (exchange.isAnswered) this.#end(exchange);
     });
     closeWithConnection(incoming, outgoing);
-    // Without routes the server is stopping: sends clients on kept-alive connections elsewhere.
+    // A server without routes is stopping, so clients with kept-alive connections are sent elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
     const { tracing } = this.#exchanges;
     if (tracing === undefined || !this.#isTraced(exchange)) void this.#respond(exchange);
@@ -206,7 +206,7 @@ export class HttpServer {
     return headers.traceparent !== undefined || this.#ownerOf(path).startsTraces !== false;
   }
 
-  /** Resolves once the route has nothing more to do. Never rejects. */
+  /** Resolves once the route has finished its work. Never rejects. */
   async #respond(exchange: Exchange): Promise<void> {
     const { incoming, outgoing } = exchange;
     const earlier = this.#untaken.next(incoming.socket);
@@ -255,7 +255,7 @@ export class HttpServer {
     } catch (failure) {
       this.#logger.error({ err: failure, request: id, route }, "an answer could not be sent");
       exchange.failure = failure instanceof Error ? failure : new Error(String(failure));
-      // No more of it will be sent.
+      // The rest of the answer will not be sent.
       exchange.isSent = true;
       outgoing.destroy();
     }
@@ -304,8 +304,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the owner of a path without a route: by its prefix, or else the owner of the first table. Pages of other origins may
-   * then read that there is nothing only where they may call every table.
+   * Returns the owner of a path without a route: the owner of its prefix, or else of the first table. Pages of other origins
+   * can read the refusal only if they may call every table.
    */
   #ownerWithoutRoute(path: string): TableOwner {
     const owners = [...(this.#tables.size > 0 ? this.#tables : this.#leaving).values()];

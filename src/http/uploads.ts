@@ -1,24 +1,25 @@
 import { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 
-/** Takes a body as it arrives. */
+/** Receives a body as it arrives. */
 interface BodySink {
   add(bytes: Buffer): void;
   /** Called once the body is complete. */
   end(): void;
-  /** Called when the client hung up before that. */
+  /** Called if the client disconnects before the body is complete. */
   fail(cause: Error | null): void;
 }
 
 /**
- * Node's request, which can hand its body to a sink while the parser reads it. As a stream, with its states, ticks and
- * events, a body of one piece takes a fifth of a small request's JavaScript. Without a sink it is the usual stream.
+ * Node's request, which can hand its body to a sink while the parser reads it. Reading a body of one piece as a stream, with
+ * its states, ticks and events, takes a fifth of a small request's JavaScript time. Without a sink, the request is a usual
+ * stream.
  */
 export class Incoming extends IncomingMessage {
   #sink: BodySink | undefined;
   #invite: (() => void) | undefined;
 
-  /** Sets the function that sends `100 Continue`. The first reader of the body calls it. */
+  /** Sets the function that sends `100 Continue`, which the first reader of the body calls. */
   invitesBy(invite: () => void): void {
     this.#invite = invite;
   }
@@ -29,7 +30,7 @@ export class Incoming extends IncomingMessage {
     this.#invite = undefined;
   }
 
-  /** Hands over what has arrived, and then each piece as it arrives. */
+  /** Passes on the bytes that have arrived, and then each piece as it arrives. */
   collect(sink: BodySink): void {
     this.invite();
     while (this.readableLength > 0) sink.add(this.read() as Buffer);
@@ -45,7 +46,7 @@ export class Incoming extends IncomingMessage {
     return true;
   }
 
-  /** Node calls this after the answer, to drop what was not read of the body. A sink has got all of it. */
+  /** Node calls this after the answer, to discard the unread rest of the body. With a sink, there is no rest. */
   override resume(): this {
     return this.#sink === undefined ? super.resume() : this;
   }
@@ -56,20 +57,20 @@ export class Incoming extends IncomingMessage {
   }
 }
 
-/** Thrown when the client hangs up before its request is complete: no answer can reach it. */
+/** Thrown when the client disconnects before its request is complete, so that no answer can reach it. */
 export class ClientGone extends Error {
   override readonly name = "ClientGone";
 }
 
 const DEFAULT_MAX_HELD_BYTES = 64 * 1024 * 1024;
-/** Bodies of the largest size that fit however small the bound is. */
+/** Number of bodies of the largest size that always fit, even under a smaller bound. */
 const MIN_WHOLE_BODIES = 4;
 const FIRST_BYTES = 4 * 1024;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Reads request bodies, and bounds the memory of all incomplete ones together. Above the bound the oldest upload is
- * refused: an honest one takes milliseconds, so one that is kept open to fill the memory is older than all of these.
+ * Reads request bodies, and bounds the memory of all incomplete ones together. Above the bound, the oldest upload is
+ * refused. An ordinary upload takes milliseconds, so an upload that is kept open to fill the memory is older.
  */
 export class Uploads {
   readonly #maxHeldBytes: number;
@@ -83,14 +84,15 @@ export class Uploads {
 
   /**
    * Reads the whole body as received, without content decoding.
-   * @throws GatewayError `body_too_large` above `maxBytes`; `too_many_uploads` when it is refused to free memory;
-   *   {@link ClientGone} if the client hangs up first
+   * @throws GatewayError `body_too_large` above `maxBytes`; `too_many_uploads` if the upload is refused to free memory;
+   *   {@link ClientGone} if the client disconnects first
    */
   readBody(incoming: Incoming, maxBytes: number): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
-      // A client that hung up before this has already caused its last event.
+      // If the client has disconnected already, no further event will come.
       if (incoming.destroyed) return reject(clientGone());
-      // Node has already refused a Content-Length that is not a number, and passes on no more bytes than it says.
+      // Node has already refused a Content-Length that is not a number, and passes on no more bytes than the header
+      // announces.
       const announced = incoming.headers["content-length"];
       const announcedBytes = announced === undefined ? undefined : Number(announced);
       if (announcedBytes !== undefined && announcedBytes > maxBytes) return reject(bodyTooLarge(maxBytes));
@@ -98,14 +100,14 @@ export class Uploads {
     });
   }
 
-  /** Counts bytes that an upload holds from now on. */
+  /** Records that an upload holds further bytes. */
   hold(upload: Upload, bytes: number, maxBytes: number): void {
     this.#unfinished.add(upload);
     this.#heldBytes += bytes;
     this.makeRoom(0, maxBytes);
   }
 
-  /** Refuses the oldest uploads until these bytes fit beside the others. */
+  /** Refuses the oldest uploads until these bytes fit in addition to the others. */
   makeRoom(bytes: number, maxBytes: number): void {
     const bound = Math.max(this.#maxHeldBytes, MIN_WHOLE_BODIES * maxBytes);
     for (const oldest of this.#unfinished) {
@@ -114,7 +116,7 @@ export class Uploads {
     }
   }
 
-  /** Forgets an upload that holds these bytes no longer. */
+  /** Records that an upload no longer holds these bytes. */
   release(upload: Upload, bytes: number): void {
     if (this.#unfinished.delete(upload)) this.#heldBytes -= bytes;
   }
@@ -123,7 +125,7 @@ export class Uploads {
 interface UploadOptions {
   readonly uploads: Uploads;
   readonly maxBytes: number;
-  /** Undefined for a body in chunks. */
+  /** Undefined for a chunked body. */
   readonly announcedBytes: number | undefined;
   readonly resolve: (body: Uint8Array) => void;
   readonly reject: (reason: Error) => void;
@@ -141,7 +143,7 @@ class Upload implements BodySink {
   }
 
   add(bytes: Buffer): void {
-    // Bytes after a refusal are read and dropped so that the client gets to see it; the request time-out bounds that.
+    // Bytes after a refusal are read and dropped, so that the client receives the refusal. The request timeout bounds this.
     if (this.#isOver) return;
     const { maxBytes, announcedBytes } = this.#options;
     if (this.#size + bytes.length > maxBytes) this.#refuse(bodyTooLarge(maxBytes));
@@ -165,14 +167,17 @@ class Upload implements BodySink {
     this.#refuse(tooManyUploads());
   }
 
-  /** Keeps a whole body as it is, and counts it only now, because its end follows at once. */
+  /** Keeps a whole body as it is. The body is counted only now, because its end follows at once. */
   #keep(body: Buffer): void {
     this.#buffer = body;
     this.#size = body.length;
     this.#options.uploads.makeRoom(body.length, this.#options.maxBytes);
   }
 
-  /** Copies the bytes into one growing buffer: kept by themselves, pieces of one byte would take hundreds each. */
+  /**
+   * Copies the bytes into one growing buffer, because a piece of one byte that is kept by itself would take hundreds of
+   * bytes.
+   */
   #append(bytes: Buffer): void {
     const { uploads, maxBytes, announcedBytes = maxBytes } = this.#options;
     const size = this.#size;

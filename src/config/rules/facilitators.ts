@@ -6,7 +6,9 @@ import { networkName } from "../token-presets.ts";
 import type { X402Table } from "../x402.ts";
 import { checkHttps } from "./urls.ts";
 
-/** Checks who verifies and settles: one `facilitator_url`, or a list. Parts check the entries that they claim. */
+/**
+ * Checks the facilitators that verify and settle: one `facilitator_url`, or a list. Parts check the entries that they claim.
+ */
 export function checkFacilitators(
   { claims, methods }: Pick<ConfigTables, "claims" | "methods">,
   x402: X402Table,
@@ -78,5 +80,5 @@ function checkRemote(table: FacilitatorTable, i: number, claims: EntryClaims, pl
   }
 }
 
-/** Headers that make the request what it is. */
+/** Headers without which the request would be another. */
 const OWN_HEADERS = new Set(["host", "connection", "content-length", "content-type", "transfer-encoding"]);

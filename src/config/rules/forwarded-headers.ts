@@ -1,13 +1,13 @@
 import { NEVER_FORWARDED } from "../../core/job-call.ts";
 import type { Place } from "../mistakes.ts";
 
-/** Most headers of one list. */
+/** Largest number of headers in one list. */
 const MAX_HEADERS = 32;
 
 /**
  * Returns the reason why only the gateway may see a header, as the end of a sentence; undefined if runners and operators may see it too.
  * @param name lower case
- * @param proofs further headers that carry proof of who sends, lower case
+ * @param proofs further headers that authenticate the sender, lower case
  */
 export function whyWithheld(name: string, proofs: readonly (string | undefined)[]): string | undefined {
   const never = NEVER_FORWARDED.find(({ names }) => names.test(name));
@@ -17,7 +17,7 @@ export function whyWithheld(name: string, proofs: readonly (string | undefined)[
     : undefined;
 }
 
-/** @param proofs further headers that carry proof of who sends, lower case */
+/** @param proofs further headers that authenticate the sender, lower case */
 export function checkForwardedHeaders(
   list: readonly (string | undefined)[] | undefined,
   place: Place,
@@ -32,7 +32,7 @@ export function checkForwardedHeaders(
     if (name === undefined) continue;
     const reason = whyWithheld(name, proofs);
     if (reason !== undefined) place.at(i).report(`is "${name}", which ${reason}; expected another header`);
-    // Programs get metadata in environment variables, in which the two are the same.
+    // Programs get metadata in environment variables, in which `-` and `_` are the same.
     const variable = name.replaceAll("-", "_");
     if (seen.has(variable))
       place.at(i).report(`is "${name}", which is listed twice; expected each header once`);

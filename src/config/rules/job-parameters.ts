@@ -5,7 +5,7 @@ import { toParameters } from "../jobs.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 
-/** Keywords of references, and of the names that references use. */
+/** Keywords that are references, or that name targets of references. */
 const REFERENCES = /"\$(?:ref|dynamicRef|id)":/;
 
 /** Checks the schemas of each job's path and query. */

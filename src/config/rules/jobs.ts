@@ -8,7 +8,7 @@ import { checkForwardedHeaders } from "./forwarded-headers.ts";
 import { isOfPart } from "./prices.ts";
 import { checkPolicy, type PlacedToken, tokensOf } from "./x402.ts";
 
-/** Checks the keys of each of `[[jobs]]` against each other and against the tables that name jobs too. */
+/** Checks the keys of each of `[[jobs]]` against each other and against other tables that name jobs. */
 export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
   const { jobs = [], x402 } = tables;
   if (x402 === undefined && jobs.length > 0) {
@@ -66,7 +66,7 @@ function policyPlaces({ x402 }: ConfigTables, mistakes: MistakeList): Map<string
   return places;
 }
 
-/** @param at the job, and its price in `[job_pricing]` if that has one */
+/** @param at the job, and its price in `[job_pricing]`, if there is one */
 function checkPriceKeys(
   { price, priceWei, mode }: JobTable,
   { place, mapped }: { readonly place: Place; readonly mapped: Place | undefined },
@@ -87,7 +87,7 @@ function checkPriceKeys(
   }
 }
 
-/** Checks that a job that is charged after it ran can be paid so, and that its other keys fit. */
+/** Checks that the tokens of a job support a charge after the job, and that the job's other keys fit. */
 function checkCharge(
   job: JobTable,
   place: Place,
@@ -119,7 +119,7 @@ function checkMethods(
   { methods, chargesPart }: ConfigTables,
   tokens: readonly PlacedToken[],
 ): void {
-  // A token with a mistake may be the one.
+  // A token with a mistake may have such a method.
   const paying = methods.filter(({ chargesPart }) => chargesPart);
   const isPayable = ([token, at]: PlacedToken) =>
     at.hasMistake ||
@@ -137,7 +137,7 @@ function checkMethods(
     );
 }
 
-/** Checks that a charge can come after the job in a token, and warns of the tokens in which it cannot. */
+/** Checks that some token supports a charge after the job, and warns of the tokens that do not. */
 function checkLateCharge(
   charges: readonly ChargeKind[],
   { maxRunSecs = Number.POSITIVE_INFINITY }: JobTable,
@@ -149,7 +149,7 @@ function checkLateCharge(
   if (late.length === 0) return;
   const problems = tokens.map(([token, at]) => {
     if (at.hasMistake) return undefined;
-    // Nothing but the chain of a token shows what became of a charge.
+    // Only the chain of a token shows the outcome of a charge.
     if (token?.rpcUrl === undefined) return at.at("rpc_url").text;
     const { endsSoon } = methods.find(({ name }) => name === token.transferMethod) ?? {};
     if (endsSoon === undefined || maxRunSecs <= endsSoon.maxRunSecs) return undefined;

@@ -7,7 +7,7 @@ export function checkListeners(
   { runner, operator, x402, webhooks, listeners: ofParts }: ConfigTables,
   mistakes: MistakeList,
 ): void {
-  // HTTP/1.1 listeners can share a socket, unless their paths could be anyone's. gRPC needs HTTP/2 from the first byte.
+  // HTTP/1.1 listeners can share a socket, unless a listener accepts any path. gRPC needs HTTP/2 from the first byte.
   const listeners = [
     ["runner", runner?.bindAddress, "grpc"],
     ["operator", operator?.bindAddress, "http"],

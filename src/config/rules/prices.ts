@@ -68,7 +68,7 @@ function pricesOf(tables: ConfigTables): PlacedPrice[] {
   return isOfPart(tables.x402) ? own : [...own, ...mappedPrices(tables)];
 }
 
-/** Returns true if prices come from a part, which makes them in wei. Prices of the map are unused then. */
+/** Returns true if a part makes prices, in wei. The prices in `[job_pricing]` are then unused. */
 export function isOfPart(x402: X402Table | undefined): boolean {
   return x402?.priceSource !== undefined && x402.priceSource !== "map";
 }
@@ -88,7 +88,7 @@ function rateKeys(claims: EntryClaims): string {
   return ["rate_per_native_unit", ...claims.alternatives("x402.acceptedTokens")].join(" or ");
 }
 
-/** The tokens that a job is sold in, with what gives them rates. */
+/** The tokens in which a job is sold, with the source of each rate. */
 interface Tokens {
   readonly x402: X402Table;
   readonly claims: EntryClaims;
@@ -129,7 +129,7 @@ function boundText(unit: Price["unit"], amount: bigint, round: "up" | "down"): s
 function hasTokenFor(unit: Price["unit"], known: Tokens): boolean {
   return known.sold.some(
     ([token, place, i]) =>
-      // A token with a mistake may be the one.
+      // A token with a mistake may be a token that pays.
       token === undefined ||
       place.hasMistake ||
       (unit === "usd"

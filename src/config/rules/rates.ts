@@ -18,12 +18,15 @@ interface RateTables {
   readonly claims: EntryClaims;
 }
 
-/** Returns true if a key that the currency follows from is reported as wrong. */
+/** Returns true if a key that determines the currency is reported as wrong. */
 function mayHaveCurrency(place: Place): boolean {
   return ["token", "network", "currency"].some((key) => place.at(key).hasMistake);
 }
 
-/** Returns true if a token has a rate: in its entry, in the table, or from a part. A rate that is reported as wrong counts. */
+/**
+ * Returns true if a token has a rate: in its entry, in the table, or from a part. A token whose rate is reported as wrong is
+ * taken to have a rate.
+ */
 export function hasRate(token: TokenTable, i: number, { x402, claims }: RateTables, place: Place): boolean {
   return (
     claims.of("x402.acceptedTokens", i) !== undefined ||

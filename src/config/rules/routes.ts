@@ -4,7 +4,10 @@ import { JOB_DEFAULTS } from "../jobs.ts";
 import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
 import type { ConfigTables } from "../schema.ts";
 
-/** Fills the defaults of jobs, of which the index follows from a route. Reports jobs that have neither. */
+/**
+ * Fills the defaults of jobs. A route determines the default of a job's index. Reports jobs that have neither an index nor a
+ * route.
+ */
 export function fillJobs(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
   if (tables.jobs === undefined) return tables;
   const jobs = tables.jobs.map((given, i) => {
@@ -41,7 +44,7 @@ export class RouteCheck {
     this.#isBuiltIn = builtInPaths(tables);
   }
 
-  /** Adds a route. Reports a route that cannot be told apart from an earlier one. */
+  /** Adds a route. Reports a route that matches the same requests as an earlier route. */
   add(text: string | undefined, place: Place): void {
     const same = this.know(text, place);
     if (same === undefined) return;
@@ -52,7 +55,7 @@ export class RouteCheck {
     );
   }
 
-  /** Adds a route. @returns the earlier route that it cannot be told apart from */
+  /** Adds a route. @returns the earlier route that matches the same requests */
   know(text: string | undefined, place: Place): Place | "built in" | undefined {
     const route = text === undefined ? undefined : parseRoute(text);
     if (route === undefined) return undefined;
@@ -65,8 +68,8 @@ export class RouteCheck {
 }
 
 /**
- * Matches paths that jobgate answers itself at the address of a listener, which listeners can share. Paths below `/x402/` are matched at every address, so
- * that the listeners can share an address later.
+ * Matches paths that jobgate itself answers at the address of a listener. Listeners can share an address, so paths below
+ * `/x402/` are matched at every address.
  */
 export function ownPathsAt(
   listener: "x402" | "webhooks",
@@ -88,7 +91,7 @@ function areShared(one: BindAddress | undefined, other: BindAddress | undefined)
   return one !== undefined && other !== undefined && isSameAddress(one, other);
 }
 
-/** Matches the routes whose path jobgate answers itself, also as a listener that shares the socket. */
+/** Matches the routes whose path jobgate itself answers, there or at a listener that shares the socket. */
 function builtInPaths(tables: ConfigTables): (route: Route) => boolean {
   const { x402, webhooks } = tables;
   const isOwn = ownPathsAt("x402", tables);

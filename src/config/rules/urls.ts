@@ -2,7 +2,7 @@ import { isLoopbackHost } from "../../core/network-address.ts";
 import type { Place } from "../mistakes.ts";
 import { shownUrl } from "../web-types.ts";
 
-/** Checks that a URL does not send credentials in the clear. */
+/** Checks that a URL does not cause credentials to be sent unencrypted. */
 export function checkCredentials(place: Place, value: string | undefined): void {
   if (value === undefined) return;
   const url = new URL(value);
@@ -18,7 +18,7 @@ export function checkCredentials(place: Place, value: string | undefined): void 
   }
 }
 
-/** Checks that traffic to a URL cannot be read or changed on the way. */
+/** Checks that traffic to a URL is encrypted and authenticated. */
 export function checkHttps(place: Place, value: string | undefined): void {
   if (value === undefined) return;
   const url = new URL(value);

@@ -6,7 +6,7 @@ import {
   WEBHOOK_AUTH_MODES,
 } from "../webhooks.ts";
 
-/** Checks the keys of an endpoint that decide which deliveries it accepts, and which count as repeats. */
+/** Checks the keys of an endpoint that decide which deliveries it accepts, and which it treats as repeats. */
 export function checkDeliveries(endpoint: EndpointTable, place: Place): void {
   const { auth, toleranceSecs, challenge } = endpoint;
   if (auth !== undefined && toleranceSecs !== undefined && !WEBHOOK_AUTH_MODES[auth].isTimed) {
@@ -29,7 +29,7 @@ export function checkDeliveries(endpoint: EndpointTable, place: Place): void {
   }
 }
 
-/** Checks that two deliveries do not count as one, nor one as two. */
+/** Checks that two different deliveries are not taken for one, and that a repeated delivery is recognised. */
 function checkDedupe(endpoint: EndpointTable, place: Place): void {
   const { auth, dedupe, apiKeyHeader } = endpoint;
   if (auth === undefined || dedupe === false) return;

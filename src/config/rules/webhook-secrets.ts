@@ -87,7 +87,7 @@ function checkFormat(secret: string, auth: WebhookAuthMode, place: Place): void 
   }
 }
 
-/** Secrets that are shorter can be guessed, some of them from a single signed request. */
+/** Shorter secrets can be guessed, some of them from a single signed request. */
 function warnIfShort(secret: string, place: Place): void {
   if (secret.length < 16)
     place.warn(

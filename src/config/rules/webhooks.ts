@@ -33,7 +33,7 @@ export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void
   checkTokenPaths(webhooks, list);
 }
 
-/** Returns the headers that carry proof of who sends to an endpoint, lower case. */
+/** Returns the headers that authenticate the sender to an endpoint, in lower case. */
 export function proofHeaders({
   auth,
   apiKeyHeader,

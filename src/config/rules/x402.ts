@@ -74,7 +74,10 @@ function expectedName(name: string, names: readonly (string | undefined)[]): str
 /** An accepted token and its place; undefined for a token with a mistake. */
 export type PlacedToken = readonly [token: TokenTable | undefined, place: Place, index: number];
 
-/** Returns the accepted tokens that a job is sold in, and every token with a mistake, because the job may be sold in that token. */
+/**
+ * Returns the accepted tokens that a job is sold in, and every token with a mistake, because the token may be one in which
+ * the job is sold.
+ */
 export function tokensOf(
   { name }: Pick<JobTable, "name">,
   { acceptedTokens = [] }: X402Table,
@@ -137,7 +140,7 @@ export function checkPolicy(policy: PolicyTable, place: Place, modeKey = "invoca
         `is another name of ${fileKey(key)}, which is set as well; expected only one of them`,
       );
     }
-    // A value under the alias that is there but wrong is reported already.
+    // A wrong value under the alias is already reported.
     const isMissing = !isGiven && !isAliasGiven && !aliasPlace.isReported;
     if (policy.invocationMode !== "restricted_paid" || !isMissing) continue;
     const value = key === "authMode" ? '"payer_is_caller" or "delegated_caller_signature"' : "it";
