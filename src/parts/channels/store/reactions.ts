@@ -24,8 +24,10 @@ import { voucherOf } from "./voucher.ts";
 /** Changes of channels and charges when payments begin and when calls end. */
 export const REACTIONS: Reactions = {
   paymentBegun: ({ payment, intent, at }, known) => begun(payment.call_id, intent, at, known),
-  finished: ({ call, charge, status, at }, known) =>
-    hasFailed(status) ? failureOf(call, known) : successOf(call, charge ?? undefined, at, known),
+  finished({ call, charge, status, at }, known) {
+    if (call.origin !== "x402") return [];
+    return hasFailed(status) ? failureOf(call, known) : successOf(call, charge ?? undefined, at, known);
+  },
   deadLettered: ({ call }, known) => failureOf(call, known),
   returnDecided: ({ callId, isReturned }, known) =>
     changed(callId, known, (charge) => decided(charge, isReturned)),

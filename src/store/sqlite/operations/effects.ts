@@ -1,7 +1,7 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { PurchaseNotes } from "../../../core/payment.ts";
 import { Effects } from "../../machine/effects.ts";
-import { keysOfCall, ORDERING } from "../../modules/modules.ts";
+import { keysOfCall } from "../../modules/modules.ts";
 import { notesOf, SOLD_COLUMNS, type SoldPayment } from "../../payment-row.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
@@ -31,7 +31,7 @@ export class SqliteEffects extends Effects {
   readonly #addRevenue: Statement<unknown>;
   readonly #newCalls: NewCalls;
   readonly #makeReady: Statement<unknown>;
-  readonly #selectWaiting: Statement<{ order_key: string; call_id: number | null }>;
+  readonly #selectWaiting: (parameters: readonly [json: string]) => { order_key: string; call_id: number }[];
   /** JobCalls that are ready, and are written as such before the next claim. */
   #ready: number[] = [];
   /** JobCalls that claims of the batch made ready: as in Postgres, none of them takes one. */
@@ -62,9 +62,12 @@ export class SqliteEffects extends Effects {
     this.#makeReady = database.prepare(
       "UPDATE job_calls SET state = 'ready' WHERE call_id IN (SELECT value FROM json_each(?)) AND state = 'held'",
     );
-    this.#selectWaiting = database.prepare(
-      `SELECT value AS order_key, (SELECT min(call_id) FROM job_calls INDEXED BY job_calls_ordered
-                                    WHERE state = 'held' AND order_key = value) AS call_id FROM json_each(?)`,
+    this.#selectWaiting = prepareRows(
+      database,
+      ["order_key", "call_id"],
+      `FROM (SELECT value AS order_key, (SELECT min(call_id) FROM job_calls INDEXED BY job_calls_ordered
+                                          WHERE state = 'held' AND order_key = value) AS call_id FROM json_each(?))
+        WHERE call_id IS NOT NULL`,
     );
     this.#selectPayments = prepareRows<SoldPayment>(
       database,
@@ -91,7 +94,7 @@ export class SqliteEffects extends Effects {
     this.rows.load(paid.flatMap(({ call_id }) => keysOfCall(call_id)));
     const orderKeys = calls.flatMap(({ order_key }) => order_key ?? []);
     if (orderKeys.length > 0) {
-      this.readKeys(orderKeys);
+      this.rows.loadKeys(orderKeys);
       this.#waiting = this.#readWaiting(orderKeys);
     }
     this.#notes = this.#readNotes(paid);
@@ -100,14 +103,11 @@ export class SqliteEffects extends Effects {
     for (const row of this.#selectPayments([JSON.stringify(deferred)])) this.#payments.set(row.call_id, row);
   }
 
-  /** Reads together the rows that decide about keys. */
-  readKeys(orderKeys: readonly string[]): void {
-    this.rows.load(orderKeys.flatMap((orderKey) => ORDERING?.row(orderKey) ?? []));
-  }
-
   #readWaiting(orderKeys: readonly string[]): Map<string, number | null> {
-    const rows = this.#selectWaiting.all([JSON.stringify(orderKeys)]);
-    return new Map(rows.map(({ order_key, call_id }) => [order_key, call_id]));
+    const waiting = new Map<string, number | null>(orderKeys.map((orderKey) => [orderKey, null]));
+    for (const { order_key, call_id } of this.#selectWaiting([JSON.stringify(orderKeys)]))
+      waiting.set(order_key, call_id);
+    return waiting;
   }
 
   firstWaiting(orderKey: string): number | undefined {
@@ -202,8 +202,8 @@ export class SqliteEffects extends Effects {
     this.takeMadeReady();
     this.#ready = [];
     this.#readyLater = [];
-    this.forgetPayments();
     this.rows.discard();
+    this.forgetPayments();
   }
 }
 

@@ -8,12 +8,12 @@ import { ackInBulk, SqliteCallRows } from "./call-rows.ts";
 import { claimOperations } from "./claims.ts";
 import { Locks, SqliteEffects } from "./effects.ts";
 import { lookupOperations, SqliteRows, stepOperations } from "./modules.ts";
-import { acceptOnceInBulk, NewCalls, SqliteIntakeRows } from "./new-calls.ts";
+import { acceptInBulk, NewCalls, SqliteIntakeRows } from "./new-calls.ts";
 import { PaymentFinder, SqlitePaymentRows, type Undecided } from "./payment-rows.ts";
 import { beginInBulk, paymentOperations } from "./payments.ts";
 import { pruneOperations } from "./prune.ts";
 
-type BulkName = "ack" | "acceptOnce" | "beginPayment";
+type BulkName = "ack" | "accept" | "acceptOnce" | "beginPayment";
 
 /** Operations of the one connection that writes. */
 export function writeOperations(
@@ -45,12 +45,11 @@ export function writeOperations(
   });
   const bulk = {
     beginPayment: beginInBulk(beginPayment, payments, effects),
-    acceptOnce: acceptOnceInBulk(intakeRows, intakeSteps),
+    ...acceptInBulk(intakeRows, intakeSteps, rows),
     ack: ackInBulk(callRows, leaseSteps, effects),
   };
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   const operations = {
-    ...methodsOf(intakeSteps, "accept"),
     ...methodsOf(leaseSteps, ...LEASE_STEPS.filter((name) => name !== "ack")),
     ...paymentSteps,
     ...claimOperations(database, callRows, leaseSteps, effects, newCalls),

@@ -1,6 +1,12 @@
 import type { ListDialect, Lookup } from "../../list-dialect.ts";
 import type { Commit } from "../../module.ts";
-import { type LookupName, MODULE_LOOKUPS, MODULE_STEPS, type StepName } from "../../modules/modules.ts";
+import {
+  type LookupName,
+  MODULE_LOOKUPS,
+  MODULE_STEPS,
+  ORDERING,
+  type StepName,
+} from "../../modules/modules.ts";
 import { nobodyKeeps } from "../../part-modules.ts";
 import { added, type OldRows, type RowKey, type Rows, type SqlValue } from "../../rows.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
@@ -85,6 +91,12 @@ export function withBytes(row: unknown): unknown {
 type AnyTable = RowKey["table"];
 type AnyRow = Readonly<Record<string, SqlValue>>;
 
+/** A row as it is written, and as steps and reactions have left it. Undefined: there is none. */
+interface LoadedRow {
+  readonly before: AnyRow | undefined;
+  now: AnyRow | undefined;
+}
+
 /** Rows of modules in one file. A step reads and writes them at once. */
 export class SqliteRows implements Rows {
   readonly #database: Database;
@@ -94,42 +106,70 @@ export class SqliteRows implements Rows {
   readonly #small = new Map<AnyTable, readonly unknown[]>();
   /** Numbers that {@link count} adds to rows at the end of the batch, by the JSON of the rows' keys. */
   readonly #counts = new Map<AnyTable, Map<string, AnyRow>>();
-  /** Rows that were read together, as they are now, by the JSON of their keys; null for a row that is not there. */
-  readonly #loaded = new Map<AnyTable, Map<string, AnyRow | null>>();
+  /** Rows that were read together, by the JSON of their keys. */
+  readonly #loaded = new Map<AnyTable, Map<string, LoadedRow>>();
 
   constructor(database: Database) {
     this.#database = database;
   }
 
   /**
-   * Reads rows together, and keeps them until {@link unload}: only steps and reactions may change them meanwhile. Finding one row after
-   * the other takes ten times as long.
+   * Reads rows together, and keeps them and their changes until {@link unload}: only steps and reactions may change them meanwhile.
+   * Finding and writing one row after the other takes ten times as long.
    */
   load(keys: readonly RowKey[]): void {
     for (const [table, own] of byTable(keys)) {
       const [column = "", ...more] = table.key;
       if (more.length > 0) continue;
-      const loaded = new Map<string, AnyRow | null>();
-      for (const key of own) loaded.set(keyText(table, key), null);
-      const asked = JSON.stringify(own.map((key) => key[column]));
-      for (const row of this.#of(table).selectAll([asked])) loaded.set(keyText(table, row), row);
+      const loaded = new Map<string, LoadedRow>();
+      const asked: (SqlValue | undefined)[] = [];
+      for (const key of own) {
+        const text = keyText(table, key);
+        if (loaded.has(text)) continue;
+        loaded.set(text, { before: undefined, now: undefined });
+        asked.push(key[column]);
+      }
+      for (const row of this.#of(table).selectAll([JSON.stringify(asked)]))
+        loaded.set(keyText(table, row), { before: row, now: row });
       this.#loaded.set(table, loaded);
     }
   }
 
+  /** Reads together the rows that decide about keys of ordered JobCalls. */
+  loadKeys(orderKeys: readonly string[]): void {
+    if (orderKeys.length > 0) this.load(orderKeys.flatMap((orderKey) => ORDERING?.row(orderKey) ?? []));
+  }
+
+  /** Writes the changes of the rows that were read together. */
   unload(): void {
+    for (const [table, loaded] of this.#loaded) this.#writeChanges(table, [...loaded.values()]);
     this.#loaded.clear();
   }
 
+  #writeChanges(table: AnyTable, rows: readonly LoadedRow[]): void {
+    const [column = ""] = table.key;
+    const added: SqlValue[][] = [];
+    const removed: (SqlValue | undefined)[] = [];
+    for (const { before, now } of rows) {
+      if (before !== undefined && now !== undefined) this.#change(table, before, now);
+      else if (now !== undefined) added.push(valuesOf(now, table.columns));
+      else if (before !== undefined) removed.push(before[column]);
+    }
+    const { removeAll, insertAll } = this.#of(table);
+    if (removed.length > 0) removeAll.run([JSON.stringify(removed)]);
+    if (added.length > 0) insertAll.run([JSON.stringify(added)]);
+  }
+
   find<Row>(table: AnyTable, key: object): Row | undefined {
-    const loaded = this.#loaded.get(table)?.get(keyText(table, key as AnyRow));
-    if (loaded !== undefined) return (loaded ?? undefined) as Row | undefined;
+    const loaded = this.#loadedRow(table, key);
+    if (loaded !== undefined) return loaded.now as Row | undefined;
     return this.#of(table).select.get(valuesOf(key as AnyRow, table.key)) as Row | undefined;
   }
 
   all<Row>(table: AnyTable): readonly Row[] {
     let rows = this.#small.get(table);
     if (rows === undefined) {
+      if (this.#loaded.has(table)) this.unload();
       rows = this.#of(table).all.all([]);
       this.#small.set(table, rows);
     }
@@ -138,24 +178,27 @@ export class SqliteRows implements Rows {
 
   remove(table: AnyTable, key: object): void {
     this.#small.delete(table);
-    this.#loaded.get(table)?.set(keyText(table, key as AnyRow), null);
-    this.#of(table).remove.run(valuesOf(key as AnyRow, table.key));
+    const loaded = this.#loadedRow(table, key);
+    if (loaded !== undefined) loaded.now = undefined;
+    else this.#of(table).remove.run(valuesOf(key as AnyRow, table.key));
   }
 
   /** Forgets what was read: the batch is rolled back. */
   discard(): void {
     this.#small.clear();
     this.#counts.clear();
-    this.unload();
+    this.#loaded.clear();
+  }
+
+  #loadedRow(table: AnyTable, row: object): LoadedRow | undefined {
+    const loaded = this.#loaded.get(table);
+    return loaded?.get(keyText(table, row as AnyRow));
   }
 
   put(table: AnyTable, row: object): void {
     this.#small.delete(table);
-    const loaded = this.#loaded.get(table);
-    const text = loaded && keyText(table, row as AnyRow);
-    const before = text === undefined ? undefined : loaded?.get(text);
-    if (text !== undefined) loaded?.set(text, row as AnyRow);
-    if (before) this.#change(table, before, row as AnyRow);
+    const loaded = this.#loadedRow(table, row);
+    if (loaded !== undefined) loaded.now = row as AnyRow;
     else this.#of(table).upsert.run(valuesOf(row as AnyRow, table.columns));
   }
 
@@ -224,6 +267,10 @@ interface TableStatements {
   readonly updates: Map<string, Statement<unknown>>;
   readonly all: Statement<unknown>;
   readonly remove: Statement<unknown>;
+  /** Deletes many rows of a table that has one column in its key. */
+  readonly removeAll: Statement<unknown>;
+  /** Inserts many rows whose keys the table does not have. */
+  readonly insertAll: Statement<unknown>;
   readonly upsert: Statement<unknown>;
   /** Has no parameters for the columns of the key. */
   readonly insert: Statement<unknown>;
@@ -245,6 +292,11 @@ function statementsOf(database: Database, table: AnyTable): TableStatements {
     updates: new Map(),
     all: database.prepare(`SELECT ${columns.join()} FROM ${name}`),
     remove: database.prepare(`DELETE FROM ${name} WHERE ${isRow(table)}`),
+    removeAll: database.prepare(`DELETE FROM ${name} WHERE ${key[0]} IN (SELECT value FROM json_each(?))`),
+    insertAll: database.prepare(
+      `INSERT INTO ${name} (${columns.join()})
+       SELECT ${columns.map((_, place) => `value ->> ${place}`).join()} FROM json_each(?)`,
+    ),
     upsert: database.prepare(
       `${insert(columns)} ON CONFLICT (${key.join()}) DO UPDATE
          SET ${added.map((column) => `${column} = excluded.${column}`).join()}`,

@@ -8,6 +8,7 @@ import {
 import { type NewCall, packBytes } from "../../new-call.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { BulkTable } from "../transaction.ts";
+import type { SqliteRows } from "./modules.ts";
 
 /** Lease of a claim, as its JobCalls share it. */
 interface ClaimLease {
@@ -53,16 +54,16 @@ export class NewCalls {
         ?.seq ?? 0;
     this.#setLastId = database.prepare("UPDATE sqlite_sequence SET seq = ? WHERE name = 'job_calls'");
     this.#insertLastId = database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('job_calls', ?)");
-    const insertCalls = (columns: string, values: string) =>
+    const insertCalls = (columns: string, values: string, state = "?5") =>
       database.prepare(
         `INSERT INTO job_calls
          (call_id, origin, job_id, service_id, state, attempts, visible_at, subscriber, claimed_at, enqueued_at, lease_token,
           ${columns})
-       SELECT ?1 + key, ?2, ?3, ?4, ?5, ?5 = 'leased', ?6, ?7, ?8, value ->> 0, value ->> 1, ${values}
+       SELECT ?1 + key, ?2, ?3, ?4, ${state}, ?5 = 'leased', ?6, ?7, ?8, value ->> 0, value ->> 1, ${values}
          FROM json_each(?9)`,
       );
     this.#insertCalls = insertCalls("ceiling, min_charge", "value ->> 2, value ->> 3");
-    this.#insertOrdered = insertCalls("order_key", "value ->> 2");
+    this.#insertOrdered = insertCalls("order_key", "value ->> 2", "ifnull(value ->> 3, ?5)");
     this.#insertBody = database.prepare(
       "INSERT INTO job_bodies (call_id, encoded, head_bytes) VALUES (?, ?, ?)",
     );
@@ -160,8 +161,9 @@ export class NewCalls {
     const { expiresAt = null, subscriber = null, claimedAt = null } = lease ?? {};
     const state = lease === undefined ? first.state : "leased";
     const rows = JSON.stringify(
-      group.map(({ enqueuedAt, leaseToken, ceiling, minCharge, call: { order } }) => {
-        if (order !== undefined) return [enqueuedAt, leaseToken, order.orderKey];
+      group.map(({ enqueuedAt, leaseToken, ceiling, minCharge, call: { order }, state }) => {
+        if (order !== undefined)
+          return [enqueuedAt, leaseToken, order.orderKey, ...(lease === undefined ? [state] : [])];
         return ceiling === null ? [enqueuedAt, leaseToken] : [enqueuedAt, leaseToken, ceiling, minCharge];
       }),
     );
@@ -183,7 +185,7 @@ export class NewCalls {
   }
 }
 
-/** Cuts a list where the job, the state or the claim changes, and around each large JobCall. */
+/** Cuts a list where the job, the claim or the state of JobCalls without a key changes, and around each large JobCall. */
 function groupsOf(calls: readonly UnwrittenCall[]): UnwrittenCall[][] {
   const groups: UnwrittenCall[][] = [];
   let last: UnwrittenCall | undefined;
@@ -198,7 +200,7 @@ function groupsOf(calls: readonly UnwrittenCall[]): UnwrittenCall[][] {
 function isAlike(one: UnwrittenCall, other: UnwrittenCall): boolean {
   return (
     one.lease === other.lease &&
-    one.state === other.state &&
+    (one.state === other.state || one.call.order !== undefined) &&
     (one.call.order === undefined) === (other.call.order === undefined) &&
     one.call.jobId === other.call.jobId &&
     one.call.serviceId === other.call.serviceId &&
@@ -264,15 +266,29 @@ export class SqliteIntakeRows implements IntakeRows {
   }
 }
 
-export function acceptOnceInBulk(
+/** Accepts JobCalls, after the rows that decide about the keys of all of them were read together. */
+export function acceptInBulk(
   rows: SqliteIntakeRows,
   steps: IntakeSteps,
-): BulkTable<"acceptOnce">["acceptOnce"] {
-  return (operations) => {
-    const keys = operations.flatMap(({ input: [, delivery] }) => delivery.keys);
-    rows.read(keys.flatMap(({ key, identifies }) => (identifies ? key : [])));
-    const outcomes = operations.map(({ now, input }) => steps.acceptOnce(now, ...input));
-    rows.write(operations.at(-1)?.now ?? 0);
-    return outcomes;
+  ofModules: SqliteRows,
+): BulkTable<"accept" | "acceptOnce"> {
+  const readKeys = (operations: readonly { readonly input: readonly [NewCall, ...unknown[]] }[]) =>
+    ofModules.loadKeys(operations.flatMap(({ input: [{ order }] }) => order?.orderKey ?? []));
+  return {
+    accept(operations) {
+      readKeys(operations);
+      const outcomes = operations.map(({ now, input }) => steps.accept(now, ...input));
+      ofModules.unload();
+      return outcomes;
+    },
+    acceptOnce(operations) {
+      const keys = operations.flatMap(({ input: [, delivery] }) => delivery.keys);
+      rows.read(keys.flatMap(({ key, identifies }) => (identifies ? key : [])));
+      readKeys(operations);
+      const outcomes = operations.map(({ now, input }) => steps.acceptOnce(now, ...input));
+      rows.write(operations.at(-1)?.now ?? 0);
+      ofModules.unload();
+      return outcomes;
+    },
   };
 }
