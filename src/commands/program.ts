@@ -78,8 +78,8 @@ export async function runProgram(given: readonly string[]): Promise<number> {
   }
 }
 
-/** Loads only the command that is named; all of them for the help, and for the completion of all. */
-async function makeProgram(name = ""): Promise<Command> {
+/** Makes the program with the command that is named; with all commands for the help, the completion and the docs. */
+export async function makeProgram(name = ""): Promise<Command> {
   const program = new Command("jobgate")
     .description("Turns x402 payments and webhooks into jobs for a runner in any language.")
     .version(version)
