@@ -52,7 +52,7 @@ export type LoadConfigResult =
 export interface ConfigSource {
   /** Path of the TOML file. */
   readonly path: string;
-  /** Contents, if there is no file; `path` then names them in mistakes, and files that they name are relative to it. */
+  /** Contents, if there is no file. `path` then names them in mistakes, and relative paths in them start from its folder. */
   readonly toml?: string;
   /** Environment that `env:NAME` values are read from. */
   readonly env: NodeJS.ProcessEnv;

@@ -39,13 +39,13 @@ export interface PaidCallRow {
   nonce: string;
   service_id: string;
   job_index: number;
-  /** Paid, and how it ended was pruned: `expired`. */
+  /** The state is `expired` if the call was paid for and its outcome was pruned. */
   state: CallState | "succeeded" | "failed" | "expired";
   visible_at: number | null;
   attempt: number;
   progress_percent: number | null;
   progress_text: string | null;
-  /** Why it is dead or failed. */
+  /** Reason why it is a dead letter, or failed. */
   reason: string | null;
   enqueued_at: number;
   finished_at: number | null;
@@ -54,14 +54,17 @@ export interface PaidCallRow {
   amount: string;
   symbol: string;
   payment_state: PaymentState;
-  /** Not null: charged after the job, and `amount` is its charge once that is known. */
+  /** Null if the job is not charged after it ran. `amount` is the charge once the charge is known. */
   ceiling: string | null;
   settlement: string | null;
 }
 
 const SHOWN = PART_MODULES.flatMap(({ shown }) => shown ?? []);
 
-/** SQL of the columns of a {@link PaidCallRow}: those of the call's payment, and those of the modules of parts. */
+/**
+ * SQL of the columns of a {@link PaidCallRow}: the columns of the call's payment, and the columns that modules of parts
+ * show.
+ */
 export const PAYMENT_OF_CALL = [
   "payments.service_id, payments.job_index, payments.state AS payment_state, payments.ceiling, payments.settlement",
   "payments.amount, payments.symbol",
@@ -139,7 +142,7 @@ function stateForClient(row: PaidCallRow, now: number): CallStateAnswer["state"]
   }
 }
 
-/** State of a finished call that is charged after it ran: the result is given out for a certain charge only. */
+/** State of a finished call that is charged after it ran: its client gets the result only once the charge is certain. */
 function stateOfCharged(payment: PaymentState): CallStateAnswer["state"] {
   if (payment === "failed") return "failed";
   return payment === "settled" || payment === "released" ? "succeeded" : "running";

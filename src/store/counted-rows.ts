@@ -15,13 +15,13 @@ export interface NamedRow {
 /** Rows of the queries by their names. */
 interface CountedRows {
   readonly payments: readonly { state: PaymentState; n: number }[];
-  /** Those among `payments` that are charged after they ran. */
+  /** Rows of `payments` that are charged after their jobs ran. */
   readonly deferred: readonly { state: UsedState; n: number }[];
   readonly calls: readonly { origin: JobCallOrigin; state: CallState; n: number }[];
   readonly results: readonly { state: "succeeded" | "failed"; n: number }[];
   /** Entries that were pruned, by the names of countedKinds. */
   readonly pruned: readonly { name: keyof typeof PRUNED; n: number }[];
-  /** Dead paid JobCalls that their buyers were not charged for. */
+  /** Dead JobCalls that were paid for and whose buyers were not charged. */
   readonly uncharged: readonly { n: number }[];
   readonly oldestReady: readonly { at: number | null }[];
   /** Rows of the queries of parts' modules, by the name of the query. */
@@ -74,7 +74,7 @@ function ownQueries({ schema, indexedBy }: ListDialect, now: string): [name: str
   ];
 }
 
-/** SQL that selects {@link NamedRow}s. One statement, and so one state of the database, in which the journal balances. */
+/** SQL that selects {@link NamedRow}s. A single statement reads one state of the database, in which the journal balances. */
 export function countRows(dialect: ListDialect, now: string): string {
   const ofParts = COUNTED.flatMap(({ queries }) =>
     Object.entries(queries).map(([name, query]) => [name, query(dialect)] as const),
@@ -88,7 +88,7 @@ export function countRows(dialect: ListDialect, now: string): string {
 
 type UsedState = Exclude<PaymentState, "intent">;
 
-/** Totals that a pruned entry counts in. */
+/** Totals that include a pruned entry. */
 const PRUNED = {
   settled: { payment: "settled" },
   failed: { payment: "failed" },
@@ -113,7 +113,7 @@ const NAMES = [
   ...COUNTED.flatMap(({ queries }) => Object.keys(queries)),
 ];
 
-/** Returns the totals that the rows of {@link countRows} say. */
+/** Converts the rows of {@link countRows} to totals. */
 export function toTotals(rows: readonly NamedRow[]): StoreTotals {
   const ofName = (wanted: string) =>
     rows.flatMap(({ name, json }) => (name === wanted ? [JSON.parse(json) as unknown] : []));

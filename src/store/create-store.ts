@@ -33,8 +33,8 @@ export interface StoreOptions {
   /** Called for each batch of writes. */
   readonly onBatch?: BatchListener | undefined;
   /**
-   * Called for each change once it is durable, before its caller learns of it. Must be quick; an error that it throws
-   * is only logged, because the change stands.
+   * Called for each change once it is durable, before the operation's caller gets its outcome. Must be quick; an error that
+   * it throws is only logged, because the change stands.
    */
   readonly onCommitted?: ((committed: Committed) => void) | undefined;
   readonly tracing?: Tracing | undefined;
@@ -42,7 +42,7 @@ export interface StoreOptions {
 
 /** Wait for a server that is not reachable yet. */
 export interface StoreWait {
-  /** Default: as configured. */
+  /** Default: the configured timeout. */
   readonly connectTimeoutMs?: number | undefined;
   /** Ends the wait. */
   readonly signal?: AbortSignal | undefined;
@@ -52,9 +52,9 @@ export interface StoreWait {
 export interface Dialect extends Pick<Store, "isShared" | "sharedLeases" | "status" | "close"> {
   /** Resolves once the operation is durable. */
   write<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
-  /** Runs on a connection of its own, so that no lookup delays a write. */
+  /** Runs on a separate connection, so that no lookup delays a write. */
   read<Name extends ReadName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
-  /** Calls those that wait for work. */
+  /** Listeners for new work. */
   readonly work: Listeners;
 }
 
@@ -89,7 +89,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     return toNewCall({ ...call, requestMetadata }, encodeJobCall);
   }
 
-  /** Announces new work while it still waits for its commit, so that a claim can share the commit. */
+  /** Announces new work while it waits for its commit, so that a claim can share the commit. */
   function push<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
     const pushed = dialect.write(name, input);
     if (makesWork(name, input)) work.notify();
@@ -106,7 +106,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     }
   }
 
-  // Without async functions: an accept would make two more promises and wait for each.
+  // Not an async function, because an accept would create two more promises and wait for each.
   function write<Name extends WriteName>(
     name: Name,
     input: Input<Name>,
@@ -142,7 +142,10 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
   );
   const methods = Object.assign(own, ...CORE_MODULES.map(methodsOf)) as StoreMethods;
 
-  /** Returns true for a payment that gets an outcome: it bought its job before, at another replica too, or its money has moved. */
+  /**
+   * Returns true for a payment that gets an earlier outcome, because it has already bought its job at any replica, or
+   * because its money has moved.
+   */
   async function hasBegun(key: PaymentKey): Promise<boolean> {
     if ((await methods.findPayment(key)) !== undefined) return true;
     const adopted = await methods.findAdoptedPayments(key);
@@ -181,7 +184,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
   };
 }
 
-/** Puts a span around the commit of an operation that has one. */
+/** Puts a span around the commit of an operation that has a span. */
 function traced<T>(name: WriteName, tracing: Tracing, commit: () => Promise<T>): Promise<T> {
   const operation = kindOf(name)?.span;
   if (operation === undefined) return commit();
@@ -194,13 +197,13 @@ function traced<T>(name: WriteName, tracing: Tracing, commit: () => Promise<T>):
   });
 }
 
-/** Subscribers to something that happens; `News` is the value that they are called with. */
+/** Subscribers to an event. `News` is the value that they are called with. */
 export class Listeners<News = void> {
   readonly #listeners = new Set<{ readonly listener: (news: News) => void }>();
 
   /** @returns a function that ends the subscription */
   add(listener: (news: News) => void): () => void {
-    // Wrapped, so that one function can be subscribed twice.
+    // The listener is wrapped, so that one function can be subscribed twice.
     const entry = { listener };
     this.#listeners.add(entry);
     return () => void this.#listeners.delete(entry);

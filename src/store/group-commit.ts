@@ -12,24 +12,24 @@ export interface GroupCommitOptions<Operation> {
    * When it rejects, none of the batch was committed, unless the error is an UnknownOutcomeError.
    */
   readonly commit: (batch: readonly Operation[]) => Promise<readonly OperationOutcome[]>;
-  /** Batches under way at the same time; with more than one, batches may commit in any order. */
+  /** Number of batches in progress at the same time. If it is above 1, batches can commit in any order. */
   readonly maxInFlight: number;
   readonly maxBatchOperations?: number;
-  /** Payload bytes above which a batch takes no further operation. Default 16 MiB. */
+  /** Payload bytes above which a batch accepts no further operation. Default: 16 MiB. */
   readonly maxBatchBytes?: number;
   /** Returns the payload bytes of one operation. Default: 0. */
   readonly bytesOf?: (operation: Operation) => number;
-  /** Returns true for operations that see what all others of their batch do. They are decided after those. */
+  /** Returns true for operations that see the effects of all other operations in their batch. They are decided last. */
   readonly runsLast?: (operation: Operation) => boolean;
   readonly onBatch?: BatchListener | undefined;
   /**
-   * Time after which the callers of a batch in progress learn that its outcome is unknown. The batch goes on. Default: no
-   * limit.
+   * Time after which the callers of a batch in progress get the error that its outcome is unknown. The batch continues.
+   * Default: no limit.
    */
   readonly callerMs?: number;
-  /** Returns true for operations whose callers wait for the outcome, however long that takes. */
+  /** Returns true for operations whose callers wait for the outcome without a time limit. */
   readonly isPatient?: (operation: Operation) => boolean;
-  /** Returns the reason why an operation must not begin now; undefined if it may. Default: all may. */
+  /** Returns the reason why an operation must not begin now; undefined if it may begin. Default: every operation may begin. */
   readonly refusal?: (operation: Operation) => string | undefined;
 }
 
@@ -40,8 +40,8 @@ interface Waiting<Operation> {
 }
 
 /**
- * Lets many callers share one durable write: while a batch is being committed, the next one gathers. There is
- * no timer to tune: a batch is as large as the commit before it was slow.
+ * Lets many callers share one durable write: while a batch is being committed, the next batch collects operations. No timer
+ * needs tuning, because a batch grows with the duration of the commit before it.
  */
 export class GroupCommit<Operation> {
   readonly #options: GroupCommitOptions<Operation>;
@@ -58,7 +58,7 @@ export class GroupCommit<Operation> {
   /**
    * Adds an operation to the next batch. Operations keep the order in which they are pushed.
    * @throws GatewayError `store_unavailable` when the operation or its whole batch was not committed
-   * @throws UnknownOutcomeError when that cannot be found out
+   * @throws UnknownOutcomeError when it is unknown whether the operation was committed
    */
   push(operation: Operation): Promise<unknown> {
     if (this.#closing) return Promise.reject(unavailable("it is closed"));
@@ -70,7 +70,7 @@ export class GroupCommit<Operation> {
     });
   }
 
-  /** Refuses the operations that wait for a batch, as far as `refusal` has a reason now. */
+  /** Refuses the operations that wait for a batch and for which `refusal` returns a reason. */
   refuseWaiting(): void {
     this.#waiting = this.#waiting.filter(({ operation, reject }) => {
       const refusal = this.#options.refusal?.(operation);
@@ -139,7 +139,7 @@ export class GroupCommit<Operation> {
     if (this.#isIdle()) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
-  /** Later outcomes change nothing for callers that have their answer. */
+  /** Outcomes that arrive later change nothing for callers that already have their answer. */
   #answerInTime(batch: readonly Waiting<Operation>[]): NodeJS.Timeout | undefined {
     const { callerMs, isPatient } = this.#options;
     if (callerMs === undefined) return undefined;

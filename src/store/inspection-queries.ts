@@ -18,7 +18,7 @@ export function countRows(schema: string): string {
     .join(" UNION ALL ");
 }
 
-/** SQL that selects {@link Finding}s: rows without the ones that they belong to, and a journal that does not balance. */
+/** SQL that selects {@link Finding}s: rows whose parent row is missing, and a journal that does not balance. */
 export function findProblems(schema: string): string {
   const without = (table: string, other: string) =>
     `NOT EXISTS (SELECT 1 FROM ${schema}${other} AS other WHERE other.call_id = ${table}.call_id)`;
@@ -45,12 +45,12 @@ export function findProblems(schema: string): string {
   return [...problems, balance].join(" UNION ALL ");
 }
 
-/** Sentences for the problems that some rows have. */
+/** Describes the problems of some rows in sentences. */
 export function problemTexts(findings: readonly Finding[]): string[] {
   return findings.flatMap(({ problem, n }) => (Number(n) > 0 ? `${n} ${problem}` : []));
 }
 
-/** Counts as numbers: Postgres has some of them as text. */
+/** Converts counts to numbers, because Postgres returns some of them as text. */
 export function toStoredRows(rows: readonly StoredRows[]): StoredRows[] {
   return rows.map(({ name, count, oldest }) => ({
     name,

@@ -4,17 +4,17 @@ export interface ListDialect {
   readonly schema: string;
   /** SQL of the parameter with a number from 1. */
   parameter(number: number): string;
-  /** SQL of the store's time. @param parameter replaces it, unless it is null */
+  /** SQL of the store's time. @param parameter replaces the store's time, unless it is null */
   now(parameter: string): string;
-  /** SQL that follows a table's name; empty where the planner finds the index. */
+  /** SQL after a table's name that names the index; empty if the planner finds the index itself. */
   indexedBy(index: string): string;
-  /** SQL condition: the keys have their values, and the ID is below `before` and not below `from`. */
+  /** SQL condition that the keys have their values, and that the ID is below `before` and not below `from`. */
   within(index: IndexColumns, range: { readonly before: string; readonly from: string }): string;
-  /** SQL order of what {@link within} selects, newest first. */
+  /** SQL order of the rows that {@link within} selects, newest first. */
   newestFirst(index: IndexColumns): string;
   /** SQL condition that the value of a column is among the values that a query selects. */
   among(column: string, selected: string): string;
-  /** SQL that joins each row before it with rows of a table. @param selected condition, order and limit */
+  /** SQL that joins each row of the preceding query with rows of a table. @param selected condition, order and limit */
   ofEach(table: string, selected: string): string;
   /** SQL of the sum of a column with decimal digits, as text. */
   sumOf(column: string): string;
@@ -22,7 +22,7 @@ export interface ListDialect {
   readonly hourAmount: string;
   /** SQL function that makes a JSON object of names and values. */
   readonly jsonObject: string;
-  /** SQL condition: the bytes contain others. */
+  /** SQL condition that bytes contain other bytes. */
   contains(bytes: string, part: string): string;
 }
 
@@ -33,13 +33,16 @@ interface IndexColumns {
 }
 
 export interface Query {
-  /** Name under which connections keep the query's plan. Without one, it is planned for its values. */
+  /** Name under which connections keep the query's plan. A query without a name is planned for its values. */
   readonly name?: string;
   readonly sql: string;
   readonly values: readonly QueryValue[];
 }
 
-/** A lookup of several queries: yields each, and is given its rows. Dialects run it, at once or waiting for rows. */
+/**
+ * A lookup of several queries, which yields each query and receives its rows. Dialects run it synchronously or
+ * asynchronously.
+ */
 export type Lookup<Result> = Generator<Query, Result, readonly unknown[]>;
 type QueryValue = string | number | null | Uint8Array;
 

@@ -4,29 +4,31 @@ import { END_CONDITIONS, finishedSource, isAll, leftOf, openSources, type Source
 import type { Asked } from "./module.ts";
 import { PAYMENT_COLUMNS } from "./payment-row.ts";
 
-/*
- * Queries of the operator's lists, the same for both dialects. Each reads one index from its newest entry down, so that a
- * page costs the same at any depth. What the index does not select is checked entry by entry, for a bounded number of them.
- */
+/* Queries of the operator's lists, the same for both dialects. Each query reads one index from its newest entry down, so
+   that a page costs the same at any depth. Conditions that the index does not cover are checked entry by entry, for a
+   bounded number of entries. */
 
-/** Call IDs that a page lies in. */
+/** Range of call IDs that contains a page. */
 export interface IdRange {
   readonly before: number;
-  /** Included. */
+  /** Lowest ID, inclusive. */
   readonly from: number;
 }
 
 /** Queries for one part of a page. */
 export interface PartQueries {
-  /** Finds the `id` that the search ends at; absent if it reads no more than it finds, or a whole short index. */
+  /**
+   * Finds the `id` at which the search ends; undefined if the search returns every entry that it reads, or reads a short
+   * index completely.
+   */
   readonly floor: Query | undefined;
   /** Finds the entries in the range, newest first. */
   rows(range: IdRange): Query;
 }
 
-/** Most entries that one part of a page looks at. */
+/** Largest number of entries that a part of a page reads. */
 const MAX_SCANNED = 2_000;
-/** Most unfinished calls that a search for text reads: with their bodies. */
+/** Largest number of unfinished calls that a search for text reads, because it reads them with their bodies. */
 const MAX_READ = 500;
 
 const OPEN_COLUMNS = `call.call_id, call.origin, call.job_id, call.service_id, call.state, call.visible_at,
@@ -47,7 +49,7 @@ export class ListQueries {
     this.#now = now;
   }
 
-  /** Queries for a page of calls. Unfinished ones come first: they can become finished meanwhile. */
+  /** Queries for a page of calls. Unfinished calls are read first, because a call can become finished between the queries. */
   callPage(filter: CallFilter, range: IdRange): PartQueries[] {
     const { state, text, limit } = filter;
     const { schema } = this.dialect;
@@ -121,7 +123,7 @@ export class ListQueries {
     return { sql, values };
   }
 
-  /** Queries for calls: the unfinished ones, and the finished ones. */
+  /** Queries for calls: one for unfinished and one for finished calls. */
   calls(callIds: readonly number[]): Query[] {
     const { values, add } = parameters(this.dialect);
     const isWanted = `call.call_id IN (${callIds.map(add).join()})`;
@@ -131,7 +133,7 @@ export class ListQueries {
   /**
    * SQL that selects the columns {@link CALL_DETAILS_COLUMNS} of the unfinished calls, and of the finished ones.
    * @param isWanted condition on `call.call_id`
-   * @param more columns before them
+   * @param more columns before those columns
    */
   selectCalls(isWanted: string, add: Add, more = ""): [open: string, finished: string] {
     const { schema } = this.dialect;
@@ -153,7 +155,7 @@ export class ListQueries {
     ];
   }
 
-  /** SQL of the source, and of the table that it lacks. */
+  /** SQL of the source, joined with the table that it lacks. */
   #joined({ alias }: Source, calls: "job_calls" | "finished_calls"): string {
     const { schema } = this.dialect;
     return alias === "call"
@@ -198,7 +200,7 @@ export class ListQueries {
       readonly joins: string;
       readonly columns: string;
       conditions(add: Add): readonly string[];
-      /** All entries of the source fit. */
+      /** True if all entries of the source match the filter. */
       readonly isExact: boolean;
       readonly scanned: number;
       readonly limit: number;
@@ -241,7 +243,7 @@ export class ListQueries {
 /** Largest index of a job. A JobCall of a webhook may have a larger job ID, which Postgres would refuse to compare. */
 const MAX_JOB_INDEX = 2n ** 32n - 1n;
 
-/** Text of the index of the job; no job has -1. */
+/** Text of the job's index; -1, which no job has, if there is none. */
 function jobIndexText(jobId: bigint | undefined): string | undefined {
   return jobId !== undefined && jobId > MAX_JOB_INDEX ? "-1" : jobId?.toString();
 }

@@ -1,6 +1,6 @@
 import type { CallFilter } from "./contract/operator-lists.ts";
 
-/** An index that a part of a page is read from. */
+/** An index from which a part of a page is read. */
 export interface Source {
   /** Table with its alias, `call` or `payment`. */
   readonly table: string;
@@ -9,23 +9,23 @@ export interface Source {
   readonly keys?: readonly (readonly [column: string, value: string])[];
   /** SQL condition of a partial index. */
   readonly where?: string;
-  /** Filters that it selects by. Any other is checked entry by entry. */
+  /** Filters that the index covers. Other filters are checked entry by entry. */
   readonly selects: readonly (keyof CallFilter)[];
-  /** The index is not in the order of IDs, and short. */
+  /** True for a short index that is not in the order of IDs. */
   readonly isUnordered?: boolean;
 }
 
-/** SQL conditions of the ends of calls, as the partial indexes have them. */
+/** SQL conditions on the outcomes of calls, as the partial indexes have them. */
 export const END_CONDITIONS = {
   failed: "call.state = 'failed' AND call.status IS NOT NULL",
   dropped: "call.state = 'failed' AND call.status IS NULL",
 };
 const WAITING = "call.state IN ('leased', 'delayed')";
 
-/** Payments whose calls are looked up. Some have none in the table: how many is not known. */
+/** Payments whose calls are looked up. An unknown number of them has no call in the table. */
 const PAYMENTS = { table: "payments AS payment", alias: "payment", selects: [] } as const;
 
-/** Returns the indexes of unfinished calls, and of payments, that a filter is read from. */
+/** Returns the indexes of unfinished calls, and of payments, from which the calls of a filter are read. */
 export function openSources({ state, origin, payer, serviceId, jobId, reason }: CallFilter): Source[] {
   const calls = { table: "job_calls AS call", alias: "call", selects: ["state"] } as const;
   if (payer !== undefined) return [paidBy(payer)];
@@ -76,7 +76,7 @@ export function openSources({ state, origin, payer, serviceId, jobId, reason }: 
   }
 }
 
-/** Returns the index of finished calls, or of payments, that a filter is read from. */
+/** Returns the index of finished calls, or of payments, from which the calls of a filter are read. */
 export function finishedSource({ state, origin, payer, jobId }: CallFilter): Source {
   const calls = { table: "finished_calls AS call", alias: "call" } as const;
   if (payer !== undefined) return paidBy(payer);
@@ -101,8 +101,8 @@ const paidBy = (payer: string): Source => ({
 });
 
 /**
- * Leaves out what the source selects: with a second condition on a key, Postgres would take it for a constant and read
- * another index.
+ * Leaves out the filters that the source covers. With a second condition on a key, Postgres would take the key for a
+ * constant and read another index.
  */
 export function leftOf({ selects }: Source, { limit: _limit, ...filter }: CallFilter): Partial<CallFilter> {
   const given = Object.entries(filter).filter(
@@ -112,10 +112,10 @@ export function leftOf({ selects }: Source, { limit: _limit, ...filter }: CallFi
   return Object.fromEntries(given);
 }
 
-/** Filters that every source selects by. */
+/** Filters that every source covers. */
 const RANGE: readonly string[] = ["before", "since", "until"];
 
-/** Checks whether all entries of a source fit. Some payments have no call in the table. */
+/** Returns true if all entries of a source match the filter. Some payments have no call in the table. */
 export function isAll({ alias }: Source, left: Partial<CallFilter>): boolean {
   return alias === "call" && Object.keys(left).length === 0;
 }

@@ -24,7 +24,7 @@ export interface ListedCallRow {
   payer: string | null;
   amount: string | null;
   symbol: string | null;
-  /** The store's time. */
+  /** Current time of the store. */
   now: number;
 }
 
@@ -56,7 +56,7 @@ export function toListedCall(row: ListedCallRow): ListedCall {
     state: listedState(row),
     attempts: row.attempts,
     enqueuedAt: row.enqueued_at,
-    // Kept with a suspect too, which no runner has.
+    // A suspect, which no runner has, also keeps its subscriber.
     subscriber: claimed_at === null ? undefined : (subscriber ?? undefined),
     reason: reason ?? undefined,
     dueAt: visible_at === null || visible_at <= row.now ? undefined : visible_at,

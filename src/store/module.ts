@@ -9,16 +9,16 @@ import type { SoldPayment } from "./payment-row.ts";
 import type { RowKey, Rows } from "./rows.ts";
 import type { Contract, StoreTotals } from "./store.ts";
 
-/** Commit that a step is part of. */
+/** The commit that a step belongs to. */
 export interface Commit {
   readonly rows: Rows;
   /** Finds the payment of a JobCall that the step named. */
   payment(callId: number): SoldPayment | undefined;
-  /** Reports whether a module gives the payer of a job that failed the money back itself. */
+  /** Returns true if a module itself gives the money of a failed job back to the payer. */
   givesBack(payment: SoldPayment): boolean;
-  /** Tells the reactions of every module what the step changed. */
+  /** Passes a change of the step to the reactions of every module. */
   note(change: Change): void;
-  /** Checks whether a process holds a lock until the commit is durable. */
+  /** Returns true if a process holds a lock until the commit is durable. */
   isHeld(lock: string, owner: string, now: number): boolean;
 }
 
@@ -31,16 +31,16 @@ export interface Step<Method> {
   keys?(...input: InputOf<Method>): readonly RowKey[];
   /** JobCalls whose payments the step, or reactions to its changes, read. */
   callIds?(...input: InputOf<Method>): readonly number[];
-  /** JobCalls whose rows in other modules the reactions to the step's changes read. */
+  /** JobCalls whose rows in other modules are read by the reactions to the step's changes. */
   reactsFor?(...input: InputOf<Method>): readonly number[];
   /** Locks that the operation checks, with the process that must hold each. */
   locks?(...input: InputOf<Method>): readonly { readonly name: string; readonly owner: string }[];
   run(commit: Commit, now: number, ...input: InputOf<Method>): OutcomeOf<Method>;
-  /** Returns the event that operators see of a durable outcome; undefined if they see none. */
+  /** Returns the event that operators see of a durable outcome; undefined if they see no event. */
   event?(outcome: OutcomeOf<Method>): GatewayEvent | undefined;
 }
 
-/** Rows of a module by `call_id` that are forgotten with the payment of their JobCall. */
+/** Rows of a module, by `call_id`, that are deleted with the payment of their JobCall. */
 export interface RowsOfPayments {
   readonly table: string;
   /** SQL condition; other rows stay. @param row name of the row in the query */
@@ -50,7 +50,7 @@ export interface RowsOfPayments {
 /** The database that a lookup queries. */
 export interface Asked {
   readonly dialect: ListDialect;
-  /** Parameter that replaces the database's clock; null leaves it. */
+  /** Parameter that replaces the database's clock; null to use the database's clock. */
   now(): number | null;
 }
 
@@ -71,50 +71,53 @@ export interface KeptRows {
 export interface SchemaDialect extends Pick<ListDialect, "schema"> {
   /** Type of whole numbers. */
   readonly integer: string;
-  /** Type of a number in decimal that is counted ({@link Rows.count}). */
+  /** Type of a decimal number that {@link Rows.count} adds to. */
   readonly sum: string;
-  /** Type of a key that the database makes. */
+  /** Type of a key that the database generates. */
   readonly id: string;
-  /** Type of a key that the database makes, and never makes again once its row is deleted. */
+  /** Type of a key that the database generates, and never reuses after its row is deleted. */
   readonly freshId: string;
   /** Type of text that is ordered by its bytes. */
   readonly bytewiseText: string;
-  /** End of a table. */
+  /** End of a table definition. */
   readonly plain: string;
-  /** End of a table whose few rows are found by their key alone. */
+  /** End of the definition of a table with few rows, which are found only by their key. */
   readonly small: string;
-  /** End of a table whose rows change, and are deleted soon. */
+  /** End of the definition of a table whose rows change, and are soon deleted. */
   readonly churning: string;
 }
 
-/** Payments by one transfer method that begin only if rows of a module allow it. What follows is its reaction to the beginning. */
+/** Payments by one transfer method that begin only if rows of a module allow it. The module can react to the beginning. */
 export interface BeginGate {
   readonly transferMethod: string;
   /** Keys of the rows that decide, and that the reaction writes. */
   keys(intent: PaymentIntent): readonly RowKey[];
-  /** @returns why the payment cannot begin; undefined if it can */
+  /** @returns the reason why the payment cannot begin; undefined if it can */
   refusal(intent: PaymentIntent, rows: Pick<Rows, "find">, now: number): string | undefined;
-  /** Reports whether the module can give the payer of a JobCall that failed the money back itself. */
+  /** Returns true if the module itself can give the money of a failed JobCall back to the payer. */
   givesBack(callId: number, rows: Pick<Rows, "find">): boolean;
 }
 
-/** Order in which runners get JobCalls. The module makes a JobCall ready that it withheld once the JobCalls before it are over. */
+/**
+ * Order in which runners get JobCalls. The module withholds a JobCall, and makes it ready once the JobCalls before it are
+ * over.
+ */
 export interface Ordering {
-  /** Row that decides about a key. Every commit locks it that adds or ends a JobCall with the key. */
+  /** Row that decides about a key. Every commit that adds or ends a JobCall with the key locks the row. */
   row(orderKey: string): RowKey;
-  /** Adds a new JobCall. @returns false if it waits for others */
+  /** Adds a new JobCall. @returns false if it waits for other JobCalls */
   add(order: KeyOrder, rows: Rows): boolean;
-  /** Adds a dead letter that is retried. @returns false if it waits for others */
+  /** Adds a dead letter that is retried. @returns false if it waits for other JobCalls */
   addAgain(callId: number, orderKey: string, rows: Rows): boolean;
 }
 
 /** Limits on the JobCalls of a job. */
 export interface Limiting {
-  /** Row that decides about a job. Claims of the job lock it. */
+  /** Row that decides about a job. Claims of the job's JobCalls lock the row. */
   row(jobId: string): RowKey;
   /**
    * Returns what a limit allows. Writes the row of the job if the clock was set back.
-   * @param out JobCalls that are out now
+   * @param out number of leased JobCalls
    */
   allowance(limit: JobLimit, out: number, rows: Rows, now: number): Allowance;
   /** Notes that JobCalls were given out. */
@@ -123,23 +126,26 @@ export interface Limiting {
 
 /** JobCalls that a limit allows now. */
 export interface Allowance {
-  /** Most JobCalls that can be given out. */
+  /** Largest number of JobCalls that can be given out. */
   readonly most: number;
-  /** Milliseconds until the rate allows another one; undefined if it does now. */
+  /** Milliseconds until the rate allows another JobCall; undefined if it allows one now. */
   readonly nextInMs: number | undefined;
 }
 
-/** Charge of a call whose module charges back what it has not used. */
+/** Charge of a call whose module charges back the unused part. */
 export interface ModuleCharge extends Omit<CallCharge, "symbol"> {
-  /** Returns the settlement response of the call with what was charged. */
+  /** Returns the settlement response of the call with the amount that was charged. */
   settlementWith(settlement: string): string;
 }
 
 /** Operations of one feature on its own tables, and its reactions to the changes of other features. */
 export interface StoreModule<Methods> extends Contract<Methods> {
-  /** Tables of a part: the SQL that creates them, and the name of one, which shows whether a store has them. */
+  /**
+   * Tables of a part: the SQL that creates them, and the name of one table, whose presence shows that a store has the
+   * tables.
+   */
   readonly schema?: { readonly table: string; readonly sql: (dialect: SchemaDialect) => string };
-  /** Tables that every commit may read as a whole. */
+  /** Tables that every commit may read completely. */
   readonly smallTables?: readonly RowKey["table"][];
   readonly steps?: { readonly [Name in keyof Methods]?: Step<Methods[Name]> };
   readonly lookups?: {
@@ -148,9 +154,9 @@ export interface StoreModule<Methods> extends Contract<Methods> {
       ...input: InputOf<Methods[Name]>
     ) => Lookup<OutcomeOf<Methods[Name]>>;
   };
-  /** Lookups that only operators ask for. */
+  /** Lookups that only operators use. */
   readonly forOperator?: readonly (keyof Methods)[];
-  /** Names of the events that the module announces ({@link Change}), beside the end of a call. */
+  /** Names of the events that the module announces ({@link Change}), in addition to the end of a call. */
   readonly announces?: readonly string[];
   readonly begins?: BeginGate;
   /** Decides the further writes that a change causes in its commit. */
@@ -163,24 +169,27 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];
   readonly forgottenWithPayments?: RowsOfPayments;
-  /** The row of a JobCall that its client sees: a table by `call_id`, its columns, and what they and the payment's key say. */
+  /**
+   * Row of a JobCall that its client sees: a table by `call_id`, its columns, and functions that turn the columns into
+   * fields.
+   */
   readonly shown?: {
     readonly table: string;
     readonly columns: string;
-    /** @returns undefined if there is nothing to say */
+    /** @returns undefined if there is nothing to add */
     addition?(row: unknown): CallAddition | undefined;
-    /** @returns undefined unless the module charges back what a call has not used */
+    /** @returns undefined if the module does not charge back the unused part of the call's payment */
     charge?(row: unknown): ModuleCharge | undefined;
   };
-  /** Rows that the totals of the store count: queries by name, and the totals that their rows say. */
+  /** Rows that the store's totals include: queries by name, and a function that turns their rows into totals. */
   readonly counted?: {
     readonly queries: { readonly [name: string]: (dialect: ListDialect) => CountQuery };
     /** @param sums totals so far */
     totals(rows: unknown, sums: StoreTotals): Partial<StoreTotals>;
   };
-  /** SQL that changes a copy of an SQLite file. What was done since the copy was made is not known in it. */
+  /** SQL that changes a copy of an SQLite file, because the copy lacks everything that was done since it was made. */
   readonly afterCopy?: string;
-  /** SQL that moves the times of an SQLite file when its clock was set. `?1` is the step in milliseconds. */
+  /** SQL that shifts the times in an SQLite file after its clock was set. `?1` is the step in milliseconds. */
   readonly onClockStep?: string;
 }
 

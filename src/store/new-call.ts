@@ -1,6 +1,6 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 
-/** A JobCall as it is written: the ids as text, everything else inside the encoded bytes. */
+/** A JobCall as it is written: the IDs are text, and all other fields are in the encoded bytes. */
 export interface NewCall {
   readonly origin: JobCallOrigin;
   readonly jobId: string;
@@ -8,11 +8,11 @@ export interface NewCall {
   encoded: Uint8Array;
   /** Bytes of `encoded` before the body. */
   readonly headBytes: number;
-  /** Absent: runners can have it beside any other JobCall. */
+  /** Undefined if runners can run the JobCall beside any other JobCall. */
   readonly order?: KeyOrder | undefined;
 }
 
-/** Order of a JobCall as it is written: its owner and key as one text. */
+/** Order of a JobCall as it is written, with owner and key as one text. */
 export interface KeyOrder {
   readonly orderKey: string;
   readonly holdsOnDead: boolean;
@@ -37,15 +37,15 @@ export function packBytes(arrays: readonly Uint8Array[]): { buffer: ArrayBuffer;
 
 /**
  * Count of JobCalls that are not finished (held, ready, leased or waiting for a retry) against their maximum. JobCalls of
- * payments that stay undecided do not count: they must not take the place of work that can be done. Kept in memory,
- * because counting the rows for each accept would cost more than the accept.
+ * payments that stay undecided are not counted, because they must not displace work that can be done. The count is kept in
+ * memory, because counting the rows for each accept would cost more than the accept.
  */
 export class Capacity {
   readonly #maxPending: number;
   #pending: number;
   #uncounted: number;
 
-  /** @param uncounted how many of the `pending` do not count */
+  /** @param uncounted number of the `pending` JobCalls that are not counted */
   constructor(pending: number, maxPending: number, uncounted = 0) {
     this.#pending = pending;
     this.#maxPending = maxPending;
@@ -56,7 +56,7 @@ export class Capacity {
     return this.#pending;
   }
 
-  /** JobCalls that count against the maximum. */
+  /** Number of JobCalls that are compared with the maximum. */
   get counted(): number {
     return this.#pending - this.#uncounted;
   }
@@ -65,7 +65,7 @@ export class Capacity {
     return this.room() > 0;
   }
 
-  /** Number of JobCalls for which there is room. */
+  /** Number of further JobCalls that fit. */
   room(): number {
     return Math.max(0, this.#maxPending - this.counted);
   }
@@ -74,12 +74,12 @@ export class Capacity {
     this.#uncounted = uncounted;
   }
 
-  /** @param change JobCalls that an operation added, or finished when negative */
+  /** @param change number of JobCalls that an operation added; negative if it finished them */
   adjust(change: number): void {
     this.#pending += change;
   }
 
-  /** Resets the count when the transaction that adjusted it is rolled back. */
+  /** Resets the count after the transaction that adjusted it was rolled back. */
   restore(pending: number): void {
     this.#pending = pending;
   }

@@ -11,7 +11,7 @@ export type StoreMethods = Omit<
   "of" | "status" | "useUrl" | "close" | "onWork" | "isShared" | "sharedLeases"
 >;
 
-/** Operations by name. `probe` is the smallest write: it shows whether the store can write again. */
+/** Operations by name. `probe` is the smallest write, which shows whether the store can write again. */
 type Methods = StoreMethods & { probe(): Promise<void> };
 export type OperationName = keyof Methods;
 type OwnName = Exclude<OperationName, StepName | LookupName>;
@@ -29,15 +29,15 @@ export type Operation<Name extends OperationName = OperationName> = {
 }[Name];
 
 interface OperationKind<Name extends OperationName> {
-  /** Runners may have new work as soon as this is committed. */
+  /** Set if runners may have new work as soon as the operation is committed. */
   readonly makesWork?: true | ((...input: Input<Name>) => boolean);
-  /** The operation's name in traces; absent where it gets no span. */
+  /** The operation's name in traces; undefined if the operation has no span. */
   readonly span?: string;
 }
 
 /**
- * The operations of every store beside the operations of its modules. All write, and writes share commits, in the order in which they are
- * called.
+ * The operations of every store, in addition to the operations of its modules. All of them write. Writes share commits, in
+ * the order of the calls.
  */
 export const OPERATIONS = {
   accept: { makesWork: true, span: "accept" },
@@ -81,12 +81,12 @@ export function makesWork<Name extends OperationName>(name: Name, input: Input<N
   return typeof makesWork === "function" ? makesWork(...(input as unknown as never)) : makesWork === true;
 }
 
-/** Checks whether an operation runs after all others of its batch, so that it gets the work that those make. */
+/** Checks whether an operation runs after all others of its batch, so that it returns the work that the others add. */
 export function runsLast({ name }: Operation): boolean {
   return name === "claim" || name === "expireLeases";
 }
 
-/** Returns how the store runs an operation of its own; undefined for an operation of a module. */
+/** Returns how the store runs one of its own operations; undefined for an operation of a module. */
 export function kindOf(name: OperationName): OperationKind<never> | undefined {
   return name in OPERATIONS ? OPERATIONS[name as OwnName] : undefined;
 }
@@ -123,13 +123,13 @@ function newCallOf({ name, input }: Operation): NewCall | undefined {
   return name === "beginPayment" ? input[1] : undefined;
 }
 
-/** A batch takes this part of the bytes in chunks that it takes in JobCalls. */
+/** Weight of a chunk's bytes in the size of a batch, so that a batch holds fewer bytes in chunks than in JobCalls. */
 const CHUNK_WEIGHT = 4;
 
-/** Bytes of the JobCall or the result that an operation carries. They bound the size of a batch. */
+/** Bytes of the JobCall or the result that an operation carries. These bytes bound the size of a batch. */
 export function payloadBytes(operation: Operation): number {
   const { name, input } = operation;
-  // A batch has a few chunks at most, so that no commit waits long for them.
+  // The weight limits a batch to a few chunks, so that no commit waits long for them.
   if (name === "appendResult") return input[2].byteLength * CHUNK_WEIGHT;
   const result = name === "ack" ? input[1] : undefined;
   return (newCallOf(operation)?.encoded.byteLength ?? 0) + (result?.body.byteLength ?? 0);

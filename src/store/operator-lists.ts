@@ -53,7 +53,7 @@ function* findCallDetails(queries: ListQueries, callId: number): Lookup<CallDeta
 }
 
 interface GroupRow {
-  /** Origin, service, job and the beginning of the reason, with blanks between them. */
+  /** Origin, service, job and the beginning of the reason, separated by blanks. */
   dead_group: string;
   letters: number;
   oldest: number;
@@ -81,7 +81,7 @@ function* listDeadLetterGroups(
       totalGroups: rows[0]?.total_groups ?? 0,
       totalDeadLetters: rows[0]?.total_letters ?? 0,
     };
-  // Compared here, because databases change the case of other letters than ASCII differently.
+  // The text is compared here, because databases fold letters outside ASCII differently.
   const wanted = groupedReason(text).toLowerCase();
   const found = all.filter(({ reason }) => reason.toLowerCase().includes(wanted));
   return {
@@ -126,8 +126,8 @@ const TIMES = {
 } as const;
 
 /**
- * Query for the first IDs of requests from two times on, `first` and `second`. IDs rise with time, but a paid call's time is
- * when it was settled: of a few neighbours, the earliest counts.
+ * Query for the first IDs of requests from two times on, `first` and `second`. IDs rise with time, but a paid call has the
+ * time of its settlement. So the query uses the earliest time of a few neighbouring IDs.
  */
 function firstIds(
   dialect: ListDialect,
@@ -139,7 +139,7 @@ function firstIds(
   return { sql: `SELECT ${first} AS first, ${second} AS second`, values };
 }
 
-/** SQL that halves `size` IDs from `low` on until none is left. */
+/** SQL of a binary search over `size` IDs from `low` on. */
 function firstId({ schema }: ListDialect, list: keyof typeof TIMES, time: string): string {
   const half = "(size + 1) / 2";
   const near = TIMES[list].map(

@@ -4,7 +4,7 @@ import type { AnyModule, SchemaDialect } from "./module.ts";
 /** The store modules of the parts of this build. */
 export const PART_MODULES: readonly AnyModule[] = Object.values(storedParts);
 
-/** SQL condition: no module keeps a row of a table. Begins with AND; empty if no module keeps any. */
+/** SQL condition that no module keeps a row of a table. Begins with AND; empty if no module keeps rows. */
 export function nobodyKeeps(table: string, schema: string, row = table): string {
   return PART_MODULES.flatMap(({ keeps = [] }) => keeps)
     .filter((kept) => kept.table === table)
@@ -12,7 +12,7 @@ export function nobodyKeeps(table: string, schema: string, row = table): string 
     .join("");
 }
 
-/** Rows of modules that are forgotten with payments: their tables, and the SQL condition of the rows that go. */
+/** Rows of modules that are deleted with payments: their tables, and the SQL condition of the deleted rows. */
 export const rowsOfPayments = (schema: string, row: string) =>
   PART_MODULES.flatMap(({ forgottenWithPayments }) => forgottenWithPayments ?? []).map((rows) => ({
     table: rows.table,
@@ -20,7 +20,7 @@ export const rowsOfPayments = (schema: string, row: string) =>
   }));
 
 /**
- * Returns the SQL that makes the tables of modules which a store does not have yet, because a build without the parts made it.
+ * Returns the SQL that creates the tables of modules that a store lacks because a build without the parts created it.
  * @param tables names of the tables of the store
  */
 export function missingTables(tables: ReadonlySet<string>, dialect: SchemaDialect): string[] {

@@ -24,7 +24,7 @@ export interface PaymentRow {
   bound_headers: string | null;
   x402_version: number;
   payload: string;
-  /** JSON; null: as the payload's `accepted`. */
+  /** JSON; null if the requirements equal the payload's `accepted`. */
   requirements: string | null;
   transfer_method: string;
   facilitator: string | null;
@@ -40,7 +40,7 @@ export interface PaymentRow {
   /** JSON of {@link PaymentIntent.oneTimeNonces}. */
   one_time_nonces: string | null;
   settlement: string | null;
-  /** Block that the settlement is in, if the chain was asked. */
+  /** Block that the settlement is in, if the chain was queried. */
   block_number: string | null;
   reason: string | null;
   /** JSON of {@link PaymentRecord.closed}. */
@@ -48,7 +48,7 @@ export interface PaymentRow {
   /** Name of the promise to the buyer; `keep` if there is none. */
   on_failure: string;
   charge: ChargeKind;
-  /** Most that can be charged; null for a payment that is charged `before`. */
+  /** Largest amount that can be charged; null for a payment that is charged `before`. */
   ceiling: string | null;
   /** JSON of {@link PaymentIntent.notes}. */
   notes: string | null;
@@ -138,7 +138,7 @@ function beginState({ charge, settlement }: PaymentIntent): PaymentState {
 /** Makes the row of a new intent. */
 export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
   const { network, asset, payer, nonce } = normalKey(intent.key);
-  // Without a spread: V8 takes ten times as long to add the other fields to one.
+  // The object is built without a spread, because V8 takes ten times as long to add the other fields to a spread object.
   return {
     network,
     asset,

@@ -1,16 +1,16 @@
 import type { PrunedKind, PruneOutcome } from "./contract/pruning.ts";
 import { nobodyKeeps } from "./part-modules.ts";
 
-/** Entries that one step looks at. Deleting as many takes a few milliseconds. */
+/** Number of entries that one step reads. Deleting this many takes a few milliseconds. */
 const LOOKED_AT = 500;
 
-/** Longest error of a chain's clock or of this one, by which an authorization may outlive its end. */
+/** Largest error of a chain's clock or of this machine's clock, by which an authorization may outlive its end. */
 const CLOCK_MARGIN_SECS = 86_400;
 
-/** An entry that a step looks at. */
+/** An entry that a step reads. */
 export interface PruneRow {
   readonly call_id: number;
-  /** Rises with the call ID, but for neighbours. */
+  /** The time rises with the call ID, except between neighbours. */
   readonly begun_at: number;
   readonly is_old: 0 | 1;
 }
@@ -56,10 +56,10 @@ export function selectForPruning(
     FROM ${schema}${table} AS entry WHERE call_id > ${after} ORDER BY call_id LIMIT ${LOOKED_AT}`;
 }
 
-/** Chunks that one step removes: a megabyte, which SQLite overwrites within about 10 ms. */
+/** Number of chunks that one step removes: a megabyte, which SQLite overwrites within about 10 ms. */
 const CHUNKS_AT_ONCE = 4;
 
-/** Chunk of a result that a step looks at. */
+/** Chunk of a result that a step reads. */
 export interface ChunkRow {
   readonly call_id: number;
   readonly attempt: number;
@@ -67,7 +67,7 @@ export interface ChunkRow {
   readonly is_old: 0 | 1;
 }
 
-/** SQL that selects the next chunks, chunks of results and of running deliveries included. It reads an index. */
+/** SQL that selects the next chunks, including chunks of kept results and of running deliveries. It reads an index. */
 export const selectChunks = ({ schema, after }: Pick<PruneDialect, "schema" | "after">): string => {
   const has = (table: string, condition: string) =>
     `EXISTS (SELECT 1 FROM ${schema}${table} AS other WHERE other.call_id = chunk.call_id AND ${condition})`;
@@ -77,20 +77,20 @@ export const selectChunks = ({ schema, after }: Pick<PruneDialect, "schema" | "a
     FROM ${schema}result_chunks AS chunk WHERE call_id > ${after} ORDER BY call_id, attempt, place LIMIT ${LOOKED_AT}`;
 };
 
-/** SQL that forgets a result. A JobCall that had no result has no content type. @param id parameter with its call ID */
+/** SQL that deletes a result. A JobCall that had no result has no content type. @param id parameter with the JobCall's ID */
 export const forgetResult = ({ schema }: Pick<PruneDialect, "schema">, id: string): string =>
   `UPDATE ${schema}results SET body = NULL, stored_bytes = NULL, headers = NULL, content_type = ''
     WHERE call_id = ${id} AND content_type IS NOT NULL`;
 
-/** SQL that removes the next chunks of a forgotten result. Pruning removes those that a crash leaves. */
+/** SQL that removes the next chunks of a deleted result. Pruning removes chunks that a crash leaves. */
 export const removeForgottenChunks = ({ schema }: Pick<PruneDialect, "schema">, id: string): string =>
   `DELETE FROM ${schema}result_chunks WHERE call_id = ${id} AND (attempt, place) IN (
      SELECT attempt, place FROM ${schema}result_chunks WHERE call_id = ${id} ORDER BY attempt, place LIMIT ${CHUNKS_AT_ONCE})`;
 
-/** Checks whether more chunks of a forgotten result may be left. @param removed number that the step removed */
+/** Returns true if more chunks of a deleted result may be left. @param removed number of chunks that the step removed */
 export const mayHaveMoreChunks = (removed: number): boolean => removed === CHUNKS_AT_ONCE;
 
-/** Decides which chunks a step removes, and where the next one begins. */
+/** Decides which chunks a step removes, and where the next step begins. */
 export function chunksToRemove(
   rows: readonly ChunkRow[],
   after: number,
@@ -101,12 +101,12 @@ export function chunksToRemove(
   const removed = old.length;
   if (left !== undefined) return { old, outcome: { removed, next: left.call_id - 1 } };
   if (last === undefined || rows.length < LOOKED_AT) return { old, outcome: { removed } };
-  // The last call may have more chunks than were read.
+  // The last call may have more chunks than the step has read.
   return { old, outcome: { removed, next: Math.max(last.call_id - 1, after + 1) } };
 }
 
 /**
- * Kinds of entries that totals count, with the SQL of the name that they are counted under once they are gone.
+ * Kinds of entries that totals include, with the SQL of the name under which they are counted after their deletion.
  * @param schema prefix of table names: empty, or with a dot at its end
  */
 export const countedKinds = (schema: string) =>
@@ -123,7 +123,7 @@ export const countedKinds = (schema: string) =>
     },
   }) as const;
 
-/** Decides where the next step begins. Nothing that begins after the time can have ended before it. */
+/** Decides where the next step begins. An entry that begins after the time cannot have ended before it. */
 export function pruneOutcome(rows: readonly PruneRow[], removed: number, before: number): PruneOutcome {
   const last = rows.at(-1);
   const isLast = rows.length < LOOKED_AT || rows.every(({ begun_at }) => begun_at >= before);

@@ -6,12 +6,12 @@ const LOOK_EVERY_MS = 5_000;
 /** Shortest time between two sums, as a multiple of the time that the last sum took. */
 const REST = 50;
 
-/** Limit on the size of all results: the store's last sum, and the results that this process has stored since. */
+/** Limit on the size of all results: the store's last sum plus the results that this process has stored since. */
 export class ResultRoom {
   readonly #maxBytes: number;
   readonly #sum: () => Promise<number>;
   readonly #logger: Logger | undefined;
-  /** Resolves after the first sum, so that a limit that was reached applies right after a restart. */
+  /** Resolves after the first sum, so that a reached limit applies right after a restart. */
   readonly #known: Promise<void>;
   #bytes = 0;
   #isFull = false;
@@ -35,7 +35,7 @@ export class ResultRoom {
     this.#set(this.#bytes + bytes);
   }
 
-  /** Returns the refusal of a new payment while there is no room. */
+  /** Returns the refusal of a new payment while the limit is reached. */
   async refusal(): Promise<GatewayError | undefined> {
     await this.#known;
     if (!this.#isFull) return undefined;
@@ -55,7 +55,7 @@ export class ResultRoom {
 
   async #look(): Promise<void> {
     const begunAt = performance.now();
-    // The health of the store reports a failure.
+    // The store's health reports the failure.
     const bytes = await this.#sum().catch(() => undefined);
     if (this.#isStopped) return;
     if (bytes !== undefined) this.#set(bytes);

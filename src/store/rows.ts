@@ -6,7 +6,7 @@ export type SqlValue = string | number | null;
 export interface Table<Row extends ValuesOf<Row>, Key extends keyof Row> {
   readonly name: string;
   readonly key: readonly (Key & string)[];
-  /** Columns that are read and written, columns of the key included. */
+  /** Columns that are read and written, including the columns of the key. */
   readonly columns: readonly (keyof Row & string)[];
 }
 
@@ -35,19 +35,19 @@ export interface OldRows {
   readonly limit: number;
 }
 
-/** Returns the rows of a table whose time in a column has come. */
+/** Describes the rows of a table whose time in a column has passed. */
 export function endedRows(table: string, column: string, limit: number): OldRows {
   return { table, where: (_dialect, before) => `${column} <= ${before}`, limit };
 }
 
-/** Rows that steps and reactions read and write, as those before them in the commit left them. */
+/** Rows that steps and reactions read and write, including the changes by earlier steps of the commit. */
 export interface Rows {
   /** Finds a row whose key the step named, or whose JobCall the commit may end. */
   find<Row extends ValuesOf<Row>, Key extends keyof Row>(
     table: Table<Row, Key>,
     key: Readonly<Pick<Row, Key>>,
   ): Row | undefined;
-  /** Adds a row, or replaces the one with its key if the step named it. */
+  /** Adds a row, or replaces the row with its key if the step named the key. */
   put<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>, row: Readonly<Row>): void;
   /** Returns all rows of a small table. */
   all<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>): readonly Row[];
@@ -56,21 +56,25 @@ export interface Rows {
     table: Table<Row, Key>,
     key: Readonly<Pick<Row, Key>>,
   ): void;
-  /** Adds a row whose key the database makes, unless the table has an equal one. */
+  /** Adds a row whose key the database generates, unless the table has an equal row. */
   add<Row extends ValuesOf<Row>, Key extends keyof Row>(
     table: Table<Row, Key>,
     row: Readonly<Omit<Row, Key>>,
   ): void;
   /**
-   * Adds to the numbers of a row, which are the columns beside its key, in decimal. The row is made if it is missing. Commits at once
-   * add to one row without reading it. If its key has a column `slot`, Postgres gives each connection a row of its own.
+   * Adds to the numbers of a row, which are the decimal columns outside its key. Creates the row if it is missing.
+   * Concurrent commits can add to one row, because adding does not read it. If the key has a column `slot`, Postgres gives
+   * each connection a separate row.
    */
   count<Row extends ValuesOf<Row>, Key extends keyof Row>(table: Table<Row, Key>, by: Readonly<Row>): void;
   /** Deletes rows that are old. @param before Unix milliseconds, or seconds in a column of seconds */
   forget(old: OldRows, before: number): void;
 }
 
-/** Returns a row with the numbers of another row with its key added. @param row undefined if there is none yet */
+/**
+ * Returns a row whose numbers are increased by the numbers of another row with its key. @param row undefined if there is no
+ * such row yet
+ */
 export function added(
   { key, columns }: RowKey["table"],
   row: Readonly<Record<string, SqlValue>> | undefined,
@@ -81,7 +85,7 @@ export function added(
     const more = by[column] ?? null;
     const before = row?.[column] ?? null;
     if (row === undefined || key.includes(column)) sums[column] = more;
-    // Most numbers stay as they are: a payment adds to one or two of a row's.
+    // Most numbers do not change, because a payment adds to only one or two of them.
     else sums[column] = more === "0" ? before : String(BigInt(before ?? 0) + BigInt(more ?? 0));
   }
   return sums;

@@ -1,4 +1,4 @@
-/** Number of the first released schema. Unreleased programs counted theirs from 1, and the last of them wrote 100. */
+/** Number of the first released schema. Unreleased programs numbered their schemas from 1, and the last of them wrote 100. */
 const FIRST_VERSION = 101;
 
 /** Returns the number of the schema that all migrations together make. */

@@ -4,9 +4,9 @@ import type { StoreStatus } from "./store.ts";
 const PROBE_INTERVAL_MS = 1000;
 
 /**
- * Tracks whether the store works, and probes for recovery once it did not. Only a probe shows that it works again, because
- * other operations can succeed without a write or a lookup. Probes run at a bounded rate, so that a store without traffic
- * recovers too and a broken one is not hammered.
+ * Tracks whether the store works, and probes it after a failure. Only a probe shows that the store works again, because
+ * other operations can succeed without a write or a lookup. Probes also let a store without traffic recover, and their rate
+ * is bounded to spare a broken store.
  */
 export class StoreHealth {
   readonly #probe: () => Promise<unknown>;
@@ -20,7 +20,7 @@ export class StoreHealth {
   constructor(options: {
     readonly probe: () => Promise<unknown>;
     readonly logger: Logger | undefined;
-    /** Wait for the first probe after a failed write. Default: the same as for the next ones. */
+    /** Delay of the first probe after a failed write. Default: the delay of the later probes. */
     readonly firstProbeMs?: number;
   }) {
     this.#probe = options.probe;
@@ -34,12 +34,12 @@ export class StoreHealth {
     return { writable: reason === undefined, pending, full, ...(reason === undefined ? {} : { reason }) };
   }
 
-  /** Why the store cannot be written to; undefined while it can. */
+  /** Reason why the store cannot be written to; undefined if it can. */
   get reason(): string | undefined {
     return this.#reason;
   }
 
-  /** A write failed: probes until one succeeds. */
+  /** Records that a write failed, and probes until a probe succeeds. */
   failed(reason: string): void {
     if (this.#ended) return;
     if (this.#reason === undefined) this.#logger?.error({ reason }, "the store cannot write");
@@ -47,7 +47,7 @@ export class StoreHealth {
     this.#scheduleProbe(this.#firstProbeMs);
   }
 
-  /** Refuses new work after a failed lookup until a probe succeeds, because its clients could not look it up. */
+  /** Refuses new work after a failed lookup until a probe succeeds, because its clients could not look up their results. */
   lookupFailed(reason: string): void {
     if (this.#ended) return;
     if (this.#takesWork) this.#logger?.error({ reason }, "the store cannot look things up");
@@ -61,7 +61,7 @@ export class StoreHealth {
     return this.#takesWork;
   }
 
-  /** The store will never work again. */
+  /** Records that the store will never work again. */
   died(reason: string): void {
     if (this.#ended) return;
     this.stop();

@@ -12,7 +12,7 @@ import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
 import type { CalledJob, WorkQueue } from "./contract/work-queue.ts";
 
 /**
- * The middle of jobgate: what is in the store survives; what is not in it has not been promised to anyone.
+ * The middle of jobgate. Everything in the store survives, and jobgate has promised nothing that is not in it.
  *
  * Every method that changes something resolves only once the change is durable. When it rejects with a
  * `GatewayError("store_unavailable")`, the change was not made. With any other error the outcome is unknown: a store on
@@ -20,7 +20,8 @@ import type { CalledJob, WorkQueue } from "./contract/work-queue.ts";
  * Expected outcomes (a full queue, a payment that is known already) are values in the returned union; only a store that
  * does not work rejects.
  *
- * Each method but a few is an operation of operations.ts, which both dialects implement. The modules of parts add further ones.
+ * Each method but a few is an operation of operations.ts, which both dialects implement. The modules of parts add further
+ * operations.
  */
 export interface Store
   extends Intake,
@@ -38,17 +39,17 @@ export interface Store
     NonceLedger {
   /** Returns the operations of a part's module. */
   of<Methods>(module: Contract<Methods>): Methods;
-  /** Present state of the store, from memory: no round trip. */
+  /** Returns the present state of the store from memory, without a round trip. */
   status(): StoreStatus;
-  /** Totals by state, pruned entries included, for operators and for checking that the journal balances. */
+  /** Returns the totals by state, including pruned entries, for operators and for checking that the journal balances. */
   totals(): Promise<StoreTotals>;
-  /** Settled amounts by token and bucket of time, oldest first; empty buckets are left out. */
+  /** Returns the settled amounts by token and bucket of time, oldest first. Empty buckets are left out. */
   revenue(period: RevenuePeriod): Promise<Revenue[]>;
-  /** Counts the JobCalls that a runner could have now, by job. JobCalls that wait for their next attempt are not counted. */
+  /** Counts the JobCalls that a runner could claim now, by job. JobCalls that wait for their next attempt are not counted. */
   countWaiting(jobs: JobIdFilter): Promise<WaitingJob[]>;
   /**
-   * Opens connections by this URL from now on, for a shared store; those that are open stay. If the store could not write, the
-   * promise resolves once it can, or after a few seconds.
+   * Opens new connections of a shared store with this URL. Open connections stay. If the store could not write, the promise
+   * resolves once it can, or after a few seconds.
    */
   useUrl?(url: string): Promise<void>;
   /** Waits for operations in flight, then closes. Safe to call twice. */
@@ -57,17 +58,17 @@ export interface Store
 
 export interface StoreStatus {
   readonly writable: boolean;
-  /** Why it is not writable, for the operator. */
+  /** Reason why the store is not writable, for the operator. */
   readonly reason?: string;
-  /** Number of unfinished JobCalls that count against `max_pending`, as of the last write. */
+  /** Number of unfinished JobCalls that `max_pending` includes, as of the last write. */
   readonly pending: number;
-  /** No room for another JobCall: `max_pending` is reached. */
+  /** True if there is no room for another JobCall, because `max_pending` is reached. */
   readonly full: boolean;
 }
 
 /** Operations that a module of a part adds to the store, as their callers see them. */
 export interface Contract<Methods> {
-  /** Only for the type. */
+  /** Carries only the type. */
   readonly methods?: Methods;
 }
 
@@ -86,26 +87,28 @@ export type BatchListener = (batch: {
 export interface StoreTotals {
   /** Payments by state. */
   readonly payments: Readonly<Record<PaymentState, number>>;
-  /** Payments among `payments` that are charged after their jobs. Each has one of `paidCalls`, and an `authorized` one is not finished. */
+  /**
+   * Payments among `payments` that are charged after their jobs. Each has a JobCall among `paidCalls`. The JobCall of an
+   * `authorized` payment is not finished.
+   */
   readonly deferred: Readonly<Record<Exclude<PaymentState, "intent">, number>>;
-  /** JobCalls of both gateways by state; `ready` includes those waiting for a retry. */
+  /** JobCalls of both gateways by state; `ready` includes JobCalls that wait for a retry. */
   readonly calls: Readonly<Record<"held" | "ready" | "leased" | "dead", number>>;
   /**
-   * JobCalls of settled payments and of those in `deferred`, so that ready + leased + done + dead is the number of these payments
-   * at any time.
-   * `dead` includes dead letters that the operator dropped.
+   * JobCalls of settled and deferred payments, so that ready + leased + done + dead always equals the number of these
+   * payments. `dead` includes dead letters that the operator dropped.
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
   /**
-   * Dead JobCalls among `paidCalls` whose money the seller keeps, and no part accounts for: dead = kept + uncharged +
-   * accounted at any time.
+   * Dead JobCalls among `paidCalls` whose money the seller keeps and no part accounts for. At any time, dead = kept +
+   * uncharged + accounted.
    */
   readonly kept: number;
-  /** Dead ones among `paidCalls` whose payments were released. */
+  /** Dead JobCalls among `paidCalls` whose payments were released. */
   readonly uncharged: number;
   /** Dead JobCalls among `paidCalls` whose money parts account for. */
   readonly accounted: number;
-  /** Sums that parts count, by names of theirs. */
+  /** Sums that parts count, by the parts' names for them. */
   readonly sums: Readonly<Record<string, unknown>>;
   /** Acceptance of the JobCall that waits longest for a runner or a retry, Unix milliseconds. */
   readonly oldestReadyAt?: number | undefined;
@@ -114,7 +117,7 @@ export interface StoreTotals {
 /** Totals in a build whose parts count nothing. */
 export const TOTALS_OF_NO_PART = { accounted: 0, sums: {} } as const satisfies Partial<StoreTotals>;
 
-/** Jobs by the IDs that runners name: these, or all but these. */
+/** Jobs by the IDs that runners name: these jobs, or all jobs except these. */
 export interface JobIdFilter {
   readonly kind: "only" | "except";
   readonly jobIds: readonly bigint[];
@@ -123,7 +126,7 @@ export interface JobIdFilter {
 /** JobCalls of one job that wait for a runner. */
 export interface WaitingJob extends CalledJob {
   readonly count: number;
-  /** When the oldest was accepted, Unix milliseconds. */
+  /** Time at which the oldest JobCall was accepted, Unix milliseconds. */
   readonly oldestAt: number;
 }
 

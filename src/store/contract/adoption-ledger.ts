@@ -1,11 +1,14 @@
 import type { PaymentKey } from "../../core/payment.ts";
 
 /**
- * Payments that the chain shows and the journal lacks, because an older copy of the store was restored. None is in the
- * journal before its buyer sends it again: only that request tells which job it bought.
+ * Payments that the chain shows and the journal lacks, because an older copy of the store was restored. An adopted payment
+ * enters the journal when its buyer sends it again, because only that request names the job that was bought.
  */
 export interface AdoptionLedger {
-  /** Adopts a payment that is not in the journal. `changed` is false if it was adopted before: the first adoption stays. */
+  /**
+   * Adopts a payment that is not in the journal. `changed` is false if the payment was already adopted; the first adoption
+   * is kept.
+   */
   adoptPayment(adopted: AdoptedPayment): Promise<AdoptPaymentOutcome>;
 
   /** Finds the adopted payments with a nonce of a payer, which is unique in each token only. */
@@ -22,7 +25,7 @@ export interface AdoptedPayment {
   readonly amount: string;
   /** Hash, lower case. */
   readonly transaction: string;
-  /** Block that the transaction is in. */
+  /** Block of the transaction. */
   readonly blockNumber: string;
   /** Name of the operator, as the request gives it. */
   readonly by: string;

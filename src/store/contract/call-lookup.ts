@@ -2,12 +2,12 @@ import type { JobKey } from "../../core/job-call.ts";
 import type { MovedElsewhere, OneTimeNonce, PaymentKey, PaymentState } from "../../core/payment.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
-/** Stands in place of a result that `forgetResult` has forgotten. */
+/** Text that replaces a result which `forgetResult` has deleted. */
 export const NOT_KEPT = "not_kept";
 
-/** A request that a payer may have paid for before. */
+/** A request that a payer may already have paid for. */
 export interface BoughtRequest extends Pick<PaymentKey, "payer">, JobKey {
-  /** CAIP-2. Absent: the payer may have paid on any network. */
+  /** CAIP-2. Undefined if the payer may have paid on any network. */
   readonly network?: string | undefined;
   /** SHA-256 of the whole request. */
   readonly bodyHash: string;
@@ -22,7 +22,7 @@ export interface CallLookup {
   /**
    * Finds the JobCalls that a payer bought with one request and whose payments are settled, newest first, at most
    * {@link MAX_BOUGHT}. Only the payer's newest payments are searched.
-   * @param withinMs greatest age of the payments
+   * @param withinMs largest age of the payments
    */
   listBought(request: BoughtRequest, withinMs: number): Promise<readonly number[]>;
 
@@ -37,7 +37,7 @@ export interface CallLookup {
   resultBytes(): Promise<number>;
 }
 
-/** Result as the store has it. */
+/** True if the job has succeeded and its charge is not certain yet. */
 export interface StoredResult extends Omit<JobResult, "body" | "storedBytes"> {
   readonly size: number;
   /** Undefined for a result that is larger than a chunk: {@link CallLookup.readResult} reads it. */
@@ -47,7 +47,7 @@ export interface StoredResult extends Omit<JobResult, "body" | "storedBytes"> {
 /** Random secrets that stay the same over restarts and replicas. */
 export interface SecretKeeper {
   /**
-   * Saves a secret unless one with this name exists.
+   * Saves a secret, unless a secret with this name exists.
    * @param candidate a new random secret, as text
    * @returns the secret that is kept
    */
@@ -56,23 +56,23 @@ export interface SecretKeeper {
 
 /** Nonces that are used up without a payment. */
 export interface NonceLedger {
-  /** @returns false if the nonce was used up before, or has expired */
+  /** @returns false if the nonce was used before, or has expired */
   useNonce(nonce: OneTimeNonce): Promise<boolean>;
 }
 
-/** Charge for a call that is charged after it ran. */
+/** Charge for a call whose job is charged after it ran. */
 export interface CallCharge {
   /** The job has succeeded, and what it is charged is not certain yet. */
   readonly isAwaited?: true;
   readonly state: Exclude<PaymentState, "intent">;
   /** Token units, decimal, as is `amount`. */
   readonly ceiling: string;
-  /** Absent while it is not known. */
+  /** Undefined while the charge is not known. */
   readonly amount?: string;
   readonly symbol: string;
   /** Hash of the settlement's transaction, if one is known. */
   readonly transaction?: string;
-  /** Only of a charge that failed or was released. */
+  /** Set only for a charge that failed or was released. */
   readonly moved?: MovedElsewhere;
 }
 
@@ -80,9 +80,9 @@ export interface CallCharge {
 export interface CallAddition {
   /** Fields of the call in answers. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Name of the state that it is in. */
+  /** Name of the call's state in the part. */
   readonly state: string;
-  /** It goes on without a decision of the operator, also after the call has failed. */
+  /** True if the state will change without a decision of the operator, even after the call has failed. */
   readonly goesOn: boolean;
   /** The money was sent back to the buyer, or will be. */
   readonly givesBack: boolean;
@@ -90,24 +90,25 @@ export interface CallAddition {
 
 export interface CallState {
   readonly callId: number;
-  /** The payment that bought it; its buyer's access token is derived from it. */
+  /** The payment that bought the call. The buyer's access token is derived from it. */
   readonly payment: PaymentKey;
   readonly job: JobKey;
-  /** JSON of the settlement response that the client was given, if there was one. */
+  /** JSON of the settlement response that the client got; undefined if it got none. */
   readonly settlement?: string;
   /**
-   * `expired`: it was paid for, and how it ended is no longer kept. A call that is charged after it ran has `succeeded` only once
-   * its charge is certain, and `failed` if that cannot be collected: its client gets the result for the money.
+   * `expired`: the call was paid for, and its outcome is no longer kept. A call that is charged after it ran has `succeeded`
+   * only once its charge is certain, and has `failed` if the charge cannot be collected, because the client gets the result
+   * only for the money.
    */
   readonly state: "held" | "queued" | "running" | "succeeded" | "failed" | "expired";
   readonly attempt: number;
-  /** Only while `running`, and only once the runner has reported progress. */
+  /** Set only while the call is `running`, once the runner has reported progress. */
   readonly progress?: Progress;
-  /** Why it `failed`: the runner's text, or `max_attempts`. */
+  /** Reason why the call `failed`: the runner's text, or `max_attempts`. */
   readonly reason?: string;
   /** HTTP status that its runner gave the result. A call that `failed` with a status has a result. */
   readonly status?: number | undefined;
-  /** Only of a call that is charged after it ran. */
+  /** Set only for a call that is charged after it ran. */
   readonly charge?: CallCharge;
   /** Facts that parts add, for the client of the call. */
   readonly additions?: readonly CallAddition[];

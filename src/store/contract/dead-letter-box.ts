@@ -3,21 +3,21 @@ import type { JobCall } from "../../core/job-call.ts";
 /** Dead letters, for operators. */
 export interface DeadLetterBox {
   /**
-   * The largest groups first. `listCalls` lists the dead letters of one.
+   * Lists the largest groups first. `listCalls` lists the dead letters of a group.
    * @param text only groups whose reason has this text somewhere, in any letter case
    */
   listDeadLetterGroups(limit: number, text?: string): Promise<DeadLetterGroups>;
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
   /**
-   * Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. Refuses if its
-   * buyer may be paid back, who would have the job and the money.
+   * Puts a dead letter back in the queue and no longer counts its attempts, but continues their numbers. Refuses a dead
+   * letter whose buyer may be refunded, because the buyer would get both the job and the money.
    */
   retryDeadLetter(callId: number): Promise<RetryDeadLetterOutcome>;
-  /** Deletes a dead letter. A paid call's journal entry stays and says that it failed. */
+  /** Deletes a dead letter. A paid call's journal entry stays, and records that the call failed. */
   dropDeadLetter(callId: number): Promise<boolean>;
 }
 
-/** Number of characters at the beginning of a reason without numbers that make a group. */
+/** Number of characters of a reason, without its numbers, that dead letters of one group share. */
 export const GROUPED_CHARACTERS = 200;
 
 /** Returns the reason of a dead letter's group, with # for each number. The Postgres store computes the same in SQL. */
@@ -30,7 +30,7 @@ export interface DeadLetterGroup {
   readonly origin: JobCall["origin"];
   readonly serviceId: bigint;
   readonly jobId: bigint;
-  /** As {@link groupedReason} returns it. */
+  /** Reason in the form of {@link groupedReason}. */
   readonly reason: string;
 }
 
@@ -41,12 +41,12 @@ export interface DeadLetterGroups {
     readonly oldestDeadAt: number;
     readonly newestDeadAt: number;
   })[];
-  /** Number of the groups with the text, those beyond the limit included. */
+  /** Number of the groups with the text, including groups beyond the limit. */
   readonly totalGroups: number;
   readonly totalDeadLetters: number;
 }
 
-/** `buyer_paid_back`: its buyer is not charged, or is or may be paid back. */
+/** `buyer_paid_back`: the dead letter's buyer is not charged, or is or may be refunded. */
 export type RetryDeadLetterOutcome = "retried" | "not_found" | "buyer_paid_back";
 
 export interface DeadLetter {

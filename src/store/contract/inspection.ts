@@ -1,8 +1,8 @@
-/** A look at a store, beside the process that serves it. Changes nothing. */
+/** Read-only access to a store, even while another process serves it. */
 export interface StoreInspection {
   info(): Promise<StoreInfo>;
   /**
-   * Checks that what the store holds fits together.
+   * Checks that the store's contents are consistent.
    * @returns one sentence for each problem
    */
   check(): Promise<string[]>;
@@ -13,8 +13,8 @@ export interface StoreInspection {
    */
   read<Row>(sql: (schema: string) => string): Promise<Row[]>;
   /**
-   * Writes a consistent copy to a new file, also while the store is served.
-   * @throws Error when the file exists or cannot be written, or the store is no file
+   * Writes a consistent copy to a new file, even while the store is served.
+   * @throws Error when the file exists or cannot be written, or the store is not a file
    */
   backup(file: string): Promise<void>;
   close(): Promise<void>;
@@ -27,7 +27,7 @@ export interface StoreInfo {
   readonly place: string;
   readonly bytes: number;
   readonly schemaVersion: number;
-  /** Rows, with the oldest in Unix milliseconds. Absent for a store that another version of jobgate made. */
+  /** Rows, with the oldest in Unix milliseconds. Undefined for a store that another version of jobgate made. */
   readonly rows?: readonly StoredRows[];
 }
 
@@ -40,6 +40,6 @@ export interface StoredRows {
 /** A problem that was found. */
 export interface Finding {
   readonly problem: string;
-  /** Number of rows that have it. */
+  /** Number of rows with the problem. */
   readonly n: number;
 }

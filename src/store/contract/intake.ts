@@ -5,34 +5,34 @@ export interface Intake {
   accept(call: JobCall): Promise<AcceptOutcome>;
 
   /**
-   * Accepts a call unless its delivery repeats one that was accepted within the window. The check and the write are
-   * one, so that exactly one of many racing repeats is accepted. A repeat is reported even when the queue is full, and
-   * only accepted deliveries are remembered.
+   * Accepts a call unless its delivery repeats one that was accepted within the window. The check and the write are atomic,
+   * so that exactly one of many racing repeats is accepted. A repeat is reported even when the queue is full, and only
+   * accepted deliveries are remembered.
    */
   acceptOnce(call: JobCall, delivery: Delivery): Promise<AcceptOnceOutcome>;
 }
 
 /** Identity of a delivery, by which a repeat is recognised. */
 export interface Delivery {
-  /** All are remembered with the call, and replace earlier entries under the same key. */
+  /** The keys are remembered with the call, and replace earlier entries under the same keys. */
   readonly keys: readonly DeliveryKey[];
   /** Hash of the part that repeats have in common. */
   readonly bodyHash: string;
-  /** How long it is remembered from now on. */
+  /** Time for which the delivery is remembered from now on. */
   readonly windowMs: number;
 }
 
 export interface DeliveryKey {
   /** Unique over all endpoints; at most 100 characters. */
   readonly key: string;
-  /** An earlier delivery with the same key is the same delivery. */
+  /** If true, an earlier delivery with the same key is the same delivery. */
   readonly identifies: boolean;
 }
 
 export type AcceptOutcome = { kind: "accepted"; callId: number } | { kind: "queue_full" };
 
 /**
- * - `duplicate`: with the call of the first delivery, finished or not.
+ * - `duplicate`: has the call of the first delivery, finished or not.
  * - `conflict`: a key that identifies it belongs to a delivery with another body hash.
  */
 export type AcceptOnceOutcome = AcceptOutcome | { kind: "duplicate"; callId: number } | { kind: "conflict" };

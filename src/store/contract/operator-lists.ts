@@ -13,8 +13,8 @@ export interface OperatorLists {
 export interface Page<Item> {
   readonly items: readonly Item[];
   /**
-   * `before` of the next page; absent on the last. A page that looked at enough entries ends early: it can be short, or
-   * empty, although more follow.
+   * `before` of the next page; undefined on the last page. A page has a limit on the entries that it reads, so it can be
+   * short or empty although further entries follow.
    */
   readonly next?: number;
 }
@@ -27,7 +27,10 @@ interface ListFilter {
   readonly jobId?: bigint | undefined;
   /** Lower case. */
   readonly payer?: string | undefined;
-  /** Requests from this time on, Unix milliseconds. Requests milliseconds apart may have IDs in the other order. */
+  /**
+   * Requests from this time on, Unix milliseconds. Requests within a few milliseconds may have IDs in another order than
+   * their times.
+   */
   readonly since?: number | undefined;
   /** Requests before this time, Unix milliseconds. */
   readonly until?: number | undefined;
@@ -36,9 +39,9 @@ interface ListFilter {
 export interface CallFilter extends ListFilter {
   readonly state?: ListedState | undefined;
   readonly origin?: JobCallOrigin | undefined;
-  /** Text that the metadata has somewhere, byte for byte. */
+  /** Text that occurs in the metadata, compared byte for byte. */
   readonly text?: string | undefined;
-  /** Reason of a group of dead letters. Only with the state `dead`. */
+  /** Reason of a group of dead letters. Valid only with the state `dead`. */
   readonly reason?: string | undefined;
 }
 
@@ -64,19 +67,19 @@ export interface ListedCall {
   readonly serviceId: bigint;
   readonly state: ListedState;
   readonly attempts: number;
-  /** Names of the runners that the delivery was claimed for which goes on, or ended the call. */
+  /** Subscribers of the current delivery, or of the last delivery if the call has ended. */
   readonly subscriber?: string | undefined;
-  /** Why it is `dead` or `dropped`. */
+  /** Reason why the call is `dead` or `dropped`. */
   readonly reason?: string | undefined;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
   /** End of the lease or of the retry's delay, Unix milliseconds. */
   readonly dueAt?: number | undefined;
-  /** When it was acked or became a dead letter, Unix milliseconds. */
+  /** Time of the ack or of the dead letter, Unix milliseconds. */
   readonly finishedAt?: number | undefined;
-  /** HTTP status of its result, if its runner named one. */
+  /** HTTP status of the call's result, if its runner named one. */
   readonly status?: number | undefined;
-  /** Payment for it. */
+  /** Payment for the call. */
   readonly payment?:
     | {
         readonly network: string;
@@ -90,14 +93,14 @@ export interface ListedCall {
 }
 
 export interface CallDetails extends ListedCall {
-  /** Oldest first; the latest few. */
+  /** The latest few steps, oldest first. */
   readonly steps: readonly CallStep[];
-  /** Start of the delivery that goes on, or ended the call. Unix milliseconds. */
+  /** Start of the current delivery, or of the last delivery if the call has ended. Unix milliseconds. */
   readonly claimedAt?: number | undefined;
-  /** The encoded call without its body. Absent if the stored call was lost. */
+  /** The encoded call without its body. Undefined if the stored call was lost. */
   readonly head?: Uint8Array | undefined;
   /** Size of the result that is kept for the client. */
   readonly resultBytes?: number | undefined;
-  /** Charge that the runner last reported, in base units. Only while the call is open. */
+  /** Charge that the runner last reported, in base units. Set only while the call is open. */
   readonly chargeSoFar?: string | undefined;
 }

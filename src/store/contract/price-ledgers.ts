@@ -2,9 +2,9 @@ import type { JobKey } from "../../core/job-call.ts";
 
 /** Offers made to clients, kept so that they stay payable over price changes, restarts and replicas. */
 export interface OfferLedger {
-  /** Saves offers; one that exists already keeps the later of both ends. Deletes offers that have ended. */
+  /** Saves offers. If an offer already exists, the later of both ends is kept. Deletes expired offers. */
   saveOffers(offers: readonly NewOffer[]): Promise<void>;
-  /** Returns one job's offers that have not ended, the one that ends last first. */
+  /** Returns a job's offers that have not expired, sorted by their end, the latest first. */
   findOffers(job: JobKey): Promise<SavedOffer[]>;
 }
 
@@ -16,11 +16,14 @@ interface KnownOffer {
 }
 
 export interface NewOffer extends KnownOffer {
-  /** Validity from now on, by the store's clock, so that the clock of the process that made the offer is irrelevant. */
+  /**
+   * Validity from now on. The store's clock measures it, so that the clock of the process that made the offer does not
+   * matter.
+   */
   readonly validForMs: number;
 }
 
 export interface SavedOffer extends KnownOffer {
-  /** Unix milliseconds, by the store's clock. */
+  /** Unix milliseconds, on the store's clock. */
   readonly validUntil: number;
 }

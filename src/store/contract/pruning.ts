@@ -1,22 +1,21 @@
-/** Removal of what is old, in bounded steps, so that no accept waits long for one. */
+/** Removal of old rows, in bounded steps, so that no accept waits long for a step. */
 export interface Pruning {
   /**
-   * Forgets entries that ended longer ago than an age, by the store's clock. Looks at a bounded number of them, in the
-   * order of their call IDs. Of several processes, one at a time forgets; for the others there is nothing to do.
+   * Deletes entries that ended longer ago than an age, on the store's clock. Reads a bounded number of them, in the order of
+   * their call IDs. One process at a time prunes; other processes get an empty outcome.
    *
-   * - `results`: how paid calls ended, with their results.
-   * - `calls`: how calls ended, for the operator's lists.
-   * - `payments`: decided ones, without those that the chain may still contradict, those whose authorization may still be
-   *   valid, and those that a kept call belongs to: nothing can be paid twice.
-   * - `chunks`: chunks of results that were not acked, or that are forgotten, whatever their age.
+   * - `results`: outcomes of paid calls, with their results.
+   * - `calls`: outcomes of calls, for the operator's lists.
+   * - `payments`: decided payments, except payments that the chain may still contradict, payments whose authorization may
+   *   still be valid, and payments of kept calls. So no payment can be used twice.
+   * - `chunks`: chunks of any age whose results were not acked, or were deleted.
    *
-   * Rows that a part's module keeps stay (`KeptRows`).
-   * The totals count what was forgotten too.
+   * Rows that a part's module keeps stay (`KeptRows`). The totals still include deleted entries.
    */
   prune(step: PruneStep): Promise<PruneOutcome>;
 
   /**
-   * Forgets the bytes, headers and type of a call's result at once, and keeps how the call ended.
+   * Deletes the bytes, headers and type of a call's result at once, and keeps the call's outcome.
    * @returns true if more of it is left to remove
    */
   forgetResult(callId: number): Promise<boolean>;
@@ -33,12 +32,12 @@ export type PrunedKind = "results" | "calls" | "payments" | "chunks";
 export interface PruneStep {
   readonly kind: PrunedKind;
   readonly ageMs: number;
-  /** Call ID that the step begins after; 0 is the oldest. */
+  /** Call ID after which the step begins; 0 begins at the oldest. */
   readonly after: number;
 }
 
 export interface PruneOutcome {
   readonly removed: number;
-  /** `after` of the next step; absent when no older entries are left. */
+  /** `after` of the next step; undefined if no older entries are left. */
   readonly next?: number;
 }

@@ -1,32 +1,34 @@
 import type { ErrorCode } from "../../core/errors.ts";
 
-/** Time that the refusal of a payment is kept. */
+/** Time for which the refusal of a payment is kept. */
 export const REFUSED_KEPT_MS = 7 * 86_400_000;
 
 /** Most refusals of payments that are kept. */
 export const MAX_REFUSED_PAYMENTS = 100_000;
 
-/** Most refusals in one write, and twice as many are the oldest that a write looks at to forget them. */
+/**
+ * Largest number of refusals in one write. Each write also reads up to twice as many of the oldest refusals, to delete them.
+ */
 export const REFUSED_AT_ONCE = 500;
 
-/** Why payments bought nothing, for the operator. */
+/** Reasons why payments bought nothing, for the operator. */
 export interface RefusedPaymentLog {
   /**
-   * Keeps refusals, at most {@link REFUSED_AT_ONCE}, and forgets a bounded number of those that are older than
-   * {@link REFUSED_KEPT_MS} by the store's clock, or more than {@link MAX_REFUSED_PAYMENTS}.
+   * Saves at most {@link REFUSED_AT_ONCE} refusals. Deletes a bounded number of refusals that are older than {@link
+   * REFUSED_KEPT_MS} on the store's clock, or that exceed {@link MAX_REFUSED_PAYMENTS}.
    */
   saveRefusedPayments(refused: readonly RefusedPayment[]): Promise<void>;
-  /** Lists refusals that are to be kept, newest first. */
+  /** Lists refusals that are still kept, newest first. */
   listRefusedPayments(filter: RefusedPaymentFilter): Promise<readonly ListedRefusedPayment[]>;
-  /** Counts the refusals that are to be kept, by job, code and reason; the most frequent first. */
+  /** Counts the refusals that are still kept, by job, code and reason, the most frequent first. */
   countRefusedPayments(): Promise<readonly RefusedPaymentCount[]>;
 }
 
-/** Refusals of the payments for one job that have one code and one reason. */
+/** Number of refused payments for one job that share a code and a reason. */
 export interface RefusedPaymentCount
   extends Pick<RefusedPayment, "serviceId" | "jobIndex" | "code" | "reason"> {
   readonly count: number;
-  /** Time of the newest, Unix milliseconds. */
+  /** Time of the newest refusal, Unix milliseconds. */
   readonly newestAt: number;
 }
 
@@ -46,16 +48,16 @@ export interface RefusedPaymentFilter {
 export interface RefusedPayment {
   /** Unix milliseconds. */
   readonly at: number;
-  /** The answer has it in `X-Request-Id`. */
+  /** ID in the answer's `X-Request-Id`. */
   readonly requestId: string;
   readonly serviceId: bigint;
   readonly jobIndex: number;
   readonly code: ErrorCode;
-  /** Sentence that the client got. */
+  /** Sentence in the client's answer. */
   readonly message: string;
   /** Reason that the facilitator or the database gave. */
   readonly reason?: string;
-  /** As the payment says, verified or not. Absent for a payment that cannot be read. */
+  /** Claims of the payment, verified or not. Undefined for a payment that cannot be read. */
   readonly payment?: {
     /** Lower case. */
     readonly payer: string;
@@ -67,6 +69,6 @@ export interface RefusedPayment {
 }
 
 export interface ListedRefusedPayment extends RefusedPayment {
-  /** Rises with time. */
+  /** The ID rises with time. */
   readonly id: number;
 }

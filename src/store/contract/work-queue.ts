@@ -5,52 +5,52 @@ import type { ResultHeader } from "../../core/result-answer.ts";
 /** Work for runners, delivered at least once: each delivery holds a lease. */
 export interface WorkQueue {
   /**
-   * Leases up to `limit` due JobCalls in order of their call id and counts an attempt for each. Does what
-   * {@link expireLeases} does first; a due JobCall that has used up `maxAttempts` becomes a dead letter too.
+   * Leases up to `limit` due JobCalls in the order of their call IDs, and counts an attempt for each. First expires leases
+   * as {@link expireLeases} does, and dead-letters due JobCalls that have used up `maxAttempts`.
    */
   claim(request: ClaimRequest): Promise<Claimed>;
 
   /**
-   * Ends all leases and retry delays that ran out, of all jobs: each JobCall is due again, or a dead letter once
+   * Ends all expired leases and retry delays of all jobs. Each JobCall becomes due again, or a dead letter once
    * `maxAttempts` are used up.
    * @returns the new dead letters
    */
   expireLeases(maxAttempts: number): Promise<DeadLetteredCall[]>;
 
   /**
-   * The runner is done. `result` is kept for the paying client. A result with a status of 400 or above makes the JobCall
+   * Finishes a JobCall. `result` is kept for the paying client. A result with a status of 400 or above makes the JobCall
    * failed, without a dead letter.
-   * @param charge for a JobCall that is charged in part, as {@link ceilings} allows it; default: its whole ceiling. Nothing is
-   * charged with a status outside 200 to 299.
+   * @param charge charge of a JobCall whose runner names it, within its ceiling ({@link ceilings}); default: the whole
+   *   ceiling. A status outside 200 to 299 charges nothing.
    */
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<AckedLease>;
 
   /**
    * Stores the next chunk of a result that is too large for one write, while its lease holds. The {@link ack} of this lease
-   * says by {@link JobResult.storedBytes} that the result is in the chunks. Chunks that no ack names are forgotten.
-   * @param place of the chunk: 0 is the first. A chunk replaces the one at its place
+   * says by {@link JobResult.storedBytes} that the result is in the chunks. Chunks that no ack refers to are deleted.
+   * @param place position of the chunk, from 0. A chunk replaces an earlier chunk at its position
    * @param bytes `RESULT_CHUNK_BYTES`; the last chunk may have fewer
    */
   appendResult(lease: Lease, place: number, bytes: Uint8Array): Promise<LeaseOutcome>;
 
-  /** Finds the job of each JobCall, undefined for one that is finished. */
+  /** Finds the job of each JobCall; undefined for a finished JobCall. */
   jobsOf(callIds: readonly number[]): Promise<(CalledJob | undefined)[]>;
 
   /**
-   * Finds the ceiling of each JobCall, in token units: null if it is not charged in part. Undefined if it is finished, or if
-   * the operator sent it: its runner may name a charge, and jobgate charges nobody.
+   * Finds the ceiling of each JobCall, in token units: null if its charge is not named by the runner. Undefined if the
+   * JobCall is finished, or if the operator sent it, because jobgate then ignores the charge that a runner names.
    */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
 
-  /** Not done: due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
+  /** Fails the attempt. The JobCall is due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
   retry(lease: Lease, retry: RetryRequest): Promise<EndedLease>;
 
-  /** Not done and never will be: a dead letter. */
+  /** Makes the JobCall a dead letter, because its failure is permanent. */
   fail(lease: Lease, reason: string): Promise<EndedLease>;
 
   /**
-   * The lease now runs out `leaseMs` from now. `progress` is kept with it until the lease is over; without one, the
-   * last progress stays, and so it is with `chargeSoFar`.
+   * Sets the end of the lease to `leaseMs` from now. `progress` and `chargeSoFar` are kept until the lease is over. If one
+   * is omitted, its last value is kept.
    */
   extend(
     lease: Lease,
@@ -60,37 +60,37 @@ export interface WorkQueue {
   ): Promise<{ outcome: LeaseOutcome; leaseExpiresAt: number }>;
 
   /**
-   * Gives a JobCall back because its stream ended: due again after the backoff, as a suspect. Once `maxAttempts` are used
-   * up it becomes a dead letter when its lease would have run out, or at once if its connection carried it alone.
-   * `excused` releases are due again at once and do not count towards `maxAttempts` (the gateway went away, not the
-   * runner), but the next delivery still has a higher attempt number.
+   * Releases a JobCall because its stream ended. The JobCall is due again after the backoff, as a suspect. Once
+   * `maxAttempts` are used up, it becomes a dead letter when its lease would have expired, or at once if its connection
+   * carried no other JobCall. An `excused` release makes the JobCall due again at once and does not count towards
+   * `maxAttempts`, because the gateway stopped rather than the runner. The next delivery still has a higher attempt number.
    */
   release(lease: Lease, options: ReleaseOptions): Promise<EndedLease>;
 
   /**
-   * Calls `listener` when there may be new work, as early as possible: a claim made inside the listener can share the
-   * write that accepts the work. Work that becomes due by time alone is not announced: ask {@link nextDueMs}.
+   * Calls `listener` when there may be new work, as early as possible: a claim made inside the listener can share the write
+   * that accepts the work. Work that becomes due by time alone is not announced; {@link nextDueMs} returns its time.
    * @returns a function that ends the subscription
    */
   onWork(listener: () => void): () => void;
 
   /**
-   * Milliseconds, by the store's clock, until the earliest lease or retry delay runs out: negative when it has, undefined
-   * when nothing is waiting. Suspects that are due already wait for a stream, and do not count.
+   * Returns the milliseconds, on the store's clock, until the earliest lease or retry delay ends: negative if it has ended,
+   * undefined if nothing is waiting. Ignores suspects that are already due, because they wait for a stream.
    */
   nextDueMs(): Promise<number | undefined>;
 
-  /** Absent where only this process gives out and ends leases. */
+  /** Undefined if only this process grants and ends leases. */
   readonly sharedLeases?: SharedLeases | undefined;
 }
 
 /** Leases that other processes can end and renew. */
 export interface SharedLeases {
-  /** Returns the present standing of each lease, in their order. */
+  /** Returns the state of each lease, in the order of the leases. */
   look(leases: readonly Lease[]): Promise<LeaseStanding[]>;
   /**
-   * Calls `listener` with JobCalls whose leases were ended by a process that had not given them out: soon, but a
-   * notification may be lost on its way.
+   * Calls `listener` soon with JobCalls whose leases were ended by another process than the one that granted them. A
+   * notification may be lost.
    * @returns a function that ends the subscription
    */
   onEndedElsewhere(listener: (callIds: readonly number[]) => void): () => void;
@@ -100,7 +100,7 @@ export interface SharedLeases {
  * - `held`: until `leaseExpiresAt`.
  * - `lease_lost`, `not_found`: as in {@link LeaseOutcome}.
  *
- * `at` is the time of the look. All times are Unix milliseconds, by the store's clock.
+ * `at` is the time of the query. All times are Unix milliseconds on the store's clock.
  */
 export type LeaseStanding =
   | { readonly kind: "held"; readonly at: number; readonly leaseExpiresAt: number }
@@ -109,17 +109,18 @@ export type LeaseStanding =
 
 export interface ClaimRequest {
   readonly limit: number;
-  /** Only these jobs; empty means all but {@link exceptJobIds}. */
+  /** Job filter; empty for all jobs except {@link exceptJobIds}. */
   readonly jobIds: readonly bigint[];
-  /** Jobs that a claim of all jobs leaves out. Default: none. */
+  /** Jobs that a claim of all jobs excludes. Default: none. */
   readonly exceptJobIds?: readonly bigint[];
   readonly leaseMs: number;
   readonly maxAttempts: number;
-  /** Kept with the lease, for the operator. */
+  /** Name of the subscriber, which is kept with the lease for the operator. */
   readonly subscriber: string;
   /**
-   * Most suspects to claim. A suspect was lost with its stream before, and may be what ended it. The claim brings either
-   * suspects or others, never both, and suspects first. Default: does not look for suspects.
+   * Largest number of suspects to claim. A suspect is a JobCall that was lost with its stream, and may have crashed the
+   * runner. The claim returns either suspects or other JobCalls, never both, and prefers suspects. Default: no suspects are
+   * searched for.
    */
   readonly suspects?: number | undefined;
   /** Limits of jobs. Default: none. */
@@ -130,46 +131,49 @@ export interface Claimed {
   readonly calls: ClaimedCall[];
   /** JobCalls that became dead letters instead of getting another attempt. */
   readonly deadLettered: DeadLetteredCall[];
-  /** Set when the claim looked for suspects and left some that are due. */
+  /** Set if the claim searched for suspects and left some that are due. */
   readonly suspectsLeft?: boolean;
-  /** Milliseconds until the rate of a job lets its next JobCall go; undefined if no rate withholds one. */
+  /** Milliseconds until the rate of a job allows its next JobCall; undefined if no rate withholds a JobCall. */
   readonly nextInMs?: number | undefined;
 }
 
-/** A JobCall that an operation made a dead letter. */
+/** A JobCall that an operation moved to the dead letters. */
 export interface DeadLetteredCall {
   readonly callId: number;
   readonly reason: string;
-  /** Unix milliseconds, by the store's clock. */
+  /** Unix milliseconds, on the store's clock. */
   readonly deadAt: number;
-  /** Present when its payment was open: nothing is charged. */
+  /** Set if the JobCall's payment was open. The payment is released without a charge. */
   readonly released?: DecidedCharge;
 }
 
-/** Decision about a payment that is charged after its job: the charge that is to be settled, or that nothing is charged. */
+/** Decision about a payment that is charged after its job: the charge to settle, or that nothing is charged. */
 export interface DecidedCharge extends PaidAmount {
   readonly state: "settling" | "released";
 }
 
 export interface AckedLease {
   readonly outcome: LeaseOutcome;
-  /** Present when the ack decided a payment. */
+  /** Set if the ack decided a payment. */
   readonly charge?: DecidedCharge;
 }
 
 export interface EndedLease {
   readonly outcome: LeaseOutcome;
-  /** Present when the JobCall became a dead letter. */
+  /** Set if the JobCall became a dead letter. */
   readonly deadLettered?: DeadLetteredCall;
 }
 
 export interface ReleaseOptions {
   readonly excused: boolean;
-  /** The JobCall was a suspect before; an excused release keeps it one. Default: false. */
+  /** True if the JobCall was already a suspect, which an excused release does not change. Default: false. */
   readonly suspect?: boolean | undefined;
-  /** Why its delivery ended. Default: its stream did. */
+  /** Reason why the delivery ended. Default: the stream ended. */
   readonly reason?: string | undefined;
-  /** Its connection carried no other JobCall: with its attempts used up it becomes a dead letter at once. Default: false. */
+  /**
+   * True if the connection carried no other JobCall. Such a JobCall becomes a dead letter at once if its attempts are used
+   * up. Default: false.
+   */
   readonly wasAlone?: boolean | undefined;
   readonly maxAttempts: number;
   readonly backoff: RetryBackoff;
@@ -178,7 +182,7 @@ export interface ReleaseOptions {
 export interface Lease {
   readonly callId: number;
   readonly leaseToken: string;
-  /** Another process gave it out, and is notified when it ends. Default: false. */
+  /** True if another process granted the lease. That process is notified when the lease ends. Default: false. */
   readonly fromElsewhere?: boolean;
 }
 
@@ -186,20 +190,20 @@ export interface ClaimedCall extends Lease {
   /** The bytes that the encoder made when the JobCall was accepted. */
   readonly encoded: Uint8Array;
   readonly attempt: number;
-  /** Number of these attempts that are not counted: no runner saw them, or the operator retried their dead letter. */
+  /** Number of attempts that do not count, because no runner saw them or the operator retried their dead letter. */
   readonly forgiven: number;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
-  /** Unix milliseconds, by the store's clock. */
+  /** Unix milliseconds, on the store's clock. */
   readonly leaseExpiresAt: number;
-  /** It was lost with its stream before: it must be the only unfinished JobCall of its stream. */
+  /** True if the JobCall was lost with its stream before. It must be the only unfinished JobCall of its stream. */
   readonly suspect: boolean;
-  /** It is charged after it ran: nothing has moved yet. */
+  /** True if the JobCall is charged after it ran, so nothing has moved yet. */
   readonly deferred: boolean;
 }
 
 /**
- * - `done`: it took effect.
+ * - `done`: the request took effect.
  * - `lease_lost`: the JobCall is still unfinished, but this lease ran out or was released.
  * - `not_found`: no unfinished JobCall has this id.
  */
@@ -212,7 +216,7 @@ export interface Progress {
   readonly text: string;
 }
 
-/** Charge for work that is charged in part: token units, decimal, or hundredths of a percent of the ceiling. */
+/** Charge that a runner names: token units in decimal, or hundredths of a percent of the ceiling. */
 export type Charge = { readonly units: string } | { readonly basisPoints: number };
 
 /** Job that a JobCall runs. */
@@ -224,17 +228,17 @@ export interface CalledJob {
 
 export interface JobResult {
   readonly body: Uint8Array;
-  /** Size of a result in chunks, whose `body` is empty; undefined: `body` is the result. */
+  /** Size of a result that is stored in chunks and whose `body` is empty; undefined if `body` is the result. */
   readonly storedBytes?: number | undefined;
   readonly contentType: string;
   /** HTTP status; undefined means 200. */
   readonly status?: number | undefined;
-  /** Headers beside the content type; undefined means none. */
+  /** Headers in addition to the content type; undefined for none. */
   readonly headers?: readonly ResultHeader[] | undefined;
 }
 
 export interface RetryRequest {
-  /** Milliseconds until it is due again; undefined means the backoff. */
+  /** Milliseconds until the JobCall is due again; undefined for the backoff. */
   readonly delayMs?: number | undefined;
   readonly backoff: RetryBackoff;
   readonly maxAttempts: number;

@@ -1,16 +1,16 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { SoldPayment } from "../payment-row.ts";
 
-/** Event that operators, and the buyer of a payment, may be told of. */
+/** Event for operators, and possibly for the buyer of a payment. */
 export interface Announcement {
   /** Name of the event. */
   readonly event: string;
   readonly at: number;
   /** Describes the event. Called only if the event is announced. */
   readonly data: () => { readonly call_id: number; readonly [name: string]: unknown };
-  /** JobCall of the buyer who may be notified, too; undefined if it was not bought, or if the event does not concern the buyer. */
+  /** JobCall whose buyer may also be notified; undefined if it was not bought, or if the event does not concern the buyer. */
   readonly boughtCall?: number | undefined;
-  /** Leaves out of the description what does not concern the buyer. */
+  /** Removes from the description the fields that do not concern the buyer. */
   readonly forBuyer?: (data: object) => object;
 }
 
@@ -21,21 +21,21 @@ export interface EndedCall {
   readonly job_id: string;
   readonly service_id: string;
   readonly attempts: number;
-  /** Null unless it has a key ({@link "../../core/job-call.ts".orderKeyOf}). */
+  /** Null unless the JobCall has a key ({@link "../../core/job-call.ts".orderKeyOf}). */
   readonly order_key: string | null;
 }
 
-/** Columns of a JobCall that name it. */
+/** Columns that identify a JobCall. */
 type NamedCall = Omit<EndedCall, "attempts" | "order_key">;
 
-/** Announces how a JobCall ended. */
+/** Announces the outcome of a JobCall. */
 export function callEnded(call: NamedCall, status: string, at: number, httpStatus?: number): Announcement {
   const data = () => ({ ...describeCall(call), status, http_status: httpStatus });
   return { event: "call.finished", at, data, boughtCall: call.origin === "x402" ? call.call_id : undefined };
 }
 
 export function describeCall({ call_id, origin, service_id, job_id }: NamedCall) {
-  // Their digits are more than a number can keep.
+  // The IDs have more digits than a number can hold.
   return { call_id, origin, service_id: BigInt(service_id), job_id: BigInt(job_id) };
 }
 

@@ -5,15 +5,15 @@ import { type AttemptColumns, isUsedUp, type LeaseColumns, usedUpReason } from "
 import type { EndedCall } from "./announcements.ts";
 import type { DeadCall } from "./changes.ts";
 
-/** Columns of a JobCall on which its ack depends. */
+/** Columns of a JobCall that decide about its ack. */
 export interface LeasedRow extends EndedCall, LeaseColumns {
   /** Token units; null unless the JobCall is charged after it ran. */
   readonly ceiling: string | null;
-  /** 1 if its latest lease counts towards a limit of its job. */
+  /** 1 if the JobCall's latest lease counts towards a limit of its job. */
   readonly limited: number | null;
 }
 
-/** Columns of a JobCall on which any other end of its lease depends. */
+/** Columns of a JobCall that decide about any other end of its lease. */
 export interface CallRow extends LeasedRow, AttemptColumns, ChargeColumns {
   readonly subscriber: string | null;
   readonly claimed_at: number | null;
@@ -39,7 +39,7 @@ export const CALL_COLUMNS = [
   ...["history", "progress_percent", "progress_text", "dead_at", "dead_reason"],
 ] as readonly (keyof CallRow)[];
 
-/** How a JobCall that was acked ended. */
+/** Outcome of a JobCall that was acked. */
 export interface FinishedCall {
   readonly at: number;
   readonly result: JobResult | undefined;
@@ -51,28 +51,28 @@ export type DeadRow = CallRow & DeadCall;
 
 /** Rows of JobCalls in a database. */
 export interface CallRows {
-  /** Finds a JobCall as the commit has left it so far. */
+  /** Finds a JobCall, including the commit's changes so far. */
   find(callId: number): CallRow | undefined;
   /** Finds a JobCall that the commit acks. */
   findLeased(callId: number): LeasedRow | undefined;
-  /** Removes an acked JobCall. How it ended is kept, and the result of a JobCall that was paid for. */
+  /** Removes an acked JobCall. Its outcome is kept, and also its result if it was paid for. */
   finish(row: LeasedRow, finished: FinishedCall): void;
-  /** Writes a chunk of the result of the delivery that a JobCall is leased for. */
+  /** Writes a chunk of the result of a JobCall's current delivery. */
   addChunk(row: CallRow, place: number, bytes: Uint8Array): void;
   change(row: CallRow): void;
-  /** Writes JobCalls that are ready after their lease or delay. */
+  /** Writes JobCalls that became ready when their lease or delay ended. */
   makeReady(rows: readonly CallRow[]): void;
-  /** Writes what an extension of the lease changes. */
+  /** Writes the changes of an extended lease. */
   extend(row: CallRow): void;
-  /** Removes a dead letter. How it failed is kept. */
+  /** Removes a dead letter. Its reason is kept. */
   drop(row: CallRow): void;
 }
 
 export const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null, claimed_at: null };
 
 /**
- * Decides what becomes of a JobCall whose lease or delay is over: it is ready, or a dead letter once its attempts are used
- * up. A suspect stays delayed until it is claimed.
+ * Decides about a JobCall whose lease or delay is over: it becomes ready, or a dead letter if its attempts are used up. A
+ * suspect stays delayed until it is claimed.
  * @returns undefined if nothing changes
  */
 export function whenDue(row: CallRow, now: number, maxAttempts: number): CallRow | undefined {
@@ -89,8 +89,8 @@ export function whenDue(row: CallRow, now: number, maxAttempts: number): CallRow
 }
 
 /**
- * Makes the row of a dead letter. A runner that still works on it hears that its lease is lost.
- * @param endedBy why its delivery ended, if it is leased
+ * Makes the row of a dead letter. A runner that is still working on the JobCall will get `lease_lost`.
+ * @param endedBy reason why its delivery ended, if it is leased
  */
 export function deadLetter(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): DeadRow {
   const history = withDelivery(row, endedBy, now);
@@ -98,7 +98,7 @@ export function deadLetter(row: CallRow, reason: string, now: number, endedBy = 
   return { ...row, ...NO_LEASE, lease_token, state: "dead", dead_at: now, dead_reason: reason, history };
 }
 
-/** Adds the delivery that a JobCall is leased for, if it is, to its history. */
+/** Adds a JobCall's current delivery, if any, to its history. */
 export function withDelivery(row: CallRow, reason: string, now: number): CallRow["history"] {
   const { state, attempts: attempt, subscriber, claimed_at, visible_at } = row;
   if (state !== "leased") return row.history;

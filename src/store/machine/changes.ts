@@ -10,16 +10,16 @@ export interface DeadCall extends EndedCall {
   readonly dead_reason: string;
 }
 
-/** Change that a commit makes, with the row as it is after the change. Times are Unix milliseconds. */
+/** Change that a commit makes, with the row after the change. Times are Unix milliseconds. */
 export type Change =
-  /** A payment began that a module let begin ({@link "../module.ts".BeginGate}). */
+  /** A payment began after a module had allowed it ({@link "../module.ts".BeginGate}). */
   | {
       readonly kind: "paymentBegun";
       readonly payment: SoldPayment;
       readonly intent: PaymentIntent;
       readonly at: number;
     }
-  /** A payment's state became another one. */
+  /** The state of a payment changed. */
   | { readonly kind: "paymentDecided"; readonly payment: SoldPayment }
   /** The chain contradicts a decided payment. */
   | { readonly kind: "paymentContradicted"; readonly payment: SoldPayment; readonly at: number }
@@ -27,11 +27,11 @@ export type Change =
   | { readonly kind: "deadLettered"; readonly call: EndedCall; readonly reason: string; readonly at: number }
   /** The operator dropped a dead letter. */
   | { readonly kind: "dropped"; readonly call: EndedCall }
-  /** A dead letter is in the queue again. */
+  /** The operator put a dead letter back in the queue. */
   | { readonly kind: "revived"; readonly callId: number }
-  /** The operator decided about the money of a JobCall that failed, which a module can give back itself. */
+  /** The operator decided about the money of a failed JobCall, which a module can give back itself. */
   | { readonly kind: "returnDecided"; readonly callId: number; readonly isReturned: boolean }
-  /** A part of a payment is owed back to its payer, although the JobCall has not failed. */
+  /** The seller owes a part of a payment back to its payer, although the JobCall has not failed. */
   | {
       readonly kind: "owed";
       readonly payment: SoldPayment;
@@ -41,28 +41,28 @@ export type Change =
     }
   /** Money left an account of the seller. */
   | { readonly kind: "moneySent"; readonly sent: SentMoney }
-  /** An event that operators, and a buyer, may be told of. */
+  /** An event for operators, and possibly for a buyer. */
   | { readonly kind: "announced"; readonly announcement: Announcement };
 
 /** A JobCall was acked. */
 export interface Finished {
   readonly kind: "finished";
   readonly call: EndedCall;
-  /** Token units that its deferred payment is charged; null for any other JobCall. */
+  /** Charge of the JobCall's deferred payment, in token units; null if the JobCall has no deferred payment. */
   readonly charge: string | null;
-  /** HTTP status of its result; undefined means 200. From 400 on the JobCall has failed. */
+  /** HTTP status of the JobCall's result; undefined for 200. From 400 on, the JobCall has failed. */
   readonly status: number | undefined;
   readonly at: number;
 }
 
-/** A transaction of the seller that moved money, or money that the seller was to get and does not. */
+/** A transaction of the seller that moved money, or money that the seller expected and does not receive. */
 export interface SentMoney {
   /** Kind of the movement. */
   readonly as: string;
   readonly at: number;
-  /** Payment that the money was sent for; undefined for a fee in the network's own coin. */
+  /** Payment for which the money was sent; undefined for a fee in the network's own coin. */
   readonly payment: SoldPayment | undefined;
-  /** Token of money that is not of one payment; undefined for the network's own coin. */
+  /** Token of money that belongs to no single payment; undefined for the network's own coin. */
   readonly token?: { readonly asset: string; readonly symbol: string; readonly decimals: number } | undefined;
   readonly network: string;
   /** Base units. */
@@ -83,9 +83,9 @@ export interface Revenue {
   readonly amount: string;
 }
 
-/** Further write of the same commit, which a change causes, or a further change. */
+/** Further write that a change causes in its commit, or a further change. */
 export type Effect =
-  /** An event may decide a payment. */
+  /** An event that may decide a payment. */
   | {
       readonly kind: "payment";
       readonly payment: SoldPayment;
@@ -94,7 +94,7 @@ export type Effect =
     }
   | { readonly kind: "put" | "add" | "count"; readonly table: RowKey["table"]; readonly row: object }
   | ({ readonly kind: "remove" } & RowKey)
-  /** A JobCall that its order withheld is ready. */
+  /** A JobCall becomes ready that its order withheld. */
   | { readonly kind: "ready"; readonly callId: number }
   | { readonly kind: "change"; readonly change: Change }
   | { readonly kind: "revenue"; readonly revenue: Revenue };
@@ -107,7 +107,7 @@ export function put<Row extends ValuesOf<Row>, Key extends keyof Row>(
   return { kind: "put", table, row };
 }
 
-/** Adds a row whose key the database makes. */
+/** Adds a row whose key the database generates. */
 export function add<Row extends ValuesOf<Row>, Key extends keyof Row>(
   table: Table<Row, Key>,
   row: Readonly<Omit<Row, Key>>,
@@ -123,17 +123,17 @@ export function count<Row extends ValuesOf<Row>, Key extends keyof Row>(
   return { kind: "count", table, row: by };
 }
 
-/** Rows that reactions read beside the change, as the commit has made them so far. */
+/** Rows that reactions read in addition to the change, including the commit's changes so far. */
 export interface Known {
   /** Finds the payment of a JobCall. */
   payment(callId: number): SoldPayment | undefined;
-  /** Finds what parts keep of the request that bought a JobCall. */
+  /** Finds the values that parts keep of the request that bought a JobCall. */
   notes(callId: number): PurchaseNotes | undefined;
-  /** Returns true for a JobCall that was acked, and has not failed. */
+  /** Returns true for a JobCall that was acked without failing. */
   hasSucceeded(callId: number): boolean;
-  /** Reports whether a module gives the payer of a job that failed the money back itself. */
+  /** Returns true if a module itself gives the money of a failed job back to the payer. */
   givesBack(payment: SoldPayment): boolean;
-  /** Finds the oldest JobCall that waits for others of its key. */
+  /** Finds the oldest JobCall that waits for other JobCalls with its key. */
   firstWaiting(orderKey: string): number | undefined;
   readonly rows: Pick<Rows, "find" | "all">;
 }
@@ -143,7 +143,7 @@ export type Reactions = {
   readonly [Kind in Change["kind"]]?: (change: Extract<Change, { kind: Kind }>, known: Known) => Effect[];
 };
 
-/** Finds the payment of a JobCall, which a webhook's JobCall does not have. */
+/** Finds the payment of a JobCall; undefined for a webhook's JobCall. */
 export function paymentOf({ call_id, origin }: EndedCall, known: Known): SoldPayment | undefined {
   return origin === "x402" ? known.payment(call_id) : undefined;
 }

@@ -3,7 +3,7 @@ import type { ClaimRequest } from "../contract/work-queue.ts";
 import { LIMITING } from "../modules/modules.ts";
 import type { Rows } from "../rows.ts";
 
-/** Returns the limits of the jobs that a claim can bring. */
+/** Returns the limits of the jobs whose JobCalls a claim can return. */
 export function limitsOf({ jobIds, exceptJobIds = [], limits = [] }: ClaimRequest): readonly JobLimit[] {
   if (LIMITING === undefined) return [];
   return limits.filter(({ jobId }) =>
@@ -17,7 +17,7 @@ export class ClaimLimits {
   readonly #now: number;
   readonly #jobs = new Map<string, { readonly limit: JobLimit; out: number; left: number; taken: number }>();
 
-  /** @param out JobCalls that are out now, by job */
+  /** @param out leased JobCalls by job */
   constructor(
     limits: readonly JobLimit[],
     {
@@ -40,7 +40,7 @@ export class ClaimLimits {
     return new Map([...this.#jobs].map(([jobId, { left }]) => [jobId, left]));
   }
 
-  /** Jobs of which nothing can be given out. */
+  /** Jobs whose limit allows no further JobCall. */
   get full(): string[] {
     return [...this.#jobs].flatMap(([jobId, { left }]) => (left === 0 ? jobId : []));
   }
@@ -51,7 +51,10 @@ export class ClaimLimits {
     if (job !== undefined) Object.assign(job, { left: job.left - 1, taken: job.taken + 1 });
   }
 
-  /** Notes what was given out. @returns milliseconds until a rate allows another JobCall; undefined if no rate withholds one */
+  /**
+   * Records the JobCalls that were given out. @returns milliseconds until a rate allows another JobCall; undefined if no
+   * rate withholds one
+   */
   finish(): number | undefined {
     const next: number[] = [];
     for (const job of this.#jobs.values()) {

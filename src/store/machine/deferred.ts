@@ -4,7 +4,7 @@ import { chargedState } from "../rules/charges.ts";
 import { chargeEvent } from "../rules/payments.ts";
 import { paymentOf, type Reactions } from "./changes.ts";
 
-/** Payments that are charged after the job: the end of the JobCall decides what is charged. */
+/** Payments that are charged after the job: the end of the JobCall decides the charge. */
 export const DEFERRED: Reactions = {
   finished({ call, charge, at }, known) {
     const payment = charge === null ? undefined : paymentOf(call, known);
@@ -12,7 +12,7 @@ export const DEFERRED: Reactions = {
     return [{ kind: "payment", payment, event: chargeEvent(charge), at }];
   },
 
-  // A dead letter costs nothing.
+  // A dead letter is not charged.
   deadLettered({ call, reason, at }, known) {
     const payment = paymentOf(call, known);
     return payment === undefined
@@ -21,7 +21,7 @@ export const DEFERRED: Reactions = {
   },
 };
 
-/** Returns what a charge decides. @returns undefined unless its job has not ended */
+/** Returns the decision that a charge makes. @returns undefined if the job's end has already decided the payment */
 export function decidedCharge(payment: SoldPayment | undefined, amount: string): DecidedCharge | undefined {
   if (payment?.state !== "authorized") return undefined;
   const { network, asset, symbol, payer } = payment;

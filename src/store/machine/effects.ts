@@ -26,13 +26,13 @@ import { decidedCharge } from "./deferred.ts";
 
 /** Rows of payments in a database, and the rows that their decisions change. */
 export type PaymentRows = PaymentFacts & {
-  /** Writes a payment as an event leaves it. */
+  /** Writes a payment after an event. */
   change(payment: SoldPayment, before: SoldPayment): void;
 } & { readonly [Name in PaymentEffect]: (payment: SoldPayment, at: number) => void };
 
 /**
- * Effects of the changes of a commit, as far as both databases carry them out alike. Reactions run at once; a payment that an
- * effect decides is a change again.
+ * Effects of a commit's changes that are the same in both databases. Reactions run at once. If an effect decides a payment,
+ * the decision is a further change.
  */
 export abstract class Effects implements Known, Commit {
   #revenue: Revenue[] = [];
@@ -45,18 +45,18 @@ export abstract class Effects implements Known, Commit {
   protected abstract hadSucceeded(callId: number): boolean;
   abstract isHeld(lock: string, owner: string, now: number): boolean;
   abstract firstWaiting(orderKey: string): number | undefined;
-  /** Notes that JobCalls of a job can be given out that its limit withheld. */
+  /** Records that JobCalls which a job's limit withheld can be given out. */
   abstract freesPlace(): void;
   /** Makes a JobCall ready that its order withheld. */
   protected abstract makeReady(callId: number): void;
   protected abstract readonly paymentRows: PaymentRows;
 
-  /** Carries out the effects of a change. */
+  /** Applies the effects of a change. */
   note(change: Change): void {
     for (const effect of react(change, this)) this.#apply(effect);
   }
 
-  /** Lets an event decide a payment. @returns the payment as it is then; undefined if the event changes nothing */
+  /** Lets an event decide a payment. @returns the payment after the event; undefined if the event changes nothing */
   decide<Payment extends SoldPayment>(
     before: Payment | undefined,
     event: PaymentEvent,
@@ -67,7 +67,7 @@ export abstract class Effects implements Known, Commit {
     if (before === undefined || decision === undefined) return undefined;
     const { payment, effects } = decision;
     rows.change(payment, before);
-    // Its voucher may have paid for another JobCall since, so that nothing sells this one later.
+    // The payment's voucher may have paid for another JobCall since, so nothing may sell this JobCall later.
     const isOver =
       payment.state === "failed" && gateOf({ transferMethod: payment.transfer_method }) !== undefined;
     for (const effect of effects) {
@@ -87,7 +87,7 @@ export abstract class Effects implements Known, Commit {
     return gateOf({ transferMethod })?.givesBack(call_id, this.rows) ?? false;
   }
 
-  /** Puts a dead letter into the queue again. @returns the state that its order lets it have */
+  /** Puts a dead letter into the queue again. @returns the state that its order allows */
   readmit({ call_id, order_key }: EndedCall): "ready" | "held" {
     const isFirst = order_key === null || (ORDERING?.addAgain(call_id, order_key, this.rows) ?? true);
     return isFirst ? "ready" : "held";
@@ -101,7 +101,7 @@ export abstract class Effects implements Known, Commit {
     return charge === undefined ? { outcome: "done" } : { outcome: "done", charge };
   }
 
-  /** Notes that a JobCall became a dead letter. @returns it, with the payment that this released */
+  /** Notes that a JobCall became a dead letter. @returns the dead letter, with the payment that it released */
   deadLettered(call: DeadCall): DeadLetteredCall {
     const { call_id: callId, dead_reason: reason, dead_at: deadAt } = call;
     const released = decidedCharge(paymentOf(call, this), "0");
@@ -139,7 +139,7 @@ export abstract class Effects implements Known, Commit {
     }
   }
 
-  /** Hands over the sums of settled amounts by hour. */
+  /** Returns the sums of settled amounts by hour, and resets them. */
   protected takeRevenue() {
     const sums = sumsByHour(this.#revenue);
     this.#revenue = [];
@@ -148,7 +148,7 @@ export abstract class Effects implements Known, Commit {
   }
 }
 
-/** Decides what else a commit writes because of a change. */
+/** Decides the further writes that a change causes in its commit. */
 function react(change: Change, known: Known): Effect[] {
   const reactions = reactionsTo(change.kind) as readonly ((change: Change, known: Known) => Effect[])[];
   return reactions.flatMap((reaction) => reaction(change, known));

@@ -3,7 +3,7 @@ import { ORDERING } from "../modules/modules.ts";
 import type { Capacity, KeyOrder, NewCall } from "../new-call.ts";
 import type { Rows } from "../rows.ts";
 
-/** Expired keys that are deleted for each key that is remembered: several, so that they never pile up. */
+/** Number of expired keys that are deleted for each new key. It is above 1, so that expired keys never pile up. */
 export const FORGOTTEN_AT_ONCE = 10;
 
 /** A remembered key of an earlier delivery. */
@@ -21,9 +21,9 @@ export interface IntakeRows {
   add(call: NewCall, now: number): number;
   /** Withholds a JobCall that was added in the commit until its order makes it ready. */
   withhold(callId: number, order: KeyOrder): void;
-  /** Finds a key, also one that has expired, as the commit has left it so far. */
+  /** Finds a key, even an expired key, including the commit's changes so far. */
   find(key: string): DeliveryRow | undefined;
-  /** Writes a key, in place of an earlier row of it. @param identifies a repeat is recognised by this key */
+  /** Writes a key, replacing an earlier row of the key. @param identifies true if the key identifies the delivery */
   remember(row: DeliveryRow, identifies: boolean): void;
 }
 

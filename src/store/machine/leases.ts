@@ -107,7 +107,7 @@ export class LeaseSteps
     const state = this.#effects.readmit(row);
     this.#rows.change({ ...row, state, forgiven, dead_at: null, dead_reason: null, history });
     this.#effects.note({ kind: "revived", callId });
-    // The operator decided: this may exceed max_pending.
+    // The operator decided, so this may exceed max_pending.
     this.#capacity.adjust(1);
     return "retried";
   }
@@ -138,7 +138,7 @@ export class LeaseSteps
 
   /**
    * Makes a JobCall a dead letter.
-   * @param endedBy why its delivery ended, if it is leased
+   * @param endedBy reason why its delivery ended, if it is leased
    */
   deadLetter(row: CallRow, reason: string, now: number, endedBy = LEASE_EXPIRED): DeadLetteredCall {
     const dead = deadLetter(row, reason, now, endedBy);
@@ -149,8 +149,8 @@ export class LeaseSteps
   }
 
   /**
-   * Ends the leases and delays that are over, and buries the JobCalls that have used up their attempts.
-   * @returns the new dead letters: what follows from them is left to {@link Effects.deadLettered}
+   * Ends the leases and delays that are over, and dead-letters the JobCalls that have used up their attempts.
+   * @returns the new dead letters, for {@link Effects.deadLettered}
    */
   endDue(rows: readonly CallRow[], now: number, maxAttempts: number): DeadRow[] {
     const ended = rows.flatMap((row) => {
@@ -170,7 +170,7 @@ export class LeaseSteps
     if (limited !== null && state === "leased") this.#effects.freesPlace();
   }
 
-  /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
+  /** Ends a lease without success, if it is still valid, in the way that `next` decides. */
   #end(now: number, lease: Lease, endedBy: string, next: (row: CallRow) => GivenBack): EndedLease {
     const row = this.#rows.find(lease.callId);
     const outcome = leaseOutcome(row, lease, now);

@@ -23,7 +23,7 @@ type Steps = {
   readonly [Name in PaymentStep]: (now: number, ...input: Input<Name>) => Outcome<Name>;
 };
 
-/** Returns {@link PAYMENT_STEPS}. @param find finds the payment as the commit has left it so far */
+/** Returns {@link PAYMENT_STEPS}. @param find finds the payment, including the commit's changes so far */
 export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, effects: Effects): Steps {
   return {
     settlePayment(now, key, settlement, blockNumber, amount, isEarly) {
@@ -69,12 +69,12 @@ export function paymentSteps(find: (key: PaymentKey) => PaymentRow | undefined, 
   };
 }
 
-/** Rows that the beginning of a payment reads and writes, as the commit has left them so far. */
+/** Rows that the beginning of a payment reads and writes, including the commit's changes so far. */
 export interface BeginRows {
   /** Finds the payment that an intent repeats: the same payment, or the payment that holds its name. */
   findRepeated(intent: PaymentIntent): PaymentRow | undefined;
   isNonceUsed(nonce: OneTimeNonce, now: number): boolean;
-  /** Counts payments up to the limits. */
+  /** Counts undecided payments, up to the limits. */
   undecided(payer: string, now: number, limits: UndecidedLimits): BeginFacts["undecided"];
   /** Sums {@link BeginFacts.openUnits}. @param since time of the payer's funds */
   openUnits(key: PaymentKey, since: number): bigint;

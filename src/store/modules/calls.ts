@@ -23,7 +23,7 @@ import { JUST_DUE_MS } from "../rules/leases.ts";
 
 const KEY_OF_PAYMENT = "payments.network, payments.asset, payments.payer, nonce";
 
-/** Payments of one payer that are searched for a request. Bounds the work of a query. */
+/** Number of a payer's payments that are searched for a request. It bounds the work of a query. */
 const MAX_SEARCHED = 10_000;
 
 /** JobCalls, for runners, clients and operators. */

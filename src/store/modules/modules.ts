@@ -39,7 +39,7 @@ type NamesIn<Of extends "steps" | "lookups", Module = (typeof OF_CORE)[number]> 
 export type StepName = NamesIn<"steps">;
 export type LookupName = NamesIn<"lookups">;
 
-/** A step as a dialect runs it. Its input has the types that the operation's name says. */
+/** A step as a dialect runs it. The types of its input depend on the operation's name. */
 export interface AnyStep {
   keys?(...input: readonly unknown[]): readonly RowKey[];
   callIds?(...input: readonly unknown[]): readonly number[];
@@ -67,12 +67,15 @@ export const MODULE_OPERATIONS: readonly string[] = [...MODULE_STEPS, ...MODULE_
 
 const FOR_OPERATOR = new Set<unknown>(MODULES.flatMap(({ forOperator = [] }) => forOperator));
 
-/** Checks whether only operators ask for a lookup. It may be slow: no lookup that a client waits for queues behind it. */
+/**
+ * Returns true if only operators use a lookup. Such a lookup may be slow, because no lookup that a client waits for queues
+ * behind it.
+ */
 export function isForOperator(name: LookupName): boolean {
   return FOR_OPERATOR.has(name);
 }
 
-/** Tables that every commit may read as a whole. */
+/** Tables that every commit may read completely. */
 export const SMALL_TABLES: readonly RowKey["table"][] = MODULES.flatMap(
   ({ smallTables = [] }) => smallTables,
 );
@@ -109,12 +112,12 @@ const GATES: ReadonlyMap<string, BeginGate> = new Map(
   MODULES.flatMap(({ begins }) => (begins === undefined ? [] : [[begins.transferMethod, begins] as const])),
 );
 
-/** Returns what decides whether a payment by a transfer method can begin; undefined if no module does. */
+/** Returns the gate that decides whether a payment by a transfer method can begin; undefined if no module has a gate for it. */
 export function gateOf({ transferMethod }: Pick<PaymentIntent, "transferMethod">): BeginGate | undefined {
   return GATES.get(transferMethod);
 }
 
-/** Checks whether a dead letter can be retried. */
+/** Returns true if a dead letter can be retried. */
 export function canRetry(callId: number, rows: Pick<Rows, "find">): boolean {
   return MODULES.every((module) => module.canRetry?.(callId, rows) ?? true);
 }

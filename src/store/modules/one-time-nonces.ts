@@ -23,7 +23,7 @@ export const nonceKey = (key: string) => keyIn(TABLE, { key });
 
 const EXPIRED = endedRows(TABLE.name, "expires_at_secs", 10);
 
-/** Nonces that are used up once, with a payment or alone, until they expire. */
+/** Nonces that are used once, with a payment or alone, and are kept until they expire. */
 export const ONE_TIME_NONCES = {
   steps: {
     useNonce: {
@@ -50,7 +50,7 @@ export function isNonceUsed(rows: Rows, { key }: OneTimeNonce, now: number): boo
   return known !== undefined && known.expires_at_secs * 1000 > now;
 }
 
-/** Remembers a nonce until it expires; an expired one is replaced. */
+/** Remembers a nonce until it expires, and replaces an expired nonce. */
 export function useNonce(
   rows: Rows,
   { key, expiresAt }: OneTimeNonce,

@@ -5,7 +5,7 @@ import type { StoreModule } from "../module.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord } from "../payment-row.ts";
 import { HOLDS_NAME } from "../rules/payments.ts";
 
-/** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
+/** Every column is named, because `*` breaks the query plans of running replicas when a newer replica adds a column. */
 const COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
 
 /** Payments of the journal. Keys are compared in one spelling. */

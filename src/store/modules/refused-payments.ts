@@ -24,7 +24,7 @@ interface RefusedPaymentRow {
   readonly more: string;
 }
 
-/** Fields that nothing is searched by. */
+/** Fields that no search uses. */
 type More = Pick<RefusedPayment, "message" | "reason"> &
   Partial<Pick<NonNullable<RefusedPayment["payment"]>, "network" | "amount">>;
 
@@ -34,7 +34,7 @@ const TABLE: Table<RefusedPaymentRow, "id"> = {
   columns: ["id", "at", "request_id", "service_id", "job_index", "payer", "code", "more"],
 };
 
-/** Looks at the oldest few, however many there are. */
+/** Reads the oldest few rows, however many rows there are. */
 const OLD: OldRows = {
   table: TABLE.name,
   where: ({ schema }, before) => `id IN (
@@ -101,7 +101,7 @@ type CountRow = Pick<RefusedPaymentRow, "service_id" | "job_index" | "code" | "m
   readonly newest_at: number;
 };
 
-/** Reads the reasons here, because Postgres does not read JSON text with each character that a reason can have. */
+/** Counts the reasons in JavaScript, because Postgres cannot read JSON text with all characters that a reason can have. */
 function countsByReason(rows: readonly CountRow[]): RefusedPaymentCount[] {
   const counts = new Map<string, RefusedPaymentCount>();
   for (const { service_id, job_index, code, more, count, newest_at } of rows) {

@@ -5,7 +5,7 @@ import type { StoreModule } from "../module.ts";
 import { firstSummedHour, HOUR_MS } from "../rules/payments.ts";
 import type { Revenue, Store, StoreTotals, WaitingJob } from "../store.ts";
 
-/** Sums for operators. The totals count rows, so that they show it when the journal does not balance. */
+/** Sums for operators. The totals count rows, so that they reveal a journal that does not balance. */
 export const REPORTS = {
   forOperator: ["totals", "revenue", "countWaiting"],
   lookups: {
@@ -21,7 +21,8 @@ export const REPORTS = {
       const [from, bucket] = [integer(since), integer(bucketMs)];
       const hour = integer(firstSummedHour({ since, bucketMs }));
       const { schema, indexedBy } = dialect;
-      // Whole hours that were summed, and the payments before them. Without statistics, SQLite would read all settled payments.
+      // The query adds the sums of whole hours and the payments outside them. Without statistics, SQLite would read all
+      // settled payments.
       const sql = `WITH parts AS (
           SELECT hour * ${HOUR_MS} AS at, network, asset, symbol, ${dialect.hourAmount} AS amount, payments
             FROM ${schema}revenue_hours WHERE hour >= ${hour}
@@ -48,7 +49,7 @@ export const REPORTS = {
       const nextId = (after: string) =>
         `SELECT min(job_id) FROM ${schema}job_calls${indexedBy("job_calls_ready_by_job")} WHERE state = 'ready'${after}`;
       const columns = "SELECT origin, service_id, job_calls.job_id AS job_id, enqueued_at FROM";
-      // Steps from job to job in the index, so that the queues of jobs that runners take are not read.
+      // The query steps from job to job in the index, so that it does not read the queues of jobs that runners accept.
       const sql = `WITH RECURSIVE ready(id) AS (
             SELECT (${nextId("")})
              UNION ALL

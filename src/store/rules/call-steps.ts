@@ -1,5 +1,5 @@
 /**
- * A step of a JobCall that a later one hides. The row keeps the last delivery and the end in columns, so that a call
+ * A step of a JobCall that a later step hides. The row keeps the last delivery and the outcome in columns, so that a call
  * that succeeds at once costs nothing more.
  */
 export type CallStep = EndedDelivery | Revival;
@@ -8,7 +8,7 @@ export type CallStep = EndedDelivery | Revival;
 export interface EndedDelivery {
   readonly kind: "delivery";
   readonly attempt: number;
-  /** Names of the runners that it was claimed for. */
+  /** Names of the runners for which it was claimed. */
   readonly subscriber: string;
   readonly from: number;
   readonly to: number;
@@ -19,21 +19,21 @@ export interface EndedDelivery {
 interface Revival {
   readonly kind: "revival";
   readonly deadAt: number;
-  /** Why it had become a dead letter. */
+  /** Reason why it had become a dead letter. */
   readonly reason: string;
   readonly at: number;
 }
 
-/** Most steps kept of one JobCall: the latest. */
+/** Largest number of steps kept for one JobCall. The latest steps are kept. */
 export const MAX_STEPS = 10;
-/** Longest reason in a step: runners write them. */
+/** Longest reason in a step. Runners write the reasons. */
 const MAX_STEP_REASON = 200;
 
-/** Why a delivery ended whose runner did not say so. */
+/** Reason for the end of a delivery whose runner gave no reason. */
 export const LEASE_EXPIRED = "lease expired";
 export const STREAM_ENDED = "stream ended";
 
-/** Reasons that name nothing that the last attempt met. */
+/** Reasons that say nothing about the cause of the last attempt's failure. */
 export const BARE_REASONS: readonly string[] = [LEASE_EXPIRED, STREAM_ENDED];
 
 export function withStep(steps: readonly CallStep[] | null, step: CallStep): CallStep[] {
@@ -41,7 +41,10 @@ export function withStep(steps: readonly CallStep[] | null, step: CallStep): Cal
   return [...(steps ?? []), { ...step, reason: shortened(reason, MAX_STEP_REASON) }].slice(-MAX_STEPS);
 }
 
-/** Cuts a text that is too long, and never in the middle of a surrogate pair: databases differ in what they keep of half a pair. */
+/**
+ * Truncates a text that is too long, but never within a surrogate pair, because databases differ in how they store half a
+ * pair.
+ */
 export function shortened(text: string, length: number): string {
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
 }

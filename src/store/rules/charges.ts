@@ -4,7 +4,7 @@ import type { CallState } from "./leases.ts";
 
 const ALL_BASIS_POINTS = 10_000;
 
-/** Columns of a JobCall on which its charge depends. `ceiling` is null for one that is not charged after it ran. */
+/** Columns of a JobCall that determine its charge. `ceiling` is null if the JobCall is not charged after it ran. */
 export interface ChargeColumns {
   readonly ceiling: string | null;
   readonly min_charge: string | null;
@@ -12,9 +12,9 @@ export interface ChargeColumns {
 }
 
 /**
- * Checks a charge that a runner asks for.
- * @param ceiling null unless the JobCall is charged in part
- * @returns what is wrong with it; undefined if it can be charged
+ * Checks a charge that a runner names.
+ * @param ceiling null unless the runner names the charge
+ * @returns the problem of the charge; undefined if it can be charged
  */
 export function chargeProblem(ceiling: string | null, charge: Charge): string | undefined {
   if (ceiling === null) return "it is not metered; expected no charge";
@@ -38,7 +38,7 @@ export function chargedUnits(ceiling: string, charge?: Charge): string {
   return String(asked < most ? asked : most);
 }
 
-/** Returns true for a charge of the whole ceiling that is asked for in so many words. */
+/** Returns true for a charge that explicitly asks for the whole ceiling. */
 export function isWhole(charge: Charge | undefined): boolean {
   return charge !== undefined && "basisPoints" in charge && charge.basisPoints === ALL_BASIS_POINTS;
 }
@@ -48,12 +48,12 @@ export function chargedState(amount: string): "settling" | "released" {
   return amount === "0" ? "released" : "settling";
 }
 
-/** Reason of a dead letter whose payment could no longer have been charged. */
+/** Reason of a dead letter whose payment was about to expire. */
 export const AUTHORIZATION_ENDED = "the payment's authorization ends before the job is done";
 
 /**
- * Returns what a job is charged when its payment's authorization is about to end. Half a job is worth a part of what it
- * used, and nothing where the whole amount is charged.
+ * Returns the charge for a job that still runs when its payment's authorization is about to end. If the runner names
+ * charges, the job is charged the amount that it reported so far. Otherwise, an unfinished job is charged nothing.
  * @returns undefined if the job ends, and its payment is released
  */
 export function chargeAtEnd(
@@ -66,6 +66,6 @@ export function chargeAtEnd(
   if (ceiling === null || state !== "leased" || (visible_at ?? 0) <= now) return undefined;
   const [reported, least] = [BigInt(charge_so_far ?? 0), BigInt(min_charge ?? 0)];
   const units = chargedUnits(ceiling, { units: String(reported > least ? reported : least) });
-  // Its payment is free again once it is released, and so is its name: the job must not go on.
+  // A released payment is free again, and so is its name, so the job must not continue.
   return units === "0" ? undefined : units;
 }

@@ -12,7 +12,7 @@ import { BARE_REASONS } from "./call-steps.ts";
 /** The `state` column of `job_calls`. */
 export type CallState = "held" | "ready" | "leased" | "delayed" | "dead";
 
-/** Columns of a JobCall on which its lease depends. */
+/** Columns of a JobCall that determine its lease. */
 export interface LeaseColumns {
   readonly state: CallState;
   readonly visible_at: number | null;
@@ -22,28 +22,28 @@ export interface LeaseColumns {
 /** Columns of a JobCall that count its attempts. */
 export interface AttemptColumns {
   readonly attempts: number;
-  /** Attempts that do not count towards `maxAttempts`. */
+  /** Attempts that are not counted towards `maxAttempts`. */
   readonly forgiven: number;
 }
 
 /**
- * Time for which a suspect still counts as just due, so that none becomes due unnoticed between a claim and the question
- * when the next one will.
+ * Time for which a suspect is still reported as just due, so that no suspect becomes due unnoticed between a claim and the
+ * query of the next due time.
  */
 export const JUST_DUE_MS = 50;
 
 /** Reason of a dead letter whose last attempt gave no reason. */
 const MAX_ATTEMPTS_REASON = "max_attempts";
 
-/** Reason of a dead letter that has used up its attempts. @param lastReason why its last delivery ended, if it did */
+/** Reason of a dead letter that has used up its attempts. @param lastReason reason why its last delivery ended, if it ended */
 export function usedUpReason(lastReason: string | null | undefined): string {
   if (!lastReason || BARE_REASONS.includes(lastReason)) return MAX_ATTEMPTS_REASON;
   return `${MAX_ATTEMPTS_REASON}: ${lastReason}`;
 }
 
 /**
- * Returns a call's state as readers see it. No runner works on a JobCall after its lease, although only the next claim
- * changes the row.
+ * Returns a call's state as readers see it. After the lease has expired, no runner works on the JobCall, although only the
+ * next claim changes the row.
  */
 export function stateAt<Ended extends string>(
   { state, visible_at }: { readonly state: CallState | Ended; readonly visible_at: number | null },
@@ -54,7 +54,10 @@ export function stateAt<Ended extends string>(
   return state as Exclude<CallState, "delayed"> | Ended;
 }
 
-/** Checks whether a lease can still end or be extended. A lease ends at its very expiry, even without a claim since. */
+/**
+ * Checks whether a lease can still end or be extended. A lease ends exactly when it expires, even if no claim has come
+ * since.
+ */
 export function leaseOutcome(
   call: LeaseColumns | undefined,
   { leaseToken }: Pick<Lease, "leaseToken">,
@@ -67,7 +70,7 @@ export function leaseOutcome(
   return isHeld ? "done" : "lease_lost";
 }
 
-/** Standing of a lease for a process that does not own the queue alone. */
+/** Returns the state of a lease, for a process that shares the queue with others. */
 export function leaseStanding(
   call: LeaseColumns | undefined,
   lease: Pick<Lease, "leaseToken">,
@@ -90,7 +93,7 @@ export type GivenBack =
       readonly state: "delayed";
       readonly forgiven: number;
       readonly visibleAt: number;
-      /** Delivered next time as the only unfinished JobCall of its stream. */
+      /** True if the JobCall's next delivery must be the only unfinished JobCall of its stream. */
       readonly suspect: boolean;
     }
   | { readonly state: "dead"; readonly reason: string };
@@ -110,8 +113,8 @@ export function afterRetry(
 }
 
 /**
- * A runner that crashes on start ends many streams in a short time. So a JobCall of a stream that has used up its attempts
- * becomes a dead letter no sooner than its lease would have run out.
+ * A runner that crashes on start ends many streams in a short time. Therefore a JobCall that was lost with such a stream and
+ * has used up its attempts becomes a dead letter only when its lease would have expired.
  * @param random in [0, 1), for the jitter of the backoff
  */
 export function afterRelease(
@@ -132,7 +135,8 @@ export function afterRelease(
 }
 
 /**
- * Milliseconds before the attempt after number `attempt` (1 is the first): exponential, capped, full jitter.
+ * Returns the milliseconds until the attempt that follows attempt number `attempt`, counted from 1. The delay is
+ * exponential, capped, and has full jitter.
  * @param random in [0, 1)
  */
 export function retryDelayMs(backoff: RetryBackoff, attempt: number, random: number): number {

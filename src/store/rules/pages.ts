@@ -1,16 +1,19 @@
 import type { Page } from "../contract/operator-lists.ts";
 
-/** Part of a page that one query found: the newest entries below the page's start that it looked at. */
+/** Part of a page that one query found: the newest entries, below the page's start, that the query read. */
 export interface PagePart<Item> {
   /** Newest first. */
   readonly items: readonly Item[];
-  /** The query found as many as it may, or did not look below this ID; absent if nothing is left there. */
+  /**
+   * ID at which the query stopped, because it found as many entries as it may or because it reads no further. Undefined if
+   * no entry is left below.
+   */
   readonly floor?: number | undefined;
 }
 
 /**
- * Merges what several queries found into one page. An entry that two of them found moved between their tables meanwhile:
- * the later query is right.
+ * Merges what several queries found into one page. If two queries found an entry, it moved between their tables in the
+ * meantime, and the later query is right.
  */
 export function mergePage<Item extends { readonly callId: number }>(
   parts: readonly PagePart<Item>[],

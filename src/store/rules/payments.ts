@@ -22,20 +22,20 @@ export function freedNonces(payment: Pick<SoldPayment, "charge" | "one_time_nonc
 /** Facts that decide whether a payment can begin. */
 export interface BeginFacts {
   readonly intent: PaymentIntent;
-  /** Payment with the intent's key or fingerprint; else the payment that holds the intent's name. */
+  /** Payment with the intent's key or fingerprint, or else the payment that holds the intent's name. */
   readonly known: PaymentRecord | undefined;
-  /** Checks whether a one-time nonce is used up and has not expired. */
+  /** Returns true if a one-time nonce is used up and has not expired. */
   readonly isNonceUsed: (nonce: OneTimeNonce) => boolean;
   readonly hasRoom: boolean;
-  /** Undecided payments that are no longer young, of everyone and of the intent's payer. */
+  /** Number of undecided payments that are no longer young, of all payers and of the intent's payer. */
   readonly undecided: { readonly total: number; readonly ofPayer: number };
   /**
-   * Token units of the payer's authorized and unsettled payments in the intent's token, and of the payer's payments
-   * in it that were settled since the funds were read.
+   * Token units of the payer's authorized and unsettled payments in the intent's token, plus the units of the payer's
+   * payments in the token that were settled since the funds were read.
    */
   readonly openUnits: bigint;
   readonly limits: UndecidedLimits | undefined;
-  /** Why a module does not let the payment begin; undefined if it does. */
+  /** Reason why a module does not let the payment begin; undefined if it does. */
   readonly refusal: string | undefined;
   readonly now: number;
 }
@@ -47,7 +47,7 @@ export function beginDecision(
   const { intent, known, isNonceUsed, hasRoom, undecided, openUnits, limits, refusal, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
   const used = intent.oneTimeNonces?.find(
-    // A nonce that expired on the way here may have been used, and forgotten since.
+    // A nonce that has expired since the request arrived may have been used and then deleted.
     (nonce) => isNonceUsed(nonce) || nonce.expiresAt * 1000 <= now,
   );
   if (used !== undefined) return { kind: "nonce_used", key: used.key };
@@ -61,8 +61,8 @@ export function beginDecision(
 }
 
 /**
- * Checks what holds at any time: each payment that is settled or charged after its job has exactly one JobCall, and the money for each
- * dead one is kept, accounted for by a part, or was never charged.
+ * Checks an invariant of the journal. Each payment that is settled or charged after its job has exactly one JobCall, and the
+ * money for each dead JobCall is kept, is accounted for by a part, or was never charged.
  */
 export function isBalanced({
   payments,
@@ -79,12 +79,12 @@ export function isBalanced({
 }
 
 export const HOUR_MS = 3_600_000;
-/** Later than any payment, and exact in milliseconds. */
+/** Hour that is later than any payment and exact in milliseconds. */
 const NO_HOUR = 2_000_000_000;
 
 /**
- * Returns the first hour (Unix hours) of a revenue report that comes from the sums by hour. The payments before it are
- * summed one by one: payments of the first, incomplete hour, or all payments if buckets are not whole hours.
+ * Returns the first hour (Unix hours) of a revenue report for which the sums by hour are used. Payments outside these hours
+ * are summed one by one: payments of the first, incomplete hour, or all payments if buckets are not whole hours.
  */
 export function firstSummedHour({ since, bucketMs }: RevenuePeriod): number {
   return bucketMs % HOUR_MS === 0 ? Math.ceil(since / HOUR_MS) : NO_HOUR;
@@ -99,11 +99,11 @@ export type PaymentEvent =
       readonly blockNumber: string | undefined;
       readonly amount: string | undefined;
     }
-  /** No fork can replace the block any longer that has the money of a payment which settled early. */
+  /** A final block now contains the money of a payment that settled early. */
   | { readonly kind: "finalize"; readonly blockNumber: string | undefined }
   /** No money moved. */
   | { readonly kind: "fail"; readonly settlement: string; readonly reason: string }
-  /** Nothing more can be found out automatically. */
+  /** jobgate cannot decide the payment. */
   | { readonly kind: "leaveUnresolved"; readonly reason: string }
   /** The operator decides. */
   | { readonly kind: "closeAsPaid" | "closeAsNotPaid"; readonly by: string; readonly note: string }
@@ -128,9 +128,9 @@ export type PaymentEffect =
   | "freeNonce"
   /** The one-time nonces are used up again, unless another payment has used them since. */
   | "useNonce"
-  /** The chain may still contradict the decision. */
+  /** The chain may still contradict the decision, so the payment is watched. */
   | "watch"
-  /** A fork may still take away what the decision rests on. */
+  /** A fork may still undo the transfer, so the payment is watched until the block is final. */
   | "watchUntilFinal"
   | "endWatch";
 
@@ -156,7 +156,7 @@ const ifWatched = (state: PaymentState, ...effects: PaymentEffect[]): Transition
 });
 
 /**
- * All that can happen to a payment, by its state and the event. An event that the state does not have changes nothing.
+ * All transitions of a payment, by state and event. An event that a state does not list changes nothing.
  * `docs/job-states.md` shows these tables.
  */
 export const PAYMENT_TRANSITIONS = {
@@ -185,9 +185,9 @@ export const PAYMENT_TRANSITIONS = {
     settled: { finalize: ifWatched("settled", "endWatch"), contradict: ifWatched("settled", "endWatch") },
   },
   /**
-   * Payments that are charged later: the job runs first. A failed payment stays failed, because what its authorization moved may have paid
-   * for something else. A facilitator, or another gateway to which the payer showed the authorization, may charge a
-   * payment that was released.
+   * Payments that are charged later: the job runs first. A failed payment stays failed, because the money that its
+   * authorization moved may have paid for something else. A facilitator, or another gateway to which the payer showed the
+   * authorization, may charge a payment that was released.
    */
   after: {
     authorized: { charge: to("settling"), release: to("released", "watch") },
@@ -212,20 +212,20 @@ export const PAYMENT_TRANSITIONS = {
   },
 } as const satisfies Record<string, Transitions>;
 
-/** Rows beside a payment on which a decision depends. */
+/** Rows that, in addition to the payment, affect a decision. */
 export interface PaymentFacts {
   isWatched(payment: SoldPayment): boolean;
   /** Returns true if another payment holds the name of a payment that failed. */
   isNameTaken(payment: SoldPayment): boolean;
 }
 
-/** Payment as a decision leaves it, and what else is written. */
+/** Payment after a decision, and the further writes. */
 interface Decision<Payment extends SoldPayment> {
   readonly payment: Payment;
   readonly effects: readonly PaymentEffect[];
 }
 
-/** Decides what an event makes of a payment. @returns undefined if the event changes nothing */
+/** Applies an event to a payment. @returns undefined if the event changes nothing */
 export function decidePayment<Payment extends SoldPayment>(
   payment: Payment,
   event: PaymentEvent,
@@ -241,7 +241,7 @@ export function decidePayment<Payment extends SoldPayment>(
   const isSettledLate = payment.state === "failed" && state === "settled";
   const decided = {
     ...{ ...payment, ...valuesOf(payment, event, now), state },
-    // Under its name, another payment may have been made since.
+    // Another payment may have been made under the name in the meantime.
     purchase_name: isSettledLate && facts.isNameTaken(payment) ? null : payment.purchase_name,
     updated_at: event.kind === "contradict" || event.kind === "finalize" ? payment.updated_at : now,
   };
@@ -252,10 +252,10 @@ function hasEnded({ created_at, valid_before_secs }: SoldPayment, now: number): 
   return now - created_at >= YOUNG_MS && now >= valid_before_secs * 1000;
 }
 
-/** Longest reason of a released payment: runners write the reasons of dead letters. */
+/** Longest reason of a released payment. Runners write the reasons of dead letters. */
 const MAX_REASON_LENGTH = 500;
 
-/** Columns that an event gives a payment. */
+/** Columns that an event sets in a payment. */
 function valuesOf(payment: SoldPayment, event: PaymentEvent, now: number): Partial<SoldPayment> {
   switch (event.kind) {
     case "settle":
@@ -288,7 +288,7 @@ function valuesOf(payment: SoldPayment, event: PaymentEvent, now: number): Parti
   }
 }
 
-/** JSON of the settlement response that the client of a closed payment is given. */
+/** JSON of the settlement response that the client of a closed payment gets. */
 function closedSettlement({ payer, network }: SoldPayment, isPaid: boolean): string {
   const common = { payer, transaction: "", network };
   const errorMessage = "The operator found that it was not paid.";

@@ -15,12 +15,10 @@ import { type Input, OPERATION_NAMES, type OperationName, type Outcome } from ".
 import { type FlatMessage, FlatReader, FlatWriter } from "./flat-message.ts";
 import type { TimedOperation } from "./transaction.ts";
 
-/*
- * A batch and its outcomes as flat messages between the main thread and a database worker. What each job needs (accept,
- * claim, ack) has a flat form, and so has every byte array; the rest is cloned as it is.
- */
+/* A batch and its outcomes as flat messages between the main thread and a database worker. The operations of every job
+   (accept, claim, ack) and all byte arrays have a flat form. The rest is cloned as it is. */
 
-/** Way to write one kind of value, and to read it again. */
+/** Encoder and decoder of one kind of value. */
 interface Form<Value> {
   write(to: FlatWriter, value: Value): void;
   read(from: FlatReader): Value;
@@ -150,7 +148,7 @@ export function decodeBatch(message: FlatMessage): TimedOperation[] {
   return batch;
 }
 
-/** @param batch the operations whose outcomes these are, in the same order */
+/** @param batch the operations of these outcomes, in the same order */
 export function encodeOutcomes(
   batch: readonly TimedOperation[],
   outcomes: readonly OperationOutcome[],
@@ -165,7 +163,7 @@ export function encodeOutcomes(
   return to.message();
 }
 
-/** @param batch the operations whose outcomes these are, in the same order */
+/** @param batch the operations of these outcomes, in the same order */
 export function decodeOutcomes(batch: readonly TimedOperation[], message: FlatMessage): OperationOutcome[] {
   const from = new FlatReader(message);
   return batch.map(({ name }) =>
@@ -328,7 +326,7 @@ function writeClaimed(to: FlatWriter, { calls, suspectsLeft = false, ...rest }: 
 }
 
 function readClaimed(from: FlatReader): Claimed {
-  // Without a spread, which costs V8 11 more than all the rest.
+  // The object is built without a spread, because in V8 11 a spread costs more than the rest of the function.
   const calls = Array.from({ length: from.number() }, () => ({
     callId: from.number(),
     leaseToken: from.text(),

@@ -13,26 +13,26 @@ import { Undecided } from "./operations/payment-rows.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
 import { CheckpointGuard, type TruncatedLog, WatchedFiles } from "./watched-files.ts";
 
-/** Which connection to open. The writer makes the tables, so it comes first. */
+/** Role of a connection. The writer is opened first, because it makes the tables. */
 export type ConnectionRole =
   | {
       readonly role: "writer";
       readonly path: string;
-      /** Files to keep an eye on, the database first, then its log. */
+      /** Files that the connection watches: the database first, then its log. */
       readonly watch: readonly string[];
       readonly seenCommit: SeenCommit;
-      /** False refuses a database without tables. */
+      /** If false, a database without tables is refused. */
       readonly isNew: boolean;
-      /** Call IDs up to this were given out, whatever the database has. */
+      /** Highest call ID that was given out, even if the database does not contain it. */
       readonly lastCallId: number;
       readonly maxPending: number;
-      /** Unix milliseconds by the store's clock. */
+      /** Unix milliseconds on the store's clock. */
       readonly now: number;
     }
   | {
       readonly role: "reader";
       readonly path: string;
-      /** For a reader that also copies the log into the database. */
+      /** Set for a reader that also copies the log into the database. */
       readonly checkpoints:
         | { readonly files: FileOwner["files"]; readonly seenCommit: SeenCommit }
         | undefined;
@@ -41,11 +41,11 @@ export type ConnectionRole =
 /** One open connection that runs batches of operations. Synchronous: for a worker thread, or for tests. */
 export interface Connection {
   run(batch: readonly TimedOperation[]): OperationOutcome[];
-  /** JobCalls that count against `max_pending`, as of the last batch; 0 for a reader. */
+  /** Number of JobCalls that `max_pending` includes, as of the last batch; 0 for a reader. */
   readonly pending: number;
   /** Highest call ID that was given out, as of the last batch; 0 for a reader. */
   readonly lastCallId: number;
-  /** JobCalls that an order or a limit withheld can be claimed since the last batch. */
+  /** True if JobCalls that an order or a limit withheld became claimable since the last batch. */
   readonly leavesWork: boolean;
   close(): void;
 }
@@ -83,12 +83,12 @@ function watchedFiles(
       try {
         for (let round = 0; round < CHECKPOINT_ROUNDS; round++) {
           const { busy, log, checkpointed } = checkpoint.get([]) ?? { busy: 1, log: 0, checkpointed: 0 };
-          // Otherwise the other connection copies the log now.
+          // If busy, the other connection is copying the log.
           if (busy === 0) return { frames: log, isCopied: log === checkpointed };
           Atomics.wait(PAUSE, 0, 0, PAUSE_MS);
         }
       } catch {
-        // A frame is not there.
+        // The frame does not exist.
       }
       return { frames: Number.POSITIVE_INFINITY, isCopied: false };
     },
@@ -107,7 +107,7 @@ function pageBytesOf(database: Database): number {
 
 const WATCH_INTERVAL_MS = 1000;
 
-/** Looks at the database's files around each batch and once a second, and refuses every batch once they are lost. */
+/** Checks the database's files around each batch and once a second, and refuses every batch once the files are lost. */
 function watched(
   connection: Connection,
   { files, forgotten }: { readonly files: WatchedFiles; readonly forgotten: ForgottenPages },
@@ -184,7 +184,7 @@ function writer(
   let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
   let leavesWork = false;
   shortenFutureLeases(database, now);
-  // Leases and delays go on for as long as they have left.
+  // Leases and delays keep their remaining time.
   const shifts = [SHIFT_DUE, ...PART_MODULES.flatMap(({ onClockStep = [] }) => onClockStep)].map((sql) =>
     database.prepare(sql),
   );
@@ -241,8 +241,9 @@ function writer(
 const SET_AT = "ifnull(claimed_at, history ->> '$[#-1].to')";
 
 /**
- * Lets leases and delays begin now that were set at a time still to come: before the clock was set back, or by a right
- * clock before a restart under a slow one. However long ago that really was, none ends too early.
+ * Lets leases and delays begin now if they were set at a time in the future. That happens if the clock was set back, or if
+ * jobgate restarts with a slow clock after a run with a correct clock. No lease then ends too early, however long ago it was
+ * set.
  */
 function shortenFutureLeases(database: Database, now: number): void {
   const shorten = database.prepare(
@@ -276,14 +277,17 @@ function reader(
 
 /** Time between two checkpoints while much is written. */
 const CHECKPOINT_INTERVAL_MS = 100;
-/** The same while little is written: a checkpoint syncs the disk twice, and commits wait for that. */
+/**
+ * Time between two checkpoints while little is written. It is longer, because a checkpoint syncs the disk twice and commits
+ * wait for that.
+ */
 const SLOW_CHECKPOINT_INTERVAL_MS = 300;
-/** Pages in the log that are much: a tenth of those at which a commit itself checkpoints. */
+/** Number of pages in the log from which much is written: a tenth of the pages at which a commit itself checkpoints. */
 const MANY_PAGES = AUTOCHECKPOINT_PAGES / 10;
 
 /**
- * Copies the write-ahead log into the database file, on another connection than the one that writes: little is left to
- * copy when the log reaches its bound and a commit has to do it.
+ * Copies the write-ahead log into the database file, on another connection than the writer's, so that little is left to copy
+ * when the log reaches its bound and a commit has to copy it.
  * @returns a function that stops it
  */
 function startCheckpoints(database: Database, guard: CheckpointGuard): () => void {
@@ -297,7 +301,7 @@ function startCheckpoints(database: Database, guard: CheckpointGuard): () => voi
     timer = setTimeout(look, pages < MANY_PAGES ? SLOW_CHECKPOINT_INTERVAL_MS : CHECKPOINT_INTERVAL_MS);
   }
 
-  /** @returns the pages that were in the log */
+  /** @returns the number of pages that were in the log */
   function copyLog(): number {
     try {
       const version = readVersion.get([])?.data_version;
@@ -307,8 +311,8 @@ function startCheckpoints(database: Database, guard: CheckpointGuard): () => voi
       checkpointedVersion = version;
       return pages;
     } catch {
-      // Nothing is lost: the log keeps what was not copied, and the next round copies it. The next write reports a full
-      // disk.
+      // Nothing is lost, because the log keeps the pages that were not copied, and the next round copies them. The next
+      // write reports a full disk.
       return 0;
     }
   }

@@ -5,7 +5,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 export const HEADER_BYTES = 32;
 export const HEADER_SALTS = 16;
 export const FRAME_HEADER_BYTES = 24;
-/** Magic number of a log whose checksums are of big-endian words. The number for little-endian words is one less. */
+/** Magic number of a log whose checksums use big-endian words. The number for little-endian words is lower by 1. */
 export const BIG_ENDIAN_MAGIC = 0x377f0683;
 
 export function isLogMagic(number: number): boolean {
@@ -16,19 +16,19 @@ export function isLogMagic(number: number): boolean {
 
 const DATABASE_HEADER_BYTES = 100;
 const MAGIC = Buffer.from("SQLite format 3\0", "latin1");
-/** Two bytes that are 2 in a file that has a write-ahead log, as every file that jobgate serves, and 1 in a copy. */
+/** Offset of two bytes that are 2 in a file with a write-ahead log, as every file that jobgate serves has, and 1 in a copy. */
 export const FILE_VERSIONS_OFFSET = 18;
 const LOGGED = Buffer.from([2, 2]);
 const COMMIT_NUMBER_OFFSET = 68;
 
 /**
- * Pragma that holds the number of jobgate's last commit. Each commit that changes something writes a higher number, so a copy
- * of the file that lacks a commit has a lower number. SQLite's own change counter stays the same over the commits of a
- * connection that has a log.
+ * Pragma that holds the number of jobgate's last commit. Each commit that changes something writes a higher number, so a
+ * copy of the file that lacks a commit has a lower number. SQLite's own change counter does not change with the commits of a
+ * connection that uses a log.
  */
 export const COMMIT_NUMBER_PRAGMA = "application_id";
 
-/** Returns how many commits `to` is ahead of `from`. The numbers are of 32 bits, and begin anew. */
+/** Returns how many commits `to` is ahead of `from`. The numbers have 32 bits and wrap around. */
 const commitsBetween = (from: number, to: number) => (to - from) | 0;
 
 /** One number that the database's threads share. */
@@ -39,12 +39,12 @@ export const newSeenCommit = (): SeenCommit => new Int32Array(new SharedArrayBuf
 /** Maximum number of reads of a header, because a checkpoint may be writing it. */
 const READS = 3;
 
-/** The header of a database that this process serves, as the file has it without its log. */
+/** The header, without the log, of a database file that this process serves. */
 export class WatchedHeader {
   readonly #file: number;
-  /** Number of the last commit that the file was seen with, by all threads. */
+  /** Number of the last commit with which any thread has seen the file. */
   readonly #seen: SeenCommit;
-  /** Memory of {@link isForeign}, which runs around each commit. */
+  /** Buffer of {@link isForeign}, which runs around each commit. */
   readonly #header = Buffer.alloc(DATABASE_HEADER_BYTES);
 
   constructor(path: string, seen: SeenCommit) {
@@ -57,12 +57,12 @@ export class WatchedHeader {
     Atomics.store(this.#seen, 0, readHeader(this.#file)?.readInt32BE(COMMIT_NUMBER_OFFSET) ?? 0);
   }
 
-  /** Checks whether another program has written an older copy over the file. Checkpoints only ever raise the number. */
+  /** Returns true if another program has written an older copy over the file. Checkpoints never lower the number. */
   isForeign(): boolean {
     let previous: Buffer | undefined;
     for (let read = 0; read < READS; read++) {
       const header = readHeader(this.#file, this.#header);
-      // The file is truncated, which the look at its size reports.
+      // The file is truncated, which the check of its size reports.
       if (header === undefined) return false;
       const commit = header.readInt32BE(COMMIT_NUMBER_OFFSET);
       if (isLogged(header) && commitsBetween(Atomics.load(this.#seen, 0), commit) >= 0) {
@@ -75,23 +75,27 @@ export class WatchedHeader {
     return true;
   }
 
-  /** Closes the file, which ends this process's locks on it: only after the connection is closed. */
+  /**
+   * Closes the file. Call it only after the connection is closed, because closing the file releases this process's locks on
+   * it.
+   */
   close(): void {
     closeSync(this.#file);
   }
 }
 
 /**
- * Checks whether a database lacks commits that were made before its log began: an older copy was written over it, or took
- * its place, and the log would break it. The log of a killed process begins where its file ended, or earlier.
+ * Returns true if a database lacks commits that were made before its log began. Then an older copy was written over the
+ * database or replaced it, and applying the log would corrupt it. The log of a killed process begins where its file ended,
+ * or earlier.
  */
 export function isOlderThanLog(path: string): boolean {
-  // Another process may be writing both.
+  // The check runs twice, because another process may be writing both files.
   return lacksCommits(path) && lacksCommits(path);
 }
 
 function lacksCommits(path: string): boolean {
-  // The log first: the file's number only rises.
+  // The log is read first, because the number in the file never falls.
   const first = withFile(`${path}-wal`, firstCommitIn);
   const header = first === undefined ? undefined : withFile(path, readHeader);
   if (first === undefined || header === undefined || !isLogged(header)) return false;

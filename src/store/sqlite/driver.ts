@@ -10,7 +10,7 @@ export interface Statement<T> {
   all(parameters: readonly SqlValue[]): T[];
 }
 
-/** The part of SQLite that the store needs, the same for both drivers. Synchronous: for a worker thread. */
+/** The part of SQLite's interface that the store uses, the same for both drivers. It is synchronous, for a worker thread. */
 export interface Database {
   /** Number of rows that {@link Statement.run} has changed. */
   readonly changes: number;
@@ -20,7 +20,8 @@ export interface Database {
 }
 
 /**
- * Prepares a query whose rows come as one JSON text: making an object costs the drivers ten times as much as `JSON.parse`.
+ * Prepares a query that returns its rows as one JSON text, because drivers take ten times as long to make an object as
+ * `JSON.parse`.
  * @param columns of the rows, which are numbers, texts and NULLs
  * @param from the query after its columns
  * @param json columns with JSON, which is parsed too
@@ -69,7 +70,7 @@ type NativeDatabaseClass = new (path: string) => NativeDatabase;
 
 const require = createRequire(import.meta.url);
 
-/** Opens node:sqlite where Node has it without a flag and a warning, and libsql on older versions. */
+/** Opens node:sqlite if Node offers it without a flag and a warning, and libsql on older versions. */
 export function openDriver(path: string): Database {
   const builtIn = Number(process.versions.node.split(".")[0]) >= 24;
   return builtIn ? openNodeSqlite(path) : openLibsql(path);
@@ -78,11 +79,11 @@ export function openDriver(path: string): Database {
 /** `immutable=1` ignores locks, and is for a file that does not change. */
 export type ReadMode = "mode=ro" | "immutable=1";
 
-/** Opens a file that exists, for reading alone: closing it neither copies its log nor deletes it. */
+/** Opens an existing file only for reading. Closing the file neither copies its log nor deletes it. */
 export const openToRead = (path: string, mode: ReadMode): Database =>
   openDriver(`${pathToFileURL(path).href}?${mode}`);
 
-/** Opens a file, and makes none where there is none. */
+/** Opens a file, and does not create it if it is missing. */
 export const openExisting = (path: string): Database => openDriver(`${pathToFileURL(path).href}?mode=rw`);
 
 function openNodeSqlite(path: string): Database {
@@ -92,7 +93,8 @@ function openNodeSqlite(path: string): Database {
 
 function openLibsql(path: string): Database {
   const Libsql = require("libsql") as NativeDatabaseClass;
-  // Passes one array: libsql would read a single Buffer as named parameters, which ends the process.
+  // The parameters are passed as one array, because libsql would read a single Buffer as named parameters, which crashes the
+  // process.
   return adapt(new Libsql(path), (parameters) => [parameters]);
 }
 
@@ -107,7 +109,8 @@ function adapt(
     },
     exec: (sql) => void native.exec(sql),
     prepare<T>(sql: string): Statement<T> {
-      // Its first use prepares it: preparing all of the store's queries takes longer than the rest of its start.
+      // The query is prepared at its first use, because preparing all queries of the store takes longer than the rest of its
+      // start.
       let prepared: NativeStatement | undefined;
       const statement = () => {
         prepared ??= native.prepare(sql);

@@ -3,10 +3,10 @@ import { closeSync, fsyncSync, openSync, readSync, writeSync } from "node:fs";
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * Writes a write-ahead log again as it is, and syncs it. After a sync that failed, the system's cache may show changes that
- * no later sync writes, and a process that starts then takes them for committed: what it commits after them would be lost,
- * and the database broken, by the next power loss. Only for the database's owner, before the database is opened.
- * @throws Error when the disk does not take it
+ * Rewrites a write-ahead log unchanged, and syncs it. After a failed sync, the system's cache may show changes that no later
+ * sync writes. A process that then starts would treat these changes as committed, and the next power loss would lose its own
+ * commits and corrupt the database. Only the database's owner may call this, before the database is opened.
+ * @throws Error when the write or the sync fails
  */
 export function makeLogDurable(path: string): void {
   let log: number;

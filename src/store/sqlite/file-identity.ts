@@ -1,11 +1,11 @@
 import { readFileSync, statSync } from "node:fs";
 import { StoreInUseError } from "../store.ts";
 
-/** A file, whatever names it has. */
+/** Identity of a file, independent of its names. */
 interface FileIdentity {
   readonly device: string;
   readonly inode: string;
-  /** Names of the file in all folders. */
+  /** Number of the file's names in all folders. */
   readonly links: number;
 }
 
@@ -16,9 +16,10 @@ export function identityOf(path: string): FileIdentity | undefined {
 }
 
 /**
- * Refuses a database with a second name (a hard link): the log of its commits is beside the name by which they were made.
- * @param served inode of the file that was served by this name
- * @throws StoreInUseError with the pid of a process that has it open by the other name, if the system tells it
+ * Refuses a database with a second name (a hard link), because the log of its commits is beside the name under which they
+ * were made.
+ * @param served inode of the file that was served under this name
+ * @throws StoreInUseError with the pid of the process that has it open under the other name, if the system provides the pid
  */
 export function requireOneName(path: string, served: string | undefined): void {
   const found = identityOf(path);
@@ -35,7 +36,7 @@ export function requireOneName(path: string, served: string | undefined): void {
 /** First byte that SQLite locks in a database. */
 const FIRST_LOCKED_BYTE = 0x4000_0000;
 
-/** Returns a process that has a database open, by the locks that Linux lists. */
+/** Returns the pid of a process that has a database open, according to the locks that Linux lists. */
 function pidOfUser(inode: string): string | undefined {
   let locks: string;
   try {

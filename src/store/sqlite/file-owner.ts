@@ -10,9 +10,12 @@ import type { TruncatedLog } from "./watched-files.ts";
 /** `application_id` of an owner file once the database beside it has tables: "jobg" in ASCII. */
 const DATABASE_WAS_MADE = 0x6a_6f_62_67;
 
-/** Call IDs that are reserved at once. A process that is killed leaves those out that it has not given out. */
+/**
+ * Number of call IDs that are reserved at once. If a process is killed, its reserved IDs that it has not given out stay
+ * unused.
+ */
 const RESERVED_CALL_IDS = 100_000;
-/** Time in which a reader of the owner file is through. */
+/** Longest time for which a reader of the owner file holds it. */
 const BUSY_TIMEOUT_MS = 250;
 
 const RECORD = `
@@ -31,7 +34,7 @@ interface OwnerRecord {
   /** File that was served last. */
   readonly device: string | null;
   readonly inode: string | null;
-  /** No call ID above this one was given out. */
+  /** Upper bound of the call IDs that were given out. */
   readonly reserved_call_id: number;
   readonly truncated_log: TruncatedLog | null;
 }
@@ -40,36 +43,37 @@ interface OwnerRecord {
 const heldHere = sharedSet(Symbol.for("jobgate.ownerFiles"));
 
 /**
- * Ownership of a database file by one store. SQLite's exclusive lock on the file `PATH-owner` holds it: Node has no lock
- * of its own that the system releases at any death. The database itself stays open to readers and backups.
+ * Ownership of a database file by one store, in the form of SQLite's exclusive lock on the file `PATH-owner`, because Node
+ * has no file lock that the system releases when a process dies. Readers and backups can still open the database itself.
  *
- * The owner file keeps the owner's pid as its `user_version`, and outlives a deleted database, so that the next start
- * does not begin with an empty one unnoticed. It also keeps which file is served, and the call IDs that were given out,
- * for a start with an older copy of the database.
+ * The owner file keeps the owner's pid as its `user_version`, and outlives a deleted database, so that the next start does
+ * not silently begin with an empty database. It also records which file is served, and the highest call ID that was given
+ * out, in case a start finds an older copy of the database.
  */
 export class FileOwner {
   /** The database, its log and the owner file, without symbolic links. */
   readonly files: readonly [database: string, log: string, owner: string];
   readonly #lock: Database;
-  /** As the last owner left it. */
+  /** Contents that the last owner left. */
   readonly #record: OwnerRecord | undefined;
   #reservedCallId: number;
 
   /**
    * Takes ownership.
-   * @throws StoreInUseError when another store has it
+   * @throws StoreInUseError when another store has ownership
    * @throws Error when the database is gone, has lost its log or has another name, or its folder cannot be written to
    */
   static take(path: string): FileOwner {
     const databasePath = realPathOf(path);
     const ownerPath = `${databasePath}-owner`;
-    // Opening and closing the file here, even to read it, would release the lock: POSIX locks belong to the process.
+    // Opening and closing the file here, even only to read it, would release the lock, because POSIX locks belong to the
+    // process.
     if (heldHere.has(ownerPath)) throw inUse(path, process.pid);
     const lock = openFile(ownerPath);
     let owner: FileOwner;
     try {
       lock.prepare(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`).all([]);
-      // Keeps the lock after a commit as well.
+      // The pragma keeps the lock after a commit.
       lock.prepare("PRAGMA locking_mode = EXCLUSIVE").all([]);
       lock.exec(`BEGIN EXCLUSIVE; PRAGMA user_version = ${process.pid}; ${RECORD} COMMIT`);
       const record = lock.prepare<OwnerRecord>("SELECT * FROM record").get([]);
@@ -96,18 +100,18 @@ export class FileOwner {
     this.#reservedCallId = this.lastCallId;
   }
 
-  /** The database is another file than the last owner served: it was restored, copied or moved here. */
+  /** True if the database is not the file that the last owner served, because it was restored, copied or moved here. */
   get isReplaced(): boolean {
     const inode = this.#record?.inode ?? undefined;
     return inode !== undefined && inode !== identityOf(this.files[0])?.inode;
   }
 
-  /** No call ID above this one was given out by the last owner. */
+  /** Upper bound of the call IDs that the last owner gave out. */
   get lastCallId(): number {
     return this.#record?.reserved_call_id ?? 0;
   }
 
-  /** The database beside the owner file had tables at some time. */
+  /** True if the database beside the owner file once had tables. */
   get wasMade(): boolean {
     const row = this.#lock.prepare<{ application_id: number }>("PRAGMA application_id").get([]);
     return row?.application_id === DATABASE_WAS_MADE;
@@ -126,20 +130,20 @@ export class FileOwner {
       UPDATE record SET device = '${device}', inode = '${inode}', truncated_log = NULL`);
   }
 
-  /** Makes sure that no later start gives out call IDs up to this one. Writes once for many. */
+  /** Ensures that no later start gives out call IDs up to this one. Writes once for many IDs. */
   reserve(callId: number): void {
     if (callId <= this.#reservedCallId) return;
     this.#setReserved(callId + RESERVED_CALL_IDS);
   }
 
-  /** Records for the next start what a log that was truncated leaves. */
+  /** Records the consequence of a truncated log for the next start. */
   recordTruncatedLog(log: TruncatedLog): void {
     this.#write(`UPDATE record SET truncated_log = '${log}'`);
   }
 
   /**
-   * Closes a database whose files were lost, and leaves its file and its log as they are: SQLite copies the log into the
-   * file when the last connection is closed, unless the file was moved.
+   * Closes a database whose files were lost, without changing its file or its log. SQLite would otherwise copy the log into
+   * the file when the last connection is closed, unless the file was moved.
    */
   async closeAsItIs(close: () => Promise<unknown>): Promise<void> {
     const [database] = this.files;
@@ -154,7 +158,7 @@ export class FileOwner {
   }
 
   /**
-   * Gives ownership up. The owner file stays.
+   * Releases ownership. The owner file stays.
    * @param lastCallId highest call ID that was given out; undefined if it is not known
    */
   release(lastCallId?: number): void {
@@ -162,18 +166,18 @@ export class FileOwner {
     try {
       if (lastCallId !== undefined && lastCallId !== this.#reservedCallId) this.#setReserved(lastCallId);
     } catch {
-      // The disk is full: the next start leaves out what is reserved.
+      // The disk is full, so the next start skips the reserved IDs.
     }
     // libsql keeps a closed connection, and its locks, until its statements are collected.
     this.#lock.exec("PRAGMA locking_mode = NORMAL; SELECT count(*) FROM record");
     this.#lock.close();
   }
 
-  /** @throws Error when the database must not be opened as it is */
+  /** @throws Error when the database must not be opened in its present state */
   #prepareFiles(path: string): void {
     const [database] = this.files;
     requireOneName(path, this.#record?.inode ?? undefined);
-    // The database has all of the log, of which a part would take it back to an earlier state.
+    // The database contains the whole log, and applying a part of the log would take the database back to an earlier state.
     if (this.#record?.truncated_log === "copied") removeLog(database);
     else removeForeignLog(database);
     const loss = lossOf(path, database, this.#record);
@@ -200,8 +204,8 @@ export class FileOwner {
 }
 
 /**
- * Returns what was lost of a database while it was served, until its log is deleted or a copy takes its place.
- * @param pid process that serves it still
+ * Describes the loss of data of a served database, until its log is deleted or a copy replaces the database.
+ * @param pid process that still serves it
  */
 function lossOf(path: string, database: string, record?: OwnerRecord, pid?: number): string | undefined {
   const log = `${database}-wal`;
@@ -214,8 +218,8 @@ function lossOf(path: string, database: string, record?: OwnerRecord, pid?: numb
 }
 
 /**
- * Refuses to look at a file that lost changes, or that a running jobgate does not serve under its name: the log beside it
- * is of another file.
+ * Refuses to read a file that lost changes, or that a running jobgate does not serve under its name, because the log beside
+ * it then belongs to another file.
  * @throws Error with the pid of the running jobgate
  */
 export function requireServedFile(path: string): void {
@@ -243,7 +247,7 @@ export function requireServedFile(path: string): void {
   );
 }
 
-/** Reads the record without a lock, because the owner holds it for good. */
+/** Reads the record without a lock, because the owner holds the lock permanently. */
 function recordIn(ownerPath: string): OwnerRecord | undefined {
   return reading(ownerPath, "immutable=1", (owner) =>
     owner.prepare<OwnerRecord>("SELECT * FROM record").get([]),
@@ -280,7 +284,7 @@ function reading<Found>(
   }
 }
 
-/** Returns one name for one file, as SQLite does, whatever symbolic links lead to it and whether or not it exists. */
+/** Returns the canonical name of a file, as SQLite does, independent of symbolic links to it and of its existence. */
 function realPathOf(path: string): string {
   try {
     return realpathSync(path);
@@ -290,7 +294,7 @@ function realPathOf(path: string): string {
   try {
     return realPathOf(resolve(dirname(path), readlinkSync(path)));
   } catch {
-    // Not a link: a file that does not exist yet.
+    // The name is not a link but a file that does not exist yet.
   }
   try {
     return join(realpathSync(dirname(path)), basename(path));
@@ -314,7 +318,7 @@ function missingDatabase(path: string): string {
   return `${path} is missing or empty, but ${path}-owner shows that it had data: restore it from a backup, or delete ${path}-owner to start with an empty store that gives call IDs out again`;
 }
 
-/** Message about a database that an older copy took the place of, beside the log of the newer file. */
+/** Message about a database that was replaced by an older copy while the log of the newer file stayed. */
 function olderCopy(path: string): string {
   return `${path} is an older copy, and ${path}-wal goes on where a newer file ended, with jobs that may have been acknowledged: put that file back if you have it, or copy ${path}-wal, then delete it to start with what ${path} has`;
 }

@@ -1,14 +1,14 @@
 /**
- * A list of values as a few flat arrays, which a thread passes to another one. The structured clone of an object writes
- * and reads the name of each field: 2.7 µs for an operation and its bytes, against 0.3 µs for the same values in here.
+ * A list of values in a few flat arrays, which one thread passes to another. A structured clone writes and reads the name of
+ * each field, which takes 2.7 µs for an operation and its bytes, while this form takes 0.3 µs.
  */
 export interface FlatMessage {
   readonly numbers: Float64Array;
-  /** Distinct. */
+  /** Distinct texts. */
   readonly texts: readonly string[];
   /** All byte arrays, one after the other. */
   readonly bytes: Uint8Array;
-  /** Values without a flat form: cloned as they are. */
+  /** Values without a flat form, which are cloned. */
   readonly others: readonly unknown[];
 }
 
@@ -50,7 +50,7 @@ export class FlatWriter {
     this.#arrays.push(value);
   }
 
-  /** @param value without byte arrays: a view of one would be cloned with the whole buffer behind it */
+  /** @param value a value without byte arrays, because a view of a byte array would be cloned with its whole buffer */
   other(value: unknown): void {
     this.#others.push(value);
   }
@@ -106,7 +106,7 @@ export class FlatReader {
   }
 }
 
-/** Copies byte arrays one after the other into a buffer of their own, which can be transferred. */
+/** Copies byte arrays one after the other into a new buffer, which can be transferred. */
 function joined(arrays: readonly Uint8Array[]): Uint8Array {
   let length = 0;
   for (const array of arrays) length += array.byteLength;

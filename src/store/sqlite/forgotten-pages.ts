@@ -1,13 +1,16 @@
 import type { Database } from "./driver.ts";
 import { BUSY_MS } from "./open-database.ts";
 
-/** Looks, a second apart, after which the log is cut off although the store is in use. */
+/** Number of checks, a second apart, after which the log is truncated even if the store is in use. */
 const MAX_LOOKS = 5;
 
-/** Cuts the write-ahead log off once a result was forgotten: earlier frames still have its bytes. */
+/** Truncates the write-ahead log after a result was deleted, because earlier frames still contain its bytes. */
 export class ForgottenPages {
   readonly #database: Database;
-  /** Looks since a result was forgotten whose bytes may be in the log: before the start, a process may have been killed. */
+  /**
+   * Number of checks since a deleted result's bytes may be in the log. Starts at 0, because a process may have been killed
+   * before this start.
+   */
   #looks: number | undefined = 0;
 
   constructor(database: Database) {
@@ -18,17 +21,17 @@ export class ForgottenPages {
     this.#looks ??= 0;
   }
 
-  /** @param isIdle nothing was written since the last look */
+  /** @param isIdle true if nothing was written since the last check */
   look({ isIdle }: { readonly isIdle: boolean }): void {
     if (this.#looks === undefined) return;
     this.#looks++;
     if ((isIdle || this.#looks >= MAX_LOOKS) && this.#cutLog()) this.#looks = undefined;
   }
 
-  /** @returns false if another connection reads the log, or the disk does not take it: the next look tries again */
+  /** @returns false if another connection reads the log, or the write fails. The next check then tries again */
   #cutLog(): boolean {
     const database = this.#database;
-    // Commits wait for this.
+    // Commits wait for this call, so it must not wait itself.
     database.exec("PRAGMA busy_timeout = 0");
     try {
       return database.prepare<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)").get([])?.busy === 0;

@@ -20,15 +20,18 @@ import { isForeign, obstacleAt, openFile, reasonOf } from "./open-database.ts";
 import { MIGRATIONS } from "./schema/migrations.ts";
 import { requireSoundFiles } from "./sound-files.ts";
 
-/** Problems of the file that are listed. */
+/** Number of problems of the file that are listed. */
 const MAX_FILE_PROBLEMS = 20;
-/** Call IDs that a copy leaves out, so that a store restored from it gives none out again that was given since. */
+/**
+ * Number of call IDs that a copy skips, so that a store restored from it does not reuse IDs that were given out after the
+ * copy.
+ */
 const SKIPPED_CALL_IDS = 1_000_000_000;
 
 /**
- * Opens a store for reading alone: a connection that may write would copy the log into the file when it is closed, and
- * delete it, also below a running jobgate whose file was moved.
- * @throws Error when there is no such store, or it cannot be read beside a running jobgate
+ * Opens a store only for reading. When a connection that may write is closed, it copies the log into the file and deletes
+ * the log, even if a running jobgate still uses them because its file was moved.
+ * @throws Error when there is no such store, or it cannot be read while jobgate runs
  */
 export function inspectSqlite(path: string): StoreInspection {
   requireDatabase(path);
@@ -37,8 +40,8 @@ export function inspectSqlite(path: string): StoreInspection {
 }
 
 /**
- * Checks a file that has replaced the one that was served, together with the log beside it.
- * @throws Error when the log is of another file
+ * Checks that a file which replaced the served file matches the log beside it.
+ * @throws Error when the log belongs to another file
  */
 export async function requireFittingLog(path: string): Promise<void> {
   if ((statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
@@ -55,7 +58,7 @@ export async function requireFittingLog(path: string): Promise<void> {
   }
 }
 
-/** @throws Error that says what is there instead of a database */
+/** @throws Error that describes what the path is instead of a database */
 function requireDatabase(path: string): void {
   const found = readingFile(path, () => statSync(path, { throwIfNoEntry: false }));
   if (found === undefined) throw new Error(`there is no store at ${path}`);
@@ -81,7 +84,7 @@ function readingFile<Found>(path: string, read: () => Found): Found {
 const MAGIC = "SQLite format 3\0";
 
 function openInspection(path: string): StoreInspection & { readonly isKnown: boolean } {
-  // Before it is opened: that drops what follows a damaged frame.
+  // The files are checked before the database is opened, because opening it drops everything behind a damaged frame.
   requireSoundFiles(path);
   const database = openToRead(path, "mode=ro");
   database.prepare("PRAGMA busy_timeout = 5000").all([]);
@@ -143,7 +146,7 @@ function openInspection(path: string): StoreInspection & { readonly isKnown: boo
   };
 }
 
-/** Changes of a copy of the store. */
+/** SQL that completes a copy of the store. */
 const COMPLETE_COPY = [
   `UPDATE sqlite_sequence SET seq = seq + ${SKIPPED_CALL_IDS} WHERE name = 'job_calls';`,
   ...PART_MODULES.flatMap(({ afterCopy = [] }) => afterCopy),
@@ -158,7 +161,7 @@ function completeCopy(path: string): void {
   }
 }
 
-/** Makes sure that a file or folder is on the disk. */
+/** Syncs a file or folder to the disk. */
 function sync(path: string): void {
   const descriptor = openSync(path, "r");
   try {

@@ -9,7 +9,7 @@ import { MIGRATIONS, SCHEMA } from "./schema/migrations.ts";
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
 export const AUTOCHECKPOINT_PAGES = 8192;
 
-/** Bytes to which the log file is cut back once it was fully checkpointed. */
+/** Bytes to which the log file is truncated once it was fully checkpointed. */
 export const LOG_SIZE_LIMIT = 64 * 1024 * 1024;
 
 /** Time for which a query waits for other connections. */
@@ -22,24 +22,24 @@ const PRAGMAS = [
   { name: "synchronous", value: 2 },
   { name: "wal_autocheckpoint", value: AUTOCHECKPOINT_PAGES },
   { name: "journal_size_limit", value: LOG_SIZE_LIMIT },
-  // Bytes of what is deleted do not stay in free pages. The syncs of a commit take far longer.
+  // Bytes of deleted data do not stay in free pages. The syncs of a commit take far longer than the overwriting.
   { name: "secure_delete", value: 1 },
-  // In KiB, for each connection. The system keeps the file's pages in memory as well: a larger cache saves no time.
+  // The size is in KiB, for each connection. A larger cache saves no time, because the system also caches the file's pages.
   { name: "cache_size", value: -4 * 1024 },
 ] as const;
 
 /**
  * Opens the database for durable writes, and makes or checks its tables.
  * @param options `isNew` false refuses a database without tables instead of making them
- * @throws Error when the file cannot be opened, is of another jobgate, or does not take a setting
+ * @throws Error when the file cannot be opened, belongs to another version of jobgate, or does not accept a setting
  */
 export function openDatabase(path: string, { isNew }: { isNew: boolean }): Database {
   const database = openFile(path, isNew ? openDriver : openExisting);
   try {
     setPragma(database, "busy_timeout", BUSY_MS);
-    // Before anything is written: the settings below are kept in the file.
+    // The check comes before any write, because the settings below are stored in the file.
     refuseOthers(database);
-    // Has an effect only before the first table.
+    // The setting has an effect only before the first table is created.
     if (isNew && readPragma(database, "page_count") === 0) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     for (const { name, value } of PRAGMAS) setPragma(database, name, value);
     migrate(database, isNew);
@@ -50,7 +50,7 @@ export function openDatabase(path: string, { isNew }: { isNew: boolean }): Datab
   }
 }
 
-/** Checks whether a file is a copy that SQLite made and that was not opened for writing yet: it has no log. */
+/** Returns true if a file is a copy that SQLite made and that was not opened for writing yet, so that it has no log. */
 export function isCopy(path: string): boolean {
   if (bytesOf(path) === 0) return false;
   const header = Buffer.alloc(FILE_VERSIONS_OFFSET + 1);
@@ -63,19 +63,19 @@ export function isCopy(path: string): boolean {
 const bytesOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
 /**
- * Checks whether the log beside a database belongs to another file, which had its name before. SQLite would read that log
- * into it, and break it.
+ * Returns true if the log beside a database belongs to another file, which had the name before. SQLite would apply that log
+ * to the database and corrupt it.
  */
 export function hasForeignLog(path: string): boolean {
   return bytesOf(`${path}-wal`) > 0 && isCopy(path);
 }
 
-/** Removes the log of a file that a restored copy has replaced. Only for the database's owner. */
+/** Removes the log of a file that a restored copy has replaced. Only the database's owner may call this. */
 export function removeForeignLog(path: string): void {
   if (hasForeignLog(path)) removeLog(path);
 }
 
-/** Only for the database's owner. */
+/** Removes a log. Only the database's owner may call this. */
 export function removeLog(path: string): void {
   for (const name of [`${path}-wal`, `${path}-shm`]) rmSync(name, { force: true });
 }
@@ -89,14 +89,14 @@ export function openFile(path: string, open = openDriver): Database {
   }
 }
 
-/** Returns true if nothing was served at a path yet: there is no database or an empty file, and no owner file. */
+/** Returns true if no database was served at a path yet: its file is missing or empty, and there is no owner file. */
 export function isNewFile(path: string): boolean {
   const found = statSync(path, { throwIfNoEntry: false });
   const isEmpty = found === undefined || (found.isFile() && found.size === 0);
   return isEmpty && !existsSync(`${path}-owner`);
 }
 
-/** Returns why no file can be opened there, which the drivers do not say. */
+/** Returns the reason why no file can be opened at a path, because the drivers do not say it. */
 export function obstacleAt(path: string): string | undefined {
   const folder = dirname(path);
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return `there is no folder ${folder}`;
@@ -125,7 +125,7 @@ export function readPragma(database: Database, name: string): unknown {
   return row === undefined ? undefined : Object.values(row)[0];
 }
 
-/** @throws Error for a database that this jobgate cannot serve, nor migrate */
+/** @throws Error for a database that this version of jobgate can neither serve nor migrate */
 function refuseOthers(database: Database): void {
   const version = Number(readPragma(database, "user_version"));
   refuseNewer(MIGRATIONS, version);

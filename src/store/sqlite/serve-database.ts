@@ -5,24 +5,27 @@ import { type Connection, type ConnectionRole, openConnection } from "./connecti
 import { buffersOf, type FlatMessage } from "./flat-message.ts";
 import type { TruncatedLog } from "./watched-files.ts";
 
-/** Request to the worker. `open` comes first, and each request only after the answer to the last. */
+/**
+ * Request to the worker. The first request is `open`, and each further request is sent after the answer to the one before
+ * it.
+ */
 export type WorkerRequest =
   | { readonly kind: "open"; readonly role: ConnectionRole }
   | { readonly kind: "batch"; readonly batch: FlatMessage }
-  /** Not answered: the worker ends. */
+  /** The request has no answer, because the worker ends. */
   | { readonly kind: "close" };
 
-/** Answer from the worker: `opened` to `open`, `committed` to `batch`, or `failed`. `lost` comes unasked. */
+/** Answer from the worker: `opened` to `open`, `committed` to `batch`, or `failed`. `lost` is sent without a request. */
 export type WorkerAnswer =
   | ({ readonly kind: "opened" } & Counts)
   | ({ readonly kind: "committed"; readonly outcomes: FlatMessage } & Counts)
   | {
       readonly kind: "failed";
       readonly reason: string;
-      /** The batch may have been committed. */
+      /** True if the batch may have been committed. */
       readonly isUnknown: boolean;
     }
-  /** The database's files were deleted, replaced or truncated: every later batch fails. */
+  /** The database's files were deleted, replaced or truncated, so every later batch fails. */
   | { readonly kind: "lost"; readonly reason: string; readonly log: TruncatedLog | undefined };
 
 /** Counters of a connection, as of the last batch. */
@@ -61,7 +64,7 @@ function answer(port: MessagePort, make: () => WorkerAnswer): void {
   try {
     message = make();
   } catch (error) {
-    // The name of a plain Error says nothing, but the name of SQLite's error does.
+    // The name of a plain Error adds nothing, but the name of SQLite's error does.
     const reason = String(error).replace(/^Error: /, "");
     message = { kind: "failed", reason, isUnknown: error instanceof UnknownOutcomeError };
   }

@@ -10,18 +10,18 @@ const CHANGE_COUNTER = 24;
 const PAGE_COUNT = 28;
 const PAGE_COUNT_VALID_FOR = 92;
 
-/** Size of the database in pages, of a frame that ends a commit; 0 in others. */
+/** Offset of the database's size in pages, in a frame that ends a commit; 0 in other frames. */
 const COMMIT_SIZE = 4;
 const FRAME_SALTS = 8;
 const FRAME_CHECKSUM = 16;
 
 /**
- * Refuses files that were damaged in a way that SQLite takes for the end of a commit that was never made.
+ * Refuses files with damage that SQLite would mistake for an incomplete last commit.
  * @throws Error that names the file
  */
 export function requireSoundFiles(path: string): void {
   const problem = findProblem(path);
-  // Another process may have been writing while they were read.
+  // Another process may have written the files while they were read.
   if (problem !== undefined && findProblem(path) === problem) throw new Error(problem);
 }
 
@@ -29,7 +29,7 @@ function findProblem(path: string): string | undefined {
   const logBytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const header = Buffer.alloc(DATABASE_HEADER_BYTES);
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  // SQLite tells about other files itself, and a file with a journal is still being made.
+  // SQLite itself reports other damaged files, and a file with a journal is still being created.
   if (bytes < DATABASE_HEADER_BYTES || existsSync(`${path}-journal`)) return undefined;
   withFile(path, (file) => readSync(file, header, 0, DATABASE_HEADER_BYTES, 0));
   const pageSize = header.readUInt16BE(PAGE_SIZE) === 1 ? 65_536 : header.readUInt16BE(PAGE_SIZE);
@@ -47,9 +47,9 @@ function findProblem(path: string): string | undefined {
 }
 
 /**
- * Looks for damage in a log before its last commit. SQLite reads a log up to the first frame that is not sound and drops the rest.
- * A power loss during the last commit explains that, and nothing else: each commit is synced before the next one is written.
- * So a sound frame after the end of a commit shows that this commit was acknowledged.
+ * Looks for damage in a log before its last commit. SQLite reads a log up to the first frame that is not sound and drops the
+ * rest. Only a power loss during the last commit explains such a frame, because each commit is synced before the next commit
+ * is written. So a sound frame behind the end of a commit shows that this commit was acknowledged.
  * @returns the first frame that is not sound, counted from 0, if an acknowledged commit ends there or later
  */
 function damageIn(log: number, pageSize: number): number | undefined {
@@ -80,9 +80,9 @@ function damageIn(log: number, pageSize: number): number | undefined {
     const isSound = frameSalts.equals(salts) && equal(sum, frame, FRAME_CHECKSUM);
     if (!isSound) damaged ??= index;
     else if (followsCommit) return damaged;
-    // The header of a torn frame may be of two frames, so it says nothing.
+    // The header of a torn frame may be mixed from two frames, so it is not used.
     followsCommit = damaged !== undefined && isSound && frame.readUInt32BE(COMMIT_SIZE) !== 0;
-    // The next frame continues what this one has, sound or not.
+    // The next frame's checksum continues the stored checksum of this frame, sound or not.
     previous = storedAt(frame, FRAME_CHECKSUM);
   }
 }

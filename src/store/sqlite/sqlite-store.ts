@@ -14,11 +14,14 @@ import type { TimedOperation } from "./transaction.ts";
 import { type DeathListener, WorkerLink } from "./worker-link.ts";
 
 export interface SqliteStoreOptions extends StoreOptions {
-  /** The database file; made if it is missing. Its folder must exist. `-wal` and `-shm` files lie beside it. */
+  /**
+   * Path of the database file, which is created if it is missing. Its folder must exist. SQLite keeps `-wal` and `-shm`
+   * files beside it.
+   */
   readonly path: string;
-  /** Default true. False runs SQLite in this thread: commits block, but the store opens ten times faster. */
+  /** If false, SQLite runs in this thread, where commits block but the store opens ten times faster. Default: true. */
   readonly threads?: boolean;
-  /** Monotonic clock. Default: this process's, or none beside a `clock` of a test. */
+  /** Monotonic clock. Default: this process's clock, or none if a test sets `clock`. */
   readonly monotonic?: Clock;
 }
 
@@ -26,8 +29,8 @@ export interface SqliteStoreOptions extends StoreOptions {
 const RECOUNT_EVERY_MS = 1_000;
 
 /**
- * Opens the embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit
- * never blocks the event loop; another looks things up.
+ * Opens the embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit never
+ * blocks the event loop; another one runs lookups.
  * @throws StoreInUseError when another store has the file open
  * @throws Error when the file cannot be opened for durable writes
  */
@@ -64,11 +67,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     onDeath: (reason) => health.died(reason),
   });
   let recountedAt = Number.NEGATIVE_INFINITY;
-  /** Places become free with time alone, and a full store is asked for nothing: only a batch counts them again. */
+  /**
+   * Capacity can become free by time alone, but only a batch recounts it, and a full store gets no batches. The probe forces
+   * a recount.
+   */
   const recount = () => {
     if (performance.now() - recountedAt < RECOUNT_EVERY_MS) return;
     recountedAt = performance.now();
-    // The health reports a failure.
+    // The store's health reports the failure.
     writer.run("probe", []).catch(() => undefined);
   };
   const operatorReader = new OperatorReader({
@@ -85,7 +91,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   };
   try {
     if (owner.isReplaced) await (await import("./inspect.ts")).requireFittingLog(path);
-    // The writer makes the tables.
+    // The writer creates the tables.
     const isNew = !owner.wasMade;
     const { files: watch, lastCallId } = owner;
     const seenCommit = newSeenCommit();
@@ -133,7 +139,7 @@ type OperatorReaderOptions = { readonly path: string } & Pick<
   "threads" | "clock" | "onFailure"
 >;
 
-/** The operator's connection: opened by the first lookup, and again by the next one after its thread died. */
+/** The operator's connection. The first lookup opens it, and the next lookup reopens it after its thread died. */
 class OperatorReader {
   readonly #options: OperatorReaderOptions;
   #channel: Promise<DatabaseChannel> | undefined;
@@ -181,7 +187,7 @@ function takesWork(name: OperationName): boolean {
   return name === "accept" || name === "acceptOnce" || name === "beginPayment";
 }
 
-/** Runs operations on one database worker, many to a transaction. */
+/** Runs operations on one database worker, many in one transaction. */
 class DatabaseChannel {
   readonly #worker: WorkerLink;
   readonly #commits: GroupCommit<TimedOperation>;
@@ -198,13 +204,13 @@ class DatabaseChannel {
     /** Steps of the wall clock, which move leases and delays. */
     readonly steps: ClockSteps | undefined;
     readonly onBatch: BatchListener | undefined;
-    /** Called with the highest call ID that the next batch can give out. Nothing of the batch is done if it throws. */
+    /** Called with the highest call ID that the next batch can give out. If it throws, the batch does not run. */
     readonly beforeBatch?: (lastCallId: number) => void;
-    /** JobCalls became ready that no operation of the batch announces. */
+    /** Called when JobCalls became ready that no operation of the batch announces. */
     readonly onWork?: () => void;
-    /** A batch could not be committed. */
+    /** Called when a batch could not be committed. */
     readonly onFailure: (reason: string) => void;
-    /** The worker is gone, and no later batch can be committed. */
+    /** Called when the worker is gone and no later batch can be committed. */
     readonly onDeath: DeathListener;
   }) {
     this.#clock = options.clock;
@@ -227,19 +233,19 @@ class DatabaseChannel {
     this.#counts = await this.#worker.open(role);
   }
 
-  /** Resolves once the operation is committed. It happens at the time at which it is called. */
+  /** Resolves once the operation is committed. The operation's effective time is the time of this call. */
   run<Name extends OperationName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
     const clockStepMs = this.#steps?.take() ?? 0;
     const operation = { name, input, now: this.#clock(), clockStepMs } as unknown as TimedOperation;
     return this.#commits.push(operation) as Promise<Outcome<Name>>;
   }
 
-  /** JobCalls not finished, as of the last batch. */
+  /** Number of unfinished JobCalls, as of the last batch. */
   get pending(): number {
     return this.#counts?.pending ?? 0;
   }
 
-  /** Highest call ID that was given out; undefined before it is open. */
+  /** Highest call ID that was given out; undefined before the channel is open. */
   get lastCallId(): number | undefined {
     return this.#counts?.lastCallId;
   }

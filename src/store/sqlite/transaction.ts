@@ -8,22 +8,22 @@ export type OperationTable<Name extends OperationName> = {
   readonly [N in Name]: (now: number, ...input: Input<N>) => Outcome<N>;
 };
 
-/** An operation with the time at which it was asked for, which is when it happens. */
+/** An operation with the time of its call, which is also its effective time. */
 export type TimedOperation = Operation & {
   readonly now: number;
-  /** Milliseconds by which the wall clock was set since the operation before. */
+  /** Milliseconds by which the wall clock was set after the operation before this one. */
   readonly clockStepMs?: number;
 };
 
 /** Errors of the database itself (SQLITE_CORRUPT, SQLITE_IOERR, SQLITE_NOTADB, SQLITE_CANTOPEN), not of an operation. */
 const DATABASE_FAULT = /malformed|disk I\/O error|not a database|unable to open database/;
 
-/** More operations of one batch that throw than this mean that the store does not work. */
+/** Number of failing operations in one batch above which the store itself is considered broken. */
 const MAX_CULPRITS = 3;
 
 /**
- * Functions that run any number of operations of one kind in a few statements, with the outcomes that they would have one
- * after the other. Calling SQLite costs more than a row: 6 instead of 13 µs for an ack.
+ * Functions that run any number of operations of one kind in a few statements, with the same outcomes as running them one by
+ * one. Calling SQLite costs more than a row: 6 instead of 13 µs for an ack.
  */
 export type BulkTable<Name extends OperationName> = {
   readonly [N in Name]: (
@@ -34,26 +34,27 @@ export type BulkTable<Name extends OperationName> = {
 interface BatchOptions {
   readonly database: Database;
   readonly operations: OperationTable<never>;
-  /** Other operations than `operations` has. */
+  /** Bulk functions for operations that `operations` does not contain. */
   readonly bulk?: BulkTable<never>;
   /** `IMMEDIATE` to write. */
   readonly mode: "IMMEDIATE" | "DEFERRED";
-  /** Writes what the operations have left for the end of the batch. */
+  /** Writes the rows that the operations have left for the end of the batch. */
   readonly finish?: () => void;
-  /** Moves times that were computed before the wall clock was set. */
+  /** Shifts times that were computed before the wall clock was set. */
   readonly onClockStep?: (stepMs: number) => void;
   /** Undoes changes that the operations made outside the database. */
   readonly onRollback: () => void;
 }
 
 /**
- * Runs a whole batch as one transaction. When an operation throws, the batch runs again, one operation after the other;
- * one that throws then is left out with its error and the rest runs again, so that it harms no other.
+ * Runs a whole batch as one transaction. When an operation throws, the batch runs again, one operation after the other. An
+ * operation that throws again gets its error and is left out, and the other operations run again, so that they are not
+ * affected.
  * @throws UnknownOutcomeError when the disk failed during the commit
- * @throws the error that kept the batch from being committed; then nothing of it was
+ * @throws the error that prevented the commit; nothing of the batch is committed then
  */
 export function runBatch(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
-  // A step of the clock moves what the operations before it wrote, and nothing else.
+  // A step of the clock shifts only the rows that earlier operations wrote.
   if (batch.some(({ clockStepMs = 0 }) => clockStepMs !== 0)) return runInOrder(batch, options);
   const { database, mode, onRollback } = options;
   let isRunning = false;
@@ -76,7 +77,7 @@ export function runBatch(batch: readonly TimedOperation[], options: BatchOptions
 type AnyOperation = (now: number, ...input: readonly unknown[]) => unknown;
 type AnyBulk = (operations: readonly TimedOperation[]) => unknown[];
 
-/** Runs the operations in the order of their stages, neighbours of one kind together. */
+/** Runs the operations in the order of their stages, with adjacent operations of one kind together. */
 function runGrouped(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
   const outcomes: OperationOutcome[] = [];
   for (const indices of groupsOf(batch)) {
@@ -98,9 +99,9 @@ function runAlike(group: readonly TimedOperation[], options: BatchOptions): unkn
 }
 
 /**
- * Positions of a batch's operations in the order in which they run, neighbours of one kind together. Operations of one
- * batch were all asked for before any was answered, and those on one JobCall or payment are in one stage: their order
- * stays.
+ * Returns the positions of a batch's operations in the order in which they run, grouped by kind. Reordering is allowed
+ * because all operations of a batch were called before any of them was answered. Operations on one JobCall or payment are in
+ * one stage, so they keep their order.
  */
 function groupsOf(batch: readonly TimedOperation[]): number[][] {
   const stages: number[][] = [[], [], [], []];
@@ -128,7 +129,7 @@ function stageOf(operation: Operation): 0 | 1 | 2 | 3 {
   return ENDS_LEASE.has(operation.name) ? 1 : 0;
 }
 
-/** Runs one operation after the other, in the order in which they were asked for. */
+/** Runs one operation after the other, in the order of their calls. */
 function runInOrder(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
   const { database, mode, finish, onClockStep, onRollback } = options;
   const culprits = new Map<number, string>();
@@ -157,7 +158,7 @@ function runInOrder(batch: readonly TimedOperation[], options: BatchOptions): Op
   }
 }
 
-/** Commits. When a sync fails, the log may have the whole commit all the same, and the next start finds it there. */
+/** Commits. Even if the sync fails, the log may contain the whole commit, and the next start then finds it. */
 function commit(database: Database): void {
   try {
     database.exec("COMMIT");
@@ -174,6 +175,6 @@ function rollBack(database: Database): void {
   try {
     database.exec("ROLLBACK");
   } catch {
-    // SQLite has rolled back by itself, as it does when the disk is full.
+    // SQLite has already rolled back, as it does when the disk is full.
   }
 }

@@ -10,8 +10,8 @@ interface Seen {
 }
 
 /**
- * The database's files as they were when it was opened. A process goes on writing to a file that was deleted or replaced,
- * and nothing of that is there after a restart: only a look at the path shows it.
+ * The database's files as they were when it was opened. A process can continue to write to a file that was deleted or
+ * replaced, but a restart will not find those writes. Only checking the path reveals this.
  */
 export class WatchedFiles {
   readonly #seen: readonly Seen[];
@@ -20,10 +20,10 @@ export class WatchedFiles {
   readonly #log: WatchedLog | undefined;
   #lostReason: string | undefined;
   #truncatedLog: TruncatedLog | undefined;
-  /** Smallest size that the database gave itself since its file was last seen complete. */
+  /** Smallest size to which the database has shrunk since its file was last seen complete. */
   #shrunkTo = Number.POSITIVE_INFINITY;
 
-  /** @param paths the database first, then its log */
+  /** @param paths path of the database, then of its log */
   constructor(paths: readonly string[], database: DatabaseSize, seenCommit: SeenCommit) {
     this.#seen = paths.flatMap(seenAt);
     this.#database = database;
@@ -39,7 +39,7 @@ export class WatchedFiles {
   }
 
   /**
-   * @param isIdle there is time to find out whether a file that looks short lost its end before it was seen longer
+   * @param isIdle true if there is time to examine a file that looks too short
    * @throws Error when a file was deleted, replaced, overwritten or truncated, now or earlier
    */
   check({ isIdle }: { isIdle: boolean }): void {
@@ -47,12 +47,12 @@ export class WatchedFiles {
     if (this.#lostReason !== undefined) throw new Error(this.#lostReason);
   }
 
-  /** Notes that the database may have given pages back: its file becomes shorter once the log is copied. */
+  /** Records that the database may have given pages back. Its file becomes shorter once the log is copied. */
   noteShrunk(): void {
     this.#shrunkTo = Math.min(this.#shrunkTo, this.#database.bytes());
   }
 
-  /** Only after the connection is closed. */
+  /** Call it only after the connection is closed. */
   close(): void {
     this.#header?.close();
     this.#log?.close();
@@ -68,9 +68,9 @@ export class WatchedFiles {
       if (how !== undefined) return text(file, how);
     }
     const [databaseBytes = 0n, logBytes = 0n] = found.map((file) => file?.size);
-    // Before the log is copied anywhere.
+    // The check comes before the log is copied anywhere.
     if (database !== undefined && this.#header?.isForeign()) return text(database, "overwritten");
-    // The log first: a look at the database's size may copy it.
+    // The log is checked first, because checking the database's size may copy the log.
     if (log !== undefined && this.#isLogTruncated(Number(logBytes))) {
       const rest = this.#truncatedLog === "copied" ? "nothing is lost, restart jobgate" : undefined;
       return rest === undefined ? text(log, "truncated") : `${log.path} was truncated while in use: ${rest}`;
@@ -96,9 +96,9 @@ export class WatchedFiles {
     return true;
   }
 
-  /** @param size of the file, before the look at the log */
+  /** @param size size of the file before the log was checked */
   #isDatabaseTruncated(file: Seen, size: bigint, isIdle: boolean): boolean {
-    // Giving pages back makes the file smaller too, and pages in the log may not be in it yet.
+    // The file also shrinks when the database gives pages back, and may not contain pages of the log yet.
     const isShorter = size < file.size;
     if (!isShorter && !isIdle) {
       file.size = size;
@@ -114,7 +114,7 @@ export class WatchedFiles {
   }
 }
 
-/** A look at the files before a checkpoint, on another connection than the one that writes. */
+/** Check of the files before a checkpoint, on another connection than the writer's. */
 export class CheckpointGuard {
   readonly #database: Seen | undefined;
   readonly #header: WatchedHeader;
@@ -130,33 +130,33 @@ export class CheckpointGuard {
     this.#log = new WatchedLog(log, pageBytes);
   }
 
-  /** Returns false if a checkpoint would copy what was lost, or copy it to where a restart does not find it. */
+  /** Returns false if a checkpoint would copy lost data, or would copy the log to a place where a restart does not find it. */
   get allowsCheckpoint(): boolean {
     const isInPlace =
       this.#database !== undefined && lossOf(this.#database, statOf(this.#database.path)) === undefined;
     return isInPlace && !this.#header.isForeign() && this.#log.look() === "whole";
   }
 
-  /** Notes which commits the database has after a checkpoint: a copy that lacks them is older. */
+  /** Records the commits that the database has after a checkpoint. A copy that lacks them is older. */
   checkpointed(): void {
     this.#header.isForeign();
   }
 
-  /** Only after the connection is closed. */
+  /** Call it only after the connection is closed. */
   close(): void {
     this.#header.close();
     this.#log.close();
   }
 }
 
-/** `copied`: the database has all commits of the truncated log. `lost`: it lacks some. */
+/** `copied`: the database has all commits of the truncated log. `lost`: the database lacks some of them. */
 export type TruncatedLog = "copied" | "lost";
 
 interface DatabaseSize {
   readonly pageBytes: number;
   /** Returns the size that the database itself reports. */
   bytes(): number;
-  /** Copies the log into the database, and returns whether all of its frames are there. */
+  /** Copies the log into the database, and returns whether the database then has all frames. */
   copyLog(): { readonly frames: number; readonly isCopied: boolean };
 }
 

@@ -3,14 +3,15 @@ import { FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS, isLogMagic } from "./da
 import { LOG_SIZE_LIMIT } from "./open-database.ts";
 
 /**
- * State of a log: `empty` after another program's checkpoint and after a truncation, which its file cannot tell apart;
- * `truncated` if the file lost its end; `torn` if a commit was written behind the end that the file had lost.
+ * State of a log. `empty`: after another program's checkpoint or after a truncation, because the file looks the same after
+ * both. `truncated`: the file lost its end. `torn`: a commit was written behind the lost end.
  */
 export type LogState = "whole" | "empty" | "truncated" | "torn";
 
 /**
- * A write-ahead log that this process writes. SQLite keeps the number of its frames in shared memory, so it does not
- * notice that the file became shorter: the next commit leaves a hole, and a checkpoint copies zeros from it into the database.
+ * A write-ahead log that this process writes. SQLite keeps the number of its frames in shared memory, so it does not notice
+ * that the file became shorter. The next commit then leaves a hole, and a checkpoint copies zeros from the hole into the
+ * database.
  */
 export class WatchedLog {
   readonly #file: number;
@@ -18,9 +19,9 @@ export class WatchedLog {
   readonly #header = Buffer.alloc(HEADER_BYTES);
   /** First bytes of a frame. */
   readonly #pageNumber = Buffer.alloc(4);
-  /** Random numbers that SQLite changes each time when it begins the log anew. */
+  /** Random numbers that SQLite changes whenever it restarts the log. */
   #salts: Buffer = Buffer.alloc(0);
-  /** End of the last frame that was seen since. */
+  /** End of the last frame that was seen since the log was restarted. */
   #seenBytes = 0;
 
   constructor(path: string, pageSize: number) {
@@ -29,10 +30,10 @@ export class WatchedLog {
     this.look();
   }
 
-  /** @param size of the file now */
+  /** @param size current size of the file */
   look(size = fstatSync(this.#file).size): LogState {
     if (size < HEADER_BYTES) return this.#seenBytes === 0 ? "whole" : "empty";
-    // SQLite writes over a log that was no log when it was opened.
+    // SQLite overwrites a file that was not a valid log when it was opened.
     if (!this.#hasHeader()) return this.#seenBytes === 0 ? "whole" : "torn";
     const salts = this.#header.subarray(HEADER_SALTS, HEADER_SALTS + 8);
     if (!salts.equals(this.#salts)) {
@@ -41,10 +42,10 @@ export class WatchedLog {
     }
     if (size < this.#seenBytes) return "truncated";
     if (this.#seenBytes > HEADER_BYTES && this.#isHole(this.#seenBytes - this.#frameBytes)) return "torn";
-    // SQLite cuts a longer log to this limit.
+    // SQLite truncates a longer log to this limit.
     const frames = Math.floor((Math.min(size, LOG_SIZE_LIMIT) - HEADER_BYTES) / this.#frameBytes);
     const end = HEADER_BYTES + frames * this.#frameBytes;
-    // A power loss leaves zeros behind the last commit, over which SQLite writes.
+    // A power loss leaves zeros behind the last commit, which SQLite overwrites.
     if (end !== this.#seenBytes && frames > 0 && !this.#isHole(end - this.#frameBytes)) this.#seenBytes = end;
     return "whole";
   }
@@ -54,7 +55,10 @@ export class WatchedLog {
     this.#seenBytes = 0;
   }
 
-  /** Cuts a torn log where its hole begins: nothing behind it was acknowledged, and no checkpoint can copy the hole then. */
+  /**
+   * Truncates a torn log where its hole begins, so that no checkpoint can copy the hole. No commit behind the hole was
+   * acknowledged.
+   */
   cut(): void {
     let end = HEADER_BYTES;
     const { size } = fstatSync(this.#file);
@@ -78,7 +82,7 @@ export class WatchedLog {
     return this.#pageNumber.readUInt32BE(0) === 0;
   }
 
-  /** Reads bytes, which are zero behind the end of the file. */
+  /** Reads bytes. Bytes behind the end of the file are zero. */
   #read(bytes: Buffer, at: number): void {
     const length = readSync(this.#file, bytes, 0, bytes.byteLength, at);
     bytes.fill(0, length);

@@ -23,7 +23,7 @@ export class WorkerLink {
   #waiting: { resolve: (answer: WorkerAnswer) => void; reject: (error: Error) => void } | undefined;
 
   constructor(options: {
-    /** False runs the worker's code in this thread. */
+    /** If false, the worker's code runs in this thread. */
     readonly threads: boolean;
     readonly onDeath: DeathListener;
   }) {
@@ -40,7 +40,7 @@ export class WorkerLink {
   }
 
   /**
-   * Opens the database, which must come first.
+   * Opens the database. It must be the first call.
    * @throws Error when it cannot be opened
    */
   async open(role: ConnectionRole): Promise<Counts> {
@@ -51,8 +51,8 @@ export class WorkerLink {
 
   /**
    * Runs one batch. Rejects when nothing of it was committed.
-   * @returns the outcome of each operation, and what the connection counts
-   * @throws UnknownOutcomeError when the worker ends meanwhile, or loses the database's files
+   * @returns the outcome of each operation, and the connection's counts
+   * @throws UnknownOutcomeError when the worker ends before it has answered, or loses the database's files
    */
   async run(operations: readonly TimedOperation[]): Promise<Counts & { outcomes: OperationOutcome[] }> {
     const batch = encodeBatch(operations);
@@ -100,7 +100,7 @@ export class WorkerLink {
   }
 }
 
-/** Runs the same code with the same messages as a thread, on a port whose other end is in this thread. */
+/** Runs the worker's code with the same messages in this thread, on a port whose other end is also in this thread. */
 function serveInThisThread(): MessagePort {
   const { port1, port2 } = new MessageChannel();
   serveDatabase(port2);

@@ -13,7 +13,7 @@ import type { SqliteEffects } from "./effects.ts";
 
 type Rows<Row, Parameters extends readonly unknown[]> = (parameters: Parameters) => Row[];
 
-/** Most leases and delays that are read at once. */
+/** Largest number of leases and delays that are read at once. */
 export const DUE_AT_ONCE = 5_000;
 
 const FINISHED_COLUMNS = `call_id, origin, job_id, service_id, attempts, enqueued_at, subscriber, claimed_at, history,
@@ -62,7 +62,7 @@ export class SqliteCallRows implements CallRows {
       ],
       "FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
     );
-    // The group of a JobCall that is not dead is NULL, as its reason is.
+    // A JobCall that is not dead has no reason, so its group is NULL.
     this.#update = database.prepare(
       `UPDATE job_calls
           SET state = ?1, visible_at = ?2, lease_token = ?3, forgiven = ?4, subscriber = ?5, claimed_at = ?6, history = ?7,
@@ -115,13 +115,13 @@ export class SqliteCallRows implements CallRows {
     return this.#select([callId])[0];
   }
 
-  /** Finds JobCalls whose lease or delay is over, without suspects: at most {@link DUE_AT_ONCE}. */
+  /** Finds at most {@link DUE_AT_ONCE} JobCalls whose lease or delay is over, without suspects. */
   findDue(now: number, maxAttempts: number): CallRow[] {
-    // Most claims find none, and rows as JSON cost something even if there are none.
+    // Most claims find no such JobCall, and reading rows as JSON has a cost even if there are none.
     return this.#selectAnyDue.get([now]) === undefined ? [] : this.#selectDue([now, maxAttempts]);
   }
 
-  /** Reads JobCalls together that are acked together. */
+  /** Reads JobCalls together that are acked in one batch. */
   readLeased(callIds: readonly number[]): LeasedRow[] {
     const rows = this.#selectLeased([JSON.stringify(callIds)]);
     this.#leased = new Map(rows.map((row) => [row.call_id, row]));
@@ -138,7 +138,7 @@ export class SqliteCallRows implements CallRows {
     this.#finished.push({ row, how });
   }
 
-  /** Writes what {@link finish} was called for. */
+  /** Writes the outcomes that {@link finish} has collected. */
   writeFinished(): void {
     const finished = this.#finished;
     if (finished.length === 0) return;

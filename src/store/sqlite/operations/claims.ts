@@ -16,7 +16,7 @@ export function claimOperations(
   effects: SqliteEffects,
   newCalls: NewCalls,
 ): OperationTable<"claim" | "expireLeases"> {
-  // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
+  // A suspect stays `delayed` until it is claimed, and keeps the subscriber whose stream ended with the suspect unfinished.
   const selectSuspects = database.prepare<ReadyRow>(
     `SELECT ${READY_COLUMNS.join()} FROM job_calls INDEXED BY job_calls_waiting
       WHERE state IN ('leased', 'delayed') AND visible_at <= ?1 AND state = 'delayed' AND subscriber IS NOT NULL
@@ -80,9 +80,9 @@ export function claimOperations(
         for (const row of rows.slice(0, wanted)) found.push({ row, suspect: true });
         if (found.length > 0) return { ...leaseAll(), deadLettered, suspectsLeft };
       }
-      // Dead letters take the place of others that are ready.
+      // A dead letter does not use up the claim's limit, so the search continues with further JobCalls.
       let after = 0;
-      // A limited job may be read less far than others.
+      // A limited job may be read up to a lower call ID than other jobs.
       const afterOf = new Map<string, number>();
       while (found.length < limit) {
         const left = limits && leftAfter(limits, found);
@@ -115,11 +115,11 @@ export function claimOperations(
     },
   };
 
-  /** Returns the limits of a claim; undefined if none of its jobs has one. */
+  /** Returns the limits of a claim; undefined if none of its jobs has a limit. */
   function limitsFor(request: ClaimRequest, now: number): ClaimLimits | undefined {
     const limits = limitsOf(request);
     if (limits.length === 0) return undefined;
-    // The claim then finds the JobCalls of the batch with the others of their jobs.
+    // After this write, the claim finds the new JobCalls of the batch together with other JobCalls of their jobs.
     newCalls.write();
     const out = new Map(
       limits.map(({ jobId }) => [String(jobId), selectOut.get([String(jobId)])?.out ?? 0] as const),
@@ -140,7 +140,7 @@ export function claimOperations(
       readonly now: number;
       readonly leaseMs: number;
       readonly subscriber: string;
-      /** Gets the damaged JobCalls, so that they do not keep others from running. */
+      /** Receives JobCalls whose body is missing, so that they do not stop other JobCalls. */
       readonly deadLettered: DeadLetteredCall[];
     },
   ): ClaimedCall[] {
@@ -179,7 +179,7 @@ export function claimOperations(
   }
 }
 
-/** Returns how many JobCalls can be given out beside those that were found, by the limited jobs. */
+/** Returns how many further JobCalls can be given out in addition to the found JobCalls, by the limited jobs. */
 function leftAfter(
   { left }: ClaimLimits,
   found: readonly { readonly row: ReadyRow }[],
@@ -204,13 +204,13 @@ interface ReadyRow extends AttemptColumns {
   readonly call_id: number;
   readonly enqueued_at: number;
   readonly ceiling: string | null;
-  /** Job of a JobCall that was found by its job. */
+  /** Job of a JobCall, if the JobCall was found by its job. */
   job_id?: string;
 }
 
 const READY_COLUMNS = ["call_id", "attempts", "forgiven", "enqueued_at", "ceiling"] as const;
 
-/** Ready JobCalls in order of their call id. Reads no other rows, however long the queue is. */
+/** Ready JobCalls in the order of their call IDs. Reads only these rows, however long the queue is. */
 class ReadyCalls {
   readonly #ofAnyJob;
   readonly #ofJob;
@@ -236,7 +236,7 @@ class ReadyCalls {
   }
 
   /**
-   * @param jobIds empty means all jobs
+   * @param jobIds empty for all jobs
    * @param options `after` is the last call ID that is left out, `afterOf` by job if there are limits; `except` the jobs that all jobs are without; `left` the most
    * JobCalls of limited jobs
    */
@@ -258,7 +258,7 @@ class ReadyCalls {
   ): ReadyRow[] {
     if (jobIds.length === 0 && except.length === 0 && left === undefined)
       return this.#ofAnyJob([after, limit]);
-    // A job named twice must not be claimed twice.
+    // A job that is named twice must not be claimed twice.
     const distinct = jobIds.length === 0 ? this.#jobsBut(except) : [...new Set(jobIds.map(String))];
     return distinct
       .flatMap((jobId) => {
@@ -272,7 +272,10 @@ class ReadyCalls {
       .slice(0, limit);
   }
 
-  /** Finds the jobs with ready JobCalls. Steps from job to job in the index, so that the queue of an excepted job is not read. */
+  /**
+   * Finds the jobs with ready JobCalls. The query steps from job to job in the index, so that it does not read the queue of
+   * an excluded job.
+   */
   #jobsBut(except: readonly bigint[]): string[] {
     const excepted = new Set(except.map(String));
     const found: string[] = [];
@@ -288,7 +291,7 @@ class ReadyCalls {
 const TOKEN_BYTES = 16;
 const TOKENS_AT_ONCE = 256;
 
-/** Lease tokens: 128 random bits, URL-safe. Draws randomness for many at once, because each draw has a fixed cost. */
+/** Lease tokens: 128 random bits, URL-safe. Draws randomness for many tokens at once, because each draw has a fixed cost. */
 class LeaseTokens {
   readonly #pool = Buffer.alloc(TOKEN_BYTES * TOKENS_AT_ONCE);
   #used = this.#pool.length;

@@ -9,10 +9,13 @@ import type { SqliteRows } from "./modules.ts";
 import type { NewCalls } from "./new-calls.ts";
 import type { SqlitePaymentRows } from "./payment-rows.ts";
 
-/** Divides an amount into two parts: amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
+/**
+ * Divisor that splits an amount into two parts, because amounts can reach 2^64 - 1 and SQLite's sums are limited to 2^63 -
+ * 1.
+ */
 const LOW_PART = 10n ** 9n;
 
-/** Columns of a JobCall that say how it is paid. */
+/** Columns of a JobCall that describe its payment. */
 interface PaidColumns {
   readonly call_id: number;
   readonly origin: JobCallOrigin;
@@ -20,7 +23,10 @@ interface PaidColumns {
   readonly order_key: string | null;
 }
 
-/** Effects in one file. Rows are written at once, because the next operation may read them; sums at the end. */
+/**
+ * Effects in an SQLite file. Rows are written at once, because the next operation may read them. Sums are written at the end
+ * of the batch.
+ */
 export class SqliteEffects extends Effects {
   readonly rows: SqliteRows;
   protected readonly paymentRows: SqlitePaymentRows;
@@ -32,17 +38,17 @@ export class SqliteEffects extends Effects {
   readonly #newCalls: NewCalls;
   readonly #makeReady: Statement<unknown>;
   readonly #selectWaiting: (parameters: readonly [json: string]) => { order_key: string; call_id: number }[];
-  /** JobCalls that are ready, and are written as such before the next claim. */
+  /** JobCalls that became ready. They are written as ready before the next claim. */
   #ready: number[] = [];
-  /** JobCalls that claims of the batch made ready: as in Postgres, none of them takes one. */
+  /** JobCalls that claims of the batch made ready. As in Postgres, no claim of the batch takes them. */
   #readyLater: number[] = [];
   #isClaiming = false;
   #madeReady = false;
-  /** First JobCalls that wait, by the keys of the JobCalls that end now. */
+  /** First waiting JobCall of each key of the JobCalls that end in this operation. */
   #waiting: ReadonlyMap<string, number | null> = new Map();
-  /** Deferred payments of the JobCalls that end now. */
+  /** Deferred payments of the JobCalls that end in this operation. */
   readonly #payments = new Map<number, SoldPayment>();
-  /** Notes of the JobCalls that end now. Undefined: not read together. */
+  /** Notes of the JobCalls that end in this operation; undefined if they were not read together. */
   #notes: ReadonlyMap<number, string> | undefined;
 
   constructor(
@@ -88,7 +94,10 @@ export class SqliteEffects extends Effects {
     );
   }
 
-  /** Reads together what reactions to the acks of JobCalls need: rows of modules, deferred payments, and of all payments the notes. */
+  /**
+   * Reads together the rows that reactions to acks of JobCalls need: rows of modules, deferred payments, and the notes of
+   * all payments.
+   */
   readPayments(calls: readonly PaidColumns[]): void {
     const paid = calls.filter(({ origin }) => origin === "x402");
     this.rows.load(paid.flatMap(({ call_id }) => keysOfCall(call_id)));
@@ -119,7 +128,7 @@ export class SqliteEffects extends Effects {
     return found ?? this.#newCalls.firstWaiting(orderKey);
   }
 
-  /** Forgets what {@link readPayments} read. */
+  /** Discards the rows that {@link readPayments} read. */
   forgetPayments(): void {
     this.#waiting = new Map();
     this.#payments.clear();
@@ -166,7 +175,7 @@ export class SqliteEffects extends Effects {
     this.#ready = [];
   }
 
-  /** Runs a claim, or the end of leases and delays that are over. */
+  /** Runs a claim, or the expiry of leases and delays. */
   claiming<Outcome>(run: () => Outcome): Outcome {
     this.writeReady();
     this.#isClaiming = true;
@@ -177,14 +186,14 @@ export class SqliteEffects extends Effects {
     }
   }
 
-  /** Reports, once, whether JobCalls that an order or a limit withheld can be claimed. */
+  /** Returns true if JobCalls that an order or a limit withheld became claimable since the last call. */
   takeMadeReady(): boolean {
     const madeReady = this.#madeReady;
     this.#madeReady = false;
     return madeReady;
   }
 
-  /** Writes the sums, and what claims left for the end of the batch. */
+  /** Writes the sums, and the rows that claims left for the end of the batch. */
   write(): void {
     this.#ready.push(...this.#readyLater);
     this.#readyLater = [];
@@ -196,7 +205,7 @@ export class SqliteEffects extends Effects {
     }
   }
 
-  /** Forgets all that the batch has read and not written: it is rolled back. */
+  /** Discards everything that the batch has read and not written, because the batch is rolled back. */
   discard(): void {
     this.takeRevenue();
     this.takeMadeReady();
@@ -214,11 +223,11 @@ interface HeldLock {
   readonly heldUntil: number;
 }
 
-/** Locks of background services, in memory: one file belongs to one process, so a lock ends with it. */
+/** Locks of background services, in memory. One file belongs to one process, so a lock ends with the process. */
 export class Locks implements OperationTable<"holdLock"> {
   readonly #locks = new Map<string, HeldLock>();
 
-  /** Takes or renews a lock. A lock that ended, and that no process took, can be renewed. */
+  /** Takes or renews a lock. An expired lock can be renewed if no other process has taken it. */
   holdLock(now: number, name: string, owner: string, forMs: number): boolean {
     const lock = this.#locks.get(name);
     if (lock !== undefined && lock.owner !== owner && lock.heldUntil > now) return false;

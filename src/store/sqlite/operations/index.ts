@@ -61,7 +61,7 @@ export function writeOperations(
   return { operations, bulk, newCalls, effects };
 }
 
-/** Returns methods as functions of their own. */
+/** Returns methods as functions. */
 function methodsOf<Name extends WriteName>(steps: OperationTable<Name>, ...names: Name[]) {
   const bound = names.map((name) => [name, (steps[name] as unknown as () => unknown).bind(steps)]);
   return Object.fromEntries(bound) as OperationTable<Name>;

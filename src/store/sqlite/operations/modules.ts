@@ -12,7 +12,7 @@ import { added, type OldRows, type RowKey, type Rows, type SqlValue } from "../.
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 
-/** Digits of the lower part of an amount. Amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
+/** Digits of the lower part of an amount. Amounts can reach 2^64 - 1, but SQLite's sums are limited to 2^63 - 1. */
 const LOW_DIGITS = 9;
 
 const highPart = (digits: string) =>
@@ -34,7 +34,7 @@ export const DIALECT: ListDialect = {
   among: (column, selected) => `${column} IN (${selected})`,
   ofEach: (table, selected) =>
     `CROSS JOIN ${table} ON ${table}.rowid IN (SELECT rowid FROM ${table} WHERE ${selected})`,
-  // Sums in two parts, because numbers end at 2^63 - 1.
+  // Sums are computed in two parts, because SQLite's numbers are limited to 2^63 - 1.
   sumOf: (column) => `printf('%d%09d', sum(${highPart(column)}) + sum(${lowPart(column)}) / 1000000000,
       sum(${lowPart(column)}) % 1000000000)`,
   hourAmount: "printf('%d%09d', high + low / 1000000000, low % 1000000000)",
@@ -51,7 +51,7 @@ export function stepOperations(commit: Commit): OperationTable<StepName> {
   return Object.fromEntries(operations) as OperationTable<StepName>;
 }
 
-/** Operations of modules that only read. A lookup is one transaction, and so sees one state of the database. */
+/** Operations of modules that only read. A lookup is one transaction, so it sees one state of the database. */
 export function lookupOperations(database: Database): OperationTable<LookupName> {
   const prepared = new Map<string, Statement<unknown>>();
 
@@ -91,13 +91,13 @@ export function withBytes(row: unknown): unknown {
 type AnyTable = RowKey["table"];
 type AnyRow = Readonly<Record<string, SqlValue>>;
 
-/** A row as it is written, and as steps and reactions have left it. Undefined: there is none. */
+/** A row in the database, and the row after the changes of steps and reactions; undefined for a missing row. */
 interface LoadedRow {
   readonly before: AnyRow | undefined;
   now: AnyRow | undefined;
 }
 
-/** Rows of modules in one file. A step reads and writes them at once. */
+/** Rows of modules in an SQLite file. A step reads and writes them immediately. */
 export class SqliteRows implements Rows {
   readonly #database: Database;
   readonly #tables = new Map<AnyTable, TableStatements>();
@@ -114,8 +114,8 @@ export class SqliteRows implements Rows {
   }
 
   /**
-   * Reads rows together, and keeps them and their changes until {@link unload}: only steps and reactions may change them meanwhile.
-   * Finding and writing one row after the other takes ten times as long.
+   * Reads rows together, and caches them and their changes until {@link unload}. Until then, only steps and reactions may
+   * change them. Finding and writing one row after the other takes ten times as long.
    */
   load(keys: readonly RowKey[]): void {
     for (const [table, own] of byTable(keys)) {
@@ -183,7 +183,7 @@ export class SqliteRows implements Rows {
     else this.#of(table).remove.run(valuesOf(key as AnyRow, table.key));
   }
 
-  /** Forgets what was read: the batch is rolled back. */
+  /** Discards the rows that were read, because the batch is rolled back. */
   discard(): void {
     this.#small.clear();
     this.#counts.clear();
@@ -202,7 +202,7 @@ export class SqliteRows implements Rows {
     else this.#of(table).upsert.run(valuesOf(row as AnyRow, table.columns));
   }
 
-  /** Writes the columns that changed: SQLite writes an index anew if any of its columns is written. */
+  /** Writes the columns that changed, because SQLite rewrites an index if any of its columns is written. */
   #change(table: AnyTable, before: AnyRow, row: AnyRow): void {
     const changed = table.columns.filter((column: string) => before[column] !== row[column]);
     if (changed.length === 0) return;
@@ -229,7 +229,7 @@ export class SqliteRows implements Rows {
     counts.set(text, added(table, counts.get(text), by as AnyRow));
   }
 
-  /** Writes what was counted. */
+  /** Writes the collected counts. */
   writeCounts(): void {
     for (const [table, counts] of this.#counts)
       for (const by of counts.values()) this.put(table, added(table, this.find(table, by), by));
@@ -261,7 +261,7 @@ export class SqliteRows implements Rows {
 
 interface TableStatements {
   readonly select: Statement<unknown>;
-  /** Reads many rows of a table that has one column in its key. */
+  /** Reads many rows of a table whose key has one column. */
   readonly selectAll: (parameters: readonly [json: string]) => AnyRow[];
   /** Statements by the columns that they write. */
   readonly updates: Map<string, Statement<unknown>>;
@@ -272,7 +272,7 @@ interface TableStatements {
   /** Inserts many rows whose keys the table does not have. */
   readonly insertAll: Statement<unknown>;
   readonly upsert: Statement<unknown>;
-  /** Has no parameters for the columns of the key. */
+  /** Insert statement without parameters for the columns of the key. */
   readonly insert: Statement<unknown>;
   readonly added: readonly string[];
 }

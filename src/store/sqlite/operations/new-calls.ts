@@ -10,7 +10,7 @@ import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { BulkTable } from "../transaction.ts";
 import type { SqliteRows } from "./modules.ts";
 
-/** Lease of a claim, as its JobCalls share it. */
+/** Lease of a claim, which the claim's JobCalls share. */
 interface ClaimLease {
   readonly subscriber: string;
   readonly claimedAt: number;
@@ -23,19 +23,22 @@ interface UnwrittenCall {
   readonly call: NewCall;
   state: "held" | "ready";
   readonly enqueuedAt: number;
-  /** Null unless it is charged after it ran. */
+  /** Null unless the JobCall is charged after it ran. */
   readonly ceiling: string | null;
   readonly minCharge: string | undefined;
   leaseToken?: string;
   lease?: ClaimLease;
 }
 
-/** Largest JobCall that is written with others: of larger ones, the further copies cost more than a statement. */
+/**
+ * Size up to which a JobCall is written together with others. For a larger JobCall, the additional copies cost more than a
+ * separate statement.
+ */
 const MAX_GROUPED_BYTES = 8 * 1024;
 
 /**
- * JobCalls that the running batch accepted. They are written once, at its end: a claim of the same batch leases them
- * before, which saves an update and all its index entries.
+ * JobCalls that the running batch accepted. They are written once, at the end of the batch. A claim of the same batch can
+ * lease them before that, which saves an update and all its index entries.
  */
 export class NewCalls {
   readonly #setLastId: Statement<unknown>;
@@ -45,7 +48,7 @@ export class NewCalls {
   readonly #insertBody: Statement<unknown>;
   readonly #insertBodies: Statement<unknown>;
   #unwritten: UnwrittenCall[] = [];
-  /** Kept here as well: once a batch is committed, no failed read may make it a failed one. */
+  /** The ID is also kept here, because once a batch is committed, a failed read must not make the batch fail. */
   #lastId: number;
 
   constructor(database: Database) {
@@ -79,7 +82,7 @@ export class NewCalls {
     return this.#lastId;
   }
 
-  /** Gives out no call ID up to this one. */
+  /** Skips all call IDs up to this one. */
   skipTo(lastId: number): void {
     if (lastId <= this.#lastId) return;
     if (this.#setLastId.run([lastId]).changes === 0) this.#insertLastId.run([lastId]);
@@ -87,7 +90,7 @@ export class NewCalls {
   }
 
   /**
-   * @param payment payment of a JobCall that is paid for
+   * @param payment the JobCall's payment, if it is paid for
    * @returns the call ID
    */
   add(
@@ -107,13 +110,13 @@ export class NewCalls {
   /** Sets the state of a JobCall that is not leased. @returns false if it was written before */
   setState(callId: number, state: "held" | "ready"): boolean {
     const first = this.#unwritten[0]?.callId ?? Number.POSITIVE_INFINITY;
-    // A batch gives out its IDs in order.
+    // A batch assigns its IDs in order.
     const call = this.#unwritten[callId - first];
     if (call !== undefined) call.state = state;
     return call !== undefined;
   }
 
-  /** Finds the first JobCall that waits for others of its key. */
+  /** Finds the first JobCall that waits for other JobCalls of its key. */
   firstWaiting(orderKey: string): number | undefined {
     return this.#unwritten.find(({ call, state }) => state === "held" && call.order?.orderKey === orderKey)
       ?.callId;
@@ -121,7 +124,7 @@ export class NewCalls {
 
   /**
    * Leases the oldest ready JobCalls.
-   * @param jobs without `jobIds`, all jobs but the ones in `except`
+   * @param jobs `jobIds`, or all jobs except the jobs in `except`
    */
   lease(
     { jobIds, except }: { readonly jobIds: readonly bigint[]; readonly except: readonly bigint[] },
@@ -209,7 +212,7 @@ function isAlike(one: UnwrittenCall, other: UnwrittenCall): boolean {
   );
 }
 
-/** Deliveries that are accepted together: their keys are read together, and written together. */
+/** Keys of deliveries that are accepted together. They are read together, and written together. */
 export class SqliteIntakeRows implements IntakeRows {
   readonly #newCalls: NewCalls;
   readonly #select: (parameters: readonly [json: string]) => DeliveryRow[];

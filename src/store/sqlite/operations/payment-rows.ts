@@ -8,13 +8,13 @@ import { countOfPayer, countOld, countUnresolved, selectOpen } from "../../undec
 import type { Database, Statement } from "../driver.ts";
 import { DIALECT } from "./modules.ts";
 
-/** Looks payments up by their unique keys. */
+/** Finds payments by their unique keys. */
 export class PaymentFinder {
   readonly #byKey: Statement<PaymentRow>;
   readonly #byFingerprint: Statement<PaymentRow>;
   readonly #byName: Statement<PaymentRow>;
   readonly #placesOfKnown: Statement<{ places: string }>;
-  /** Intents that repeat neither a payment nor an intent before them. */
+  /** Intents that repeat neither a payment nor an earlier intent. */
   #new: ReadonlySet<PaymentIntent> = new Set();
 
   constructor(database: Database) {
@@ -34,7 +34,10 @@ export class PaymentFinder {
     );
   }
 
-  /** Finds out together which intents are of new payments, which most are: one after the other takes ten times as long. */
+  /**
+   * Determines with few queries which intents belong to new payments, as most do. Querying for each intent takes ten times
+   * as long.
+   */
   readNew(intents: readonly PaymentIntent[]): void {
     const keys = intents.map(({ fingerprint, key }) => {
       const { network, asset, payer, nonce } = normalKey(key);
@@ -78,7 +81,10 @@ type Count = { n: number };
 /** Counting every undecided payment for each batch would cost more than the batch. */
 const RECOUNT_EVERY_MS = 1_000;
 
-/** Counts of payments that do not keep a place in the queue: undecided ones that are no longer young, and unresolved ones. */
+/**
+ * Counts of payments that do not occupy a place in the queue: unresolved payments, and undecided payments that are no longer
+ * young.
+ */
 export class Undecided {
   readonly #capacity: Capacity;
   readonly #countOld: Statement<Count>;
@@ -108,8 +114,8 @@ export class Undecided {
   }
 
   /**
-   * Sums the amounts of a payer's open deferred payments in one token, whose number {@link ofPayer} bounds, and of payments
-   * that were settled since a time.
+   * Sums the amounts of a payer's payments in one token: of open deferred payments, whose number {@link ofPayer} bounds, and
+   * of payments that were settled since a time.
    */
   openUnits(key: PaymentKey, settledSince: number): bigint {
     const { network, asset, payer } = normalKey(key);
@@ -127,13 +133,13 @@ export class Undecided {
     this.#countedAt = now;
   }
 
-  /** Makes the next batch count again. */
+  /** Makes the next batch recount. */
   forget(): void {
     this.#countedAt = undefined;
   }
 }
 
-/** Rows that decisions about payments change. All are written at once, because the next operation may read them. */
+/** Rows that decisions about payments change. All rows are written at once, because the next operation may read them. */
 export class SqlitePaymentRows implements PaymentRows {
   readonly #capacity: Capacity;
   readonly #undecided: Undecided;
@@ -157,7 +163,7 @@ export class SqlitePaymentRows implements PaymentRows {
     this.#update = database.prepare(
       "UPDATE payments SET state = ?, amount = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, purchase_name = ?, updated_at = ? WHERE call_id = ?",
     );
-    // The client waits for its job from here on, so this is when it was enqueued.
+    // The client waits for its job from now on, so the JobCall's enqueue time is set to now.
     this.#queueCall = database.prepare(
       "UPDATE job_calls SET state = 'ready', enqueued_at = ? WHERE call_id = ? AND state = 'held'",
     );
@@ -190,7 +196,7 @@ export class SqlitePaymentRows implements PaymentRows {
     const decision = [state, amount, settlement, block_number, reason, closed, purchase_name];
     this.#update.run([...decision, payment.updated_at, payment.call_id]);
     const isYoung = before.state === "intent" && payment.updated_at - payment.created_at < YOUNG_MS;
-    // A deferred payment never holds a JobCall, which would be counted.
+    // A deferred payment never holds a JobCall, so there is none to count.
     if (payment.ceiling === null && (!isYoung || state === "unresolved")) this.#undecided.forget();
   }
 

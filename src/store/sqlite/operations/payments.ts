@@ -79,7 +79,7 @@ export function paymentOperations(
   };
 }
 
-/** Lets payments begin, after the rows that decide about all of them were read together. */
+/** Begins payments, after reading the rows that decide about all of them together. */
 export function beginInBulk(
   begin: OperationTable<"beginPayment">["beginPayment"],
   payments: PaymentFinder,

@@ -15,9 +15,9 @@ import {
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 
-/** Pages that one step gives back: it may have to move as many. */
+/** Number of pages that one step gives back. The step may have to move as many pages. */
 const SHRUNK_AT_ONCE = 250;
-/** Free pages that stay in the file, as a part of all: new rows take them. */
+/** Fraction of the file's pages that stay free, because new rows will use them. */
 const KEPT_FREE = 1 / 20;
 
 export function pruneOperations(database: Database): OperationTable<"prune" | "forgetResult" | "shrink"> {
@@ -38,7 +38,7 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
        SELECT ${countedAs} AS name, count(*) FROM ${table} WHERE call_id IN (SELECT value FROM json_each(?)) GROUP BY 1
        ON CONFLICT (name) DO UPDATE SET n = n + excluded.n`,
     );
-  // Once its payment is forgotten, an adoption must not sell a job again.
+  // Once its payment is deleted, an adoption must not sell a job again.
   const forgetAdoptions = database.prepare(
     `DELETE FROM adopted_payments WHERE (payer, nonce, network, asset) IN (
        SELECT payer, nonce, network, asset FROM payments WHERE call_id IN (SELECT value FROM json_each(?)))`,
@@ -60,7 +60,10 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
   const freeCount = database.prepare<{ freelist_count: number }>("PRAGMA freelist_count");
   const autoVacuum = database.prepare<{ auto_vacuum: number }>("PRAGMA auto_vacuum");
 
-  /** Leaves the bytes in free pages, which need not be written then. What is pruned was to be kept. */
+  /**
+   * Leaves the bytes in free pages, so that these pages need not be overwritten. Only a result that must not be kept is
+   * erased.
+   */
   const quickly = <Done>(remove: () => Done): Done => {
     database.exec("PRAGMA secure_delete = 0");
     try {
@@ -95,7 +98,7 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
     },
 
     shrink() {
-      // A file that another tool wrote, such as `.recover`, keeps its pages.
+      // A file that another tool wrote, such as `.recover`, cannot give back its pages.
       if (autoVacuum.get([])?.auto_vacuum === 0) return false;
       const free = freeCount.get([])?.freelist_count ?? 0;
       if (free <= (pageCount.get([])?.page_count ?? 0) * KEPT_FREE) return false;

@@ -1,4 +1,4 @@
-/** JobCalls, their bodies, and how they ended. */
+/** JobCalls, their bodies, and their outcomes. */
 export const CALLS = `
 -- JobCalls that are not finished.
 -- held: waits for its payment, or for another JobCall of its key · ready · leased, until visible_at · delayed: retried, from visible_at · dead

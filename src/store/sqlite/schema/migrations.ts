@@ -2,15 +2,11 @@ import type { SchemaDialect } from "../../module.ts";
 import { CALLS } from "./calls.ts";
 import { ADOPTED_AND_REFUSED, DEFERRED, OFFERS, PAYMENTS } from "./payments.ts";
 
-/*
- * Conventions of the tables:
- * - u64 values are TEXT: SQLite's integers are signed.
- * - Times are Unix milliseconds unless the name says seconds.
- * - job_calls holds only what is not finished, and no bodies, so that claims touch few pages.
- * - What is large stands last in its row: SQLite reads through it to reach the columns behind.
- */
+/* Conventions of the tables: - u64 values are TEXT, because SQLite's integers are signed. - Times are Unix milliseconds
+   unless the name says seconds. - job_calls holds only unfinished JobCalls, and no bodies, so that claims touch few
+   pages. - Large columns are last in their row, because SQLite reads through them to reach the columns behind. */
 
-/** Small tables of the store itself: its probe, secrets, keys of deliveries, and counts of what was pruned. */
+/** Small tables of the store itself: its probe, secrets, keys of deliveries, and counts of pruned entries. */
 const UPKEEP = `
 -- One row, which the probe rewrites while the store cannot write.
 CREATE TABLE probe (writes INTEGER NOT NULL) STRICT;
@@ -41,7 +37,7 @@ CREATE TABLE pruned (
 ) STRICT, WITHOUT ROWID;
 `;
 
-/** All tables of a new file. A table stands before the indexes of others that need it. */
+/** All tables of a new file. A table comes before the indexes of other tables that need it. */
 const TABLES = [CALLS, PAYMENTS, OFFERS, DEFERRED, ADOPTED_AND_REFUSED, UPKEEP].join("");
 
 /**
