@@ -2,7 +2,10 @@ import type { X402Config } from "../config/config.ts";
 import type { PageAccess } from "../http/cors.ts";
 import type { Versions } from "./wire/version.ts";
 
-/** Returns the request headers that a page may send beside the headers of jobs. @param payments headers with payments */
+/**
+ * Returns the request headers that a page may send in addition to the headers of jobs. @param payments headers that carry
+ * payments
+ */
 const allowed = (payments: readonly string[]) => [
   "Content-Type",
   "Authorization",
@@ -15,11 +18,13 @@ const allowed = (payments: readonly string[]) => [
   // Trace context (W3C).
   "traceparent",
   "tracestate",
-  // A response header. @x402/fetch sends it with each payment by mistake, and its preflight must not fail for that.
+  // This is a response header, but @x402/fetch mistakenly sends it with each payment, and its preflight must not fail.
   "Access-Control-Expose-Headers",
 ];
 
-/** Response headers of payments, results and refusals that a page may read. @param settlements headers with settlements */
+/**
+ * Response headers of payments, results and refusals that a page may read. @param settlements headers that carry settlements
+ */
 const exposed = (settlements: readonly string[]) => [
   "PAYMENT-REQUIRED",
   ...settlements,
@@ -37,7 +42,7 @@ const exposed = (settlements: readonly string[]) => [
   "EXTENSION-RESPONSES",
 ];
 
-/** Headers that web pages may use beside the headers of x402. */
+/** Headers that web pages may use in addition to the headers of x402. */
 export interface PageHeaders {
   /** Request headers. */
   readonly sent: readonly string[];
@@ -45,7 +50,7 @@ export interface PageHeaders {
   readonly read: readonly string[];
 }
 
-/** Returns what lets pages buy jobs and read their results. @param added headers of what parts add to the shop */
+/** Returns the access that lets pages buy jobs and read their results. @param added headers that parts add */
 export function accessOfPages(
   {
     corsOrigins,
@@ -61,7 +66,7 @@ export function accessOfPages(
   const forwarded = [...forwardHeaders, ...jobs.flatMap((job) => job.forwardHeaders ?? [])];
   const sent = added.flatMap((headers) => headers.sent);
   const read = added.flatMap((headers) => headers.read);
-  // Results at a route have headers of their runner's own.
+  // A result at a route can have any headers of its runner.
   const others = jobs.some(({ route }) => route !== undefined) ? ["*"] : [];
   return {
     origins: corsOrigins,

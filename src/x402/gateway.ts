@@ -14,7 +14,7 @@ import { Services } from "./services.ts";
 import type { Charges } from "./settlement/charges.ts";
 
 interface Options extends X402GatewayOptions {
-  /** Makes what parts add, when the gateway starts. Default: nothing is added. */
+  /** Loads the parts' additions when the gateway starts. Default: no additions. */
   readonly parts?: LoadX402Parts;
 }
 
@@ -67,9 +67,9 @@ export class X402Gateway implements BackgroundService {
     }
   }
 
-  /** Takes no new requests; resolves once the current ones are answered, settlements included. */
+  /** Takes no new requests. Resolves once the current requests are answered, including their settlements. */
   async stop(): Promise<void> {
-    // The jobs that clients wait for go on, so the clients are answered now.
+    // The jobs that clients wait for continue after the stop, so the clients are answered now.
     this.#services.watch.stop();
     await this.#server.unmount(this.#find);
     await this.#services.stop();
@@ -83,12 +83,12 @@ export class X402Gateway implements BackgroundService {
     await this.open(await this.prepare(config));
   }
 
-  /** Makes the shop of a configuration, for {@link open}. Changes nothing. */
+  /** Makes the shop of a configuration, for {@link open}. Does not change the current shop. */
   prepare(config: X402Config): Promise<PreparedShop> {
     return prepareShop(this.#services, { config, parts: this.#parts });
   }
 
-  /** Sells at the configuration of a prepared shop from now on. */
+  /** Sells under the configuration of a prepared shop from now on. */
   async open(prepared: PreparedShop): Promise<void> {
     const shop = await openShop(this.#services, prepared, this.#shop);
     this.#cors.allow(shop.access);

@@ -11,8 +11,8 @@ const MAX_TIMEOUT_MS = 10_000;
 const DECIMALS = "0x313ce567";
 
 /**
- * Checks that the facilitators and the chains of the tokens are what the configuration says they are.
- * @returns the problems, and what the facilitators support
+ * Checks that the facilitators and the tokens' chains match the configuration.
+ * @returns the problems, and descriptions of the facilitators' support
  */
 export async function checkX402Peers(config: X402Config, methods: Methods): Promise<PeerFindings> {
   const charges = (config.jobs ?? []).flatMap(({ charge = [] }) => charge);
@@ -50,7 +50,7 @@ async function tokenProblems(
   } catch (error) {
     return [{ path: [...path, "rpc_url"], message: unanswered(token.rpcUrl, error) }];
   }
-  // Wrong decimals would charge a power of ten too much or too little. A token need not implement decimals().
+  // Wrong decimals would charge a power of ten too much or too little. A token may lack decimals().
   const decimals = await rpc
     .callContract(token.asset, DECIMALS)
     .then((answer) => Number(asNumber(answer)))
@@ -61,12 +61,12 @@ async function tokenProblems(
   ];
 }
 
-/** @throws Error if the chain cannot be asked */
+/** @throws Error if the chain cannot be queried */
 export async function hasContract(rpc: Rpc, address: string): Promise<boolean> {
   return asHex(await rpc.call("eth_getCode", [address, "latest"])) !== "0x";
 }
 
-/** Returns the problem of an RPC's URL that does not answer. */
+/** Describes the problem of an RPC URL that does not answer. */
 export function unanswered(rpcUrl: string, error: unknown): string {
   const reason =
     error instanceof RpcError ? `${new URL(rpcUrl).host}: ${error.message}` : unreachableText(rpcUrl, error);

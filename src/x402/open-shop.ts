@@ -22,7 +22,7 @@ import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import { AnswerExtensions, ExtensionEchoes } from "./wire/extensions.ts";
 
-/** A shop with the way to it. */
+/** A shop, with its routes and its access for web pages. */
 export interface OpenShop extends Shop {
   readonly way: ShopRoutes;
   /** Rights of web pages in this shop. */
@@ -36,7 +36,7 @@ export interface PreparedShop {
   readonly inputs: InputChecks;
 }
 
-/** Makes everything of a shop that might fail, and changes nothing. */
+/** Builds everything in a shop that might fail, and changes nothing. */
 export async function prepareShop(
   { bodies, limits }: Services,
   { config, parts }: { readonly config: X402Config; readonly parts: readonly X402Part[] },
@@ -51,7 +51,7 @@ export async function prepareShop(
 
 /**
  * Opens a shop, whose configuration the services apply from then on.
- * @param before the shop that it replaces: what its 402s declared stays valid while its offers are open
+ * @param before the shop that it replaces, whose declarations in 402s stay valid while its offers are open
  */
 export async function openShop(
   services: Services,
@@ -143,7 +143,7 @@ function termsOf(additions: readonly ShopAddition[]): readonly Terms[] {
   return additions.flatMap(({ terms }) => terms ?? []);
 }
 
-/** @throws Error for a restricted job that no terms are about: everyone could run it */
+/** @throws Error for a restricted job that no terms restrict, because everyone could run it */
 function requireRestricted({ jobPolicies }: X402Config, terms: readonly Terms[]): void {
   for (const { serviceId, jobIndex, invocationMode } of jobPolicies) {
     if (invocationMode !== "restricted_paid" || accessTo({ serviceId, jobIndex }, terms) !== undefined)
@@ -154,7 +154,7 @@ function requireRestricted({ jobPolicies }: X402Config, terms: readonly Terms[])
   }
 }
 
-/** @throws Error if a part needs a proof of payers, and no part of the build makes one */
+/** @throws Error if a part needs a proof of payers, and no part of the build provides one */
 function requirePayerProof(additions: readonly ShopAddition[]): void {
   if (!additions.some(({ needsPayerProof }) => needsPayerProof)) return;
   if (additions.some(({ payerProof }) => payerProof)) return;

@@ -16,43 +16,44 @@ import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import type { ExtendsAnswers } from "./wire/extensions.ts";
 
-/** The work of a part in the gateway that sells jobs. It outlives a configuration. */
+/** A part's work in the gateway that sells jobs. It exists for longer than one configuration. */
 export interface X402Part {
   /**
-   * Returns what the part adds at a configuration, at the start and at each reload; undefined if the configuration does not
-   * ask for it. Changes nothing yet, because the reload may be refused: {@link ShopAddition.apply} does.
+   * Returns the part's additions under a configuration, at the start and at each reload; undefined if the configuration does
+   * not use the part. Changes nothing yet, because the reload may be refused. {@link ShopAddition.apply} applies the
+   * additions.
    */
   open(config: X402Config): ShopAddition | undefined | Promise<ShopAddition | undefined>;
 }
 
-/** Makes what the parts do in the gateway. */
+/** Loads the parts' work in the gateway. */
 export type LoadX402Parts = (services: Services) => Promise<readonly X402Part[]>;
 
 /** Additions of a part to the shop of one configuration. */
 export interface ShopAddition {
-  /** Applies the configuration to what outlives it, when the shop opens. */
+  /** Applies the configuration to state that outlives the configuration, when the shop opens. */
   apply?(): void;
   /** Declares extensions in the 402s of each job. */
   readonly declares?: DeclareExtensions;
   /** Adds extensions that depend on the offers of a 402, and extensions of settlements that come with results. */
   readonly extensions?: ExtendsAnswers;
-  /** Lets buyers have answers while these arrive. */
+  /** Lets buyers receive answers while they arrive. */
   readonly liveAnswers?: LiveAnswers;
   /** Recognises payers who do not have the access token of their call. */
   readonly payerProof?: PayerProof;
-  /** Lets clients that the seller knows have jobs without a payment. */
+  /** Lets known clients run jobs without a payment. */
   access?(shop: Pick<Shop, "checkout" | "payerProof">, services: Services): UnpaidAccess;
   /** True if {@link access} needs a {@link payerProof}, which another part makes. */
   readonly needsPayerProof?: boolean;
-  /** Takes payments on the jobs' own routes beside x402, over a protocol that it puts before x402's. */
+  /** Accepts payments on the jobs' own routes over another protocol, which takes precedence over x402. */
   protocol?(x402: PaymentProtocol): PaymentProtocol;
   /** Further protocols: each sells jobs at `/{name}/jobs/{service}/{job}`. */
   readonly protocols?: Readonly<Record<string, PaymentProtocol>>;
-  /** Takes payments in JSON-RPC messages beside x402. */
+  /** Accepts payments in JSON-RPC messages, in addition to x402. */
   readonly messageProtocol?: MessageProtocol;
   /** Makes pages for browsers. */
   pages?(shop: Pick<Shop, "listing" | "seller">): Pages;
-  /** Describes what the part lets clients do. */
+  /** Describes the ability that the part gives to clients. */
   readonly feature?: Feature;
   /** Headers of the part's requests and answers, for web pages. */
   readonly pageHeaders?: PageHeaders;
@@ -60,15 +61,15 @@ export interface ShopAddition {
   readonly terms?: Terms;
   /** Prices of the jobs whose price depends on the request, by `jobKeyText`. */
   readonly requestPrices?: ReadonlyMap<string, RequestPrices>;
-  /** Makes prices that requests name, in place of their jobs' prices, when the shop opens. */
+  /** Makes the prices that requests name, which replace their jobs' prices, when the shop opens. */
   readonly namedPrices?: MakeNamedPrices;
-  /** Answers that are not for sale, at paths that are matched with those of the jobs. */
+  /** Answers that are not for sale, at paths that are matched together with the jobs' paths. */
   readonly freeRoutes?: readonly FreeRoute[];
-  /** Routes of the part below each job: at `/x402/jobs/{service}/{job}` and the tail, which begins with `/`. */
+  /** Routes of the part below each job, at `/x402/jobs/{service}/{job}` followed by the tail, which begins with `/`. */
   belowJobs?(
     shop: Shop,
     x402: PaymentProtocol,
   ): Iterable<readonly [tail: string, handlersOf: (job: JobKey) => MethodHandlers]>;
-  /** Routes of the part. The gateway refuses to start if another part has one of them. */
+  /** Routes of the part. The gateway refuses to start if another part has the same route. */
   routes?(shop: Shop): Routes;
 }

@@ -116,7 +116,7 @@ export class Payments implements BackgroundService {
   }
 }
 
-/** @throws Error when there are several, and nothing opens them */
+/** @throws Error when there are several facilitators, and no part opens them */
 function openFacilitators(several: OpenFacilitators | undefined, options: FacilitatorsOptions): Facilitators {
   const [first, ...others] = options.configs;
   if (first !== undefined && others.length === 0) return new OneFacilitator(first, options);

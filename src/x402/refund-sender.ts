@@ -14,7 +14,7 @@ export interface OwedRefund {
 export interface SentRefund extends OwedRefund {
   /** Identifies the transaction in its queue. */
   readonly reference: string;
-  /** Hash of a transaction of which the operator says that no block has it. */
+  /** Hash of a transaction that, according to the operator, no block contains. */
   readonly notMined?: string | undefined;
 }
 
@@ -32,21 +32,21 @@ export interface Holding {
   /** Base units. */
   readonly amount: bigint;
   readonly decimals: number;
-  /** Payments wait for more. */
+  /** True if payments wait for a higher balance. */
   readonly isShort: boolean;
   /** Unix milliseconds. */
   readonly readAt: number;
 }
 
-/** Sends refunds from one account on one network: those whose transactions are in its queue of the journal, each once. */
+/** Sends the refunds whose transactions are in the journal's queue of one account on one network. Sends each refund once. */
 export interface RefundSender extends BackgroundService {
-  /** Name under which the journal has the transactions, and one process owns them. */
+  /** Name of the transactions' queue in the journal. One process owns the queue at a time. */
   readonly queue: string;
   /** Address of the account. */
   readonly account: string;
   /** True while this process sends the queue's transactions. */
   readonly isOwner: boolean;
-  /** Looks at the queue now. */
+  /** Checks the queue now. */
   poke(): void;
   /** Returns the token units that the account holds. */
   balance(asset: string): Promise<bigint>;
@@ -58,9 +58,12 @@ export interface RefundSender extends BackgroundService {
     refund: OwedRefund,
     findPayment: () => Promise<PaymentRecord | undefined>,
   ): Promise<{ readonly to: string; readonly data: string }>;
-  /** Finds the ends of refunds whose transactions were queued: one for each, undefined while it is not certain. */
+  /**
+   * Finds the outcomes of refunds whose transactions were queued: one for each refund, undefined while the outcome is not
+   * certain.
+   */
   findEnds(refunds: readonly SentRefund[]): Promise<readonly (RefundEnd | undefined)[]>;
-  /** Does not wait for the chain. */
+  /** Returns the gauges without waiting for the chain. */
   gauges(): GaugeSample[];
   /** Returns the coins for gas. Queries no chain. */
   holdings(): Holding[];

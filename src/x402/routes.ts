@@ -25,13 +25,13 @@ import { type JobPath, parseCallPath, parseJobPath } from "./wire/paths.ts";
 
 const X402 = "x402";
 
-/** The way to a shop. */
+/** Routes to a shop. */
 export interface ShopRoutes {
   readonly routes: RouteTable;
   readonly unmatched: NonNullable<TableOwner["unmatched"]>;
 }
 
-/** Returns the table of every route to a shop: its own paths first, then those at which jobs are sold. */
+/** Returns the table of every route to a shop: its own paths first, then the paths at which jobs are sold. */
 export function shopRoutes(services: Services, shop: Shop, additions: readonly ShopAddition[]): ShopRoutes {
   const { store, callEvents, stats, clock } = services;
   const { rates } = services.prices;
@@ -121,7 +121,7 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
     });
   }
 
-  /** A payment that was seen before gets its first outcome, also if its route has left the configuration. */
+  /** A payment that is already known gets its first outcome, even if its route has left the configuration. */
   function unmatched(request: HttpRequest): ReturnType<ShopRoutes["unmatched"]> {
     if (!x402.carriesPayment(request)) return undefined;
     return (_, refusal) => shared.answerEarlier(request, refusal);

@@ -47,7 +47,7 @@ export class Services implements BackgroundService {
     const { methods = new Methods() } = options;
     const allPeriods = { ...DEFAULT_PERIODS, ...periods };
     const { callPollMs } = allPeriods;
-    // A test that sets the clock controls durations too.
+    // A test that sets the clock also controls durations.
     const elapsed = options.clock ?? monotonicClock;
     this.store = store;
     this.logger = logger;
@@ -85,7 +85,7 @@ export class Services implements BackgroundService {
   }
 
   async reload(config: X402Config): Promise<void> {
-    // The first step, because it refuses a live rate that nothing watches.
+    // This is the first step, because it refuses live rates that no watcher watches.
     await this.prices.rates.watch(config.acceptedTokens);
     this.payments.reload(config);
     this.limits.reload(config);

@@ -14,13 +14,13 @@ import type { UnpaidAccess } from "./purchase/terms.ts";
 import type { Verification } from "./purchase/verification.ts";
 import type { AnswerExtensions, ExtensionEchoes } from "./wire/extensions.ts";
 
-/** All that sells jobs at one configuration. A reload opens another shop, and the gateway swaps them. */
+/** Everything that sells jobs under one configuration. A reload opens another shop, and the gateway swaps them. */
 export interface Shop {
   readonly config: X402Config;
   readonly seller: Seller;
   /** The jobs that are sold at routes of their own. */
   readonly routes: JobRoutes;
-  /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
+  /** Time for which paid requests wait for their results, for jobs that answer with results, by `jobKeyText`. */
   readonly waitSecs: ReadonlyMap<string, number>;
   readonly prices: PriceBook;
   /** The jobs for sale. */
@@ -34,7 +34,7 @@ export interface Shop {
   readonly extensions: AnswerExtensions;
   readonly live: LiveAnswers | undefined;
   readonly payerProof: PayerProof | undefined;
-  /** Ways to have jobs without a payment. */
+  /** Ways to run jobs without a payment. */
   readonly accesses: readonly UnpaidAccess[];
   readonly pages: Pages | undefined;
   readonly messageProtocol: MessageProtocol | undefined;

@@ -33,7 +33,7 @@ export class X402Stats {
     if ("counters" in kind) for (const name of kind.counters) this.count(name);
   }
 
-  /** Adds counters. @returns what counts under their names */
+  /** Adds counters. @returns a function that increments them */
   addCounters<Name extends string>(names: readonly Name[]): (name: Name) => void {
     for (const name of names) this.#counts.set(name, this.#counts.get(name) ?? 0);
     return (name) => this.#add(name);

@@ -9,8 +9,8 @@ const SECRET_NAME = "access_token";
 const SECRET_BYTES = 32;
 
 /**
- * Bearer tokens that open a paid call to its buyer. Each is derived from the call's payment and the store's secret, so
- * a resend, a restart and another replica return the same one, and it cannot be computed from what is public.
+ * Bearer tokens that give a buyer access to a paid call. Each token is derived from the call's payment and the store's
+ * secret. So a resend, a restart and another replica return the same token, and it cannot be computed from public data.
  */
 export class AccessTokens {
   readonly #secrets: SecretKeeper;
@@ -39,22 +39,22 @@ export class AccessTokens {
     return createHmac("sha256", this.#secret).update(`seal\n${text}`).digest("base64url");
   }
 
-  /** Compares in constant time. */
+  /** Compares the tokens in constant time. */
   isTokenOf(token: string, payment: PaymentKey): boolean {
     return equalInConstantTime(token, this.tokenOf(payment));
   }
 }
 
 /**
- * A payer who proved who it is. The proof holds for one network: on another, the contract at the payer's address may be
- * another account's.
+ * A payer with a verified identity. The proof is valid for one network, because on another network the contract at the
+ * payer's address may belong to another account.
  */
 export interface ProvenPayer {
   /** Address, in the spelling of `oneSpelling` (core/payment.ts). */
   readonly payer: string;
   /** CAIP-2. */
   readonly network: string;
-  /** True if the account's own key signed, so that the proof holds on every network. */
+  /** True if the account's own key signed, so that the proof is valid on every network. */
   readonly isByKey: boolean;
 }
 
@@ -71,12 +71,12 @@ export interface ProofPurpose {
 export interface PayerProof {
   /** Advice to such a payer, as the end of a sentence. */
   readonly advice: string;
-  /** Reports whether a request carries a proof, well-formed or not. */
+  /** Returns true if a request carries a proof, well-formed or not. */
   isIn(request: HttpRequest): boolean;
   /**
    * Uses up the proof.
    * @param purpose default: reading the payer's own calls
-   * @throws GatewayError for a proof that does not hold, and `rate_limited`
+   * @throws GatewayError for an invalid proof, and `rate_limited`
    */
   payerOf(request: HttpRequest, purpose?: ProofPurpose): Promise<ProvenPayer>;
   /** Returns the extensions of a 402 that let a payer make a proof for a purpose. */

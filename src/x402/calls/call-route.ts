@@ -24,8 +24,8 @@ interface Parts {
 }
 
 /**
- * `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token,
- * and to its payer who proves to be that.
+ * `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token, and to its
+ * authenticated payer.
  */
 export class CallRoute {
   readonly #parts: Parts;
@@ -53,7 +53,7 @@ export class CallRoute {
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
     const isBuyer = await this.#proof(request);
     const call = await this.#parts.calls.findCall(callId);
-    // A held call is not paid for yet, so nothing opens it.
+    // A held call is not paid for yet, so no token opens it.
     if (call === undefined || call.state === "held" || !isBuyer(call.payment)) {
       this.#parts.limits.countWrongToken(request);
       throw new GatewayError("call_not_found", "No call with this id has this access token or payer.");
@@ -66,7 +66,7 @@ export class CallRoute {
     return call;
   }
 
-  /** Returns a check whether the client who sends the request made a payment. */
+  /** Returns a check that the client who sent the request made a payment. */
   async #proof(request: HttpRequest): Promise<(payment: PaymentKey) => boolean> {
     const { tokens, payerProof } = this.#parts;
     const token = bearerToken(request);

@@ -31,9 +31,9 @@ export class CallEvents {
   }
 
   /**
-   * Streams a call's states from the current one to the end of the call. With `Last-Event-ID` it continues after that
-   * event; if that was the last one, it answers 204, which stops an EventSource from reconnecting.
-   * @param extensions of the settlement in the event of success
+   * Streams a call's states from the current one to the end of the call. With `Last-Event-ID` the stream continues after
+   * that event. If that was the last event, the answer is 204, which stops an EventSource from reconnecting.
+   * @param extensions extensions of the settlement in the event of success
    * @throws GatewayError `too_many_waits`
    */
   stream(
@@ -57,7 +57,7 @@ export class CallEvents {
       headers: {
         "content-type": "text/event-stream",
         "cache-control": "no-store",
-        // Stops nginx and its like from buffering events.
+        // Stops nginx and similar proxies from buffering events.
         "x-accel-buffering": "no",
       },
       stream: this.#events(callId, closed, { lastEventId, extensions }),
@@ -74,7 +74,7 @@ export class CallEvents {
   ): AsyncGenerator<string> {
     let seen = lastEventId;
     let quietSince = this.#clock();
-    // The watch yields at every poll, changed or not, which is far more often than a heartbeat is due.
+    // The watch yields at every poll, changed or not, and polls are far more frequent than heartbeats.
     for await (const call of this.#watch.states(callId, closed)) {
       const id = eventId(call);
       if (id !== seen) yield eventText(id, call, (await extensions?.settlementOf(call))?.extensions);

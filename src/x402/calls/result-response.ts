@@ -6,7 +6,10 @@ import type { CallLookup, CallState, StoredResult } from "../../store/contract/c
 
 type Results = Pick<CallLookup, "readResult">;
 
-/** Reads the bytes of a result from `first` to `last`, one chunk at a time, when the reader has taken the one before. */
+/**
+ * Reads the bytes of a result from `first` to `last`, one chunk at a time. Each chunk is read once the reader has read the
+ * chunk before it.
+ */
 async function* readResultBytes(
   calls: Results,
   callId: number,
@@ -21,7 +24,7 @@ async function* readResultBytes(
   }
 }
 
-/** Reads a whole result, which must be small enough for that. */
+/** Reads a whole result, which must fit in one chunk. */
 export async function wholeResult(
   calls: Results,
   callId: number,
@@ -42,11 +45,11 @@ type ResultPart =
 
 const WHOLE: ResultPart = { kind: "whole" };
 const UNSATISFIABLE: ResultPart = { kind: "unsatisfiable" };
-/** One range. A request for several is answered with the whole, which RFC 9110 §14.2 allows. */
+/** Matches a single range. A request for several ranges gets the whole result, which RFC 9110 §14.2 allows. */
 const RANGE = /^bytes=[ \t]*(?:(?<first>\d{1,15})-(?<last>\d{1,15})?|-(?<suffix>\d{1,15}))[ \t]*$/i;
 const ENTITY_TAG = /(?:W\/)?("[^"]*")/g;
 
-/** Headers of a request by which it selects a part. */
+/** Request headers that select a part of a result. */
 interface Conditions {
   readonly "if-none-match"?: string | undefined;
   readonly "if-range"?: string | string[] | undefined;
@@ -72,7 +75,7 @@ export function selectPart(
   return { kind: "range", first: Number(first), last: Math.min(Number(last ?? size), size - 1) };
 }
 
-/** Compares weakly. */
+/** Compares entity tags weakly. */
 function isKnown(known: string, etag: string): boolean {
   if (known.trim() === "*") return true;
   const opaque = etag.replace(/^W\//, "");
@@ -82,13 +85,13 @@ function isKnown(known: string, etag: string): boolean {
 /** Result of a job whose runner returned none. */
 const EMPTY: StoredResult = { body: new Uint8Array(), size: 0, contentType: "application/octet-stream" };
 
-/** Call and result that an answer is made of. */
+/** Call and result from which an answer is made. */
 interface ResultParts {
   readonly calls: Pick<CallLookup, "readResult">;
   readonly call: Pick<CallState, "callId" | "finishedAt" | "charge">;
-  /** Undefined if the runner gave none: the answer has no body. */
+  /** Undefined if the runner gave no result, so that the answer has no body. */
   readonly result: StoredResult | undefined;
-  /** Replace headers of the runner, but its Location and its Link, to which they add. */
+  /** Headers that replace the runner's headers, except Location and Link, to which they are added. */
   readonly headers: HttpResponse["headers"];
   /** Body of a result that is still arriving. */
   readonly live?: StreamingResponse["stream"] | undefined;
@@ -110,7 +113,7 @@ export function resultResponse(
   const described = {
     ...byName,
     "cache-control": "private, no-store",
-    // The runner's output is untrusted on the operator's origin, so a browser must not run it.
+    // The runner's output is untrusted content on the operator's origin, so a browser must not run it.
     "content-security-policy": "sandbox",
     ...(call.charge?.state === "released" && { "x-charged": "false" }),
     ...headers,
@@ -128,7 +131,7 @@ export function resultResponse(
       : { status: from.status, headers: { ...from.headers }, body: body.subarray(first, last + 1) };
   if (status === 204 || status === 304) return { status, headers: described, body: "", onSent };
   if (live !== undefined) return { status, headers: whole, stream: live, onSent };
-  // A condition or range says nothing about any other answer.
+  // Conditions and ranges do not apply to answers with another status.
   if (status !== 200) return { ...bytes({ status, headers: whole }, 0, size - 1), onSent };
   const etag = byName.etag?.[0] ?? `"${callId}-${finishedAt}"`;
   const part = selectPart(request.headers, { etag, size });

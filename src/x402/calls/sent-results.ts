@@ -5,7 +5,7 @@ import { jobKeyText } from "../../core/job-call.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 import type { Pruning } from "../../store/contract/pruning.ts";
 
-/** Forgets the results of jobs with `store_answers = false` once their clients have taken them. */
+/** Deletes the results of jobs with `store_answers = false` once their clients have read them. */
 export class SentResults {
   readonly #jobs: ReadonlySet<string>;
   readonly #store: Pick<Pruning, "forgetResult">;
@@ -26,8 +26,9 @@ export class SentResults {
   }
 
   /**
-   * Returns what forgets the result of a call, to be called once its client has taken all of it. A result that was not taken, or that a
-   * stop or a crash keeps from being forgotten, stays until it is sent again. Returns undefined for a job whose results are kept.
+   * Returns a function that deletes the result of a call, to be called once its client has read all of it. A result that was
+   * not read completely, or was not deleted because of a stop or a crash, stays until it is sent again. Returns undefined
+   * for a job whose results are kept.
    */
   forgetting({ callId, job }: Pick<CallState, "callId" | "job">): (() => Promise<void>) | undefined {
     const isKept = !this.#jobs.has(jobKeyText(job.serviceId, job.jobIndex));

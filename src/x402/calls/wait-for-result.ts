@@ -8,22 +8,22 @@ import type { WaitPlaces } from "./wait-places.ts";
 import type { CallWatch } from "./watch.ts";
 
 type WaitOutcome =
-  /** `result` is undefined when the runner gave none. */
+  /** `result` is undefined if the runner gave no result. */
   | {
       readonly kind: "answered";
       readonly call: CallState;
       readonly result: StoredResult | typeof NOT_KEPT | undefined;
     }
-  /** The runner answers, and its answer can be taken while it arrives. */
+  /** The runner's answer has begun, and the client can receive it while it arrives. */
   | { readonly kind: "begun"; readonly call: CallState; readonly answer: LiveAnswer }
   /** The job failed, did not finish in time, or the client hung up. `call` is undefined if it could not be read. */
   | { readonly kind: "not_in_time"; readonly call: CallState | undefined }
-  /** No place was free. */
+  /** The client could not wait, because no place was free. */
   | { readonly kind: "not_waited" };
 
 /** A paid call whose result a request waits for. */
 interface Awaited extends Pick<CallState, "callId" | "payment"> {
-  /** Absent while its payment is not settled, as far as the request knows. */
+  /** Undefined if, as far as the request knows, the payment is not settled. */
   readonly settlement?: object | undefined;
 }
 
@@ -47,10 +47,10 @@ export class ResultWaits {
   }
 
   /**
-   * Waits for the result of a paid call, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
-   * the call is paid for, and a failed wait must not look like a refusal.
-   * @param options `isOfJob`: the job answers each buyer so, and the wait takes none of the buyer's places; `isNew`: the
-   * call has begun just now; `live`: answers that can be taken once they begin
+   * Waits for the result of a paid call, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects,
+   * because the call is paid for, and a failed wait must not look like a refusal.
+   * @param options `isOfJob`: the job makes every buyer wait, so the wait uses none of the buyer's places; `isNew`: the call
+   *   has just begun; `live`: answers that the client can receive while they arrive
    */
   async waitFor(
     { callId, payment, settlement }: Awaited,
@@ -87,13 +87,13 @@ export class ResultWaits {
       const wakes = endsWait(settlement !== undefined);
       for await (const call of this.#watch.states(callId, over.signal, { wakes, isNew, look })) {
         last = call;
-        // Another replica's result may have come between the two lookups.
+        // Another replica may have stored a result between the two lookups.
         if (hasResult(call))
           return { kind: "answered", call, result: (await found) ?? (await calls.findResult(callId)) };
-        // What parts do about it may take longer.
+        // The parts' reaction to the failure may take longer than the wait.
         if (call.state === "failed") return { kind: "not_in_time", call };
       }
-      // Changes that could not end the wait were not looked at.
+      // Changes that could not end the wait did not cause a lookup.
       const call = (await calls.findCall(callId)) ?? last;
       if (begun === undefined || call === undefined) return { kind: "not_in_time", call };
       const answer = begun;
@@ -114,8 +114,9 @@ export class ResultWaits {
 }
 
 /**
- * Returns a function that tells which changes of a call can end the wait for its result: no other needs a look at the call.
- * @param isSettled the payment is settled. The result of any other waits for the charge
+ * Returns a function that returns true for changes of a call that can end the wait for its result, so that the call is read
+ * only then.
+ * @param isSettled true if the payment is settled; otherwise the result waits for the charge
  */
 function endsWait(isSettled: boolean): (what: WhatHappened) => boolean {
   let isCharged = isSettled;

@@ -1,25 +1,25 @@
 import { GatewayError } from "../../core/errors.ts";
 
-/** Places of this process. Each wait is a connection, a timer and a read of the store every second. */
+/** Limit on waits in this process. Each wait is a connection, a timer and a read of the store every second. */
 const MAX_WAITS = 10_000;
-/** Places that one buyer, session or call takes at most, so that others find one. */
+/** Limit on waits of one buyer, session or call, so that others find a place. */
 export const MAX_WAITS_OF_ONE = 20;
 
 /** A client that waits for a paid call to change, and has proved that the call is its own. */
 interface Waiter {
   readonly callId: number;
-  /** Account that paid for the call. Absent: the wait is the job's own answer to each buyer, and takes no place of one. */
+  /** Account that paid for the call. Undefined if the job makes every buyer wait, so that the wait uses no buyer's place. */
   readonly payer?: string | undefined;
   /** ID of the client's session, in a protocol that has sessions. */
   readonly session?: string | undefined;
 }
 
-/** Places for the clients that wait for paid calls, over every protocol and on every route. */
+/** Places for clients that wait for paid calls, over all protocols and routes. */
 export class WaitPlaces {
   readonly #taken = new Map<string, number>();
   #total = 0;
 
-  /** Takes a place until the returned function is called. @returns undefined when none is free for this client */
+  /** Takes a place until the returned function is called. @returns undefined if no place is free for this client */
   take({ callId, payer, session }: Waiter): (() => void) | undefined {
     const holders = payer === undefined ? [] : [`call ${callId}`, `payer ${payer}`];
     if (session !== undefined) holders.push(`session ${session}`);

@@ -8,17 +8,20 @@ interface Parts {
   readonly pollMs: number;
 }
 
-/** Changes that a watcher of a call waits for, and how it reads the call. Default: the state now, and after each change. */
+/**
+ * Changes that a watcher of a call waits for, and how it reads the call. Default: reads the call at once and after each
+ * change.
+ */
 interface Interest {
   /** Returns true for a change after which the watcher reads the call. */
   readonly wakes?: (what: WhatHappened) => boolean;
-  /** The call has only begun: the watcher first reads it after its first change. */
+  /** True if the call has only begun, so that the watcher first reads it after its first change. */
   readonly isNew?: boolean | undefined;
   /** Reads the call. */
   readonly look?: () => Promise<CallState | undefined>;
 }
 
-/** A watcher between two looks. */
+/** A watcher between two reads of its call. */
 interface Watcher {
   readonly pause: Pause;
   readonly wakes: NonNullable<Interest["wakes"]>;
@@ -32,17 +35,17 @@ export class CallWatch {
   #unsubscribe: (() => void) | undefined;
 
   /**
-   * @param parts `events` wakes watchers at once when this process changes a call; without it they wait for the next
-   * poll. `pollMs` covers the other changes: expired leases and other processes on the same store.
+   * @param parts `events` wakes watchers at once when this process changes a call; without it they wait for the next poll.
+   *   `pollMs` is the interval at which other changes are noticed, such as expired leases and changes by other processes.
    */
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
   /**
-   * Yields the call's current state, then again after every change and at every poll, changed or not. Skips states
-   * that are over before the consumer asks for the next. Ends after `succeeded`, after `failed` once what parts do about
-   * it has ended or waits for the operator, when the call is gone, when `signal` aborts, or at {@link CallWatch.stop}.
+   * Yields the call's current state, and then its state after every change and at every poll, changed or not. Skips states
+   * that end before the consumer requests the next state. Ends after `succeeded`, after `failed` once the parts' reactions
+   * have ended or wait for the operator, when the call is gone, when `signal` aborts, or at {@link CallWatch.stop}.
    */
   async *states(
     callId: number,
@@ -58,11 +61,11 @@ export class CallWatch {
     try {
       if (isNew && !isOver()) await pause.wait(this.#parts.pollMs);
       while (!isOver()) {
-        // Changes from here on cut the pause short, and none is missed between the read and the pause.
+        // Later changes cut the pause short, so none is missed between the read and the pause.
         pause.reset();
         const call = await look().catch(() => "unknown" as const);
         if (call === undefined) return;
-        // A store that cannot be read now is read again later: a paid call is not lost.
+        // If the store cannot be read now, the call is read again later, because a paid call is not lost.
         if (call !== "unknown") yield call;
         if (call !== "unknown" && isFinished(call)) return;
         if (!isOver()) await pause.wait(this.#parts.pollMs);
@@ -73,7 +76,7 @@ export class CallWatch {
     }
   }
 
-  /** Ends every iteration of {@link CallWatch.states}, and any that starts later. */
+  /** Ends every iteration of {@link CallWatch.states}, including iterations that start later. */
   stop(): void {
     this.#isStopped = true;
     for (const watchers of this.#watchers.values()) for (const { pause } of watchers) pause.end();
@@ -100,7 +103,7 @@ export class CallWatch {
   }
 }
 
-/** Returns true when nothing more can happen unless an operator decides something. */
+/** Returns true if the call can change only by a decision of the operator. */
 export function isFinished({ state, additions = [] }: CallState): boolean {
   const goesOn = additions.some((addition) => addition.goesOn);
   return state === "succeeded" || state === "expired" || (state === "failed" && !goesOn);

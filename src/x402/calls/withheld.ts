@@ -3,8 +3,8 @@ import type { CallState } from "../../store/contract/call-lookup.ts";
 import { settlementHeaders } from "./call-answer.ts";
 
 /**
- * Returns why the client of a job that was done does not get its result: no result is handed out before its charge is
- * certain. Returns undefined for any other call.
+ * Returns the reason why the client of a finished job does not get its result, because a result is withheld until its charge
+ * is certain. Returns undefined for any other call.
  */
 export function withheldBecause({
   state,
@@ -20,7 +20,7 @@ export function withheldBecause({
         : `The job was done, but it could not be charged, so there is no result: ${moved.reason}.`,
       {
         details: { retryable: false, state, ...(moved && { charged: "unknown", moved }) },
-        // Nothing has moved, and that is certain.
+        // It is certain that no money moved.
         headers: moved || settlement === undefined ? {} : settlementHeaders(JSON.parse(settlement)),
       },
     );
@@ -33,7 +33,7 @@ export function withheldBecause({
   );
 }
 
-/** Returns the error that answers a client whose result was sent before, and is not kept since. */
+/** Returns the error for a client whose result was already sent and then deleted. */
 export function resultNotKept(
   { state, charge }: Pick<CallState, "state" | "charge">,
   headers: Readonly<Record<string, string>> = {},
@@ -45,7 +45,7 @@ export function resultNotKept(
   );
 }
 
-/** Returns the error that answers the client of a job that failed without a result. */
+/** Returns the error for the client of a job that failed without a result. */
 export function callFailed({ state, reason }: Pick<CallState, "state" | "reason">): GatewayError {
   return new GatewayError("call_failed", "The job failed, and has no result.", {
     details: { retryable: false, state, ...(reason !== undefined && { reason }) },

@@ -6,30 +6,33 @@ import { parseJson } from "../../core/objects.ts";
 import { measure, type Telemetry } from "../../core/telemetry.ts";
 import type { Required } from "../wire/version.ts";
 
-/** Verifies and settles payments: a server, or a part of this process. */
+/** Verifies and settles payments: a remote server, or a part of this process. */
 export interface Facilitator {
-  /** Host and path of a remote one, and a word for one in this process: for the journal, logs and metrics. Never holds credentials. */
+  /**
+   * Name in the journal, logs and metrics: host and path of a remote facilitator, or a word for a facilitator in this
+   * process. Never contains credentials.
+   */
   readonly name: string;
   /**
-   * Asks whether the payment would settle. Moves nothing.
+   * Verifies that the payment would settle. Moves no money.
    * @throws GatewayError `facilitator_unavailable`, `settler_unfunded`
    */
   verify(request: FacilitatorRequest): Promise<Verification>;
-  /** Asks to settle, once: it does not repeat a request whose answer was lost. Never throws. */
+  /** Requests settlement once, without repeating a request whose answer was lost. Never rejects. */
   settle(request: FacilitatorRequest): Promise<SettlementAnswer>;
-  /** @throws Error that completes "the facilitator …"; {@link RateLimited} when it was asked too often */
+  /** @throws Error that completes "the facilitator …"; {@link RateLimited} when there were too many requests */
   supported(): Promise<Supported>;
 }
 
 export type FacilitatorRequest = Required;
 
-/** Verdict on a payment. `reason` is the facilitator's own word. */
+/** Verdict on a payment. `reason` is the facilitator's text. */
 export type Verification =
   | { readonly kind: "valid"; readonly payer?: string | undefined }
   | { readonly kind: "invalid"; readonly reason: string };
 
 export type SettlementAnswer =
-  /** The facilitator claims that it settled; the caller has to find out whether that is true. */
+  /** The facilitator claims that it settled. The caller has to verify the claim. */
   (
     | {
         readonly kind: "success";
@@ -37,18 +40,18 @@ export type SettlementAnswer =
         /** CAIP-2. */
         readonly network: string;
         readonly payer?: string | undefined;
-        /** Token units that moved, where the facilitator names them. */
+        /** Token units that moved, if the facilitator names them. */
         readonly amount?: string | undefined;
         /** Set only by a facilitator in this process. */
         readonly blockNumber?: string | undefined;
       }
-    /** The facilitator says no, which does not prove that nothing moved. */
+    /** The facilitator refused, which does not prove that no money moved. */
     | { readonly kind: "refused"; readonly reason: string; readonly transaction?: string | undefined }
-    /** No usable answer: anything may have happened. */
+    /** There was no usable answer, so the payment may have been settled. */
     | { readonly kind: "no_answer"; readonly reason: string }
   ) & { readonly extensionResponses?: ExtensionResponses | undefined };
 
-/** Reason of a facilitator that told of the payment's settlement before, or is settling the payment. */
+/** Reason of a facilitator that has already reported the payment's settlement, or is settling the payment. */
 export const DUPLICATE_SETTLEMENT = "duplicate_settlement";
 
 /** Kind of payment. `network` is CAIP-2, a pattern such as `eip155:*` for all EVM chains, or a name of another version of x402. */
@@ -58,10 +61,10 @@ export interface PaymentKind {
   readonly network: string;
 }
 
-/** The `extra` that a facilitator lists for a kind of payment, such as the address that settles. */
+/** `extra` fields that a facilitator lists for a kind of payment, such as the settling address. */
 export type KindExtra = Readonly<Record<string, unknown>>;
 
-/** Reports whether a facilitator lists a network: by its CAIP-2 name, or by the pattern of all networks of its kind. */
+/** Returns true if a facilitator lists a network, by its CAIP-2 name or by the pattern of all networks of its kind. */
 export function takesNetwork(listed: readonly string[], network: string): boolean {
   return listed.includes(network) || listed.includes(`${network.split(":", 1)[0]}:*`);
 }
@@ -74,7 +77,7 @@ export interface Supported {
   readonly signers: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The facilitator was asked too often. */
+/** The facilitator refuses requests because there were too many. */
 export class RateLimited extends Error {
   readonly retryAfterMs: number;
 
@@ -106,19 +109,19 @@ export function measureRequest<T extends { readonly kind: string }>(
   );
 }
 
-/** A facilitator's verdict on the extensions of a payment, as its header `EXTENSION-RESPONSES` has it: JSON in base64. */
+/** A facilitator's verdict on the extensions of a payment, from its header `EXTENSION-RESPONSES`, which is JSON in base64. */
 export interface ExtensionResponses {
-  /** The header, for the client. */
+  /** Value of the header, for the client. */
   readonly header: string;
   readonly rejected: readonly { readonly extension: string; readonly reason: string }[];
 }
 
 /** Longest header that is passed on. */
 const MAX_LENGTH = 4_096;
-/** Longest text of the facilitator's in a log. */
+/** Longest text of a facilitator in a log. */
 const MAX_LOGGED = 200;
 
-/** Bound on the reasons remembered as logged. */
+/** Bound on the logged reasons that are remembered. */
 const MAX_REMEMBERED = 1_000;
 
 const responses = z.record(
@@ -126,7 +129,7 @@ const responses = z.record(
   z.looseObject({ status: z.string().optional(), rejectedReason: z.string().optional() }),
 );
 
-/** Returns undefined for a header that is absent, too long or malformed: it is only information. */
+/** Returns undefined for a header that is missing, too long or malformed, because the header is only informative. */
 export function readExtensionResponses(
   header: string | string[] | undefined,
 ): ExtensionResponses | undefined {
@@ -155,7 +158,7 @@ export class ExtensionRejections {
     this.#logger = logger;
   }
 
-  /** Logs each reason once for each job: it stays the same until the job's description changes. */
+  /** Logs each reason once for each job, because it stays the same until the job's description changes. */
   log({ serviceId, jobIndex }: JobKey, { rejected }: ExtensionResponses): void {
     for (const { extension, reason } of rejected) {
       const job = jobKeyText(serviceId, jobIndex);

@@ -15,49 +15,55 @@ import type {
 } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
-/** Verdict, with the facilitator that gave it. */
+/** Verdict, with the name of the facilitator that gave it. */
 export type NamedVerification = Verification & { readonly facilitator: string };
 
 /** The configured facilitators. */
 export interface Facilitators extends BackgroundService {
-  /** Uses the secrets of these configurations from now on, which are otherwise as they were. */
+  /** Applies new secrets. Other settings of facilitators do not change on reload. */
   reload(configs: readonly FacilitatorConfig[]): void;
-  /** @throws GatewayError `facilitator_unavailable`, `settler_unfunded` when none gives a verdict */
+  /** @throws GatewayError `facilitator_unavailable`, `settler_unfunded` if no facilitator gives a verdict */
   verify(request: FacilitatorRequest): Promise<NamedVerification>;
   /**
-   * Asks one facilitator to settle. Never throws.
-   * @param name as `verify` returned it; absent for a payment that was paid before
+   * Requests settlement from one facilitator. Never rejects.
+   * @param name name that `verify` returned; undefined for a payment that was already paid
    */
   settle(request: FacilitatorRequest, name?: string): Promise<SettlementAnswer>;
-  /** Returns the facilitator to ask to settle after others did not; undefined when none is left. */
+  /** Returns the next facilitator to settle with after others did not settle; undefined if none is left. */
   next(request: FacilitatorRequest, asked: readonly string[]): string | undefined;
   /**
-   * Notes whether a facilitator that answered did settle. It did not if another one settled instead, or if it says that
-   * it settled, and the chain does not show it.
+   * Records whether a facilitator that answered has settled. It has not if another facilitator settled instead, or if it
+   * claims a settlement that the chain does not show.
    */
   noteSettlement(name: string, isSettled: boolean): void;
-  /** Returns the x402 extensions that the facilitator lists which verifies on this CAIP-2 network. */
+  /** Returns the x402 extensions listed by the facilitator that verifies on this CAIP-2 network. */
   extensionsOf(network: string): readonly string[];
-  /** Returns the `extra` of a kind of payment from the facilitator that verifies it; undefined while none is known to accept the kind. */
+  /**
+   * Returns the `extra` of a kind of payment from the facilitator that verifies it; undefined while no facilitator is known
+   * to accept the kind.
+   */
   extraOf(kind: PaymentKind): KindExtra | undefined;
-  /** Returns the account that settles by the scheme of ceilings on this CAIP-2 network; undefined while none is known. */
+  /**
+   * Returns the account that settles by the scheme of ceilings on this CAIP-2 network; undefined while no such account is
+   * known.
+   */
   settlerOn(network: string): string | undefined;
 }
 
 export interface FacilitatorsOptions {
-  /** Ordered as they are asked; at least one. */
+  /** At least one configuration, in the order in which the facilitators are called. */
   readonly configs: readonly FacilitatorConfig[];
   /** Longest time of one call. */
   readonly timeoutMs: number;
-  /** Time after which the next one is asked to verify too, while the one before has not answered. */
+  /** Time after which verification is also requested from the next facilitator, while the one before has not answered. */
   readonly verifyPatienceMs: number;
-  /** Reads `/supported` of a single facilitator too. */
+  /** True to read `/supported` even of a single facilitator. */
   readonly readsSupported: boolean;
-  /** Have the versions of x402 whose names of networks facilitators may use, and the scheme of ceilings. */
+  /** Versions of x402, whose names of networks facilitators may use, and the scheme of ceilings. */
   readonly methods: Pick<Methods, "versions" | "ceilingScheme">;
-  /** The facilitator in this process, if one of `configs` is. */
+  /** The facilitator in this process, if `configs` has one. */
   readonly inProcess: (Facilitator & BackgroundService) | undefined;
-  /** For durations. */
+  /** Clock for durations. */
   readonly clock: Clock;
   readonly logger: Logger;
   readonly telemetry: Telemetry;
@@ -85,8 +91,8 @@ export function reloadFacilitator(
 }
 
 /**
- * Refuses a payment that no facilitator takes.
- * @param isOfNone each facilitator is known to take other payments alone
+ * Makes the refusal of a payment that no facilitator accepts.
+ * @param isOfNone true if all facilitators are known not to accept such payments
  */
 export function noFacilitator({ requirements }: FacilitatorRequest, isOfNone: boolean): GatewayError {
   if (isOfNone && requirements.extra?.feePayer !== undefined)

@@ -25,7 +25,7 @@ import {
 /** Failures in a row after which the log says that the facilitator fails. */
 const MAX_FAILURES = 3;
 
-/** The facilitator of a configuration that has one. It is asked, whatever it lists. */
+/** The facilitator of a configuration with a single facilitator. It is called whatever kinds of payment it lists. */
 export class OneFacilitator implements Facilitators {
   readonly #options: FacilitatorsOptions;
   readonly #facilitator: Facilitator;
@@ -73,10 +73,10 @@ export class OneFacilitator implements Facilitators {
     }
   }
 
-  /** Asks the facilitator, whatever its name was: it may have moved to another address. */
+  /** Requests settlement from the facilitator, whatever its name was, because it may have moved to another address. */
   async settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
     const answer = await this.#facilitator.settle(request);
-    // A no may be the payer's fault.
+    // A refusal may be the payer's fault.
     if (answer.kind === "no_answer") this.#note("settle", false);
     return answer;
   }
@@ -117,15 +117,15 @@ export class OneFacilitator implements Facilitators {
 /** Time for which the answer of `/supported` is used. */
 const FRESH_MS = 300_000;
 const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
-/** Time until `/supported` is read again after a refusal, at the earliest. */
+/** Shortest time until `/supported` is read again after a refusal. */
 const SOON_MS = 5_000;
 
 interface Parts {
   readonly facilitator: Facilitator;
-  /** Scheme whose payments one account settles; undefined if this build has none. */
+  /** Scheme whose payments a single account settles; undefined if this build has no such scheme. */
   readonly scheme: CeilingScheme | undefined;
   readonly logger: Logger;
-  /** Called after each question, unless the facilitator was asked too often. */
+  /** Called after each query, unless the facilitator limited the rate. */
   readonly onRead: (isAnswered: boolean) => void;
 }
 
@@ -142,14 +142,14 @@ export class SupportedKinds {
     this.#parts = parts;
   }
 
-  /** Asks now and from time to time. Does not wait for the answer. */
+  /** Queries `/supported` now and from time to time. Does not wait for the answer. */
   startPolling(): void {
     void this.#poll();
   }
 
   /**
-   * Asks again within seconds, once for the refusals of that time: a facilitator may refuse what it supported when it was
-   * asked last, such as an account that it has replaced.
+   * Queries `/supported` again within seconds, once for all refusals until then. A facilitator may refuse kinds of payment
+   * that it has stopped supporting since the last query, for example because it replaced an account.
    */
   readSoon(): void {
     if (this.#timer === undefined || this.#isSoon || this.#isStopped) return;
@@ -162,30 +162,36 @@ export class SupportedKinds {
     clearTimeout(this.#timer);
   }
 
-  /** The last answer; undefined until there is one. */
+  /** The last answer; undefined until there is an answer. */
   get answer(): Supported | undefined {
     return this.#answer;
   }
 
-  /** Reports whether the facilitator takes payments of this kind, as far as is known. */
+  /** Returns false if the facilitator is known not to accept payments of this kind. */
   maySupport(kind: PaymentKind): boolean {
     return this.#answer === undefined || this.#find(kind) !== undefined;
   }
 
-  /** Returns the `extra` that the facilitator lists for a kind of payment; undefined while it is not known to accept the kind. */
+  /**
+   * Returns the `extra` that the facilitator lists for a kind of payment; undefined while the facilitator is not known to
+   * accept the kind.
+   */
   extraOf(kind: PaymentKind): KindExtra | undefined {
     const found = this.#find(kind);
     return found && (found.extra ?? {});
   }
 
-  /** Returns the account that settles by the scheme of ceilings on a network; undefined if there is none, or it is not known yet. */
+  /**
+   * Returns the account that settles by the scheme of ceilings on a network; undefined if there is no such account, or it is
+   * not known yet.
+   */
   settlerOn(network: string): string | undefined {
     const { scheme } = this.#parts;
     if (scheme === undefined) return undefined;
     return scheme.settlerIn(this.extraOf({ x402Version: 2, scheme: scheme.name, network }));
   }
 
-  /** Reports whether the facilitator may settle what the payer has signed, as far as is known. */
+  /** Returns false if the facilitator is known to be unable to settle the payment that the payer signed. */
   maySettle({ requirements, payload }: FacilitatorRequest): boolean {
     const { scheme } = this.#parts;
     const { network, extra } = requirements;
@@ -199,7 +205,7 @@ export class SupportedKinds {
     return settler === undefined || settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
   }
 
-  /** Reports whether the facilitator lists an account among those that sign on a network. */
+  /** Returns true if the facilitator lists an account as a signer on a network. */
   #signs(network: string, account: unknown): boolean {
     const { signers = {} } = this.#answer ?? {};
     return Object.entries(signers).some(
@@ -227,7 +233,7 @@ export class SupportedKinds {
     this.#timer.unref();
   }
 
-  /** @returns the time until the next question */
+  /** @returns the time until the next query */
   async #read(): Promise<number> {
     const { facilitator, logger, onRead } = this.#parts;
     try {
@@ -235,7 +241,7 @@ export class SupportedKinds {
     } catch (error) {
       logger.debug({ err: error, facilitator: facilitator.name }, "could not read /supported");
       const waitMs = this.#retries.next();
-      // One that is asked too often works: the last answer stays in use.
+      // A facilitator that limits the rate is working, so its last answer stays in use.
       if (error instanceof RateLimited) return Math.max(error.retryAfterMs, waitMs);
       onRead(false);
       return waitMs;

@@ -12,7 +12,7 @@ import type { Methods } from "../methods/methods.ts";
 import { type PaymentKind, type Supported, takesNetwork } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
 
-/** One facilitator's findings, with the networks on which it takes payments of a scheme in x402 version 2. */
+/** Findings about a facilitator, with the networks on which it accepts payments of a scheme in x402 version 2. */
 type Findings = PeerFindings & { readonly networks: (scheme: string) => readonly string[] };
 
 /** Longest time to wait for one answer. */
@@ -31,7 +31,7 @@ export async function checkFacilitators(config: X402Config, methods: Methods): P
   const problems = found.flatMap((one) => one.problems);
   return {
     notes: found.flatMap(({ notes }) => notes),
-    // One that did not answer may take the tokens that no other takes.
+    // A facilitator that did not answer might support the tokens that no other facilitator supports.
     problems:
       problems.length > 0
         ? problems
@@ -39,7 +39,7 @@ export async function checkFacilitators(config: X402Config, methods: Methods): P
   };
 }
 
-/** Returns where a facilitator in this process settles, by any scheme. Its part queries its peers. */
+/** Returns the networks on which a facilitator in this process settles, by any scheme. Its part queries its peers. */
 function ownFindings({ chains }: InProcessFacilitatorConfig): Findings {
   return { notes: [], problems: [], networks: () => chains.map(({ network }) => network) };
 }
@@ -68,7 +68,7 @@ async function checkRemote(
   };
 }
 
-/** Reports whether the file has a token: parts offer others beside those. */
+/** Returns true if the file has the token, because parts offer further tokens. */
 export function isConfigured({ offered }: Pick<AcceptedToken, "offered">): boolean {
   return offered === undefined;
 }
@@ -84,7 +84,10 @@ function tokensWithoutFacilitator(config: X402Config, found: readonly Findings[]
   });
 }
 
-/** Finds the jobs with a charge in part that cannot be offered, because no facilitator settles it on the network of a token. */
+/**
+ * Finds the jobs whose runners name the charge and that cannot be offered, because no facilitator settles such a charge on
+ * the network of a token.
+ */
 function jobsWithoutFacilitator(
   { acceptedTokens, jobs = [] }: X402Config,
   methods: Methods,

@@ -14,14 +14,14 @@ export interface FeePayerAccess {
   readonly network: string;
   readonly rpcUrl: string;
   readonly rpcTimeoutMs: number;
-  /** As the configuration parsed it. */
+  /** Key of the account, as the configuration parsed it. */
   readonly feePayer: string;
 }
 
 export interface OwnSettlerParts extends FeePayerAccess {
-  /** Unique to this process's life. */
+  /** Owner name that is unique to the life of this process. */
   readonly owner: string;
-  /** Least balance, 10⁻¹⁸ of the network's native unit. */
+  /** Minimum balance, in 10⁻¹⁸ of the network's native unit. */
   readonly minBalanceWei: bigint;
   readonly store: Pick<Store, "of" | "isShared"> & Locks;
   readonly clock: Clock;
@@ -29,16 +29,16 @@ export interface OwnSettlerParts extends FeePayerAccess {
   readonly telemetry: Telemetry;
 }
 
-/** A way to send transactions on networks of one kind, none of which is an EVM chain, from an account of jobgate's own. */
+/** Sender of transactions on networks of one kind that is not EVM, from an account of jobgate. */
 export interface OwnSettlement {
-  /** Reports whether a CAIP-2 network is of the kind. */
+  /** Returns true if a CAIP-2 network is of the kind. */
   has(network: string): boolean;
   open(parts: OwnSettlerParts): OwnSettler;
-  /** Opens what sends refunds from the account, in a queue of their own. */
+  /** Opens a sender of refunds from the account, with a separate queue. */
   openRefunds(parts: OwnSettlerParts): RefundSender;
   /**
    * Reads the account's balance, in 10⁻¹⁸ of the native unit.
-   * @throws Error when the RPC does not answer or is of another network
+   * @throws Error when the RPC does not answer or belongs to another network
    */
   readBalance(access: FeePayerAccess): Promise<{ readonly account: string; readonly balanceWei: bigint }>;
   /** Reads the units of a token that the account holds. @throws Error as {@link readBalance} does */
@@ -49,13 +49,13 @@ export interface OwnSettlement {
 export interface OwnSettler extends BackgroundService {
   /** Address that sends transactions. */
   readonly address: string;
-  /** Fields of the scheme `exact` on the network in `/supported`. */
+  /** Fields that `/supported` lists for the scheme `exact` on the network. */
   readonly extra: KindExtra;
   /** @throws GatewayError `settler_unfunded`; another error when the chain does not answer */
   verify(request: FacilitatorRequest): Promise<Verification>;
-  /** Sends the payment's transaction, once however often it is asked. Never rejects. */
+  /** Sends the payment's transaction once, however often it is called. Never rejects. */
   settle(request: FacilitatorRequest, deadlineMs: number): Promise<SettlementAnswer>;
-  /** Does not wait for the chain. */
+  /** Returns the gauges without waiting for the chain. */
   gauges(): GaugeSample[];
   /** Returns the coins for gas. Queries no chain. */
   holdings(): Holding[];

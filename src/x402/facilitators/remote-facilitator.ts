@@ -31,7 +31,7 @@ const optionalText = z
   // Facilitators in Go and Rust write "" for an unknown value.
   .transform((text) => text || undefined);
 const optionalReason = optionalText.transform((text) => text?.slice(0, MAX_REASON_LENGTH));
-/** The SDK's wire format. It does not export its schemas, and `success: "true"` must not count as success. */
+/** The SDK's wire format. It does not export its schemas, and `success: "true"` must not be accepted as success. */
 const verifyAnswer = z.object({ isValid: z.boolean(), invalidReason: optionalReason, payer: optionalText });
 const settleAnswer = z.object({
   success: z.boolean(),
@@ -58,7 +58,7 @@ const supportedAnswer = z.object({
 interface HttpAnswer {
   readonly status: number;
   readonly body: unknown;
-  /** Set for a 429. */
+  /** Set if the answer was a 429. */
   readonly retryAfterMs?: number | undefined;
   readonly extensionResponses?: ExtensionResponses | undefined;
 }
@@ -67,8 +67,9 @@ interface HttpAnswer {
  * Client of an x402 facilitator: POST `/verify` and `/settle` with `{x402Version, paymentPayload, paymentRequirements}`,
  * GET `/supported`.
  *
- * Replaces the SDK's `HTTPFacilitatorClient`, which follows redirects and so would hand a signed payment to any host
- * that an answer names, reads answers of any size, and does not tell a request that was never sent from a lost answer.
+ * Replaces the SDK's `HTTPFacilitatorClient`, for three reasons: it follows redirects, so it would send a signed payment to
+ * any host that an answer names; it reads answers of any size; and it does not distinguish a request that was never sent
+ * from a lost answer.
  */
 export class RemoteFacilitator implements Facilitator {
   readonly name: string;
@@ -100,14 +101,15 @@ export class RemoteFacilitator implements Facilitator {
     this.name = parts.name;
     this.reload(parts);
     this.#verifyEndpoint = endpoint("/verify");
-    // A payment that comes alone opens one connection, not two. One that went stale fails when verifying, which is repeated.
+    // Both endpoints share connections, so that a single payment opens only one. A stale connection fails during
+    // verification, which is repeated.
     this.#settleEndpoint = endpoint("/settle", this.#verifyEndpoint);
     this.#supportedEndpoint = endpoint("/supported");
     this.#versions = parts.versions ?? new Versions();
     this.#telemetry = parts.telemetry ?? NO_TELEMETRY;
   }
 
-  /** Proves in later requests who asks with these headers, keys, or credentials of the URL. */
+  /** Authenticates later requests with these headers, keys, or credentials of the URL. */
   reload(config: Pick<RemoteFacilitatorConfig, "url" | "headers" | "auth">): void {
     const fixed = { ...splitCredentials(config.url).headers, ...config.headers };
     this.#newHeaders = (method, to) => ({ ...fixed, ...config.auth?.newHeaders(method, to) });
@@ -138,7 +140,7 @@ export class RemoteFacilitator implements Facilitator {
 
   async #verify(request: FacilitatorRequest): Promise<Verification> {
     const { status, body, retryAfterMs } = await post(this.#verifyEndpoint, request)
-      // A stale kept-alive socket fails once, and verifying twice is harmless.
+      // A stale kept-alive socket fails once, and repeating a verification is harmless.
       .catch((error: unknown) =>
         isTimeout(error) ? Promise.reject(error) : post(this.#verifyEndpoint, request),
       )
@@ -168,7 +170,7 @@ export class RemoteFacilitator implements Facilitator {
     const { success, errorReason, payer, transaction, network, amount } = answer.data;
     const { extensionResponses } = received;
     if (!success) {
-      // An earlier answer may have been a success that did not arrive.
+      // An earlier answer may have reported success without arriving.
       if (errorReason === DUPLICATE_SETTLEMENT) return { kind: "no_answer", reason: errorReason };
       return {
         kind: "refused",
@@ -210,11 +212,11 @@ function toHttpAnswer({ status, headers, text }: Answer): HttpAnswer {
   };
 }
 
-/** Wait after a 429 that names none. */
+/** Wait after a 429 without a Retry-After header. */
 const DEFAULT_RETRY_AFTER_MS = 10_000;
 const MAX_RETRY_AFTER_MS = 600_000;
 
-/** Reads seconds or a date (RFC 9110, 10.2.3). */
+/** Reads seconds or a date (RFC 9110 §10.2.3). */
 function readRetryAfterMs(header: string | undefined): number {
   const ms = /^[0-9]+$/.test(header ?? "") ? Number(header) * 1000 : Date.parse(header ?? "") - Date.now();
   return Number.isNaN(ms) ? DEFAULT_RETRY_AFTER_MS : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);

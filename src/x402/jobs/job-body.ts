@@ -2,15 +2,15 @@ import type { JobBody } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isObject, parseJson } from "../../core/objects.ts";
 
-/** Keywords with schemas by name. */
+/** Keywords whose values are schemas by name. */
 const NAMED = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
-/** Keywords with data, which may look like a schema. */
+/** Keywords whose values are data that may look like a schema. */
 const DATA = new Set(["const", "enum", "default", "example", "examples"]);
 
-/** Base of references in a schema without a name of its own. */
+/** Base URI for references in a schema without an `$id`. */
 const NO_BASE = "http://schema.invalid/";
 
-/** Returns the JSON Schema of a job's body; undefined without one. */
+/** Returns the JSON Schema of a job's body; undefined if the job has no schema. */
 export function jsonSchemaOf({ schema }: JobBody): unknown {
   return schema === undefined ? undefined : JSON.parse(schema);
 }
@@ -48,7 +48,7 @@ export function embeddedSchema(
 
 function moveReferences(schema: unknown, move: (reference: string) => string): unknown {
   if (Array.isArray(schema)) return schema.map((item) => moveReferences(item, move));
-  // References in a schema with a name of its own are relative to that name.
+  // References in a schema with an `$id` are relative to that `$id`.
   if (!isObject(schema) || typeof schema.$id === "string") return schema;
   return mapValues(schema, (value, keyword) => {
     if ((keyword === "$ref" || keyword === "$dynamicRef") && typeof value === "string") return move(value);

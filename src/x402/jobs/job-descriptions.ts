@@ -8,7 +8,7 @@ import { accessTo, type Terms } from "../purchase/terms.ts";
 import { chargeKindOf, type JobDescription, type Offer } from "../wire/offer.ts";
 import { asSentence, chargeTexts, headersOf, jobTitle, LABEL, type Seller } from "./seller.ts";
 
-/** Bound on the descriptions that are kept: a few KB each. */
+/** Bound on the cached descriptions, which have a few KB each. */
 const MAX_REMEMBERED = 1_000;
 /** Longest description of a job in a header. */
 const MAX_DESCRIPTION = 300;
@@ -49,8 +49,8 @@ export class JobDescriptions {
   }
 
   /**
-   * Returns the description for a 402 with these offers, which may need more extensions. It says when the
-   * offers, which may be of an earlier configuration, are charged, and makes their promise.
+   * Returns the description for a 402 with these offers, which may need further extensions. The offers may come from an
+   * earlier configuration. The description states when they are charged, and their promise.
    */
   withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
     const { resource, extensions } = this.of(job);
@@ -67,7 +67,7 @@ export class JobDescriptions {
     };
   }
 
-  /** Returns the extensions that the offers' methods have and that a facilitator lists for a network of the offers. */
+  /** Returns the extensions that the offers' methods support and that a facilitator lists for a network of the offers. */
   #listed(offers: readonly Offer[]): JobDescription["extensions"] {
     const { methods, facilitators } = this.#parts;
     return Object.fromEntries(
@@ -87,7 +87,7 @@ export class JobDescriptions {
       resource: {
         url: urls.of(job),
         description: shortened(job.description ?? jobTitle(job), MAX_DESCRIPTION),
-        // Without a wait for the result, the answer is the 202's JSON.
+        // If the buyer does not wait for the result, the answer is the JSON of the 202.
         mimeType: job.output?.contentType ?? "application/json",
         serviceName,
         ...(logo !== undefined && { iconUrl: logo }),

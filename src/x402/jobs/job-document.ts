@@ -12,10 +12,13 @@ export type DocumentHandlers = Readonly<
   Record<"GET" | "HEAD", (request: HttpRequest) => Promise<HttpResponse>>
 >;
 
-/** Pieces that are rendered without a pause: a few milliseconds. */
+/** Number of pieces that are rendered without a pause, which takes a few milliseconds. */
 const PIECES_AT_ONCE = 50;
 
-/** Returns the handlers of a document, which is rendered once for each listing. @throws the errors of `render`, when it is read */
+/**
+ * Returns the handlers of a document, which is rendered once for each listing. @throws the errors of `render` when the
+ * document is read
+ */
 export function jobDocument(
   listing: Pick<Listing, "jobs">,
   render: Render,
@@ -33,7 +36,7 @@ export function jobDocument(
   return { GET: answer, HEAD: answer };
 }
 
-/** Returns the headers of a document that anyone may keep for a time. */
+/** Returns the headers of a document that any cache may keep for a time. */
 export function cached(contentType: string, maxAgeSecs: number): OutgoingHttpHeaders {
   return { "content-type": contentType, "cache-control": `public, max-age=${maxAgeSecs}` };
 }
@@ -43,7 +46,7 @@ interface RenderedDocument {
   readonly etag: string;
 }
 
-/** Renders a document of any length without holding up other requests. */
+/** Renders a document of any length without delaying other requests. */
 async function renderInSteps(pieces: Iterable<string>): Promise<RenderedDocument> {
   const hash = createHash("sha256");
   const chunks: Buffer[] = [];

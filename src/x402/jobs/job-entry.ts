@@ -5,7 +5,7 @@ import { bodyExample, jsonSchemaOf } from "./job-body.ts";
 import type { ListedJob } from "./listing.ts";
 import { conditionsOf, headersOf, type Seller } from "./seller.ts";
 
-/** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
+/** Returns all facts about a job, for the lists of jobs and the page that sells it. */
 export function jobEntry(job: ListedJob, seller: Seller) {
   const { urls, features } = seller;
   const conditions = conditionsOf(job, seller);

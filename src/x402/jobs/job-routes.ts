@@ -7,7 +7,7 @@ import { decodeSegments, encodeSegments, type RouteHandler } from "../../http/ro
 import { forwardedHeadersOf } from "../producer.ts";
 import { parseJobPath } from "../wire/paths.ts";
 
-/** Longest path with its query string. Many servers refuse longer ones. */
+/** Longest path with its query string, because many servers refuse longer ones. */
 const MAX_TARGET_BYTES = 8 * 1024;
 
 type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;
@@ -15,17 +15,17 @@ type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;
 /** A route that a part answers without payment. */
 export interface FreeRoute {
   readonly route: Route;
-  /** The part's runner behind it. */
+  /** The part's runner that answers at the route. */
   readonly runner: JobRunner;
   readonly answer: RouteHandler;
 }
 
-/** A job that is sold at a path, or what answers there without payment. */
+/** A job that is sold at a path, or a free route. */
 type RouteEntry = { readonly job: Job } | FreeRoute;
 
 /**
- * The jobs that are sold at routes of their own, at one configuration. A request is for a job by the ids in its path, or
- * else, wherever it is, by its method and path.
+ * The jobs that are sold at routes of their own, at one configuration. A request selects a job by the IDs in its path, or
+ * otherwise by its method and path.
  */
 export class JobRoutes {
   readonly #protocols: ReadonlySet<string>;
@@ -33,7 +33,7 @@ export class JobRoutes {
   readonly #routes = new Map<string, Route>();
   readonly #headersOf: ReturnType<typeof forwardedHeadersOf>;
 
-  /** @param protocols first segments of the paths with ids */
+  /** @param protocols first path segments of the paths that contain IDs */
   constructor(
     config: Pick<X402Config, "jobs" | "forwardHeaders">,
     protocols: Iterable<string>,
@@ -50,8 +50,8 @@ export class JobRoutes {
   }
 
   /**
-   * Finds what is at a raw path, by method; the first one is also under HEAD.
-   * @returns undefined if there is none
+   * Finds the entries at a raw path, by method. HEAD has the entry that matches best.
+   * @returns undefined if the path has no entry
    */
   find(path: string): ReadonlyMap<string, Found<RouteEntry>> | undefined {
     const found = this.#tree.find(path);
@@ -63,13 +63,13 @@ export class JobRoutes {
     return byMethod;
   }
 
-  /** Returns the route of a job; undefined for a job that is sold at its ids. */
+  /** Returns the route of a job; undefined for a job that is sold at its IDs. */
   routeOf({ serviceId, jobIndex }: JobKey): Route | undefined {
     return this.#routes.get(jobKeyText(serviceId, jobIndex));
   }
 
   /**
-   * Checks that a job is sold where a request asks for it.
+   * Checks that a job is sold at the method and path of a request.
    * @throws GatewayError `not_found`; `job_not_found` for the ids of a job with a route; `query_not_allowed`
    */
   requireSold(request: JobRequest, job: JobKey): void {
@@ -87,7 +87,7 @@ export class JobRoutes {
     this.requireNoQuery(request);
   }
 
-  /** @throws GatewayError `query_not_allowed`, because a query string would be paid for without reaching the runner */
+  /** @throws GatewayError `query_not_allowed`, because the buyer would pay for a query string that does not reach the runner */
   requireNoQuery(request: JobRequest): void {
     if (request.query === "" || !this.#hasIds(request)) return;
     throw new GatewayError(
@@ -96,12 +96,12 @@ export class JobRoutes {
     );
   }
 
-  /** Returns the names of the headers that a payment for the request is bound to; undefined for a job at its ids. */
+  /** Returns the names of the headers that a payment for the request is bound to; undefined for a job at its IDs. */
   boundHeadersOf(request: JobRequest, job: JobKey): string | undefined {
     return this.#hasIds(request) ? undefined : this.#headersOf(job).names.join(",");
   }
 
-  /** Returns the decoded parameters of the request's path; none for a job at its ids. */
+  /** Returns the decoded parameters of the request's path; none for a job at its IDs. */
   paramsOf(request: JobRequest): Found<RouteEntry>["params"] {
     return this.#foundBy(request)?.params ?? [];
   }
@@ -146,12 +146,12 @@ interface Found<Entry> {
   readonly params: readonly (readonly [name: string, value: string])[];
 }
 
-/** One segment of the routes that begin alike. */
+/** Node in the tree of routes: one segment, shared by all routes that begin alike. */
 class Node<Entry> {
   readonly literals = new Map<string, Node<Entry>>();
   one: Node<Entry> | undefined;
   readonly ending: { readonly route: Route; readonly entry: Entry }[] = [];
-  /** Those whose last segment takes all that are left. */
+  /** Routes whose last segment matches all remaining segments. */
   readonly rest: { readonly route: Route; readonly entry: Entry }[] = [];
 
   literal(text: string): Node<Entry> {
@@ -188,7 +188,7 @@ export class RouteTree<Entry> {
     node.ending.push({ route, entry });
   }
 
-  /** Finds what a raw path matches, the best match first: a literal before `{name}` before `{name...}`. */
+  /** Finds the entries that match a raw path, the best match first: a literal before `{name}` before `{name...}`. */
   find(path: string): readonly Found<Entry>[] {
     const segments = decodeSegments(path);
     if (segments === undefined) return [];
@@ -198,7 +198,7 @@ export class RouteTree<Entry> {
   }
 }
 
-/** Encodes a matched path again, so that each path has one form. */
+/** Re-encodes a matched path, so that each path has one form. */
 export function canonicalPath(path: string): string {
   return encodeSegments(decodeSegments(path) ?? []);
 }
@@ -217,7 +217,7 @@ function collect<Entry>(
   }
   const literal = node.literals.get(segment);
   if (literal !== undefined) collect(literal, segments, depth + 1, found);
-  // Only a route that ends in a slash matches a path that does.
+  // Only a route that ends in a slash matches a path that ends in a slash.
   if (segment === "") return;
   if (node.one !== undefined) collect(node.one, segments, depth + 1, found);
   if (segments.at(-1) === "") return;

@@ -16,16 +16,16 @@ import { JobUrls } from "../wire/paths.ts";
 /** A job that is for sale. */
 export interface ListedJob extends Omit<Job, "policy" | "price"> {
   readonly mode: "public_paid" | "restricted_paid";
-  /** Present for a restricted job. */
+  /** Set for a restricted job. */
   readonly access?: JobAccess;
   readonly requirements: readonly Requirement[];
-  /** Schemes of x402 that its offers have, in their order. */
+  /** x402 schemes of the job's offers, in order. */
   readonly schemes: readonly string[];
-  /** Absent while it is not known. */
+  /** Undefined while the price is not known. */
   readonly price?: Pick<JobPrice, "priceWei" | "currency" | "range">;
-  /** Ways to pay the price now. They are not kept: the offers of a 402 are, and stay payable. */
+  /** Ways to pay the current price. These offers are not stored; the offers of a 402 are stored and stay payable. */
   readonly offers: readonly ListedOffer[];
-  /** Absolute URL to buy it at. */
+  /** Absolute URL at which the job is bought. */
   readonly url: string;
 }
 
@@ -34,7 +34,7 @@ export interface ListedOffer extends Offer {
   readonly decimals: number;
   /** Name of the transfer method for people. */
   readonly method: string;
-  /** True for a price that depends on the request: this is its lowest. */
+  /** True if the price depends on the request, so that this is the lowest price. */
   readonly isLowest: boolean;
 }
 
@@ -42,7 +42,7 @@ interface Parts {
   readonly config: Pick<X402Config, "jobs" | "jobPricing" | "jobPolicies" | "quoteTtlSecs" | "publicUrl">;
   readonly policies: JobPolicies;
   readonly prices: PriceSource;
-  /** Returns true if the price of a job is in the configuration. Other prices are requested one by one. */
+  /** Returns true if the price of a job is in the configuration. Other prices are queried one by one. */
   readonly isConfigured: (job: Job) => boolean;
   readonly tokens: PayableTokens;
   readonly chargeTerms: Pick<JobChargeTerms, "of">;
@@ -52,18 +52,18 @@ interface Parts {
   readonly clock: Clock;
 }
 
-/** Age from which the next request makes the listing anew, because rates and prices change. */
+/** Age after which the next request rebuilds the listing, because rates and prices change. */
 const MAX_AGE_MS = 5_000;
-/** Added to the age for each job, which takes 20 µs: a listing of any length takes under 2 % of the CPU. */
+/** Additional age for each job. Listing a job takes 20 µs, so listings of any length use under 2 % of the CPU. */
 const MAX_AGE_MS_PER_JOB = 1;
-/** Jobs whose price a listing asks a source for, which may take a second of CPU for each. */
+/** Number of jobs whose price a listing requests from a source, which may need a second of CPU for each price. */
 const MAX_ASKED = 32;
-/** Longest wait for those prices. Requests that take longer go on, for the next listing. */
+/** Longest wait for those prices. Slower requests continue, for the next listing. */
 const MAX_WAIT_MS = 1_000;
-/** Jobs that are looked at in one piece: a few milliseconds. */
+/** Number of jobs that are handled without a pause, which takes a few milliseconds. */
 const JOBS_AT_ONCE = 200;
 
-/** Answer of a price source that has none now. */
+/** Answer for a price source that has no price now. */
 const UNKNOWN = "unknown";
 type Answer = JobPrice | undefined | typeof UNKNOWN;
 
@@ -93,7 +93,7 @@ export class Listing {
     return this.#keys.has(jobKeyText(serviceId, jobIndex));
   }
 
-  /** Returns every job for sale, in the configured order: the same array as before unless something has changed. */
+  /** Returns every job for sale, in the configured order. Returns the same array as before if nothing has changed. */
   async jobs(): Promise<readonly ListedJob[]> {
     const ageMs = this.#parts.clock() - this.#madeAtMs;
     const maxAgeMs = MAX_AGE_MS + this.#jobs.length * MAX_AGE_MS_PER_JOB;
@@ -123,7 +123,7 @@ export class Listing {
     return this.#listed;
   }
 
-  /** Returns the answers for all jobs whose price is not configured. */
+  /** Returns the price sources' answers for all jobs whose price is not configured. */
   async #ask(): Promise<ReadonlyMap<Job, Answer>> {
     const answers = new Map<Job, Answer>();
     for (const job of this.#jobs) if (!this.#parts.isConfigured(job)) answers.set(job, UNKNOWN);
@@ -189,7 +189,7 @@ export class Listing {
   }
 }
 
-/** Returns the jobs that a configuration names, disabled ones too. */
+/** Returns the jobs that a configuration names, including disabled jobs. */
 export function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]): Job[] {
   const found = new Map(jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
   const add = (serviceId: bigint, jobIndex: number) => {
@@ -200,7 +200,7 @@ export function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]):
     const [serviceId = "", jobIndex] = key.split("/");
     add(BigInt(serviceId), Number(jobIndex));
   }
-  // A source may have a price for those.
+  // A source may have a price for the jobs that only policies name.
   for (const { serviceId, jobIndex } of jobPolicies) add(serviceId, jobIndex);
   return [...found.values()];
 }
@@ -209,7 +209,7 @@ function pick({ priceWei, currency, range }: JobPrice): NonNullable<ListedJob["p
   return defined({ priceWei, currency, range });
 }
 
-/** Compares what can change at one configuration. */
+/** Returns true if two entries agree in everything that can change under one configuration. */
 function isSame(left: ListedJob, right: ListedJob): boolean {
   return (
     left.url === right.url &&
@@ -229,13 +229,13 @@ function isSame(left: ListedJob, right: ListedJob): boolean {
   );
 }
 
-/** Returns why no catalogue on the internet reads the documents of a seller; undefined if they can be read. */
+/** Returns the reason why public catalogues cannot read a seller's documents; undefined if they can. */
 export function publicUrlProblem(publicUrl: string): string | undefined {
   const { protocol, hostname, pathname } = new URL(publicUrl);
   const expected = [
     ...(protocol === "https:" ? [] : ["https"]),
     ...(isPrivateHost(hostname) || isLoopbackHost(hostname) ? ["a host that the internet knows"] : []),
-    // Catalogues read documents at the origin.
+    // Catalogues expect the documents at the root of the origin.
     ...(pathname === "/" ? [] : ["no path"]),
   ];
   return expected.length === 0 ? undefined : `public_url is ${publicUrl}; expected ${expected.join(" and ")}`;

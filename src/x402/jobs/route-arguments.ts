@@ -23,7 +23,7 @@ const argumentsShape = z.strictObject({
   body: z.unknown().optional(),
 });
 
-/** Returns the JSON Schema of the arguments of a tool that is sold at a route: the parts of its request. */
+/** Returns the JSON Schema of the arguments of a tool that is sold at a route. The arguments are the parts of the request. */
 export function routeSchema(
   route: Route,
   input: JobBody | undefined,
@@ -81,8 +81,8 @@ function bodySchema(input: JobBody | undefined): unknown {
 }
 
 /**
- * Returns the request that a call's arguments make at a route.
- * @param name of the arguments, for errors
+ * Builds the request at a route from a call's arguments.
+ * @param name name of the arguments, for errors
  * @throws RpcError
  */
 export function requestAt(

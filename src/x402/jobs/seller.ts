@@ -7,14 +7,14 @@ import { chargeKindOf, type Offer, offeredMethod } from "../wire/offer.ts";
 import { JobUrls } from "../wire/paths.ts";
 import type { ListedJob, ListedOffer } from "./listing.ts";
 
-/** Longest service name that x402 clients take. */
+/** Longest service name that x402 clients accept. */
 const MAX_NAME = 32;
-/** A label that x402 clients take: printable ASCII. */
+/** Matches a label that x402 clients accept: printable ASCII. */
 export const LABEL = new RegExp(`^[\\x20-\\x7e]{1,${MAX_NAME}}$`);
 
-/** Who sells the jobs. */
+/** Seller of the jobs, as documents describe it. */
 export interface Seller {
-  /** Without a trailing slash. */
+  /** URL without a trailing slash. */
   readonly publicUrl: string;
   readonly urls: JobUrls;
   /** At most 32 ASCII characters. */
@@ -33,30 +33,30 @@ export interface Seller {
   readonly guidance: string | undefined;
   /** Texts of promises to buyers of jobs that fail, by their names. */
   readonly promises: ReadonlyMap<string, string>;
-  /** Abilities of the shop besides sales over x402. */
+  /** Abilities of the shop in addition to sales over x402. */
   readonly features: readonly Feature[];
 }
 
-/** An ability of clients besides buying over x402, as documents about the jobs describe it. */
+/** An ability of the shop in addition to sales over x402, as documents about the jobs describe it. */
 export interface Feature {
   /** Markdown for agents. */
   readonly guide: string;
-  /** Name of its own payment protocol. */
+  /** Name of the ability's payment protocol. */
   readonly protocol?: string;
   /** Returns further fields of a job's entry in the lists of jobs. */
   entryFields?(job: ListedJob): Readonly<Record<string, string>>;
-  /** Returns the payment method that can pay an offer; undefined if none can. */
+  /** Returns the payment method that can pay an offer; undefined if no method can. */
   methodFor?(offer: Offer): string | undefined;
   /** The shop as a service of another protocol, for registries of agents. */
   readonly service?: { readonly name: string; readonly endpoint: string; readonly version?: string };
-  /** URLs that it adds to the list of what can be read, by their names. */
+  /** URLs that the ability adds to the list of documents, by name. */
   readonly links?: Readonly<Record<string, string>>;
-  /** Its own routes in OpenAPI, and the schemas that they name. */
+  /** Routes of the ability in OpenAPI, and the schemas that the routes name. */
   readonly openApi?: Readonly<Record<"paths" | "schemas", Readonly<Record<string, object>>>> & {
-    /** Ways to prove who paid for a call, by their names. */
+    /** Ways to authenticate the payer of a call, by name. */
     readonly securitySchemes?: Readonly<Record<string, object>>;
   };
-  /** Headers of its answers, with their descriptions. */
+  /** Headers of the ability's answers, with their descriptions. */
   readonly headers?: Readonly<Record<"accepted" | "paymentRequired", Readonly<Record<string, string>>>>;
 }
 
@@ -86,7 +86,10 @@ export function sellerOf(
   return { publicUrl, urls, serviceName, ...about, promises, features };
 }
 
-/** Returns the headers that buyers send for a job, without the payment's, and their descriptions. @param range of its price */
+/**
+ * Returns the headers that buyers send for a job, without the payment's, and their descriptions. @param range range of the
+ * job's price
+ */
 export function headersOf({
   range,
   access,
@@ -98,12 +101,12 @@ export function headersOf({
   return [...(priced ?? []), ...Object.entries(access?.headers ?? {})];
 }
 
-/** Returns what people call a job. */
+/** Returns the name of a job for people. */
 export function jobTitle(job: Pick<Job, "serviceId" | "jobIndex" | "name" | "title">): string {
   return job.title ?? job.name ?? `Job ${job.jobIndex} of service ${job.serviceId}`;
 }
 
-/** Returns the name by which agents call a job. */
+/** Returns the name of a job for agents. */
 export function callName({
   name,
   serviceId,
@@ -112,7 +115,10 @@ export function callName({
   return name ?? `job-${serviceId}-${jobIndex}`;
 }
 
-/** Returns the price of a job for people: `$0.01`, `up to $0.05`, `1000000000000000 wei`; undefined while it is not known. */
+/**
+ * Returns the price of a job for people: `$0.01`, `up to $0.05`, `1000000000000000 wei`; undefined while the price is not
+ * known.
+ */
 export function listedPriceText(job: Pick<ListedJob, "price" | "charge">): string | undefined {
   if (job.price === undefined) return undefined;
   const { priceWei, currency, range } = job.price;
@@ -122,12 +128,12 @@ export function listedPriceText(job: Pick<ListedJob, "price" | "charge">): strin
   return `${ceiling}${priceText({ unit: currency === "USD" ? "usd" : "wei", amount: priceWei })}`;
 }
 
-/** Reports whether buyers of a job always sign more than they may be charged. */
+/** Returns true if buyers of a job always sign a ceiling, of which they may be charged a part. */
 export function isMetered({ charge = ["before"] }: Pick<ListedJob, "charge">): boolean {
   return charge.every(isPartial);
 }
 
-/** Returns a way to pay for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
+/** Describes a way to pay, for people: `0.01 USDC on eip155:8453`, and the transfer method unless it is EIP-3009. */
 export function optionText(offer: ListedOffer): string {
   const { amount, decimals, token, method, isLowest } = offer;
   const ceiling = isLowest ? "from " : isPartial(chargeKindOf(offer)) ? "up to " : "";
@@ -135,7 +141,7 @@ export function optionText(offer: ListedOffer): string {
   return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${by}`;
 }
 
-/** Returns what agents read about a job before they buy it, as sentences. @param unit that the price is for: `call` */
+/** Returns the sentences that agents read about a job before they buy it. @param unit unit of the price: `call` */
 export function saleText(job: ListedJob, seller: Pick<Seller, "promises">, unit: string): string {
   const { description, offers } = job;
   const price = listedPriceText(job);
@@ -144,7 +150,10 @@ export function saleText(job: ListedJob, seller: Pick<Seller, "promises">, unit:
   return [asSentence(description ?? jobTitle(job)), ...costs, ...conditionsOf(job, seller)].join(" ");
 }
 
-/** Returns what buyers of a job should know beside its price: what follows a failure, and what is particular about its answer and its buyers. */
+/**
+ * Returns the conditions of a job that buyers should know in addition to its price: the consequence of a failure, and
+ * peculiarities of its answer and its buyers.
+ */
 export function conditionsOf(
   {
     charge = ["before"],
@@ -162,7 +171,7 @@ export function conditionsOf(
   );
 }
 
-/** Returns when buyers are charged, unless it is before the job runs, and what follows a failure. */
+/** Returns texts about the time of the charge, unless it is before the job runs, and about the consequence of a failure. */
 export function chargeTexts(
   { charge, onFailure = "" }: { readonly charge: readonly ChargeKind[]; readonly onFailure?: string },
   promises: Seller["promises"],

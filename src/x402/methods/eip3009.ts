@@ -72,7 +72,7 @@ const settlable = z.looseObject({
   }),
 });
 
-/** Reads the limit of a payer by EIP-3009: the balance of the token. */
+/** Reads the limit of an EIP-3009 payer: the payer's balance of the token. */
 const EIP3009_FUNDS: PayerFundsReader = {
   read: readBalance,
 
@@ -84,11 +84,11 @@ const EIP3009_FUNDS: PayerFundsReader = {
   },
 };
 
-/** EIP-3009: the token checks the signature, and moves itself. */
+/** EIP-3009: the token contract checks the signature and transfers its own tokens. */
 export const EIP3009_METHOD: Method = {
   ...EIP3009,
   extensions: {},
-  // The payload of another method might have these keys beside its own.
+  // The payload of another method might contain these keys among others.
   owns: (payload) => Object.keys(payload).every((key) => key === "authorization" || key === "signature"),
   payload: { schema: payload, kind: "an EIP-3009 authorization" },
   pays: ({ to, value }, { token, amount }) => to === token.payTo.toLowerCase() && value === BigInt(amount),
@@ -140,13 +140,13 @@ export const EVENT_TOPICS = {
   AuthorizationCanceled: "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81",
 };
 
-/** EIP-3009: the token itself keeps the nonce, and names it in an event when it is used or cancelled. */
+/** EIP-3009: the token contract keeps the nonce, and emits an event with it when the nonce is used or cancelled. */
 export class Eip3009Authorization implements Authorization {
   readonly payment: AuthorizedPayment;
   readonly validAfter: bigint;
   readonly endsAt: bigint;
   readonly nonceCall: Authorization["nonceCall"];
-  /** The token moves itself: one that does not keep the nonce moves nothing. */
+  /** The token transfers its own tokens, and a contract that does not keep the nonce transfers nothing. */
   readonly needsContract = false;
   readonly logFilters: Authorization["logFilters"];
 
@@ -157,7 +157,7 @@ export class Eip3009Authorization implements Authorization {
     this.validAfter = BigInt(signed.payload?.authorization?.validAfter ?? 0);
     this.endsAt = BigInt(validBefore);
     const payerWord = addressWord(key.payer);
-    // authorizationState(address,bytes32), which is also true after a cancellation.
+    // authorizationState(address,bytes32) is also true after a cancellation.
     this.nonceCall = { to: key.asset, data: `0xe94a0102${payerWord}${key.nonce.slice(2)}` };
     this.logFilters = Object.values(EVENT_TOPICS).map((topic) => ({
       address: key.asset,
@@ -203,8 +203,8 @@ export class Eip3009Authorization implements Authorization {
  * Finds out whether the transaction that used a payment's nonce also made the payment: a Transfer of the exact amount
  * from the payer to the recipient.
  *
- * One transaction can use several authorizations of one payer, and then one transfer must not count for two payments.
- * Each counts only with the transfer that directly follows its own AuthorizationUsed, as in EIP-3009's reference
+ * One transaction can use several authorizations of one payer, and one transfer must then not pay two payments. So a payment
+ * is only matched with the transfer that directly follows its own AuthorizationUsed, as in EIP-3009's reference
  * implementation. If the logs are in another order, the answer is `ambiguous`.
  * @param logs all logs of the transaction, in order
  */
@@ -226,7 +226,7 @@ export function outcomeOf(
   return { kind: next?.name === "Transfer" ? "used_otherwise" : "ambiguous" };
 }
 
-/** Takes each use of an authorization with the transfer that directly follows it, as the token's contract logs them. */
+/** Pairs each use of an authorization with the transfer that directly follows it in the token's logs. */
 function paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment[] {
   const events = tokenEvents(mined.logs, token.asset.toLowerCase());
   return events.flatMap((used, i) => {
@@ -237,12 +237,12 @@ function paymentsIn(mined: MinedTransaction, token: AcceptedToken): ChainPayment
   });
 }
 
-/** Returns the events of a token, in order. */
+/** Returns a token's events in their order. */
 export function tokenEvents(logs: readonly RawLog[], asset: string): TokenEvent[] {
   return logs.flatMap((log) => (log.address.toLowerCase() === asset ? (readTokenEvent(log) ?? []) : []));
 }
 
-/** Reads the event of a log. @returns undefined for another event, or one with other fields */
+/** Reads the event of a log. @returns undefined for another event, or an event with other fields */
 function readTokenEvent(log: RawLog): TokenEvent | undefined {
   const [topic, ...indexed] = log.topics;
   const name = topic === EVENT_TOPICS.AuthorizationUsed ? "AuthorizationUsed" : "AuthorizationCanceled";

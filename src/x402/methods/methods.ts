@@ -21,7 +21,7 @@ export class Methods implements Iterable<Method> {
   readonly versions: Versions;
   /** Undefined if payloads have no names of purchases. */
   readonly purchaseNames: PurchaseNames | undefined;
-  /** Undefined if no payment is charged in part. */
+  /** Undefined if the runner names the charge of no payment. */
   readonly ceilingScheme: CeilingScheme | undefined;
 
   constructor(
@@ -52,7 +52,7 @@ export class Methods implements Iterable<Method> {
     return method;
   }
 
-  /** Returns the method of an x402 payload: EIP-3009 unless the payload is another one's. */
+  /** Returns the method of an x402 payload: EIP-3009 unless the payload belongs to another method. */
   ofPayload(payload: object): Method {
     return [...this].find((method) => method.owns(payload)) ?? EIP3009_METHOD;
   }
@@ -63,7 +63,7 @@ export class Methods implements Iterable<Method> {
     return own ?? new EvmEvidence(watch, (payment) => this.#authorizationOf(payment));
   }
 
-  /** Reports whether a text can name a transaction of the chains of a method. */
+  /** Returns true if a text has the form of a transaction's name on the chains of a method. */
   isTransaction(name: string, text: string): boolean {
     return (this.find(name)?.transaction ?? EVM_TRANSACTION).test(text);
   }
@@ -75,12 +75,12 @@ export class Methods implements Iterable<Method> {
     return authorization;
   }
 
-  /** Returns what settles on a network that is not an EVM chain; undefined if this build cannot. */
+  /** Returns the settlement on a network that is not an EVM chain; undefined if this build cannot settle there. */
   ownSettlement(network: string): OwnSettlement | undefined {
     return [...this].find(({ ownSettlement }) => ownSettlement?.has(network))?.ownSettlement;
   }
 
-  /** Returns the only account that a contract lets send a transaction; undefined if any can. Lower case. */
+  /** Returns the only account that a contract lets send a transaction; undefined if any account can. Lower case. */
   senderOf(transaction: { readonly to: string; readonly data: string }): `0x${string}` | undefined {
     for (const method of this) {
       const sender = method.senderOf?.(transaction);
@@ -89,18 +89,18 @@ export class Methods implements Iterable<Method> {
     return undefined;
   }
 
-  /** Returns true if what facilitators support decides about the offers of a method. */
+  /** Returns true if the offers of a method depend on what facilitators support. */
   dependsOnFacilitators(name: string): boolean {
     const { fresh, extensions = {} } = this.find(name) ?? {};
     return this.chargesPart(name) || fresh !== undefined || Object.keys(extensions).length > 0;
   }
 
-  /** Returns true if payments by a method can be charged less than what was signed. */
+  /** Returns true if payments by a method can be charged less than the signed amount. */
   chargesPart(name: string): boolean {
     return this.ceilingScheme !== undefined && this.find(name)?.chargesPart === true;
   }
 
-  /** Returns the scheme of x402 of the offers that are charged so; undefined if this build has none. */
+  /** Returns the x402 scheme of offers with a charge; undefined if this build has no scheme for it. */
   schemeOf(charge: ChargeKind): string | undefined {
     return isPartial(charge) ? this.ceilingScheme?.name : "exact";
   }

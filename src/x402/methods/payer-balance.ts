@@ -2,7 +2,7 @@ import type { Rpc } from "../../chain/rpc.ts";
 import type { Authorization, AuthorizedPayment } from "../settlement/authorization.ts";
 import { addressWord } from "../settlement/chain-logs.ts";
 
-/** `balanceOf(address)` */
+/** Selector of `balanceOf(address)`. */
 const BALANCE_OF = "0x70a08231";
 
 /** Reads a payer's balance of a token. @returns undefined when the token does not answer */

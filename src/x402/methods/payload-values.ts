@@ -1,13 +1,13 @@
 import { hash } from "node:crypto";
 import * as z from "zod";
 
-/* Values of signed payloads, which the schemas of methods are made of. */
+/* Values of signed payloads, from which the schemas of methods are built. */
 
 const MAX_U256 = 2n ** 256n - 1n;
 
 export const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, "expected an address: 0x and 40 hex digits");
 
-/** Without leading zeros, so that one number has one spelling. */
+/** Leading zeros are refused, so that each number has one spelling. */
 export const decimal = z
   .string()
   .refine((digits) => /^(0|[1-9][0-9]{0,77})$/.test(digits) && BigInt(digits) <= MAX_U256, {
@@ -17,12 +17,15 @@ export const decimal = z
 
 export const uint = decimal.transform((digits) => BigInt(digits));
 
-/** 65 bytes for a plain account. A smart account's contract decides (ERC-1271): none may do, and ERC-6492 needs many. */
+/**
+ * A plain account's signature has 65 bytes. A smart account's contract decides (ERC-1271), so its signature may be empty,
+ * and an ERC-6492 signature is long.
+ */
 export const signature = z
   .string()
   .regex(/^0x(?:[0-9a-fA-F]{2}){0,4096}$/, "expected a signature: 0x and at most 4096 bytes of hex");
 
-/** Values of payloads that other sellers send to be settled, as the library that settles them accepts them. */
+/** Values of payloads that other sellers send for settlement, in the forms that the settling library accepts. */
 export const loose = {
   hex: z.string().regex(/^0x(?:[0-9a-fA-F]{2})*$/),
   word: z.string().regex(/^0x[0-9a-fA-F]{64}$/),

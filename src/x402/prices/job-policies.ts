@@ -7,7 +7,7 @@ import type { Methods } from "../methods/methods.ts";
 import type { ChargeTerms } from "../wire/offer.ts";
 import type { JobPrice, PriceSource } from "./price-source.ts";
 
-/** A job's policy, and what its buyers are promised for the case that it fails. */
+/** A job's policy, and the promise to its buyers if it fails. */
 export type SoldPolicy = JobPolicy & Pick<Job, "onFailure">;
 
 /** A job for sale at its current price. */
@@ -61,8 +61,8 @@ export class JobPolicies {
       if (price === undefined) throw jobNotFound(job);
     } catch (error) {
       if (!(error instanceof GatewayError && error.code === "price_unavailable")) throw error;
-      // A default of "disabled" must not confirm that the job exists. An enabled job goes on: a payment may answer an
-      // offer made earlier.
+      // A default of "disabled" must not confirm that the job exists. For an enabled job the search continues, because a
+      // payment may answer an earlier offer.
       if (this.#defaultMode === "disabled" && !this.#policies.has(keyOf(job))) throw error;
       unavailable = error;
     }
@@ -93,7 +93,7 @@ export function jobNotFound({ serviceId, jobIndex }: JobKey): GatewayError {
 /** Longest run of a job whose `max_run_secs` is not configured. */
 const DEFAULT_RUN_SECS = 300;
 
-/** Returns the time that a run and its settlement may take; undefined if payments that expire soon do not last so long. */
+/** Returns the time that a run and its settlement may take; undefined if payments that expire soon do not last that long. */
 function runSecsWithin({ maxRunSecs, marginSecs }: SoonEnd, runSecs: number): number | undefined {
   return runSecs <= maxRunSecs ? runSecs + marginSecs : undefined;
 }
@@ -103,7 +103,7 @@ export class JobChargeTerms {
   readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "settlers">>;
   readonly #networks: readonly string[];
   readonly #facilitators: Pick<Facilitators, "settlerOn">;
-  /** Those returned last, by job. */
+  /** Terms that were returned last, by job. */
   readonly #last = new Map<string, ChargeTerms>();
 
   constructor(parts: {
@@ -139,7 +139,10 @@ export class JobChargeTerms {
     );
   }
 
-  /** Returns the terms of a job, the same object as long as they are the same; undefined if it is only charged before it runs. */
+  /**
+   * Returns the terms of a job, as the same object while they do not change; undefined if the job is only charged before it
+   * runs.
+   */
   of({ serviceId, jobIndex }: JobKey): ChargeTerms | undefined {
     const key = jobKeyText(serviceId, jobIndex);
     const terms = this.#jobs.get(key);

@@ -16,7 +16,7 @@ import type { TokenRate, TokenRates } from "./token-rates.ts";
  */
 const SLACK_MS = 1000;
 
-/** Bound on the offers remembered as saved. An evicted one is saved once more. */
+/** Bound on the offers remembered as saved. An evicted offer is saved once more. */
 const MAX_REMEMBERED = 10_000;
 /** Bound on the jobs whose last offers are kept, with the 402 that shows them: about 4 KB each. */
 const MAX_JOBS = 1_000;
@@ -24,26 +24,26 @@ const MAX_JOBS = 1_000;
 const NS_PER_MS = 1_000_000;
 
 /**
- * Validity that must be saved of an offer that is shown while it is being extended. Half the lifetime of offers that
- * end sooner.
+ * Minimum saved validity of an offer that is shown while it is being extended. It is half the lifetime for offers that end
+ * sooner.
  */
 const MIN_VALID_MS = 60_000;
 
 /** An offer that this process saved. */
 interface SavedOffer {
   readonly id: string;
-  /** Unix milliseconds by this process's clock until which it is saved; 0 while it never was. */
+  /** Time until which the offer is saved, in Unix milliseconds on this process's clock; 0 if it was never saved. */
   validUntil: number;
-  /** The write that extends it; never rejects. */
+  /** The write that extends the offer; never rejects. */
   saving?: Promise<void> | undefined;
 }
 
-/** The offers that were last made for a job, with everything that they depend on. */
+/** The offers that were last made for a job, with the terms and rates that they depend on. */
 interface MadeOffers {
   readonly terms: OfferTerms;
   readonly rates: ReadonlyMap<AcceptedToken, TokenRate | undefined>;
   readonly offers: readonly Offer[];
-  /** One for each offer. */
+  /** Saved states, one for each offer. */
   readonly saved: readonly SavedOffer[];
 }
 
@@ -66,9 +66,9 @@ export class OfferBook {
   }
 
   /**
-   * Makes offers, each saved before any client can see it. An offer that is saved already is extended in the
-   * background, so that a store that stalls holds up only new offers. Returns none if no token can be offered, and the
-   * same array as before while terms and rates are the same, so that what is derived from it can be kept beside it.
+   * Makes offers, each saved before any client can see it. An offer that is already saved is extended in the background, so
+   * that a stalled store delays only new offers. Returns no offers if no token can be offered. Returns the same array as
+   * before while terms and rates do not change, so that callers can cache values by the array.
    */
   async make(terms: OfferTerms): Promise<readonly Offer[]> {
     const made = this.#madeFor(terms);
@@ -96,8 +96,8 @@ export class OfferBook {
   }
 
   /**
-   * Returns a digest for one purchase at an offer, different on each call. The client shows it as the proof that it
-   * paid, so the nanoseconds that the clock lacks are random: the time of the purchase does not reveal the digest.
+   * Returns a new digest for a purchase at an offer. The client shows the digest as a proof of payment. The nanoseconds that
+   * the clock lacks are random, so that the time of the purchase does not reveal the digest.
    */
   newDigest({ job, priceWei }: Offer): string {
     const nowNs = BigInt(this.#parts.clock()) * BigInt(NS_PER_MS) + BigInt(randomInt(NS_PER_MS));
@@ -111,7 +111,7 @@ export class OfferBook {
     const key = jobKeyText(job.serviceId, job.jobIndex);
     const last = this.#made.get(key);
     if (last !== undefined && equalTerms(last.terms, terms) && this.#areCurrent(last.rates)) return last;
-    // Each rate is read once: it may end between two looks at the clock.
+    // Each rate is read once, because it may expire between two reads of the clock.
     const rates = new Map(tokens.map((token) => [token, this.#parts.rates.rateOf(token)]));
     const offers = makeOffers(terms, { rateOf: (token) => rates.get(token) });
     const made = { terms, rates, offers, saved: offers.map((offer) => this.#savedOf(offer)) };
@@ -135,7 +135,7 @@ export class OfferBook {
     return saved;
   }
 
-  /** Starts to save the offers that are saved until an earlier time than `neededUntil`. */
+  /** Starts to save the offers whose saved validity ends before `neededUntil`. */
   #save({ terms, offers, saved }: MadeOffers, neededUntil: number): void {
     const { ttlSecs, endSecs } = terms;
     const now = this.#parts.clock();
@@ -177,7 +177,7 @@ function equalTerms(left: OfferTerms, right: OfferTerms): boolean {
   );
 }
 
-/** Everything that makes two offers the same. */
+/** Returns a text that is equal for equal offers. */
 function offerId(offer: Offer): string {
   const { job, token, amount, ttlSecs, digest, onFailure, charge, scheme, extra, chargesBack } = offer;
   const { network, asset, payTo, transferMethod, eip3009 } = token;
@@ -194,9 +194,9 @@ const SEALED_OFFER = "sealedOffer";
 
 /** Names of the headers that a request's hash covers. A seal keeps them, so a reload does not change what an offer is bound to. */
 export interface HashedParts {
-  /** Names of the headers that the request is bound with; undefined at a job's ids. */
+  /** Names of the headers that the request is bound to; undefined at a job's IDs. */
   readonly boundHeaders: string | undefined;
-  /** Names of the headers that the price was made of. */
+  /** Names of the headers that the price depends on. */
   readonly headers: readonly string[];
 }
 
@@ -216,7 +216,7 @@ export class SealedOffers {
     this.#seals = seals;
   }
 
-  /** @param hash hash of the parts of the request which the offer is for */
+  /** @param hash hash of the parts of the request that the offer is for */
   seal(offer: Offer, { boundHeaders, headers }: HashedParts, hash: string): Offer {
     const parts = JSON.stringify({ boundHeaders, headers, hash });
     const text = Buffer.from(`${parts}\n${formatOffer(offer)}`).toString("base64url");
@@ -226,7 +226,8 @@ export class SealedOffers {
   /**
    * Returns the offer in the `extra` of a payment.
    * @param hashOf hashes parts of the payment's request; undefined if those parts do not suffice
-   * @returns undefined for an offer that was not made here, or was made for another request; "none" if there is none
+   * @returns undefined for an offer that was not made here, or was made for another request; "none" if the payment has no
+   *   sealed offer
    */
   open(
     extra: Readonly<Record<string, unknown>> | undefined,
@@ -236,7 +237,7 @@ export class SealedOffers {
     if (sealed === undefined) return "none";
     if (typeof sealed !== "string") return undefined;
     const [text = "", seal = "", ...more] = sealed.split(".");
-    // Nothing of the text is read before: its names decide how long the hash takes.
+    // The text is used only after this check, because the header names in it determine how long hashing takes.
     if (more.length > 0 || !equalInConstantTime(seal, this.#sealOf(text))) return undefined;
     const [parts = "", terms = ""] = Buffer.from(text, "base64url").toString().split("\n", 2);
     const { hash, boundHeaders, headers } = JSON.parse(parts) as HashedParts & { readonly hash: string };

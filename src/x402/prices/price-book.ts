@@ -26,9 +26,9 @@ interface CurrentPrices {
   readonly prices: PriceSource;
   readonly offers: OfferBook;
   readonly tokens: PayableTokens;
-  /** Absent: every job is charged before it runs. */
+  /** Undefined if every job is charged before it runs. */
   readonly chargeTerms?: JobChargeTerms;
-  /** Promises that buyers may have got for the case that a job fails, the one that is worth most first. */
+  /** Promises that buyers may have for jobs that fail, the most valuable promise first. */
   readonly promises: readonly FailurePromise[];
   readonly quoteTtlSecs: number;
   readonly clock: Clock;
@@ -51,10 +51,10 @@ export class PriceBook {
   constructor(
     parts: CurrentPrices & {
       readonly policies: JobPolicies;
-      /** Prices that requests name: the first that finds one counts. */
+      /** Prices that requests name. The first source that finds a price is used. */
       readonly named: readonly NamedPrices[];
       readonly ofRequests: PricesOfRequests;
-      /** Absent: no transfer method makes anything for one 402. */
+      /** Undefined if no transfer method has fields that are made for one 402. */
       readonly fresh?: FreshOffers;
     },
   ) {
@@ -68,7 +68,8 @@ export class PriceBook {
 
   /**
    * Finds the price of a request.
-   * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`, or why the price that it names does not apply
+   * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`, or the reason why the price that the request
+   *   names does not apply
    */
   async find(request: JobRequest, job: JobKey): Promise<Price> {
     const price = await this.#find(request, job);
@@ -147,16 +148,16 @@ export function offerTerms(
   };
 }
 
-/** The price from the price source, which anyone can pay now, or at an open offer made when it was another. */
+/** The price from the price source. Anyone can pay it now, or can pay an open offer with an earlier price. */
 class CurrentPrice implements Price {
   readonly policy: SoldPolicy;
   readonly range: JobPrice["range"] | undefined;
   readonly #sources: CurrentPrices;
-  /** The offers are shown and cannot be paid, because each request has a price of its own. */
+  /** True if the offers are only shown and cannot be paid, because each request has its own price. */
   readonly #isShownOnly: boolean;
   /** Finds offers that were sealed before a reload gave the job one price; undefined if there is no request. */
   readonly #seals: RequestSeals | undefined;
-  /** The request has already waited for the price source in vain, and must not wait as long again. */
+  /** Set if the request has already waited for the price source without success, so that it does not wait again. */
   readonly #unavailable: GatewayError | undefined;
 
   constructor(
@@ -210,7 +211,10 @@ class CurrentPrice implements Price {
     );
   }
 
-  /** Refuses only an offer whose price has ended: another's lifetime has to last until the request that answers it. */
+  /**
+   * Refuses only an offer whose price has ended, because the lifetime of other offers only has to last until the paid
+   * request arrives.
+   */
   async confirm(offer: Offer): Promise<ConfirmedPrice> {
     if (atTime(offer, this.#sources.clock()) === undefined) {
       throw new GatewayError(
@@ -222,14 +226,14 @@ class CurrentPrice implements Price {
   }
 }
 
-/** Returns what an offer is worth to the buyer of a job that fails: nothing is worth more than not to be charged. */
+/** Returns the worth of an offer to the buyer of a job that fails. An offer that charges nothing then is worth most. */
 function worthOf({ onFailure, charge, chargesBack }: Offer, promises: readonly FailurePromise[]): number {
   if (charge !== undefined || chargesBack !== undefined) return promises.length + 1;
   const rank = promises.findIndex(({ name }) => name === onFailure);
   return rank < 0 ? 0 : promises.length - rank;
 }
 
-/** Turns an unavailable price into no offers: offers made earlier stay payable without it. */
+/** Returns no offers for an unavailable price, because earlier offers stay payable without the price. */
 function noneWhileUnavailable(error: unknown): readonly Offer[] {
   if (error instanceof GatewayError && error.code === "price_unavailable") return [];
   throw error;
@@ -242,7 +246,7 @@ interface Parts {
   readonly seals: Seals;
 }
 
-/** Completes offers with what their transfer methods make for one 402 alone. */
+/** Completes offers with the fields that their transfer methods make for each 402. */
 export class FreshOffers {
   readonly #parts: Parts;
 
@@ -250,7 +254,7 @@ export class FreshOffers {
     this.#parts = parts;
   }
 
-  /** Returns a price whose offers are complete where they are shown. */
+  /** Returns a price whose offers are completed when they are shown. */
   in(price: Price): Price {
     const { policy, range, isOfBody } = price;
     return {
@@ -265,7 +269,7 @@ export class FreshOffers {
     };
   }
 
-  /** Requires that it is known when a payment ends, because the charge comes after the job. */
+  /** Requires a known end of the payment, because the charge comes after the job. */
   #requireOwnEnd(payment: SignedPayment): void {
     const { fresh } = payment.method;
     if (fresh?.hasOwnEnd?.(payment, (text) => this.#parts.seals.seal(text)) !== false) return;
@@ -276,7 +280,7 @@ export class FreshOffers {
   }
 
   /**
-   * Leaves out an offer that no facilitator is known to take. Returns the same array where nothing is to be completed.
+   * Leaves out offers that no facilitator is known to accept. Returns the same array if no offer needs completion.
    * @throws GatewayError `price_unavailable` when no offer is left
    */
   async #complete(offers: readonly Offer[]): Promise<readonly Offer[]> {

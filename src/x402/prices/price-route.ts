@@ -34,7 +34,7 @@ export async function answerPrice(
         ...(offer.currency === undefined && liveRate(offer, parts)),
       })),
     },
-    // Short, because an offer stays payable for far longer after its price has changed.
+    // The age is short, although an offer stays payable for far longer after its price has changed.
     { "cache-control": "public, max-age=5" },
   );
 }
@@ -70,7 +70,7 @@ export function settlementOption(offer: Offer, urls: JobUrls, protocol: JobPath[
   };
 }
 
-/** Returns the rate behind an amount, and its age, if it is a live one. */
+/** Returns the rate of an amount and the rate's age, if the rate is live. */
 function liveRate({ token: offered }: Offer, { tokens, rates, clock }: Parts) {
   const { network, asset, transferMethod: method } = offered;
   const token = tokens.find(

@@ -17,13 +17,16 @@ export interface JobPrice {
   readonly currency?: "USD";
   /** Digest that every purchase at the price has. Undefined if each purchase has its own digest. */
   readonly digest?: string;
-  /** Unix seconds at which the price ends. A price that ends in 7 s or less is not offered. Absent: it stays the price until the source returns another. */
+  /**
+   * Unix seconds at which the price ends. A price that ends in 7 s or less is not offered. Undefined if the price is valid
+   * until the source returns another price.
+   */
   readonly endSecs?: number;
   /** The price is for a run in a trusted execution environment. */
   readonly confidentiality?: "tee";
-  /** Set if the price depends on the request: then this price is its lowest. */
+  /** Set if the price depends on the request, so that this price is the lowest. */
   readonly range?: RequestPricing;
-  /** The request is shown the price, and is not sold at it. */
+  /** True if the price is only shown, and the request cannot be bought at it. */
   readonly isOnlyShown?: boolean;
   /** Further fields of the `extra` of its offers. */
   readonly extra?: Readonly<Record<string, string>>;
@@ -48,10 +51,10 @@ export function createPriceMap(jobPricing: ReadonlyMap<string, bigint>): PriceSo
   };
 }
 
-/** Prices of the jobs that have one of their own, and of the rest from another source. */
+/** Prices of the jobs that configure a price. Other jobs' prices come from another source. */
 export function createJobPrices(parts: {
   readonly jobs: readonly Job[];
-  /** Source of the jobs whose price is the name of a source. Without it they have no price. */
+  /** Price source for jobs whose `price` names a source. If undefined, such jobs have no price. */
   readonly named: PriceSource | undefined;
   readonly otherwise: PriceSource;
 }): PriceSource {
@@ -104,7 +107,7 @@ export class PayableTokens {
   /** The tokens whose payers can be callers. */
   readonly #ofCallers: PayableTokens;
 
-  /** @param jobs those that tokens may name */
+  /** @param jobs jobs that tokens may name */
   constructor(accepted: readonly AcceptedToken[], jobs: readonly Job[] = []) {
     this.#ofJobs = new Map(
       jobs.flatMap(({ serviceId, jobIndex, name }) => {
@@ -119,7 +122,7 @@ export class PayableTokens {
     this.#forUsd = tokens
       .filter(({ currency }) => currency === "USD")
       .map((token) => ({ ...token, rate: { kind: "fixed", ratePerNativeUnit: "1" } }));
-    // A chain that permits callers knows accounts of EVM chains alone.
+    // A chain that permits callers knows only accounts of EVM chains.
     const ofCallers = tokens.filter(({ network }) => isEvm(network));
     this.#ofCallers = ofCallers.length === tokens.length ? this : new PayableTokens(ofCallers);
   }
@@ -130,9 +133,9 @@ export class PayableTokens {
   }
 
   /**
-   * Returns the tokens for a price, always in the same array. For a price in dollars their rate is one token for one
-   * dollar: the price is in 10^-18 dollars, so amounts are made as for wei.
-   * @param policy of the job; a restricted one is sold in the tokens of callers
+   * Returns the tokens for a price, always in the same array. For a price in dollars their rate is one token for one dollar:
+   * the price is in 10^-18 dollars, so amounts are computed as for wei.
+   * @param policy policy of the job; a restricted job is sold in the tokens of callers
    */
   for(price: Pick<JobPrice, "currency">, policy?: Pick<JobPolicy, "restriction">): readonly AcceptedToken[] {
     if (policy?.restriction !== undefined && this.#ofCallers !== this) return this.#ofCallers.for(price);
@@ -199,8 +202,8 @@ export class PriceChecks {
   }
 
   /**
-   * Returns a source of the prices that clients can pay in one of the tokens. A job with any other price is not for sale,
-   * or, if the price ends too soon, not for sale now.
+   * Returns a source of the prices that clients can pay in one of the tokens. A job with a price that cannot be paid is not
+   * for sale, or not for sale now if the price ends too soon.
    */
   payablePrices(source: PriceSource, tokens: PayableTokens): PriceSource {
     return {

@@ -7,7 +7,7 @@ import type { Offer } from "../wire/offer.ts";
 import type { JobPolicies, SoldPolicy } from "./job-policies.ts";
 import type { JobPrice } from "./price-source.ts";
 
-/** The price of one request for a job: the job's current price, the price of what is asked, or one that the request names. */
+/** The price of one request for a job: the job's current price, a price for this request, or a price that the request names. */
 export interface Price {
   readonly policy: SoldPolicy;
   /** Set if the offers are at the lowest price of a job whose price depends on the request. */
@@ -42,7 +42,7 @@ export interface ConfirmedPrice {
 /** Prices that requests name, in place of their jobs' prices. A part makes them. */
 export interface NamedPrices {
   /**
-   * Finds the price that a request names; undefined for a request that names none.
+   * Finds the price that a request names; undefined for a request that names no price.
    * @throws GatewayError
    */
   find(request: JobRequest, job: JobKey): Promise<Price> | undefined;

@@ -32,7 +32,7 @@ interface ShopPrices {
   readonly listing: Listing;
 }
 
-/** Rates and offers, which outlive a configuration, and the prices that they make at each. */
+/** Rates and offers, which outlive a configuration, and the prices under each configuration. */
 export class Prices {
   readonly #parts: Parts;
   readonly rates: TokenRates;
@@ -59,7 +59,7 @@ export class Prices {
   ): ShopPrices {
     const { prices, facilitators, evidence, methods, seals, clock } = this.#parts;
     const { acceptedTokens, jobs = [], quoteTtlSecs } = config;
-    /** Prices of the jobs that have none of their own. */
+    /** Prices of the jobs that configure no price. */
     const ofSource = config.priceSource === "map" ? undefined : prices;
     const chargeTerms = new JobChargeTerms({ config, facilitators, methods });
     const tokens = new PayableTokens(acceptedTokens, jobs);

@@ -16,14 +16,14 @@ import type { HashedParts, SealedOffers } from "./offer-book.ts";
 import type { ConfirmedPrice, Price } from "./price.ts";
 import { endsTooSoon, type JobPrice, lastsLongEnough, priceUnavailable } from "./price-source.ts";
 
-/** A request whose price is asked for. */
+/** A request whose price is needed. */
 export interface AskedRequest extends Pick<JobRequest, "method" | "path" | "query" | "headerValues"> {
   /** Address of the client. */
   readonly client: string;
   /** Parameters of the path of the job's route, decoded. */
   readonly params: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
-  /** Hash of everything that its price can depend on. */
+  /** Hash of everything that the request's price can depend on. */
   readonly hash: string;
 }
 
@@ -32,7 +32,7 @@ export interface RequestPrices {
   /** Lower-case names of the headers that prices depend on. Headers that describe the body are not listed. */
   readonly headers: readonly string[];
   /**
-   * Returns the price of a request, which is the same for a while. Offers that were made at another price stay open.
+   * Returns the price of a request, which stays the same for a while. Offers with an earlier price stay open.
    * @throws GatewayError the reason why the request has no price
    */
   priceOf(asked: AskedRequest): Promise<JobPrice>;
@@ -44,7 +44,7 @@ interface SaleTerms {
   readonly ttlSecs: number;
   /** Returns the offers at a price, which are not saved. */
   offersAt(price: JobPrice): readonly Offer[];
-  /** Finds the offers that are still open, of the time when the job had one price for all requests. */
+  /** Finds offers that are still open from the time when the job had one price for all requests. */
   findEarlier(): Promise<readonly Offer[]>;
   /** Returns a new digest for an offer. */
   digestOf(offer: Offer): string;
@@ -97,7 +97,7 @@ export class RequestPrice implements Price {
     });
   }
 
-  /** Payments that name no whole offer are matched with the price of the request now, and with earlier fixed offers. */
+  /** Payments that name no sealed offer are matched with the current price of the request, and with earlier fixed offers. */
   async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
     const { terms, seals, prices, clock } = this.#of;
     const sealed = seals.find(payment, body, prices.headers);
@@ -166,14 +166,15 @@ export class RequestSeals {
     return sealed.seal(offer, parts, hashOf(request, body, parts));
   }
 
-  /** Seals an offer that no request buys, after a reload either. */
+  /** Seals an offer that no request can buy, even after a reload. */
   sealForNone(offer: Offer, parts: HashedParts): Offer {
     return this.#of.sealed.seal(offer, parts, "no request");
   }
 
   /**
-   * Returns the sealed offer that a payment answers; undefined for a payment of another offer.
-   * @param headersNow names of the headers that the price depends on now: a request has none that its offer does not cover
+   * Returns the sealed offer that a payment answers; undefined for a payment of an unsealed offer.
+   * @param headersNow names of the headers that the price depends on now. A request must not have headers among them that
+   *   its offer does not cover
    * @throws GatewayError `payment_mismatch` when it is for another request, or has ended
    */
   find(payment: SignedPayment, body: Uint8Array, headersNow: readonly string[] = []): Offer | undefined {
@@ -211,30 +212,30 @@ function mismatch(sentence: string): GatewayError {
   return new GatewayError("payment_mismatch", `${sentence} Nothing was charged: sign one of these offers.`);
 }
 
-/** Maximum number of kept prices. The price of an evicted request is asked for again. */
+/** Maximum number of kept prices. The price of an evicted request is queried again. */
 const MAX_PRICES = 10_000;
 
-/** Bounds of the questions in progress. */
+/** Bounds on the price queries in progress. */
 export const QUESTIONS = {
   perClient: 8,
   total: 64,
   reason: "Too many prices are being asked for at once. Nothing was charged",
 };
 
-/** An answer to the question for a price. */
+/** An answer to a price query. */
 interface Answer {
   readonly price: JobPrice;
-  /** Unix milliseconds from which the question is asked anew. */
+  /** Unix milliseconds after which the price is queried anew. */
   readonly endsAt: number;
 }
 
-/** A question, and its answer once that is there. */
+/** A price query, with its answer once that has arrived. */
 interface KeptPrice {
   readonly price: Promise<JobPrice>;
   endsAt: number | undefined;
 }
 
-/** Prices of requests that another program gave. Each is kept until its end. */
+/** Prices of requests from another program. Each price is kept until it ends. */
 export class KeptPrices {
   readonly #clock: Clock;
   readonly #limit = new WorkLimit();
@@ -245,9 +246,9 @@ export class KeptPrices {
   }
 
   /**
-   * Returns the price of a request. Equal requests share one question.
-   * @param id distinguishes those who are asked
-   * @throws GatewayError `rate_limited`, or what `ask` rejects with
+   * Returns the price of a request. Equal requests share one query.
+   * @param id distinguishes the programs that are queried
+   * @throws GatewayError `rate_limited`, or the error of `ask`
    */
   find(id: string, asked: AskedRequest, ask: () => Promise<Answer>): Promise<JobPrice> {
     const key = `${id}\n${asked.hash}`;

@@ -14,9 +14,9 @@ export interface RateReport {
   readonly network: string;
   readonly asset: string;
   readonly symbol: string;
-  /** `fixed`, a live source, or `none`: the token is paid for prices in its own currency alone. */
+  /** `fixed`, a live source, or `none` if the token pays only prices in its own currency. */
   readonly source: string;
-  /** Last good value, usable or not; absent when there never was one. */
+  /** Last good value, usable or not; undefined if there never was a good value. */
   readonly rate?: TokenRate;
   /** Offers in this token can be made now. */
   readonly usable: boolean;
@@ -31,14 +31,14 @@ export type LiveToken = AcceptedToken & { readonly rate: LiveRateSource };
 
 /** Watches sources of live rates. */
 export interface RateWatcher {
-  /** Returns the rate of a source; undefined while it has no usable one. */
+  /** Returns the rate of a source; undefined while it has no usable rate. */
   rateOf(source: LiveRateSource): TokenRate | undefined;
   report(source: LiveRateSource): Pick<RateReport, "usable"> & {
     readonly rate: TokenRate | undefined;
     readonly problem: string | undefined;
   };
   /**
-   * Watches the sources of these tokens, and no others any more; sources watched before keep their values. Resolves once
+   * Watches only the sources of these tokens from now on. Sources that were already watched keep their values. Resolves once
    * each new source was queried once, or after a few seconds. Never rejects.
    */
   watch(tokens: readonly LiveToken[]): Promise<void>;
@@ -54,7 +54,7 @@ export class TokenRates {
     this.#live = live;
   }
 
-  /** Returns the rate of a token; undefined while it has no usable one. */
+  /** Returns the rate of a token; undefined while it has no usable rate. */
   rateOf({ rate }: AcceptedToken): TokenRate | undefined {
     if (rate === undefined) return undefined;
     return isFixed(rate) ? fixedRate(rate) : this.#live?.rateOf(rate);

@@ -12,7 +12,7 @@ export interface RpcMessage {
   readonly params: Json;
   /** The parameters with all digits of their numbers: a number that a double would round is a `LosslessNumber`. */
   readonly exactParams: Json;
-  /** `_meta` of the parameters, or of the message where the parameters have none. */
+  /** `_meta` of the parameters, or of the message if the parameters have no `_meta`. */
   readonly meta: Json;
 }
 
@@ -40,7 +40,7 @@ export class RpcError extends Error {
 
 /** Bound on nesting: serializing a deeper value could overflow the stack. */
 const MAX_NESTING = 64;
-/** As `JSON.stringify` writes half of a surrogate pair, which UTF-8 cannot have. */
+/** Matches half of a surrogate pair as `JSON.stringify` writes it, because UTF-8 cannot encode it. */
 const HALF_CHARACTER = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
 
 const record = z.record(z.string(), z.unknown());

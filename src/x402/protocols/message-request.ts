@@ -21,11 +21,14 @@ const headersSchema = z.record(z.string(), z.string());
 /** The request for a job that a message makes. */
 export interface MessageInput extends Pick<JobRequest, "method" | "path" | "query"> {
   readonly body: Uint8Array;
-  /** Undefined without a body. */
+  /** Undefined if there is no body. */
   readonly contentType: string | undefined;
 }
 
-/** Reads the headers of the purchase in the metadata of a message. @throws RpcError for headers that are no strings, or are there twice */
+/**
+ * Reads the headers of the purchase in the metadata of a message. @throws RpcError for headers that are not strings, or
+ * occur twice
+ */
 export function headersIn(meta: Meta, name: string): Readonly<Record<string, string>> {
   const at = `${name}["${HEADERS}"]`;
   const headers = new Map<string, string>();
@@ -44,7 +47,7 @@ export function messageRequest(
   { body, contentType, ...target }: MessageInput,
 ): JobRequest {
   const headers: Record<string, string> = { ...sent };
-  // Only the proxy may say what the client's address is.
+  // Only a proxy may name the client's address.
   const forwarded = request.headers["x-forwarded-for"];
   delete headers["x-forwarded-for"];
   if (typeof forwarded === "string") headers["x-forwarded-for"] = forwarded;

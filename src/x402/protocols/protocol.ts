@@ -35,7 +35,7 @@ export interface Asked {
   readonly requestHash: string | undefined;
 }
 
-/** A payment protocol beside x402 whose payments and settlements travel in the `_meta` of JSON-RPC messages. */
+/** A payment protocol in addition to x402 whose payments and settlements travel in the `_meta` of JSON-RPC messages. */
 export interface MessageProtocol {
   /** Name of a payment, with its article. */
   readonly payment: string;
@@ -46,7 +46,7 @@ export interface MessageProtocol {
   readPayment(meta: Meta): SignedPayment;
   /**
    * Returns how to pay: `_meta` of an answer with x402's offers, and the error for clients that announced this protocol.
-   * Returns undefined if it cannot pay any of the offers.
+   * Returns undefined if the protocol cannot pay any of the offers.
    */
   paymentRequired(
     asked: Asked,

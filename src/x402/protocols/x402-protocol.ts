@@ -29,7 +29,10 @@ export class X402Protocol implements PaymentProtocol {
     { readonly answer: HttpResponse; readonly added: object }
   >();
 
-  /** @param parts `extensions` absent: there are only those of the jobs; `pages` absent: browsers are answered as programs are */
+  /**
+   * @param parts without `extensions`, only the jobs' extensions are used; without `pages`, browsers are answered as
+   *   programs are
+   */
   constructor(parts: {
     readonly descriptions: JobDescriptions;
     readonly methods: Methods;
@@ -47,7 +50,7 @@ export class X402Protocol implements PaymentProtocol {
   readonly carriesPayment = (request: JobRequest) => carriesPayment(request, this.#methods.versions);
   readonly readPayment = (request: JobRequest) => readPayment(request, this.#methods);
 
-  /** Answers the ordinary first request, so it makes no error with a stack. */
+  /** This answers the ordinary first request, so it creates no error, whose stack would cost time. */
   async paymentRequired(request: HttpRequest, { job, offers }: UnpaidRequest): Promise<HttpResponse> {
     const answer = await this.#unpaidResponse(request, { job, offers });
     const { method } = request;
@@ -105,7 +108,7 @@ export class X402Protocol implements PaymentProtocol {
   }
 }
 
-/** Headers with the settlement, and with what the facilitator says about the payment's extensions. */
+/** Headers with the settlement, and with the facilitator's verdict on the payment's extensions. */
 function settlementHeaders(
   { settlement, extensionResponses }: Pick<SettlementSummary, "settlement" | "extensionResponses">,
   { headers, nameOf }: WireVersion,

@@ -7,7 +7,7 @@ import { isSignedByPayer } from "../wire/match-offer.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
 import type { Verification, VerifiedPayment } from "./verification.ts";
 
-/** An adopted payment that answers an offer: the chain shows that it is paid. */
+/** An adopted payment that answers an offer. The chain shows that the payment was made. */
 export type AdoptedSale = VerifiedPayment & { readonly paidIn: string };
 
 /** Payments that an operator adopted after an older copy of the store was restored. */
@@ -24,9 +24,10 @@ export class AdoptedPayments {
   }
 
   /**
-   * Finds the adoption of a payment that was refused, because its authorization was used or has ended, because its offer is no
-   * longer open, or because its facilitator finds it invalid, as it does once the payment has moved its money. An adopted payment buys any job at whose price it is the exact amount.
-   * @param offer the offer that the payment answers; absent if it answers none
+   * Finds the adoption of a payment that was refused, because its authorization was used or has ended, because its offer is
+   * no longer open, or because its facilitator finds it invalid, as facilitators do after the money has moved. An adopted
+   * payment buys any job at whose price it is the exact amount.
+   * @param offer the offer that the payment answers; undefined if it answers no offer
    * @throws GatewayError the refusal, if the payment is not adopted, or not for this price
    */
   async find(

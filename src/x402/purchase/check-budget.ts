@@ -10,10 +10,10 @@ const OF_ALL: Allowance = { share: 0.2, burstMs: 100 };
 
 /** Bound on the clients whose time is remembered. */
 const MAX_CLIENTS = 10_000;
-/** Time for which a client that sent a slow body has none checked while all clients together have used their time. */
+/** Time for which no body of a client that sent a slow body is checked while all clients together have used up their time. */
 const SUSPECT_MS = 10_000;
 
-/** Time that was used and is not earned back yet, at a moment. */
+/** Time that was used and not yet earned back, as of a moment. */
 interface Account {
   readonly owedMs: number;
   readonly atMs: number;
@@ -28,8 +28,8 @@ export class CheckBudget {
   #all = EMPTY;
 
   /**
-   * Returns how long a client has to wait until its next body is checked; undefined if it may be now. Where all clients
-   * together have used their time, bodies of clients that sent no slow ones are still looked at.
+   * Returns the time that a client has to wait until its next body is checked; undefined if the body can be checked now. If
+   * all clients together have used up their time, bodies of clients that sent no slow body are still checked.
    * @param isSlow the body is known to take long
    */
   waitMs(client: string, now: number, isSlow = false): number | undefined {
@@ -41,7 +41,7 @@ export class CheckBudget {
     return all / OF_ALL.share;
   }
 
-  /** Same as {@link waitMs} for the time of the client alone. */
+  /** Returns the time that {@link waitMs} would return for the client's own allowance alone. */
   ownWaitMs(client: string, now: number): number | undefined {
     const own = owed(this.#clients.get(client) ?? EMPTY, OF_CLIENT, now) - OF_CLIENT.burstMs;
     return own > 0 ? own / OF_CLIENT.share : undefined;
@@ -52,7 +52,7 @@ export class CheckBudget {
     return this.#excessOfAll(now) > 0;
   }
 
-  /** Counts the time of a check; a negative one gives back what was counted too much. */
+  /** Counts the time of a check; a negative time corrects an earlier count. */
   spend(client: string, ms: number, now: number, isSlow = false): void {
     const account = this.#clients.get(client) ?? EMPTY;
     const slowAtMs = isSlow ? now : account.slowAtMs;

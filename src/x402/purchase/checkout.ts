@@ -21,7 +21,7 @@ type Sale =
   | { readonly kind: "bought"; readonly payment: AcceptedPayment }
   | { readonly kind: "unpaid"; readonly unpaid: UnpaidRequest };
 
-/** A request without a payment, and the offers that it can pay. */
+/** A request without a payment, and the offers that its client can pay. */
 export interface UnpaidRequest {
   readonly job: SoldPolicy;
   /** Undefined in a request that buys nothing. */
@@ -64,7 +64,7 @@ export class Checkout {
   }
 
   /**
-   * A payment that was seen before gets its first outcome. The configuration may have changed since, so all checks that
+   * A payment that is already known gets its first outcome. The configuration may have changed since, so all checks that
    * depend on it come later. The comments name the refusals of each step.
    * @throws GatewayError
    */
@@ -103,7 +103,7 @@ export class Checkout {
   }
 
   /**
-   * Finds what the request's payment bought before. The body of the request must be readable several times.
+   * Finds the earlier purchase of the request's payment. The body of the request must be readable several times.
    * @returns undefined for a payment that was not seen before
    * @throws GatewayError `payment_replay` or the refusal of the name, `settlement_failed`, `settlement_unknown`
    */
@@ -117,7 +117,7 @@ export class Checkout {
   }
 
   /**
-   * Finds what a payment that was seen before is for: its job may have left the configuration.
+   * Finds the job of a payment that is already known, because the job may have left the configuration.
    * @returns undefined for a payment that was not seen before, or cannot be read
    */
   async findEarlier(request: JobRequest, protocol: PaymentReader): Promise<PurchaseIdentity | undefined> {
@@ -126,8 +126,7 @@ export class Checkout {
   }
 
   /**
-   * Finds the outcome of a payment that bought a request that its protocol can no longer make: its route has left the
-   * configuration.
+   * Finds the outcome of a payment for a request that cannot be rebuilt, because its route has left the configuration.
    * @throws GatewayError `settlement_failed`, `settlement_unknown`
    */
   async findOutcome(request: JobRequest, protocol: PaymentReader): Promise<AcceptedPayment | undefined> {
@@ -138,7 +137,7 @@ export class Checkout {
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
   async show(request: JobRequest, job: JobKey): Promise<UnpaidRequest> {
     this.#requireSold(request, job);
-    // A price that a request names may be for one body, so it has no place here.
+    // A price that a request names may apply to one body only, so it is not used here.
     const price = await this.#prices.findCurrent(job);
     this.#limits.countUnpaid(request);
     const offers = await price.offers(new Uint8Array());
@@ -173,7 +172,7 @@ export class Checkout {
     return boundHeaders === undefined ? undefined : requestHashOf(bindRequest(request, body, boundHeaders));
   }
 
-  /** Reads what a request pays for; undefined if its payment or body cannot be read. */
+  /** Reads a request's payment and purchase; undefined if its payment or body cannot be read. */
   async #findPaid(
     request: JobRequest,
     job: JobKey,
@@ -213,7 +212,7 @@ export class Checkout {
   }
 
   /**
-   * Reads the body of a paid request; undefined for a body that is refused in its turn.
+   * Reads the body of a paid request; undefined for a body that a later check refuses.
    * @throws GatewayError the refusal, if the payment was seen before: it may have bought the job with this body, under
    *   an earlier limit
    */

@@ -8,14 +8,15 @@ import { requirementsOf } from "../settlement/payment-outcome.ts";
 import { isSignedByPayer } from "../wire/match-offer.ts";
 import type { Offer } from "../wire/offer.ts";
 
-/** The request that a payment buys, as its row has it. */
+/** The request that a payment buys, from the payment's row. */
 type RequestBinding = Pick<PaymentIntent, "bodyHash" | "boundHeaders">;
 
 type BoundParts = Pick<JobRequest, "method" | "path" | "query" | "headerValues">;
 
 /**
  * Binds a payment to the body of its request, and at a job's own route to the whole request: method, path, query, the
- * headers that are named, Content-Encoding and body, byte for byte. docs/selling.md has the form for those who sign it.
+ * headers that are named, Content-Encoding and body, byte for byte. docs/selling.md describes the form for programs that
+ * sign it.
  * @param boundHeaders sorted names joined by commas; undefined for a job that is bought at its ids
  */
 export function bindRequest(
@@ -33,7 +34,7 @@ export function requestHashOf({ bodyHash, boundHeaders }: RequestBinding): strin
   return boundHeaders === undefined ? undefined : bodyHash;
 }
 
-/** No part of a request's head has a line break, so two different ones never have the same lines. */
+/** No part of a request's head contains a line break, so two different heads never have the same lines. */
 function headOf(request: BoundParts, names: readonly string[]): string {
   const { method, path, query } = request;
   const bound = [...new Set([...names, "content-encoding"])].sort();
@@ -46,7 +47,7 @@ type Journal = Pick<
   "findPayment" | "findPaymentByFingerprint" | "findPaymentByPurchaseName" | "hasLoss"
 >;
 
-/** Journalled payments whose outcome a request may ask for again. */
+/** Journalled payments whose outcome a request may need again. */
 export class EarlierPayments {
   readonly #journal: Journal;
   readonly #tokens: readonly SignedToken[];
@@ -58,7 +59,7 @@ export class EarlierPayments {
 
   /**
    * Finds the payment itself, or another payment of the same purchase: with the same name, or with `key` if it is given.
-   * @throws GatewayError `store_unavailable`; as long as that lasts, this may be the resend of a charged payment
+   * @throws GatewayError `store_unavailable`; while the store is unavailable, this may be the resend of a charged payment
    */
   async find(
     { fingerprint, purchaseName: name, from: payer }: SignedPayment,
@@ -81,13 +82,18 @@ export class EarlierPayments {
     }
   }
 
-  /** Finds the payment as {@link find} does, unless only its name is known, which the payer did not sign. */
+  /**
+   * Finds the payment as {@link find} does. Returns undefined if only the purchase name matches, because the payer did not
+   * sign the name.
+   */
   async findOwn(payment: SignedPayment): Promise<PaymentRecord | undefined> {
     const known = await this.find(payment);
     return known && (await this.isFromPayer(payment, known)) ? known : undefined;
   }
 
-  /** Checks that the payment is the known one, or signed by its payer. Knows no signatures of smart accounts. */
+  /**
+   * Checks that the payment is the known payment, or that its payer signed it. Does not verify signatures of smart accounts.
+   */
   async isFromPayer(payment: SignedPayment, known: PaymentRecord): Promise<boolean> {
     if (payment.fingerprint === known.fingerprint) return true;
     const { network, asset, payTo, extra } = requirementsOf(known);
@@ -99,7 +105,7 @@ export class EarlierPayments {
   }
 
   /**
-   * Refuses a payer who owes a job: of the last day, a charge after a job has failed.
+   * Refuses a payer who owes for a job, because a charge after a job failed within the last day.
    * @throws GatewayError `payment_invalid` for an offer that is charged after the job
    */
   async requireNoLoss({ from: payer }: SignedPayment, { charge }: Pick<Offer, "charge">): Promise<void> {
@@ -110,7 +116,7 @@ export class EarlierPayments {
     );
   }
 
-  /** Checks that the payer signed the payment, in a token that is taken now. */
+  /** Checks that the payer signed the payment, in a token that is accepted now. */
   isSignedByPayer(payment: SignedPayment): Promise<boolean> {
     return isSignedByPayer(payment, this.#tokens);
   }

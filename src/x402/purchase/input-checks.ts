@@ -12,17 +12,17 @@ import { CheckBudget } from "./check-budget.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import { SchemaThread } from "./schema-thread.ts";
 
-/** CPU time after which a check here is given up; one that other processes interrupted takes up to twice as much. */
+/** CPU time after which a check in this thread is given up. A check that other processes interrupted may take twice as long. */
 const MAX_HERE_MS = 5;
-/** Largest body that is checked here: to parse a larger one takes that time already. */
+/** Largest body that is checked in this thread, because parsing a larger body already takes that time. */
 const MAX_HERE_BYTES = 64 * 1024;
-/** The same once all clients together have used their time. A check of an ordinary body takes 0.1 ms. */
+/** The CPU time for a check once all clients together have used up their time. A check of an ordinary body takes 0.1 ms. */
 const LEAST_HERE_MS = 2;
-/** Time of a check that is no more than any request takes, and is not counted. */
+/** Time up to which a check is not counted, because any request takes that long. */
 const FREE_MS = 1;
-/** Time that a waiting check is counted with before its own is known. */
+/** Time that a waiting check is counted with before its actual time is known. */
 const EXPECTED_MS = 10;
-/** Bound on the outcomes that are kept, so that a buyer's paid request takes no time for the body of its unpaid one. */
+/** Bound on the outcomes that are kept, so that a buyer's paid request needs no second check of the same body. */
 const MAX_KNOWN = 1_000;
 
 /** A schema as text and compiled. */
@@ -31,12 +31,12 @@ interface InputSchema {
   readonly compiled: BodySchema;
 }
 
-/** Problems of a body; or the milliseconds after which its client may send it again, because it was not checked. */
+/** Problems of a body; or the milliseconds after which its client may resend the body, because it was not checked. */
 type Outcome = readonly BodyProblem[] | number;
 
 /**
  * Checks bodies in the time that a budget leaves for them: the fast ones at once, the others in a thread and one after
- * another. A request with a payment is no exception, because nothing is known about the payment yet.
+ * another. This also applies to requests with a payment, because the payment has not been verified yet.
  */
 export class BodyChecks {
   readonly #budget = new CheckBudget();
@@ -45,12 +45,12 @@ export class BodyChecks {
   readonly #clock: Clock;
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param clock measures the durations in which clients earn their time back */
+  /** @param clock clock that measures how much time clients have earned back */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** @param client whose time is used @throws Error when the thread died */
+  /** @param client client whose time is used @throws Error when the thread died */
   async check(client: string, schema: InputSchema, body: Uint8Array): Promise<Outcome> {
     return this.#checkHere(client, schema, body) ?? (await this.#checkInThread(client, schema, body));
   }
@@ -113,16 +113,19 @@ interface Input {
 
 /** Input that a request has for a job. */
 interface GivenInput {
-  /** Undefined: it is not checked, and neither is an empty query. They buy nothing, but catalogues send them to learn the price. */
+  /**
+   * Undefined if the body is not checked; an empty query is not checked then either. Such requests buy nothing, but
+   * catalogues send them to learn the price.
+   */
   readonly body: Uint8Array | undefined;
   /** Parameters of the path of the job's route, decoded. */
   readonly params: readonly (readonly [name: string, value: string])[];
 }
 
-/** Limits and schemas of what the jobs take, at one configuration. */
+/** Limits and schemas of the jobs' input, under one configuration. */
 export class InputChecks {
   readonly #inputs: ReadonlyMap<string, Input>;
-  /** Sizes of the largest bodies, of the jobs that have their own. */
+  /** Sizes of the largest bodies, for jobs that configure a size. */
   readonly #maxBodyBytes: ReadonlyMap<string, number>;
   readonly #config: Config;
   readonly #parts: Parts;
@@ -204,7 +207,10 @@ export class InputChecks {
   }
 }
 
-/** Returns the places that are not checked in a question: the query, and parameters that stand in the path as documents show them, `{city}`. */
+/**
+ * Returns the parts that are not checked in a price query: the query string, and path parameters that are still placeholders
+ * such as `{city}`.
+ */
 function unreadIn(params: GivenInput["params"]): string[] {
   return ["/query", ...params.flatMap(([name, value]) => (value === `{${name}}` ? `/path/${name}` : []))];
 }

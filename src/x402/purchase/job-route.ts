@@ -37,7 +37,7 @@ interface Parts {
   readonly sent: SentResults;
   readonly live: LiveAnswers | undefined;
   readonly publicUrl: string;
-  /** Time for which paid requests wait for their results, of jobs that answer so, by `jobKeyText`. */
+  /** Time for which paid requests wait for their results, for jobs that answer with results, by `jobKeyText`. */
   readonly waitSecs: ReadonlyMap<string, number>;
   readonly refusals: Pick<Refusals, "count" | "add">;
   readonly telemetry: Pick<Telemetry, "observe">;
@@ -56,7 +56,7 @@ export class JobRoute {
   }
 
   /**
-   * Sells a run, or asks to pay for it.
+   * Sells a run, or answers 402.
    * @param waitSecs time for which the answer waits for the job's result; undefined if it does not wait
    */
   answer(request: HttpRequest, job: JobKey, waitSecs = this.#waitSecsOf(job)): Promise<Answer> {
@@ -70,7 +70,7 @@ export class JobRoute {
   }
 
   /**
-   * Returns the 402 of a request without a payment, for looking around. Never starts a job.
+   * Returns the 402 of a request that only explores. Never starts a job.
    * @param allow methods that buy the job
    */
   show(request: HttpRequest, job: JobKey, allow = "POST"): Promise<Answer> {
@@ -88,7 +88,7 @@ export class JobRoute {
   }
 
   /**
-   * Answers a payment that was seen before where nothing is sold now, by the journal.
+   * Answers, from the journal, an already known payment at a path where no job is sold now.
    * @throws GatewayError the refusal, for any other request
    */
   async answerEarlier(request: HttpRequest, refusal: GatewayError): Promise<Answer> {
@@ -135,7 +135,8 @@ export class JobRoute {
   }
 
   /**
-   * Answers a payment that bought the job: with its result if the client or the job waits and it arrives, or begins to, in time.
+   * Answers a payment that bought the job: with its result if the client or the job waits for it, and it arrives or begins
+   * to arrive in time.
    * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain;
    * `call_failed`: the job failed, and is not charged; `result_not_kept`: the result was sent before
    */
@@ -212,9 +213,9 @@ export class JobRoute {
   }
 }
 
-/** An accepted payment with the way to its call. */
+/** An accepted payment with access to its call. */
 interface BoughtCall extends Pick<AcceptedPayment, "callId" | "receipt" | "settlement" | "isReleased"> {
-  /** Opens the call to its buyer. */
+  /** Token that gives the buyer access to the call. */
   readonly accessToken: string;
   /** Path of the call's state. */
   readonly path: string;
@@ -224,7 +225,7 @@ interface BoughtCall extends Pick<AcceptedPayment, "callId" | "receipt" | "settl
 
 /**
  * Returns the 202 of an accepted payment.
- * @param preferredSecs how long the client preferred to wait for the job's result; undefined if it did not wait for that
+ * @param preferredSecs time that the client preferred to wait for the job's result; undefined if the client did not wait
  */
 function acceptedAnswer(
   bought: BoughtCall,
@@ -250,8 +251,8 @@ function acceptedAnswer(
 }
 
 /**
- * Returns the answer of a payment whose job was answered while its request waited: the result itself. Headers hold what the
- * 202 has in its body, except the links. The body is empty if the runner gave no result.
+ * Returns the answer of a payment whose job was answered while its request waited: the result itself. Its headers have the
+ * fields of the 202's body, except the links. The body is empty if the runner gave no result.
  */
 function resultAnswer(
   request: Pick<HttpRequest, "headers">,
@@ -274,7 +275,7 @@ function preferenceApplied(secs: number | undefined): Record<string, string> {
   return secs === undefined ? {} : { "preference-applied": `wait=${secs}` };
 }
 
-/** Answers a refusal that is no 402. */
+/** Answers a refusal with a status other than 402. */
 export function refusalResponse(refusal: GatewayError, { serviceId, jobIndex }: JobKey): HttpResponse {
   const { code, status, details } = refusal;
   return errorResponse(refusal, {
@@ -284,7 +285,7 @@ export function refusalResponse(refusal: GatewayError, { serviceId, jobIndex }: 
   });
 }
 
-/** Returns the refusal that answers an error of a purchase. Before an error that is none itself, money may have moved. */
+/** Returns the refusal that answers an error of a purchase. With any other error, money may have moved. */
 export function purchaseRefusalOf(error: unknown): GatewayError {
   const refusal = refusalOf(error);
   if (refusal === error) return refusal;
@@ -292,12 +293,12 @@ export function purchaseRefusalOf(error: unknown): GatewayError {
   return new GatewayError(code, message, { cause: error, details: { charged: "unknown" }, headers });
 }
 
-/** Fields that every refusal of a paid request has besides its code, unless money may have moved. */
+/** Fields that every refusal of a paid request has in addition to its code, unless money may have moved. */
 export function chargedNothing(code: ErrorCode): { charged: false; retryable: boolean } {
   return { charged: false, retryable: ERROR_KINDS[code].retryable };
 }
 
-/** Longest time that a request is held; a client that asks for more waits this long. */
+/** Longest time for which a request is held, even if its client prefers to wait longer. */
 const MAX_WAIT_SECS = 60;
 
 // `Prefer` by the grammar of RFC 7240 §2, with the tokens and quoted strings of RFC 9110 §5.6.

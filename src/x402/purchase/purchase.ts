@@ -44,7 +44,7 @@ export class Purchase {
     for (const terms of this.#parts.terms) terms.requireOpenUnpaid?.(...sold);
   }
 
-  /** Returns a payment as the journal knows it. @throws GatewayError `store_unavailable` */
+  /** Returns a payment with the fingerprint that the journal uses for it. @throws GatewayError `store_unavailable` */
   async recognise(payment: SignedPayment): Promise<SignedPayment> {
     let recognised = payment;
     for (const terms of this.#parts.terms) recognised = (await terms.recognise?.(recognised)) ?? recognised;
@@ -68,8 +68,8 @@ export class Purchase {
   }
 
   /**
-   * Finds what the payment of a request bought before.
-   * @returns undefined for a payment that was not seen before
+   * Finds the earlier purchase of a request's payment.
+   * @returns undefined for an unknown payment
    * @throws GatewayError `payment_replay` or the refusal of the name, `settlement_failed`, `settlement_unknown`
    */
   async findBought({ payment, identityLike }: PaidRequest): Promise<AcceptedPayment | undefined> {
@@ -82,7 +82,8 @@ export class Purchase {
   }
 
   /**
-   * Finds the outcome of this very payment, for a request that can no longer be compared with the one that it bought.
+   * Finds the outcome of exactly this payment, for a request that can no longer be compared with the request that the
+   * payment bought.
    * @throws GatewayError `settlement_failed`, `settlement_unknown`
    */
   async findOutcome(payment: SignedPayment): Promise<AcceptedPayment | undefined> {
@@ -91,13 +92,13 @@ export class Purchase {
     return requireAccepted({ ...outcomeOfKnown(known, known), replayed: true });
   }
 
-  /** Finds what a payment is being used for, or was. @throws GatewayError `store_unavailable` */
+  /** Finds the purchase for which a payment is or was used. @throws GatewayError `store_unavailable` */
   async findEarlier(payment: SignedPayment): Promise<PurchaseIdentity | undefined> {
     const { inProgress, earlier } = this.#parts;
     return inProgress.find(payment.fingerprint) ?? (await earlier.findOwn(payment));
   }
 
-  /** Returns the refusal of a name that is taken as those who read names say it. */
+  /** Returns the refusal of a taken name in the words of the part that reads names. */
   #named(error: unknown): unknown {
     return error instanceof PurchaseNameTaken
       ? (this.#parts.purchaseNames?.taken(error.what) ?? error)
@@ -136,7 +137,7 @@ function requireAccepted(outcome: PaymentOutcome): AcceptedPayment {
       return outcome;
     case "failed": {
       const { transaction, errorMessage } = outcome.settlement;
-      // The authorization paid elsewhere.
+      // The authorization paid for something else.
       if (transaction !== "")
         throw new GatewayError(
           "settlement_failed",

@@ -33,7 +33,7 @@ export class PaymentRefusal extends GatewayError {
   readonly body: Uint8Array | undefined;
   /** Hash of the whole refused request, at a job's own route. */
   readonly requestHash: string | undefined;
-  /** The settlement that failed, if one was asked for. */
+  /** The settlement that failed, if settlement was requested. */
   readonly settled:
     | Pick<PaymentOutcome & { kind: "failed" }, "settlement" | "extensionResponses">
     | undefined;
@@ -63,11 +63,11 @@ export function paymentRequired(offers: readonly Offer[]): PaymentRefusal {
 
 /** Time between two writes. */
 const ROUND_MS = 1_000;
-/** Time after a write until one that only forgets old refusals. */
+/** Time after a write until a write that only deletes old refusals. */
 const FORGET_MS = 60_000;
-/** Most refusals that wait for a write, so that a flood takes no memory. */
+/** Largest number of refusals that wait for a write, so that a flood of refusals uses little memory. */
 const MAX_WAITING = 10_000;
-/** Longest text that is kept: clients and facilitators write some. */
+/** Longest text that is kept, because clients and facilitators write some of the texts. */
 const MAX_TEXT = 500;
 const MAX_CAUSES = 5;
 
@@ -78,7 +78,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** A request for a job that is refused, as it came over a protocol. */
+/** A refused request for a job, with its protocol. */
 interface RefusedRequest {
   readonly request: JobRequest;
   readonly job: JobKey;
@@ -86,8 +86,8 @@ interface RefusedRequest {
 }
 
 /**
- * Keeps why payments were refused. They are written in the background, many at once: anyone can send payments that are
- * refused. What waits is lost when the process is killed.
+ * Stores the reasons why payments were refused. Refusals are written in the background, many at once, because anyone can
+ * cause them. Refusals that wait are lost if the process is killed.
  */
 export class RefusedPayments implements BackgroundService {
   readonly #parts: Parts;
@@ -106,7 +106,7 @@ export class RefusedPayments implements BackgroundService {
     this.#schedule();
   }
 
-  /** Writes what waits, once. */
+  /** Writes the waiting refusals once. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
@@ -143,7 +143,7 @@ export class RefusedPayments implements BackgroundService {
     }, ROUND_MS).unref();
   }
 
-  /** Writes all that waits. What cannot be written waits for the next round. Never rejects. */
+  /** Writes all waiting refusals. Refusals that cannot be written wait for the next round. Never rejects. */
   async #write(): Promise<void> {
     const { log, logger } = this.#parts;
     try {
@@ -191,7 +191,7 @@ function causesOf({ cause }: Error): string[] {
   return texts;
 }
 
-/** Leaves the origin of each URL: the rest of it may hold a key. */
+/** Keeps only the origin of each URL, because the rest may hold a key. */
 function withoutPaths(text: string): string {
   return text.replace(/(\w+:\/\/)(?:[^/\s@]*@)?([^/\s?#]*)\S*/g, "$1$2");
 }

@@ -36,16 +36,22 @@ export interface StepParts {
   readonly limits: Pick<ClientLimits, "clientOf">;
 }
 
-/** A request that carries a payment and a body, both as they can be read. */
+/** A request whose payment and body could be read. */
 export interface PaidRequest {
   readonly request: JobRequest;
   readonly payment: SignedPayment;
   readonly body: Uint8Array;
   /** Hash of the whole request, at a job's own route. */
   readonly requestHash: string | undefined;
-  /** Distinguishes this purchase from all others: the same payment may not buy another job, request or body, nor with other notes. */
+  /**
+   * Distinguishes this purchase from all others: the same payment must not buy another job, request or body, or have other
+   * notes.
+   */
   readonly identity: PurchaseIdentity;
-  /** Returns the identity over the headers that a known payment is bound to: the configuration may have changed since. */
+  /**
+   * Returns the identity over the headers that a known payment is bound to, because the configuration may have changed
+   * since.
+   */
   readonly identityLike: (known: PurchaseIdentity) => PurchaseIdentity;
   /** Finds the price, once. @throws GatewayError */
   readonly findPrice: () => Promise<Price>;
@@ -178,7 +184,7 @@ function stepOf(check: TermsCheck): PurchaseStep {
   };
 }
 
-/** A payment that was seen before, or another one under its name, has the first outcome as its answer. */
+/** If the payment, or another payment under its name, is already known, the answer is its first outcome. */
 async function findEarlier(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined> {
   const { earlier } = parts;
   const { payment } = state.paid;
@@ -198,7 +204,7 @@ async function findPrice(state: PurchaseState, parts: StepParts): Promise<Paymen
     throw mayBeAdopted ? await adopted.explain(error, payment) : error;
   }
   if (state.known === undefined) return undefined;
-  // The name does not prove who the payer is, so the payment is checked as without it.
+  // The name does not authenticate the payer, so the payment is verified like any other.
   await verification.verify(payment, await state.price.match(payment, body), request);
   return outcomeOf(state.known, state, parts);
 }
@@ -240,7 +246,7 @@ async function verify(state: PurchaseState, parts: StepParts): Promise<PaymentOu
   const { earlier, verification, adopted } = parts;
   const { price, offer } = state;
   const { payment, body, request } = state.paid;
-  // Looked up while the payment is verified.
+  // This lookup runs while the payment is verified.
   const noLoss = earlier.requireNoLoss(payment, offer);
   noLoss.catch(() => undefined);
   if (state.verified === undefined) {
@@ -293,7 +299,7 @@ async function settle(state: PurchaseState, parts: StepParts): Promise<PaymentOu
   });
 }
 
-/** Returns the outcome of the same purchase if another replica has made it meanwhile. @throws the refusal otherwise */
+/** Returns the outcome of the same purchase if another replica has made it in the meantime. @throws the refusal otherwise */
 async function findMade(
   error: unknown,
   offer: Offer | undefined,
@@ -318,7 +324,7 @@ async function outcomeOf(
   return { ...latest, replayed: true };
 }
 
-/** The chain shows an authorization as used that is in the journal: it came before, with another signature. */
+/** The chain shows the authorization as used and the journal has it, so it came earlier with another signature. */
 function asReplay(error: unknown): unknown {
   if (!(error instanceof GatewayError) || error.code !== "authorization_used") return error;
   return new GatewayError(

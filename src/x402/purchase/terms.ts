@@ -27,13 +27,13 @@ export interface Terms {
    * runner of this process. @throws GatewayError
    */
   requireOpenUnpaid?(sold: { readonly job?: JobKey; readonly runner: JobRunner | undefined }): void;
-  /** Returns who may run a restricted job; undefined for a job that the terms are not about. */
+  /** Describes the clients that may run a restricted job; undefined for a job that the terms do not restrict. */
   accessTo?(job: JobKey): JobAccess | undefined;
-  /** Returns what every buyer of a job must send; undefined for a job that the terms are not about. */
+  /** Returns the requirement on every buyer of a job; undefined if the terms require nothing for the job. */
   requires?(job: JobKey): Requirement | undefined;
   /**
-   * Returns a payment as the journal knows it. Absent: by what was signed. What payers sign for payments of some methods can buy
-   * once more after its first purchase was undone.
+   * Returns a payment with the fingerprint that the journal uses for it. Undefined if the journal uses the fingerprint of
+   * the signed payload. With some methods, a signature can buy again after its first purchase was undone.
    */
   recognise?(payment: SignedPayment): Promise<SignedPayment>;
   /** Checks between the steps of a purchase. */
@@ -42,20 +42,21 @@ export interface Terms {
   readonly notes?: readonly NotedHeader[];
 }
 
-/** A header of a part whose value is kept with the payment, as part of what it pays for. */
+/** A header of a part whose value is stored with the payment. The payment is bound to the value. */
 export interface NotedHeader {
   /** Name as messages spell it, and the name of the note in {@link PurchaseNotes}. */
   readonly name: string;
   /**
    * Reads a header that a request has.
-   * @returns the note, and the refusal of a value that buys nothing now, because an earlier payment may have it
+   * @returns the note, and a refusal if the value can buy nothing now; the note is still needed, because an earlier payment
+   *   may have it
    */
   read(values: readonly string[]): { readonly note: string; readonly refusal?: GatewayError };
 }
 
 /** Access to a restricted job, as lists of jobs show it. */
 export interface JobAccess {
-  /** Name of the way in which clients show that they may run the job. */
+  /** Name of the way in which clients prove that they may run the job. */
   readonly mode: string;
   /** A sentence about it for buyers. */
   readonly note: string;
@@ -75,7 +76,7 @@ export interface Requirement {
 /** A check of a part at a named place in the order of a purchase. */
 export interface TermsCheck {
   readonly name: string;
-  /** Jobs that the check is about, by `jobKeyText`. Absent: all. */
+  /** Jobs to which the check applies, by `jobKeyText`. Undefined for all jobs. */
   readonly jobs?: Pick<ReadonlySet<string>, "has">;
   /** The step that the check comes before. */
   readonly before: StepName;
@@ -109,7 +110,7 @@ export interface Contribution {
   leave?(): void;
 }
 
-/** Returns who may run a restricted job; undefined for a job that no terms are about. */
+/** Describes the clients that may run a restricted job; undefined for a job that no terms restrict. */
 export function accessTo(job: JobKey, all: readonly Terms[]): JobAccess | undefined {
   for (const terms of all) {
     const access = terms.accessTo?.(job);
@@ -118,15 +119,17 @@ export function accessTo(job: JobKey, all: readonly Terms[]): JobAccess | undefi
   return undefined;
 }
 
-/** A way for clients that the seller knows to have jobs without a payment. */
+/** Access for known clients, who run jobs without a payment. */
 export interface UnpaidAccess {
   /**
    * Answers a request at the route of a job that is for sale.
    * @param pays true if the request carries a payment. Such a request buys the job, unless its other credentials are unknown
-   * @returns undefined for a request that has to pay
+   * @returns undefined if the request has to pay
    * @throws GatewayError for unknown credentials, with which a request buys nothing
    */
   answer(request: HttpRequest, job: JobKey, pays: boolean): Promise<RouteAnswer | undefined>;
-  /** Returns the extensions of a request's 402 by which its client can get access; undefined if there are none. */
+  /**
+   * Returns the extensions of a request's 402 by which its client can get access; undefined if there are no such extensions.
+   */
   extensionsFor(request: HttpRequest, job: JobKey): JobDescription["extensions"] | undefined;
 }

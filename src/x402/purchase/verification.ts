@@ -18,16 +18,16 @@ import type { ClientLimits } from "./client-limits.ts";
 /** A payment that a facilitator verified. */
 export interface VerifiedPayment {
   readonly offer: Offer;
-  /** Name of the facilitator, which is asked to settle; undefined for a payment that is paid already. */
+  /** Name of the facilitator that will settle; undefined if the payment is already paid. */
   readonly facilitator: string | undefined;
   /** Transaction that paid an adopted payment. */
   readonly paidIn?: string;
   /** Further fields of the settlement of a payment that its journal entry alone pays. */
   readonly settlement?: object;
   readonly requirements: FacilitatorRequest["requirements"];
-  /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
+  /** Block of the token's chain at which the search for the settlement starts; undefined if the chain cannot be queried. */
   readonly fromBlock: bigint | undefined;
-  /** Token units that the payer of a payment that is charged after its job can pay; undefined when that is not known. */
+  /** Token units that the payer of a payment that is charged after its job can pay; undefined if the amount is not known. */
   readonly funds: bigint | undefined;
   /** Monotonic time at which reading the funds began. */
   readonly fundsReadAt: number;
@@ -41,7 +41,7 @@ interface Parts {
   readonly limits: ClientLimits;
 }
 
-/** Asks chain and facilitator whether a payment for an offer would settle. Moves no money. */
+/** Queries the chain and a facilitator to verify that a payment for an offer would settle. Moves no money. */
 export class Verification {
   readonly #parts: Parts;
 
@@ -62,7 +62,8 @@ export class Verification {
     }
     return limits.whileVerifying(request, async () => {
       const verification = this.#askFacilitators(payment, requirements);
-      // The chain is asked first: a facilitator refuses a used authorization too, but cannot say that it was charged.
+      // The chain's result is used first. A facilitator also refuses a used authorization, but only the chain shows that the
+      // payer was charged.
       verification.catch(() => undefined);
       const [fromBlock, funds] = await Promise.all([
         this.#startBlock(offer),
@@ -81,9 +82,9 @@ export class Verification {
   }
 
   /**
-   * Does not throw when the chain cannot be asked.
-   * @throws GatewayError `authorization_used` when the chain shows that; `facilitator_unavailable` when it can never
-   * show it
+   * Does not throw if the chain cannot be queried.
+   * @throws GatewayError `authorization_used` if the chain shows the authorization as used; `facilitator_unavailable` if the
+   *   chain can never show it
    */
   async #requireUnused(payment: SignedPayment, offer: Offer): Promise<void> {
     const { evidence } = this.#parts;
@@ -112,7 +113,7 @@ export class Verification {
     );
   }
 
-  /** A facilitator compares the payer's balance with one payment, but the payer may have more of them open. */
+  /** A facilitator compares the payer's balance with one payment, but the payer may have several open payments. */
   async #findFunds(payment: SignedPayment, offer: Offer): Promise<bigint | undefined> {
     if (offer.charge === undefined) return undefined;
     const { transferMethod } = offer.token;
@@ -177,7 +178,10 @@ function textOf(value: object): string {
   return text;
 }
 
-/** Returns requirements as JSON; undefined if they are the payload's `accepted`, as nearly always: they are a fifth of a payment's row. */
+/**
+ * Returns requirements as JSON; undefined if they are the payload's `accepted`, as is nearly always the case, because they
+ * would be a fifth of a payment's row.
+ */
 function requirementsText(requirements: object, payload: SignedPayment["payload"]): string | undefined {
   const text = textOf(requirements);
   const { accepted } = payload as { readonly accepted?: unknown };
@@ -199,7 +203,7 @@ export function toIntent(
   const { token, amount, rate, priceWei, currency, charge } = offer;
   const { serviceId, jobIndex, fingerprint, purchaseName, bodyHash, boundHeaders, notes } = identity;
   const key = paymentKey(payment, offer);
-  // Without a spread: V8 takes ten times as long to add the other fields to one.
+  // The object is built without a spread, because V8 takes ten times as long to add the other fields to a spread object.
   return {
     serviceId,
     jobIndex,

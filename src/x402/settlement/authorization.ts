@@ -9,20 +9,21 @@ export type AuthorizedPayment = Pick<
 >;
 
 /**
- * The authorization that pays a payment, as its chain shows it. Transfer methods differ in who keeps the nonce, and in the
- * marks that its use leaves. What is the same for all, such as views, searches and decisions, uses this interface.
+ * The authorization that pays a payment, as its chain shows it. Transfer methods differ in the contract that keeps the
+ * nonce, and in the traces that its use leaves. Code that is shared by all methods, such as views, searches and decisions,
+ * uses this interface.
  */
 export interface Authorization {
   readonly payment: AuthorizedPayment;
-  /** Unix seconds from which on it can be used. */
+  /** Unix seconds from which the authorization can be used. */
   readonly validAfter: bigint;
-  /** Unix seconds from which on it can no longer be used. */
+  /** Unix seconds from which the authorization can no longer be used. */
   readonly endsAt: bigint;
-  /** Contract that keeps the nonce, and the call that asks for it. The answer is one word. */
+  /** Contract that keeps the nonce, and the call that reads the nonce's state. The result is one word. */
   readonly nonceCall: { readonly to: string; readonly data: string };
-  /** A call that settles can succeed and move nothing where that contract is missing. */
+  /** True if a settling call can succeed without moving money when that contract is missing. */
   readonly needsContract: boolean;
-  /** Reads the answer to {@link nonceCall}. @returns undefined when it is no answer to it */
+  /** Reads the answer to {@link nonceCall}. @returns undefined if it is not a valid result */
   isUsed(answer: bigint): boolean | undefined;
   /** Filters of `eth_getLogs` for the logs among which {@link useAmong} finds the use. */
   readonly logFilters: readonly { readonly address: string; readonly topics: readonly unknown[] }[];
@@ -42,7 +43,7 @@ export interface Authorization {
 export interface Collector {
   /** Contract that emits an event in each call that collects. Lower case. */
   readonly contract: string;
-  /** Reports whether a call of the contract with this input collects the payment. */
+  /** Returns true if a call of the contract with this input collects the payment. */
   collects(input: string): boolean;
 }
 
@@ -57,14 +58,14 @@ export type UseOutcome =
   /** The transaction used the authorization and made the offered transfer, or moved another `amount` of a ceiling. */
   | { readonly kind: "paid"; readonly transaction: string; readonly amount?: string }
   | { readonly kind: "cancelled" }
-  /** It was used, and not for the offered transfer. */
+  /** The authorization was used, but not for the offered transfer. */
   | { readonly kind: "used_otherwise" }
-  /** The transaction used several authorizations, and its logs do not show which transfer is whose. */
+  /** The transaction used several authorizations, and its logs do not show which transfer belongs to which authorization. */
   | { readonly kind: "ambiguous" }
-  /** The transaction used it. Its other logs were not read yet, or the chain no longer has them. */
+  /** The transaction used the authorization. Its other logs were not read yet, or the chain no longer has them. */
   | { readonly kind: "unread"; readonly transaction: string };
 
-/** The nonce is used, and what the RPC shows does not tell how. The message continues "its nonce is used, but". */
+/** The nonce is used, and the RPC's data does not show how. The message continues "its nonce is used, but". */
 export class Unexplained extends Error {
   override readonly name = "Unexplained";
 }

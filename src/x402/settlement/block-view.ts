@@ -2,7 +2,7 @@ import { asHex, asNumber, type Rpc, readWords, toHex, wordsCode } from "../../ch
 
 import type { Authorization } from "./authorization.ts";
 
-/** A block, as far as a decision needs it. */
+/** Fields of a block that a decision uses. */
 export interface Block {
   readonly number: bigint;
   readonly hash: string;
@@ -15,7 +15,7 @@ export interface Block {
 interface View {
   /** Unix seconds of the block that the state belongs to, as the contract code in that block sees it. */
   readonly timestamp: bigint;
-  /** Undefined when the contract that keeps the nonce is missing there, or does not answer. */
+  /** Undefined if the contract that keeps the nonce is missing, or does not answer. */
   readonly isUsed: boolean | undefined;
 }
 
@@ -24,7 +24,7 @@ export class NoStateByHash extends Error {
   override readonly name = "NoStateByHash";
 }
 
-/** The contract that keeps a nonce does not answer whether it is used: it is missing, or another one. */
+/** The contract that keeps a nonce does not return the nonce's state, because it is missing or is another contract. */
 export class NoNonceState extends Error {
   override readonly name = "NoNonceState";
 }
@@ -49,7 +49,7 @@ export async function readBlock(rpc: Rpc, which: bigint | "latest"): Promise<Blo
 }
 
 /**
- * Asks whether a nonce is used, which is also true after a cancellation, or when it was spent on something else.
+ * Reads whether a nonce is used, which is also true after a cancellation, or if it was used for something else.
  * @throws NoNonceState
  */
 export async function isNonceUsed(
@@ -66,11 +66,11 @@ export async function isNonceUsed(
 }
 
 /**
- * Asks whether a nonce is used, in the state that belongs to one block.
+ * Reads whether a nonce is used, in the state of one block.
  *
- * An RPC address can have several nodes behind it, and a node that lags may answer with the state that it has, whatever
- * block the question names. So the question names the block by its hash, and the code that asks for the nonce also reads
- * the clock of the block that it runs in: a state of another block shows another time.
+ * An RPC address can have several nodes behind it, and a node that lags may answer with its own state, whatever block the
+ * call names. So the call names the block by its hash, and the executed code also reads the timestamp of the block in which
+ * it runs, because the state of another block has another timestamp.
  * @throws NoStateByHash
  */
 export async function readView(rpc: Rpc, authorization: Authorization, blockHash: string): Promise<View> {

@@ -11,24 +11,24 @@ import type { TokenEvidence } from "./token-evidence.ts";
 /** Names a token. `network` is CAIP-2, `asset` in any letter case. */
 type TokenName = Pick<PaymentKey, "network" | "asset">;
 
-/** A token whose chain can be asked. */
+/** A token whose chain can be queried. */
 interface WatchedToken {
   readonly evidence: TokenEvidence;
   readonly required: boolean;
 }
 
-/** Payments seen once as not paid that are remembered; a forgotten one takes another look. */
+/** Number of remembered payments that were observed once as unpaid. An evicted payment needs one more observation. */
 const MAX_SIGHTINGS = 20_000;
 
 /** Evidence of payments on the chains of tokens that have an `rpc_url`. */
 export class ChainEvidence {
-  /** Time between the two looks that it takes to say that a payment was not paid. */
+  /** Minimum time between the two observations that are required to declare a payment unpaid. */
   readonly secondLookAfterMs: number;
   readonly #methods: Methods;
   readonly #rpcTimeoutMs: number;
   readonly #telemetry: Telemetry;
   readonly #watched = new Map<string, WatchedToken>();
-  /** First of the two looks that showed a payment as not paid, by fingerprint. */
+  /** First observation that showed a payment as unpaid, by fingerprint. */
   readonly #sightings = boundedCache<string, { readonly reason: string; readonly at: number }>(MAX_SIGHTINGS);
 
   /** @param parts `rpcTimeoutMs` is for one RPC call */
@@ -46,12 +46,12 @@ export class ChainEvidence {
     this.watch(parts.tokens);
   }
 
-  /** Adds a reloaded configuration's tokens. Removed ones stay: payments in them may be undecided. */
+  /** Adds a reloaded configuration's tokens. Removed tokens stay, because payments in them may be undecided. */
   watch(tokens: readonly AcceptedToken[]): void {
     for (const token of tokens) {
       const { rpcUrl } = token;
       if (rpcUrl === undefined) continue;
-      // A token can be listed for each transfer method: the stricter entry counts for both.
+      // A token can have an entry for each transfer method. The stricter entry applies to both.
       const entries = tokens.filter((other) => tokenKey(other) === tokenKey(token));
       this.#watched.set(tokenKey(token), {
         evidence: this.#methods.watch({
@@ -65,23 +65,29 @@ export class ChainEvidence {
     }
   }
 
-  /** Reports whether the chain of this token can be asked. */
+  /** Returns true if the chain of this token can be queried. */
   covers(token: TokenName): boolean {
     return this.#watched.has(tokenKey(token));
   }
 
-  /** Connects to the chain of a token. @returns undefined when it cannot be asked @throws Error when it does not answer */
+  /**
+   * Connects to the chain of a token. @returns undefined if the chain cannot be queried @throws Error when the chain does
+   * not answer
+   */
   async connect(token: TokenName): Promise<Rpc | undefined> {
     return this.#evidenceOf(token)?.connect();
   }
 
-  /** Returns the time of the newest block at the last look, in Unix milliseconds; undefined before the first look. */
+  /**
+   * Returns the time of the newest block at the last observation, in Unix milliseconds; undefined before the first
+   * observation.
+   */
   timeOf(token: TokenName): number | undefined {
     const secs = this.#evidenceOf(token)?.lastTime;
     return secs === undefined ? undefined : Number(secs) * 1_000;
   }
 
-  /** Reports whether only the chain's word counts for this token. */
+  /** Returns true if settlements of this token must be confirmed on chain. */
   isRequired(token: TokenName): boolean {
     return this.#watched.get(tokenKey(token))?.required ?? false;
   }
@@ -93,7 +99,7 @@ export class ChainEvidence {
     return evidence.startBlock();
   }
 
-  /** See {@link TokenEvidence.findEarlierUse}. @returns undefined also when the chain cannot be asked at all */
+  /** See {@link TokenEvidence.findEarlierUse}. @returns undefined also if the token has no chain to query */
   async findEarlierUse(
     payment: Omit<AuthorizedPayment, "fromBlock">,
   ): Promise<{ readonly transaction?: string } | undefined> {
@@ -103,9 +109,9 @@ export class ChainEvidence {
   /**
    * Looks for the settlement of a payment. Never throws.
    *
-   * An RPC address can have nodes behind it that differ. So *not paid*, which is the worse mistake, takes two looks,
-   * {@link secondLookAfterMs} apart.
-   * @param transaction the one that the facilitator named, to look there first
+   * Nodes behind one RPC address can disagree. So *not paid*, the costlier mistake, requires two observations {@link
+   * secondLookAfterMs} apart.
+   * @param transaction transaction that the facilitator named, which is read first
    */
   async look(intent: PaymentIntent, transaction?: string): Promise<Evidence> {
     const own = this.ownEvidence(intent);
@@ -122,12 +128,12 @@ export class ChainEvidence {
     }
   }
 
-  /** Returns the evidence of a payment that its journal entry alone pays; undefined for any other. */
+  /** Returns the evidence of a payment that its journal entry alone pays; undefined for any other payment. */
   ownEvidence(intent: Pick<PaymentIntent, "transferMethod" | "payload">): PaidEvidence | undefined {
     return this.#methods.find(intent.transferMethod)?.evidenceOf?.(intent);
   }
 
-  /** Returns further fields of a payment's settlement that clients are given. */
+  /** Returns further fields of a payment's settlement for clients. */
   fieldsOf(intent: Pick<PaymentIntent, "transferMethod" | "payload" | "amount">): object {
     return this.#methods.find(intent.transferMethod)?.settlementOf?.(intent) ?? {};
   }

@@ -7,7 +7,7 @@ export type ReadableToken = AcceptedToken & { readonly rpcUrl: string };
 /** Transfer to a token's `pay_to`. */
 export interface ReceivedTransfer {
   readonly token: AcceptedToken;
-  /** Account that paid, in one spelling, as {@link transaction} is. */
+  /** Account that paid. Like {@link transaction}, it has one spelling. */
   readonly from: string;
   readonly amount: bigint;
   readonly transaction: string;
@@ -22,8 +22,8 @@ export class NotPaid extends Error {
 /** Payments on the chain of one network, which a restored copy of the store may lack. */
 export interface ChainHistory {
   /**
-   * Reads the exact payments to tokens' `pay_to` that a transaction made, and that no fork can take away.
-   * @param tokens some of the network, at least one
+   * Reads the exact payments to tokens' `pay_to` that a transaction made, and that no fork can undo.
+   * @param tokens at least one token of the network
    * @returns undefined if the chain does not have the transaction
    * @throws NotPaid
    * @throws Error when the chain cannot be queried, without the URL
@@ -33,7 +33,7 @@ export interface ChainHistory {
     tokens: readonly [ReadableToken, ...ReadableToken[]],
   ): Promise<readonly ChainPayment[] | undefined>;
   /**
-   * Reads the transfers to a token's `pay_to` that no fork can take away, oldest first.
+   * Reads the transfers to a token's `pay_to` that no fork can undo, oldest first.
    * @param since Unix milliseconds
    * @throws Error when the chain cannot be queried, without the URL
    */

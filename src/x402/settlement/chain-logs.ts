@@ -1,10 +1,8 @@
 import type { Rpc } from "../../chain/rpc.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
 
-/*
- * Logs as a chain's RPC shows them. Read by hand, because viem parses ABIs and builds an error with a stack trace for
- * each log of another event: 0.3 ms of CPU a payment. A test compares both on random logs.
- */
+/* Logs as a chain's RPC shows them. They are parsed by hand, because viem parses ABIs and builds an error with a stack
+   trace for each log of another event, which costs 0.3 ms of CPU for each payment. A test compares both on random logs. */
 
 /** A log of a transaction, as JSON-RPC returns it. */
 export interface RawLog {
@@ -13,7 +11,7 @@ export interface RawLog {
   readonly data: string;
 }
 
-/** A log of a mined transaction; a pending one's has no block. */
+/** A log of a mined transaction. The log of a pending transaction has no block. */
 export interface MinedLog extends RawLog {
   readonly blockNumber: string | null;
   readonly blockHash: string | null;
@@ -57,7 +55,7 @@ export function numberWord(number: bigint): string {
   return number.toString(16).padStart(WORD_LENGTH, "0");
 }
 
-/** Reads the transfer of a token's log. @returns undefined for another event, or one with other fields */
+/** Reads the transfer of a token's log. @returns undefined for another event, or an event with other fields */
 export function readTransfer({ topics, data }: RawLog): Transfer | undefined {
   if (topics[0] !== TRANSFER_TOPIC) return undefined;
   const [from, to, value] = [readWord(topics[1]), readWord(topics[2]), readWord(data)];

@@ -10,7 +10,7 @@ export interface MinedTransaction {
   readonly hash: string;
   readonly logs: readonly MinedLog[];
   readonly block: bigint;
-  /** Blocks that confirm it, its own included. */
+  /** Number of blocks that confirm the transaction, including its own. */
   readonly confirmations: bigint;
 }
 

@@ -27,15 +27,15 @@ interface Parts {
   >;
   readonly funds: Pick<PayerFunds, "findShortfall">;
   readonly methods: Pick<Methods, "find">;
-  /** Reports acks at once. Without it a charge waits for the next round. */
+  /** Reports acks at once. If undefined, a charge waits for the next round. */
   readonly events: EventHub | undefined;
   /** Time between two rounds. */
   readonly roundMs: number;
-  /** Time between the first two attempts at a charge; each next one waits twice as long, at most 30 s. */
+  /** Time between the first two attempts at a charge. Each further attempt waits twice as long, at most 30 s. */
   readonly firstDelayMs: number;
   /** Monotonic, for delays. */
   readonly elapsed: Clock;
-  /** Wall clock, which authorizations end by. */
+  /** Wall clock, on which authorizations expire. */
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -44,20 +44,20 @@ type Charge = Pick<UndecidedPayment, "key" | "fingerprint">;
 
 /** Charges in progress at once. Each waits for a transaction to be mined. */
 const MAX_IN_PROGRESS = 256;
-/** Charges that are decided within this time share one look at the journal. */
+/** Charges that are decided within this time share one query of the journal. */
 const GATHER_MS = 10;
-/** Time for which the funds that were read at the purchase count as read at the first delivery. */
+/** Time after the purchase for which its reading of the payer's funds is used at the first delivery. */
 export const FUNDS_MS = 20;
 /** Authorizations that are ended in one step. */
 const ENDED_AT_ONCE = 200;
-/** Lock of the replica that charges: of two requests for one charge, a facilitator would refuse one. */
+/** Lock of the replica that charges, because a facilitator would refuse one of two requests for the same charge. */
 const LOCK = "charges";
 const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
 
 /**
- * Collects the charges that come after jobs: charges of acked jobs, and charges of jobs whose payment is about to
- * end. Tries again until a charge is settled or can never be.
+ * Collects the charges that come after jobs: charges of acked jobs, and charges of jobs whose payment is about to end. Tries
+ * again until the charge is settled or can no longer be settled.
  */
 export class Charges implements BackgroundService {
   readonly #parts: Parts;
@@ -111,7 +111,7 @@ export class Charges implements BackgroundService {
     await this.#loop.start();
   }
 
-  /** Resolves once the charges in progress have ended, too. */
+  /** Also waits for the charges in progress. */
   async stop(): Promise<void> {
     this.#unsubscribe?.();
     await this.#loop.stop();
@@ -125,14 +125,14 @@ export class Charges implements BackgroundService {
    */
   async findShortfall(callId: number): Promise<string | undefined> {
     const { funds, settlement, elapsed } = this.#parts;
-    // A claim can share the commit of the purchase, and its outcome is then read before that of the purchase.
+    // A claim can share the commit of the purchase. Its outcome is then read before the purchase's outcome.
     await setImmediate();
     const { record, fundsSeenAt = Number.NEGATIVE_INFINITY } = settlement.findRunning(callId) ?? {};
     if (elapsed() - fundsSeenAt <= FUNDS_MS) return undefined;
     const payment = record ?? (await this.#findAuthorized(callId));
     const shortfall = payment && (await funds.findShortfall(payment));
     if (shortfall === undefined || payment?.charge !== "after") return shortfall;
-    // The payer may have paid this very amount already, because others can use the authorization too.
+    // The payer may already have paid exactly this amount, because others can also use the authorization.
     return (await settlement.mayHaveMoved(payment)) ? undefined : shortfall;
   }
 
@@ -144,11 +144,11 @@ export class Charges implements BackgroundService {
     return payment?.state === "authorized" ? payment : undefined;
   }
 
-  /** Begins a charge at once if its payment is remembered, so that its buyer waits for no look at the journal. */
+  /** Begins a charge at once if its payment is remembered, so that its buyer does not wait for a query of the journal. */
   #decided(callId: number, amount: string): void {
     const record = this.#parts.settlement.noteCharge(callId, amount);
     const wake = () => this.#loop.wake(GATHER_MS);
-    // Another process may hold the lock: the next round asks for it.
+    // Another process may hold the lock, so the next round tries to take it.
     if (record === undefined || this.#lock.leftMs === 0) wake();
     else
       this.#lock.hold().then((isHeld) => {
@@ -177,7 +177,8 @@ export class Charges implements BackgroundService {
       const { marginSecs = this.#settleMarginSecs } = methods.find(transferMethod)?.endsSoon ?? {};
       return validBefore >= nowSecs + marginSecs;
     };
-    // Tried once in a round: a payment whose JobCall a damaged store lacks stays in the list. So does a payment that may run on.
+    // Each payment is tried once in a round, because some stay in the list: a payment whose JobCall is missing in a damaged
+    // store, and a payment whose job may continue.
     const tried = new Set<number>();
     let stayed = 0;
     while (!this.#loop.isStopped) {
@@ -203,8 +204,8 @@ export class Charges implements BackgroundService {
   }
 
   /**
-   * @param settling the payment, if it was decided just now. Otherwise the journal is read again, because a listed payment may
-   * have been decided since.
+   * @param settling the payment, if it was just decided. Otherwise the journal is read again, because a listed payment may
+   *   have been decided in the meantime.
    */
   #begin(payment: Charge, settling?: PaymentRecord): void {
     const { fingerprint } = payment;

@@ -24,9 +24,9 @@ export class DecidedPayments {
   }
 
   /**
-   * Looks again at a payment that was decided: the chain may have shown another view, and an operator may have erred.
-   * A payment that turns out paid is settled after all. If its charge was to come after its job, it is not known what the
-   * money was paid for, so that the payment stays as it is.
+   * Rechecks a decided payment against the chain, because an RPC node or the operator may have been wrong. Settles the
+   * payment if it was paid. A payment whose charge was to come after its job is left unchanged, because its money may have
+   * paid for something else.
    */
   async recheck(decided: PaymentRecord): Promise<void> {
     const { evidence, journal, logger } = this.#parts;
@@ -52,8 +52,8 @@ export class DecidedPayments {
   }
 
   /**
-   * Looks again at a payment that was sold in a block which a fork could replace. Its job is sold, whatever the chain shows: the
-   * money that a fork took away is an alert.
+   * Rechecks a payment that was accepted in a block which a fork could replace. The job stays sold whatever the chain shows,
+   * so money that a fork removed causes an alert.
    */
   async #recheckEarly(record: PaymentRecord): Promise<void> {
     const { evidence, journal, logger } = this.#parts;
@@ -71,8 +71,8 @@ export class DecidedPayments {
 }
 
 /**
- * What is known of money that moved under the authorization of a payment without a charge of this gateway. Another
- * gateway to which the payer showed it, and a facilitator that settled before the job was done, look alike on the chain.
+ * Texts about money that a payment's authorization moved without a charge by this gateway. On chain, it cannot be seen
+ * whether another gateway used the authorization, or a facilitator settled before the job was done.
  */
 export const MOVED = {
   /** The charge failed before this gateway requested it. */

@@ -16,18 +16,18 @@ import { LogSearch } from "./log-search.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
 import type { TokenEvidence, TokenWatch } from "./token-evidence.ts";
 
-/** State of a token's chain, as earlier looks found it. */
+/** State of a token's chain, from earlier observations. */
 interface ChainState {
   readonly search: LogSearch;
-  /** Newest block seen, and when. */
+  /** Newest block that was seen, and the time at which it was seen. */
   lastHead?: { readonly number: bigint; readonly at: number };
-  /** Set once the RPC has read state by the hash of a block: from then on, a refusal is a node that lacks the block. */
+  /** Set once the RPC has read state by the hash of a block. A later refusal then means that a node lacks the block. */
   readsByHash?: true;
 }
 
-/** Chains can shrink by a reorganisation between the start block and the settlement. */
+/** Margin for a reorganisation between the start block and the settlement, which can shorten the chain. */
 const START_MARGIN_BLOCKS = 16n;
-/** Age up to which a head is a good start block. */
+/** Age up to which a known head is used as a start block. */
 const START_HEAD_MS = 4_000;
 /** Bound of the search for a transaction while a client waits. */
 const QUICK_QUERIES = 10;
@@ -68,7 +68,7 @@ export class EvmEvidence implements TokenEvidence {
       const age = performance.now() - (state.lastHead?.at ?? Number.NEGATIVE_INFINITY);
       if (age > START_HEAD_MS) await askHead(rpc, state);
     } catch (error) {
-      // An older head is as good a lower bound.
+      // An older head is an equally valid lower bound.
       if (state.lastHead === undefined) throw error;
     }
     const head = state.lastHead?.number ?? 0n;
@@ -101,8 +101,8 @@ export class EvmEvidence implements TokenEvidence {
   }
 
   /**
-   * An RPC address can have nodes behind it that differ. So a decision takes a confirmed block whose hash, time and state
-   * come from one view.
+   * Nodes behind one RPC address can disagree. So a decision requires a confirmed block whose hash, time and state come from
+   * one view.
    */
   async look(intent: PaymentIntent, transaction?: string): Promise<Evidence> {
     const token = this.#state;
@@ -128,7 +128,7 @@ export class EvmEvidence implements TokenEvidence {
   }
 }
 
-/** One look at a payment. */
+/** Inputs of one observation of a payment. */
 interface Look {
   readonly rpc: Rpc;
   readonly token: ChainState;
@@ -139,13 +139,13 @@ interface Look {
   readonly confirmedBlock: bigint;
 }
 
-/** Facts about a nonce, with its use where one was found. */
+/** Facts about a nonce, with its use if one was found. */
 interface FoundFacts {
   readonly facts: NonceFacts;
   readonly use?: NonceUse;
 }
 
-/** Reads from the chain what the decision needs, and no more. */
+/** Reads the facts that the decision needs from the chain. */
 async function readNonceFacts(look: Look): Promise<FoundFacts> {
   const { rpc, token, authorization, named, head, confirmedBlock } = look;
   if (named !== undefined) return useFacts(look, named);
@@ -182,13 +182,13 @@ async function useFacts({ rpc, authorization, confirmedBlock }: Look, use: Nonce
 
 /**
  * Checks a decision against one view of a confirmed block.
- * @returns why it does not hold; undefined if it does
+ * @returns the reason for doubt; undefined if the view confirms the decision
  */
 async function doubtAbout(
   decision: Pick<Look, "rpc" | "token" | "authorization" | "confirmedBlock"> & {
     readonly isPaid: boolean;
     readonly use: NonceUse | undefined;
-    /** A block read just now. After a search it would be too old. */
+    /** A block that was just read. After a search, the block would be too old. */
     readonly seen: Block | undefined;
   },
 ): Promise<string | undefined> {
@@ -231,7 +231,7 @@ async function isExpired(rpc: Rpc, { endsAt }: Authorization, confirmedBlock: bi
   return timestamp >= endsAt;
 }
 
-/** A named transaction that cannot be explained may have nothing to do with the payment: the search finds the right one. */
+/** A named transaction that cannot be explained may be unrelated to the payment. The search finds the right transaction. */
 function ignoreUnexplained(error: unknown): undefined {
   if (!(error instanceof Unexplained)) throw error;
 }

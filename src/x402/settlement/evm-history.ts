@@ -81,7 +81,7 @@ function isSame({ key }: ChainPayment, { key: other }: ChainPayment): boolean {
   return key.asset === other.asset && key.payer === other.payer && key.nonce === other.nonce;
 }
 
-/** Finds the first block of a time or later; the one after `last` if there is none. */
+/** Finds the first block at or after a time; the block after `last` if there is no such block. */
 async function firstBlockSince(rpc: Rpc, since: number, last: bigint): Promise<bigint> {
   let [low, high] = [0n, last + 1n];
   while (low < high) {

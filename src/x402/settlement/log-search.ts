@@ -7,27 +7,33 @@ import { asLogs, type MinedLog } from "./chain-logs.ts";
 /** Blocks in one query for logs. RPC providers refuse long ranges, some of them over ten blocks. */
 const MAX_LOG_RANGE = 2_000n;
 const MIN_LOG_RANGE = 10n;
-/** Answers in a row after which a longer range is tried again: the refusal may have had another cause. */
+/** Number of answers in a row after which a longer range is tried again, because the refusal may have had another cause. */
 const ANSWERS_TO_TRUST = 50;
-/** Bound of one search; the next look at the same payment continues it. */
+/** Bound on one search. The next search for the same payment continues it. */
 const MAX_LOG_QUERIES = 200;
-/** Payments whose search into the past is remembered; a forgotten one starts again. */
+/** Number of payments whose search into the past is remembered. A forgotten search starts again. */
 const MAX_SEARCHES = 10_000;
-/** Longest time between the signature and the first sight of a payment. Many clients sign from the beginning of time. */
+/**
+ * Longest time between the signature of a payment and its arrival at jobgate. It is needed because many clients sign
+ * authorizations that are valid since the beginning of time.
+ */
 const LOOK_BACK_SECS = 86_400n;
 
 /** Search of one RPC's logs. It learns how many blocks the RPC accepts in one query. */
 export class LogSearch {
   #range = MAX_LOG_RANGE;
   #answersInRow = 0;
-  /** Blocks to continue unfinished searches from, by fingerprint. A finished one starts anew: its node may lag. */
+  /**
+   * Blocks to continue unfinished searches from, by fingerprint. A finished search starts over, because the node that
+   * answered it may lag.
+   */
   readonly #ahead = boundedCache<string, bigint>(MAX_SEARCHES);
   readonly #past = boundedCache<string, bigint>(MAX_SEARCHES);
 
   /**
-   * Searches from the payment's start block to the head, and then back as far as the authorization can have been valid:
-   * another seller may have used it before jobgate saw it. One call makes a bounded number of queries; the next one for the
-   * same payment continues.
+   * Searches from the payment's start block to the head, and then back as far as the authorization can have been valid,
+   * because another seller may have used it before jobgate saw it. One call makes a bounded number of queries. The next call
+   * for the same payment continues.
    * @param maxQueries bound of this call
    * @returns `unfinished` when blocks are left to search
    * @throws Unexplained when the RPC refuses every query, even over few blocks
@@ -114,7 +120,7 @@ export class LogSearch {
   }
 }
 
-/** Returns the Unix seconds before which the authorization cannot have been used, or was hardly even signed. */
+/** Returns the Unix seconds before which the authorization cannot have been used, or was almost certainly not signed. */
 async function earliestUse(
   rpc: Rpc,
   { validAfter, endsAt }: Authorization,

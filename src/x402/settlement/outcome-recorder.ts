@@ -25,20 +25,20 @@ export interface RecorderParts {
   readonly stats?: Pick<X402Stats, "count">;
 }
 
-/** A settlement as it is recorded. */
+/** A settlement to record. */
 interface Settled {
   readonly response: SettleResponse;
   readonly block?: string | undefined;
-  /** Token units that moved, where they are not the charge. */
+  /** Token units that moved, if they differ from the charge. */
   readonly amount?: string | undefined;
   /** A fork may still replace the block. */
   readonly isEarly?: true | undefined;
 }
 
-/** Makes outcomes of payments durable, logs them, and keeps those that the store could not record. */
+/** Makes outcomes of payments durable, logs them, and keeps the outcomes that the store could not record. */
 export class OutcomeRecorder {
   readonly #parts: RecorderParts;
-  /** Payments known to be paid that may not be in the journal as settled yet, by fingerprint. */
+  /** Payments that are known to be paid but may not be settled in the journal yet, by fingerprint. */
   readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settled: Settled }>();
 
   constructor(parts: RecorderParts) {
@@ -46,7 +46,7 @@ export class OutcomeRecorder {
   }
 
   /**
-   * Records a payment again that is known to be paid and could not be recorded.
+   * Tries again to record a payment that is known to be paid and could not be recorded.
    * @returns undefined when there is no such payment
    */
   async recordAgain(record: PaymentRecord): Promise<PaymentOutcome | undefined> {
@@ -63,7 +63,7 @@ export class OutcomeRecorder {
     }
   }
 
-  /** Records what the evidence shows, and returns the outcome. */
+  /** Records the outcome that the evidence shows, and returns it. */
   async decide(intent: JournalledPayment, evidence: Evidence): Promise<PaymentOutcome> {
     switch (evidence.kind) {
       case "paid":
@@ -152,7 +152,7 @@ export class OutcomeRecorder {
     return { kind: "undecided" };
   }
 
-  /** The facilitator alone chooses the amount, up to what the payer signed. */
+  /** The facilitator alone chooses the amount, up to the signed ceiling. */
   #noteOtherAmount(fields: Record<string, unknown>, { key, symbol }: JournalledPayment): void {
     const { logger, telemetry = NO_TELEMETRY } = this.#parts;
     telemetry.count("jobgate_charges_altered_total", { network: key.network, symbol });
@@ -190,7 +190,7 @@ export class OutcomeRecorder {
     );
   }
 
-  /** Another replica decided the payment meanwhile: the journal counts. */
+  /** Another replica has decided the payment. Its journal entry is authoritative. */
   async #asDecidedElsewhere(intent: JournalledPayment): Promise<PaymentOutcome> {
     const record = await this.#parts.journal.findPayment(intent.key);
     return record === undefined ? { kind: "undecided" } : outcomeOfKnown(record, intent);
@@ -225,7 +225,7 @@ export class OutcomeRecorder {
     return { kind: "undecided" };
   }
 
-  /** Money may have moved by now: even if the store refuses, the client must not hear that it was not charged. */
+  /** Money may have moved by now. Even if the store refuses, the client must not be told that it was not charged. */
   #notRecorded(intent: JournalledPayment, error: unknown): PaymentOutcome {
     this.#parts.logger.error(
       { err: error, ...logFields(intent) },

@@ -33,7 +33,7 @@ export async function readPaidTransaction(
 }
 
 /**
- * Reads the transfers to a token's `pay_to` that no fork can take away, oldest first.
+ * Reads the transfers to a token's `pay_to` that no fork can undo, oldest first.
  * @param since Unix milliseconds
  * @throws Error when the chain cannot be queried, without the URL
  */

@@ -7,7 +7,7 @@ interface Parts {
   readonly evidence: Pick<ChainEvidence, "connect">;
 }
 
-/** Funds of the payers whose payments are charged after their jobs. Nothing but the chain knows them before the charge. */
+/** Funds of the payers whose payments are charged after their jobs. Before the charge, only the chain shows them. */
 export class PayerFunds {
   readonly #methods: Methods;
   readonly #evidence: Parts["evidence"];
@@ -18,7 +18,7 @@ export class PayerFunds {
   }
 
   /**
-   * Reads what the payer of a payment could pay now. Never throws.
+   * Reads the amount that the payer of a payment could pay now. Never rejects.
    * @returns token units; undefined when the chain cannot be read
    */
   async find(
@@ -33,8 +33,8 @@ export class PayerFunds {
   }
 
   /**
-   * Checks whether a payment could be charged its whole amount now. Never throws.
-   * @returns why not; undefined when it could, or the chain cannot be read
+   * Checks whether a payment could be charged its whole amount now. Never rejects.
+   * @returns the reason why not; undefined if the payment could be charged, or if the chain cannot be read
    */
   async findShortfall(payment: PaymentIntent): Promise<string | undefined> {
     try {

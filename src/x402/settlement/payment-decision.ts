@@ -6,7 +6,7 @@ import type { UseOutcome } from "./authorization.ts";
  */
 export type NonceFacts =
   | { readonly nonce: "unused"; readonly expired: boolean }
-  /** The state says that the nonce is used, but nothing tells how. */
+  /** The state shows that the nonce is used, but no log shows how. */
   | { readonly nonce: "used_unexplained"; readonly expired: boolean; readonly problem: string }
   | { readonly nonce: "used"; readonly confirmed: boolean; readonly outcome: UseOutcome };
 
@@ -19,19 +19,19 @@ export type Evidence =
   | {
       readonly kind: "paid";
       readonly transaction: string;
-      /** Token units that moved. Absent for the offered amount. */
+      /** Token units that moved; undefined for the offered amount. */
       readonly amount?: string | undefined;
-      /** Absent where the facilitator's word counts, and it did not name the block. */
+      /** Undefined if the facilitator's answer was accepted and names no block. */
       readonly blockNumber?: string | undefined;
       readonly mayBeReplaced?: true;
     }
   /** A confirmed block shows that the authorization can never pay: cancelled, expired unused, or used otherwise. */
   | { readonly kind: "not_paid"; readonly reason: string }
   /**
-   * Not decided yet: look again later.
-   * - `isAlmostNotPaid`: one more look like this one decides it.
-   * - `isUnused`: the newest block leaves the authorization unused and valid, so asking to settle again is of use. It does
-   *   not prove that nothing moves later: a transaction that uses it may be on its way, and the RPC's node may lag behind.
+   * Not decided yet, so the payment is checked again later.
+   * - `isAlmostNotPaid`: one more observation with this result decides the payment as not paid.
+   * - `isUnused`: the newest block leaves the authorization unused and valid, so requesting settlement again can succeed. It
+   *   does not prove that no money moves later, because a transaction may be on its way, and the RPC's node may lag behind.
    * - `isUnread`: the RPC failed.
    */
   | {
@@ -41,7 +41,7 @@ export type Evidence =
       readonly isUnused?: true;
       readonly isUnread?: true;
     }
-  /** The chain cannot decide it: the operator has to. */
+  /** The chain cannot decide the payment, so the operator has to. */
   | { readonly kind: "unknown"; readonly reason: string };
 
 export type PaidEvidence = Extract<Evidence, { kind: "paid" }>;
@@ -76,7 +76,8 @@ function decideByOutcome(outcome: UseOutcome): Evidence {
         "one transaction used several authorizations, and its logs do not show which transfer is whose",
       );
     case "unread":
-      // Not "no transfer": a reorganisation removed the transaction meanwhile, or this node lags behind.
+      // The result is not "no transfer", because a reorganisation may have removed the transaction, or this node lags
+      // behind.
       return open("the transaction that used the authorization is gone");
   }
 }

@@ -18,11 +18,11 @@ export type PaymentOutcome = (
       readonly callId: number;
       readonly payment: PaymentKey;
       readonly receipt: string;
-      /** Absent while a payment that is charged after its job is not settled. */
+      /** Undefined while a payment that is charged after its job is not settled. */
       readonly settlement?: SettleResponse | undefined;
-      /** Unix milliseconds at which the payment was taken. */
+      /** Unix milliseconds at which the payment was accepted. */
       readonly takenAt: number;
-      /** Its job ran, and it was not charged. */
+      /** True if the payment's job ran and the payment was not charged. */
       readonly isReleased?: boolean;
     }
   | { readonly kind: "failed"; readonly settlement: SettleResponse }
@@ -34,7 +34,7 @@ export type PaymentOutcome = (
   readonly extensionResponses?: string;
 };
 
-/** The parts of a payment that tell whether two requests are the same purchase. */
+/** Fields of a payment that determine whether two requests are the same purchase. */
 export interface PurchaseIdentity
   extends Pick<
     PaymentIntent,
@@ -45,7 +45,7 @@ export interface PurchaseIdentity
 
 /** The payer gave another purchase this name. */
 export class PurchaseNameTaken extends GatewayError {
-  /** All in which the other purchase may differ. */
+  /** List of the fields in which the other purchase may differ. */
   readonly what: string;
 
   constructor(what: string) {
@@ -59,7 +59,8 @@ export class PurchaseNameTaken extends GatewayError {
 
 /**
  * Returns the outcome of a journalled payment.
- * @throws GatewayError `payment_replay` if it bought something else, {@link PurchaseNameTaken} if another one did under its name
+ * @throws GatewayError `payment_replay` if the payment bought something else, {@link PurchaseNameTaken} if another payment
+ *   bought something else under its name
  */
 export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): PaymentOutcome {
   requireSamePurchase(record, asked);
@@ -76,8 +77,8 @@ export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): 
 }
 
 /**
- * Checks whether two purchases are of one job with one body, or of one request at a route, and have the same notes. A reload may
- * have put another job at the route meanwhile.
+ * Checks whether two purchases are of one job with one body, or of one request at a route, and have the same notes. A reload
+ * may have put another job at the route in the meantime.
  */
 export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boolean {
   const isAtRoute = one.boundHeaders !== undefined;
@@ -110,7 +111,7 @@ function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): 
   throw new PurchaseNameTaken(what);
 }
 
-/** Lists what makes a purchase another one, for people: also headers that this request does not have. */
+/** Lists the fields that distinguish purchases, for people, including headers that this request does not have. */
 function whatMayDiffer({ notes = {} }: PurchaseIdentity): string {
   const all = ["job", "request", "body", ...Object.keys(notes)];
   return `${all.slice(0, -1).join(", ")} or ${all.at(-1)}`;
@@ -119,7 +120,7 @@ function whatMayDiffer({ notes = {} }: PurchaseIdentity): string {
 /** An intent that is in the journal. */
 export type JournalledPayment = PaymentIntent & {
   readonly callId: number;
-  /** ID of the request that is being answered, for the log; absent when there is none. */
+  /** ID of the request that is being answered, for the log; undefined if there is no such request. */
   readonly requestId?: string;
 };
 
@@ -160,8 +161,8 @@ export function requirementsOf({
 }
 
 /**
- * Returns the settlement if the facilitator's success can belong to this payment: a transaction, on the payment's
- * network, from its payer. A success that names another amount than the charge is left to the chain.
+ * Returns the settlement if the facilitator's success can belong to this payment: a transaction, on the payment's network,
+ * from its payer. If a success names an amount other than the charge, the chain decides.
  */
 export function believableSuccess(
   intent: PaymentIntent,
@@ -190,7 +191,7 @@ export function successResponse(
 
 /**
  * The answer for a payment that can never settle.
- * @param moved what its authorization moved without a charge of this gateway
+ * @param moved money that its authorization moved without a charge by this gateway
  */
 export function failureResponse(
   { key }: PaymentIntent,

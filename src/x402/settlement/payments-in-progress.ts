@@ -22,7 +22,7 @@ interface Turn {
  * outcome each time. Across processes and restarts, the store decides.
  */
 export class PaymentsInProgress {
-  /** Keyed by fingerprint: requests with one payment may ask for different things. */
+  /** Purchases by fingerprint, because requests with one payment may be for different purchases. */
   readonly #purchases = new Map<string, readonly Purchase[]>();
   readonly #byName = new Map<string, Turn>();
   readonly #left = boundedCache<string, true>(MAX_LEFT);
@@ -31,19 +31,19 @@ export class PaymentsInProgress {
     return this.#purchases.has(fingerprint);
   }
 
-  /** Returns what the payment is being used for; the oldest request, if there are several. */
+  /** Returns the purchase for which the payment is being used; the oldest purchase if there are several. */
   find(fingerprint: string): PurchaseIdentity | undefined {
     return this.#purchases.get(fingerprint)?.[0]?.purchase;
   }
 
-  /** Reports whether a request of this process asked for the settlement and had to leave it undecided. */
+  /** Returns true if a request of this process requested the settlement and left the payment undecided. */
   wasLeftUndecided(fingerprint: string): boolean {
     return this.#left.has(fingerprint);
   }
 
   /**
-   * Buys, or waits for the same purchase if that is in progress. With the payment in progress for another job or
-   * body, or with other notes, it buys too: only the journal knows which of them the payment was taken for.
+   * Buys, or waits for the same purchase if that is in progress. If the payment is in progress for another job, body or
+   * notes, this purchase also runs, because only the journal decides which purchase gets the payment.
    * @throws GatewayError errors of `buy`
    */
   async join(purchase: PurchaseIdentity, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {
@@ -57,8 +57,8 @@ export class PaymentsInProgress {
   }
 
   /**
-   * Buys once this process works on no other payment of the same payer under the same name, whose outcome may be
-   * this one's too. A payment without the payer's signature neither waits nor blocks others.
+   * Buys once this process works on no other payment of the same payer under the same name, because the outcome of that
+   * payment may apply to this purchase. A payment without the payer's signature neither waits nor blocks others.
    */
   async inTurn(
     { payer, name }: PurchaseName,

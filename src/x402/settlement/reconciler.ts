@@ -19,34 +19,34 @@ interface Parts {
   readonly inProgress: PaymentsInProgress;
   /** Time between two rounds. */
   readonly roundMs: number;
-  /** Time between the first two checks of a payment; each next one waits twice as long, at most 30 s. */
+  /** Time between the first two checks of a payment. Each further check waits twice as long, at most 30 s. */
   readonly firstDelayMs: number;
   /**
-   * Time between two looks at unresolved and decided payments. Unresolved ones can still become decidable: a chain's node
-   * catches up, or the operator configures an RPC.
+   * Time between two checks of unresolved and decided payments. An unresolved payment can still become decidable, because a
+   * chain's node catches up or the operator configures an RPC.
    */
   readonly slowRoundMs: number;
   /** Measures durations. */
   readonly clock: Clock;
-  /** Wall clock, which authorizations end by. */
+  /** Wall clock, on which authorizations expire. */
   readonly wallClock: Clock;
   readonly logger: Logger;
 }
 
-/** Looks at the chain that are in progress at once. */
+/** Largest number of concurrent observations of the chain. */
 const CONCURRENCY = 8;
-/** Times between looks at a payment that settled early, the first and the longest. */
+/** Shortest and longest time between checks of a payment that settled early. */
 const EARLY_DELAY_MS = 5_000;
 const LONGEST_EARLY_DELAY_MS = 15_000;
-/** Requests to settle again that are in progress at once. */
+/** Largest number of concurrent repeated settlement requests. */
 const MAX_ASKED_AT_ONCE = 8;
-/** Time that a request at another replica takes beside the facilitator's. */
+/** Time that a request at another replica needs in addition to the facilitator's time. */
 const OTHER_REPLICA_MARGIN_MS = 5_000;
 
 /**
- * Decides payments that requests left undecided because they did not see the settlement end: the
- * facilitator, the chain or jobgate itself went away. Looks at recent decisions again, too, because the chain may show
- * something else later. Runs in the background, apart from the requests.
+ * Decides payments that requests left undecided because they did not see the settlement end: the facilitator, the chain or
+ * jobgate itself went away. Also rechecks recent decisions, because the chain may show a different outcome later. Runs in
+ * the background, apart from the requests.
  */
 export class Reconciler implements BackgroundService {
   readonly #parts: Parts;
@@ -55,9 +55,12 @@ export class Reconciler implements BackgroundService {
   readonly #early: UndecidedPayments;
   readonly #unresolved: UndecidedPayments;
   readonly #watched: UndecidedPayments;
-  /** Looks in progress, by fingerprint. */
+  /** Checks in progress, by fingerprint. */
   readonly #looking = new Map<string, Promise<void>>();
-  /** Requests to settle again, by fingerprint. Looks at other payments do not wait for a slow facilitator. */
+  /**
+   * Repeated settlement requests, by fingerprint. They are separate, so that checks of other payments do not wait for a slow
+   * facilitator.
+   */
   readonly #asking = new Map<string, Promise<void>>();
   #nextSlowRoundAt = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -111,7 +114,7 @@ export class Reconciler implements BackgroundService {
       if (this.#stopped) return;
       if (!this.#isDue(payment)) continue;
       if (this.#looking.size >= CONCURRENCY) await Promise.race(this.#looking.values());
-      // A request may work on the payment by now.
+      // A request may be working on the payment by now.
       if (this.#isDue(payment)) this.#look(payment);
     }
   }
@@ -125,7 +128,7 @@ export class Reconciler implements BackgroundService {
     );
   }
 
-  /** The next round does not wait for looks at an RPC that answers late. */
+  /** The next round does not wait for a slow RPC. */
   #look(payment: UndecidedPayment): void {
     const { fingerprint, state } = payment;
     const isDecided = state === "failed" || state === "settled" || state === "released";
@@ -143,8 +146,9 @@ export class Reconciler implements BackgroundService {
   }
 
   /**
-   * Reports whether a request at another replica may be waiting for the settlement right now. If this replica asked too,
-   * the facilitator would refuse one of the two, possibly the client's. Reading the chain is always safe.
+   * Returns true if a request at another replica may be waiting for the settlement. If this replica also requested
+   * settlement, the facilitator would refuse one of the two requests, possibly the client's. Reading the chain is always
+   * safe.
    */
   #mayBeInProgressElsewhere({ key, fingerprint, ageMs }: UndecidedPayment): boolean {
     const { journal, evidence, inProgress, settleTimeoutMs } = this.#parts;
@@ -157,7 +161,7 @@ export class Reconciler implements BackgroundService {
     const { fingerprint, key, state } = payment;
     let validBefore = Number.POSITIVE_INFINITY;
     try {
-      // A request may have decided it since it was listed: act only on what the journal says now.
+      // A request may have decided the payment after it was listed, so the journal is read again.
       const current = await journal.findPayment(key);
       if (current?.state !== state) return;
       ({ validBefore } = current);
@@ -168,7 +172,7 @@ export class Reconciler implements BackgroundService {
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not check a payment");
     }
-    // The authorization ends by the chain's clock, which may be ahead.
+    // The authorization expires on the chain's clock, which may be ahead.
     const now = Math.max(wallClock(), evidence.timeOf(key) ?? 0);
     this.#retries.retryLater(fingerprint, firstDelayMs, longestDelay(validBefore * 1_000 - now));
   }

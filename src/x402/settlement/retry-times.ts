@@ -2,13 +2,13 @@ import { backoffMs } from "../../core/backoff.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 
-/** Payments whose next attempt is remembered; a forgotten one is tried early. */
+/** Number of payments whose next attempt is remembered. A forgotten payment is tried early. */
 const MAX_REMEMBERED = 20_000;
 /** Longest delay before the next attempt at one payment. */
 const MAX_DELAY_MS = 30_000;
 /**
- * Longest delay when the authorization has ended a short time ago: within 15 s of the block that shows it first, two looks
- * have to show that nothing moved, and some looks fail.
+ * Longest delay when the authorization has ended a short time ago: within 15 s of the block that shows it first, two
+ * observations have to show that no money moved, and some of them fail.
  */
 const MAX_ENDED_DELAY_MS = 2_000;
 const SHORT_TIME_MS = 60_000;
@@ -17,7 +17,7 @@ const MAX_LATE_DELAY_MS = 5_000;
 /** Longest delay before the next check of a decided payment. */
 const MAX_DECIDED_DELAY_MS = 3_600_000;
 
-/** Times of the next attempt at each payment. Each delay is twice the last. */
+/** Times of the next attempt at each payment. Each delay is twice the delay before it. */
 export class RetryTimes {
   readonly #clock: Clock;
   /** Keyed by fingerprint. */
@@ -38,7 +38,7 @@ export class RetryTimes {
     this.#times.delete(fingerprint);
   }
 
-  /** Notes an attempt. The next one follows after the first delay, however many there were. */
+  /** Records an attempt. The next attempt follows after the first delay, however many attempts there were. */
   retrySoon(fingerprint: string, firstDelayMs: number): void {
     this.#times.set(fingerprint, { attempts: 1, nextAt: this.#clock() + firstDelayMs });
   }
@@ -51,7 +51,7 @@ export class RetryTimes {
   }
 }
 
-/** Returns the longest time until the next check of a payment whose authorization ends in so long. */
+/** Returns the longest time until the next check of a payment, by the time until its authorization ends. */
 export function longestDelay(msLeft: number): number {
   if (msLeft < -SHORT_TIME_MS) return MAX_LATE_DELAY_MS;
   return Math.min(MAX_DELAY_MS, Math.max(msLeft, MAX_ENDED_DELAY_MS));
@@ -59,8 +59,8 @@ export function longestDelay(msLeft: number): number {
 
 /**
  * Returns the number of checks of a decided payment that are due up to an age. The first check is due at once, the second at
- * `firstDelayMs`, each further check at twice the age of the last, and after an hour each hour. The reconciler compares two
- * ages, so that it does not have to remember thousands of payments.
+ * `firstDelayMs`, and each further check at twice the age of the check before it, or every hour once the age is above an
+ * hour. The reconciler compares two ages, so that it does not have to remember thousands of payments.
  */
 export function decidedChecksDue(ageMs: number, firstDelayMs: number): number {
   if (ageMs < 0) return 0;

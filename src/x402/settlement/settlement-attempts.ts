@@ -26,7 +26,7 @@ export interface AttemptParts {
   readonly evidence: ChainEvidence;
   /** Longest time that a request waits for the chain to show a settlement that the facilitator claims. */
   readonly confirmationTimeoutMs: number;
-  /** Time after which a settlement without the facilitator's answer is first looked for on the chain. */
+  /** Time after which the chain is first searched for a settlement that the facilitator has not answered yet. */
   readonly pendingLookMs: number;
   /** Measures durations. */
   readonly elapsed: Clock;
@@ -34,7 +34,7 @@ export interface AttemptParts {
 }
 
 const CONFIRMATION_POLL_MS = 200;
-/** Growth of the time between looks while the facilitator does not answer. */
+/** Growth of the interval between observations while the facilitator does not answer. */
 const PENDING_LOOK_FACTOR = 1.5;
 
 /** Findings about a payment from a facilitator's answer and the chain. */
@@ -46,8 +46,8 @@ interface SettlementResult {
 }
 
 /**
- * The only place that asks facilitators to settle. Where the chain can be asked and is required to confirm, a yes counts
- * only if the chain shows the payment. A no never proves that nothing moved.
+ * Requests settlement from facilitators, as the only class that does. If the chain must confirm settlements, a facilitator's
+ * success is accepted only once the chain shows the payment. A facilitator's refusal never proves that no money moved.
  */
 export class SettlementAttempts {
   readonly #parts: AttemptParts;
@@ -57,9 +57,9 @@ export class SettlementAttempts {
   }
 
   /**
-   * Asks the facilitator that verified the payment to settle it, and another one only when the chain shows in two looks
-   * that the authorization is unused. Two facilitators cannot move the money twice, because the token accepts a nonce
-   * once, but each would claim or deny what the other did: the chain decides.
+   * Requests settlement from the facilitator that verified the payment, and from another facilitator only if two
+   * observations of the chain show that the authorization is unused. Two facilitators cannot move the money twice, because
+   * the token accepts a nonce once. But each might claim or deny the other's settlement, so the chain decides.
    */
   async settle(payment: JournalledPayment): Promise<SettlementResult> {
     const { facilitators, evidence, logger } = this.#parts;
@@ -84,8 +84,8 @@ export class SettlementAttempts {
   }
 
   /**
-   * Asks the same facilitator again, for a payment whose chain cannot be asked. A second settlement cannot move money
-   * twice, because the token accepts a nonce once.
+   * Requests settlement from the same facilitator again, for a payment whose chain cannot be queried. A second settlement
+   * cannot move money twice, because the token accepts a nonce once.
    */
   settleAgain(payment: JournalledPayment): Promise<SettlementResult> {
     return this.#settleAt(payment, facilitatorRequest(payment), payment.facilitator);
@@ -108,8 +108,8 @@ export class SettlementAttempts {
   }
 
   /**
-   * Asks a facilitator to settle, and looks at the chain while there is no answer: some facilitators answer seconds
-   * after the transaction is mined. Only *paid* counts this early. Everything else may still change, and waits.
+   * Requests settlement and polls the chain until the facilitator answers, because some facilitators answer seconds after
+   * the transaction is mined. Before the answer, only evidence of payment is final.
    */
   async #ask(
     payment: JournalledPayment,
@@ -126,14 +126,14 @@ export class SettlementAttempts {
     return (await Promise.race([answered, this.#awaitProof(payment, () => isAnswered)])) ?? asked;
   }
 
-  /** Returns the chain's proof of payment; undefined when there was none before the facilitator's answer. */
+  /** Returns the chain's proof of payment; undefined if the facilitator answered before there was a proof. */
   async #awaitProof(
     payment: JournalledPayment,
     isAnswered: () => boolean,
   ): Promise<PaidEvidence | undefined> {
     const { evidence, pendingLookMs } = this.#parts;
     for (let delayMs = pendingLookMs; ; delayMs *= PENDING_LOOK_FACTOR) {
-      // Not cancelled by the answer, because an aborted sleep costs more than a timer without effect.
+      // The answer does not cancel the sleep, because aborting a sleep costs more than a timer without effect.
       await sleep(delayMs, undefined, { ref: false });
       if (isAnswered()) return undefined;
       const found = await evidence.look(payment);
@@ -142,9 +142,9 @@ export class SettlementAttempts {
   }
 
   /**
-   * Decides from the facilitator's answer and, where it can be read, the chain. The facilitator alone chooses the amount
-   * of a payment that is charged in part, up to what the payer signed, so the chain is read for that amount even where the facilitator's word
-   * is enough.
+   * Decides from the facilitator's answer and from the chain, if it can be read. If the runner names the charge, the
+   * facilitator alone chooses the amount that it moves, up to the signed ceiling. So the chain is read for that amount even
+   * if the facilitator's answer suffices.
    */
   async #conclude(payment: JournalledPayment, answer: SettlementAnswer): Promise<Evidence> {
     const { evidence, logger } = this.#parts;
@@ -167,7 +167,7 @@ export class SettlementAttempts {
     return evidence.look(payment, success?.transaction);
   }
 
-  /** Returns the facilitator's success where it is enough; undefined where only the chain's word is. */
+  /** Returns the facilitator's success if it suffices; undefined if the chain must confirm it. */
   #wordOf(
     payment: JournalledPayment,
     answer: SettlementAnswer,
@@ -182,7 +182,9 @@ export class SettlementAttempts {
     };
   }
 
-  /** Polls the chain: the facilitator answers when the transaction is mined, and this RPC may see it a little later. */
+  /**
+   * Polls the chain, because the facilitator answers when the transaction is mined, and this RPC may show it a little later.
+   */
   async #awaitConfirmation(payment: JournalledPayment, transaction: string): Promise<Evidence> {
     const { evidence, elapsed, confirmationTimeoutMs } = this.#parts;
     const deadline = elapsed() + confirmationTimeoutMs;
@@ -195,14 +197,14 @@ export class SettlementAttempts {
   }
 }
 
-/** Reports whether the chain shows that the authorization can still pay. */
+/** Returns true if the chain shows that the authorization can still pay. */
 export function isUnused(evidence: Evidence): boolean {
   return evidence.kind === "open" && evidence.isUnused === true;
 }
 
 interface Parts {
   readonly journal: Pick<PaymentJournal, "isShared">;
-  /** Wall clock, which authorizations end by. */
+  /** Wall clock, on which authorizations expire. */
   readonly clock: Clock;
   /** Measures durations. */
   readonly elapsed: Clock;
@@ -212,10 +214,13 @@ interface Parts {
 const ASK_AGAIN_MS = 5_000;
 /** Time that an authorization needs to be settled and mined. */
 const MIN_LEFT_MS = 6_000;
-/** Payments whose last request is remembered, more than begin in 5 s; the facilitator may be queried early for a forgotten payment. */
+/**
+ * Number of payments whose last request is remembered, which is more than begin in 5 s. A forgotten payment may be requested
+ * early.
+ */
 const MAX_ASKED = 4_000;
 
-/** Times at which this process last had payments settled. */
+/** Times of this process's last settlement request for each payment. */
 export class AskTimes {
   readonly #parts: Parts;
   /** Keyed by fingerprint. */
@@ -230,8 +235,9 @@ export class AskTimes {
   }
 
   /**
-   * Reports whether a payment may be settled again now, as far as time is concerned. A replica that begins a payment settles
-   * it at once, so the other replicas, and itself after a restart, take that time for the last request.
+   * Returns true if enough time has passed to request settlement of a payment again. A replica that begins a payment
+   * requests settlement at once. So other replicas, and the same replica after a restart, treat the beginning as the last
+   * request.
    */
   mayAskAgain({ fingerprint, validBefore, createdAt }: PaymentRecord): boolean {
     const { journal, elapsed, clock } = this.#parts;

@@ -14,14 +14,14 @@ import { logFields, outcomeOfKnown, type PaymentOutcome, queueFull } from "./pay
 import { AskTimes, type AttemptParts, isUnused, SettlementAttempts } from "./settlement-attempts.ts";
 
 interface Parts extends AttemptParts, RecorderParts {
-  /** Wall clock, which authorizations end by. */
+  /** Wall clock, on which authorizations expire. */
   readonly clock: Clock;
 }
 
 /** A nonce that a purchase uses up. */
 export interface PurchaseNonce {
   readonly nonce: OneTimeNonce;
-  /** Returns the refusal of another purchase that uses it. */
+  /** Returns the refusal of another purchase that uses the nonce. */
   refusal(): GatewayError;
 }
 
@@ -29,44 +29,44 @@ interface SettleOptions {
   /** For the log. */
   readonly requestId?: string | undefined;
   readonly limits?: UndecidedLimits | undefined;
-  /** Transaction that paid the payment already: no facilitator is asked to settle it. */
+  /** Transaction that has already paid the payment, so that no settlement is requested. */
   readonly paidIn?: string | undefined;
   /** Makes the refusal of a payment that a module of the store does not let begin. */
   readonly notTaken?: ((reason: string) => GatewayError) | undefined;
-  /** The intent's one-time nonces, with what is said of one that is used up. */
+  /** The intent's one-time nonces, with the refusals for nonces that are used up. */
   readonly nonces?: readonly PurchaseNonce[];
 }
 
-/** An outcome of a look at the chain. */
+/** An outcome after a recheck. */
 export type Rechecked = PaymentOutcome & {
-  /** The chain shows just now that asking the facilitator again is of use and safe. */
+  /** True if the chain shows that requesting settlement again is useful and safe. */
   readonly mayAskAgain?: true;
-  /** A second look that shows the same decides that nothing was paid. */
+  /** True if a second observation with the same result decides the payment as not paid. */
   readonly needsSecondLook?: true;
 };
 
-/** Decided charges that are remembered until a facilitator is asked. */
+/** Largest number of decided charges that are remembered until their settlement is requested. */
 const MAX_UNASKED = 20_000;
-/** Age up to which the funds that a purchase has read count as read at its end: its facilitator may answer late. */
+/** Age up to which the funds that a purchase has read are used as current at its end. Its facilitator may answer late. */
 const MAX_FUNDS_AGE_MS = 500;
-/** Payments that are remembered while their jobs run. A forgotten one is read from the journal. */
+/** Largest number of payments that are remembered while their jobs run. A forgotten payment is read from the journal. */
 const MAX_RUNNING = 1_000;
 
 /** A payment that began in this process and is charged after its job. */
 interface Running {
   readonly record: PaymentRecord;
-  /** Monotonic milliseconds; undefined when the funds of its payer were read long before, or could not be read. */
+  /** Monotonic milliseconds; undefined if the payer's funds were read too long ago, or could not be read. */
   readonly fundsSeenAt: number | undefined;
 }
 
-/** Moves the money: journals payments, has them settled, and decides their outcome. */
+/** Moves the money: journals payments, requests their settlement, and decides their outcome. */
 export class Settlement {
   readonly #parts: Parts;
   readonly #attempts: SettlementAttempts;
   readonly #recorder: OutcomeRecorder;
   readonly #decided: DecidedPayments;
 
-  /** Charges that were decided here, and that no facilitator was asked for yet, by call ID. */
+  /** Call IDs of charges that this process decided and has not requested yet. */
   readonly #unasked = boundedCache<number, true>(MAX_UNASKED);
 
   /** Keyed by call ID. */
@@ -89,8 +89,8 @@ export class Settlement {
    * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
    * record of money that may have moved. Continues when the client hangs up.
    * @throws GatewayError `payment_replay`, `payment_invalid`, the refusal of a nonce, `queue_full`, `store_full`,
-   * `too_many_undecided`, `too_many_open_payments`, `store_unavailable`: nothing was charged, unless its details say
-   * that this is not known
+   *   `too_many_undecided`, `too_many_open_payments`, `store_unavailable`: nothing was charged, unless its details leave
+   *   that open
    */
   async settle(intent: PaymentIntent, call: JobCall, options: SettleOptions = {}): Promise<PaymentOutcome> {
     faultPoint("before-journal");
@@ -158,7 +158,7 @@ export class Settlement {
     }
   }
 
-  /** Journals an intent. If the store cannot say whether it did, the reconciler may find it there and charge it. */
+  /** Journals an intent. If the store's outcome is unknown, the reconciler may find the intent in the journal and charge it. */
   async #begin(intent: PaymentIntent, call: JobCall, { requestId: request, limits }: SettleOptions) {
     const { journal, logger } = this.#parts;
     try {
@@ -178,8 +178,8 @@ export class Settlement {
   }
 
   /**
-   * Tries again to decide an undecided payment: from its chain or, if that cannot be asked, by asking its facilitator
-   * to settle until the authorization has expired.
+   * Tries again to decide an undecided payment: from its chain or, if the chain cannot be queried, by requesting settlement
+   * from its facilitator until the authorization has expired.
    */
   async recheck(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;
@@ -203,8 +203,8 @@ export class Settlement {
   }
 
   /**
-   * Has the same facilitator settle a payment again that {@link Settlement.recheck} has just found unused. The token takes
-   * a nonce once, so an earlier settlement that is on its way and this settlement cannot both move money.
+   * Requests settlement from the same facilitator again, for a payment that {@link Settlement.recheck} has just found
+   * unused. The token accepts a nonce once, so this settlement and an earlier settlement on its way cannot both move money.
    */
   async askAgain(record: PaymentRecord): Promise<PaymentOutcome> {
     if (!this.#askTimes.mayAskAgain(record) || !(await this.#isDurable(record))) return { kind: "undecided" };
@@ -214,7 +214,7 @@ export class Settlement {
     return this.#recorder.decide(record, (await this.#attempts.settleAgain(record)).found);
   }
 
-  /** Tries to decide an undecided payment for a client that sends it again. */
+  /** Tries to decide an undecided payment whose client has sent it again. */
   async retry(record: PaymentRecord): Promise<PaymentOutcome> {
     const isUndecided = record.state === "intent";
     if (!isUndecided || !this.#parts.evidence.covers(record.key) || !this.#askTimes.mayAskAgain(record)) {
@@ -222,12 +222,12 @@ export class Settlement {
     }
     const { mayAskAgain, needsSecondLook: _, ...outcome } = await this.recheck(record);
     if (mayAskAgain) return this.askAgain(record);
-    // The next look has to wait, however often the client sends.
+    // The next check has to wait, however often the client resends.
     if (outcome.kind === "undecided") this.#askTimes.note(record);
     return outcome;
   }
 
-  /** Returns a payment that began in this process, as long as its job runs; undefined when it is not remembered. */
+  /** Returns a payment that began in this process, as long as its job runs; undefined if the payment is not remembered. */
   findRunning(callId: number): Running | undefined {
     return this.#running.get(callId);
   }
@@ -238,9 +238,9 @@ export class Settlement {
   }
 
   /**
-   * Notes a charge that was decided just now: no facilitator can have settled it yet.
+   * Records a charge that was just decided, which no facilitator can have settled yet.
    * @param amount the charge, token units
-   * @returns the payment as it is now; undefined when it is not remembered
+   * @returns the payment in its present state; undefined if it is not remembered
    */
   noteCharge(callId: number, amount: string): PaymentRecord | undefined {
     this.#unasked.set(callId, true);
@@ -250,9 +250,10 @@ export class Settlement {
   }
 
   /**
-   * Settles a charge, or finds out what became of an earlier attempt. Looks at the chain before it asks: an authorization
-   * that was shown to another seller, too, may have been used there. Where one process has the store, and has
-   * not asked for an exact payment yet, it looks after a refusal: whoever moved the money, it pays for this job.
+   * Settles a charge, or finds the outcome of an earlier attempt. Queries the chain before it requests settlement, because
+   * the payer may also have given the authorization to another seller. If this process alone uses the store and has not
+   * requested an exact payment yet, it queries the chain only after a refusal, because any transfer to this seller pays for
+   * this job.
    */
   async charge(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;
@@ -260,13 +261,13 @@ export class Settlement {
     const { validBefore, key, callId, charge } = record;
     const recorded = await this.#recorder.recordAgain(record);
     if (recorded !== undefined) return recorded;
-    // An exact payment to this seller pays for this job alone, whoever has requested it.
+    // An exact payment to this seller can only pay for this job, whoever requested it.
     const isUnasked = this.#unasked.has(callId);
     const isFirst = isPartial(charge) && isUnasked;
     if (evidence.covers(key)) {
       if (charge === "after" && isUnasked && !isShared) return this.#settleCharge(record, false);
       const found = await evidence.look(record);
-      // This process knows that it has not requested this charge: another gateway or an eager facilitator moved the money.
+      // This process has certainly not requested the charge, so another gateway or an eager facilitator moved the money.
       if (found.kind === "paid" && isFirst && !isShared) return this.#failPaid(record, found, "unasked");
       if (!isUnused(found)) return this.#decide(record, found);
     } else if (clock() >= validBefore * 1000) {
@@ -279,7 +280,7 @@ export class Settlement {
     return this.#settleCharge(record, isFirst);
   }
 
-  /** Checks a payment that was read, before a facilitator is asked to move its money. */
+  /** Checks that the state of a read payment is durable, before its settlement is requested. */
   async #isDurable({ key, state }: PaymentRecord): Promise<boolean> {
     const { journal } = this.#parts;
     return !journal.isShared || journal.confirmPayment(key, state);
@@ -302,12 +303,12 @@ export class Settlement {
     return found.kind !== "not_paid" && !isUnused(found);
   }
 
-  /** Looks again at a payment that was decided: {@link DecidedPayments.recheck}. */
+  /** Rechecks a decided payment: {@link DecidedPayments.recheck}. */
   recheckDecided(decided: PaymentRecord): Promise<void> {
     return this.#decided.recheck(decided);
   }
 
-  /** Records again what the store refused, and forgets payments that were settled since, here or by another replica. */
+  /** Records outcomes again that the store refused, and forgets payments that any replica has settled since. */
   forgetDecided(): Promise<void> {
     return this.#recorder.forgetDecided();
   }

@@ -9,7 +9,7 @@ export interface TracedCall {
   readonly logs: readonly RawLog[];
 }
 
-/** A call as `callTracer` shows it. */
+/** A call in the output of `callTracer`. */
 interface Frame {
   readonly type: string;
   readonly to?: string;
@@ -48,7 +48,7 @@ function logsOf({ logs = [] }: Frame): readonly RawLog[] {
   return logs;
 }
 
-/** Returns a call and those within it, without the ones that were reverted. */
+/** Returns a call and the calls within it, except reverted calls. */
 function succeededFrames(frame: Frame): readonly Frame[] {
   return frame.error === undefined ? [frame, ...(frame.calls ?? []).flatMap(succeededFrames)] : [];
 }

@@ -12,9 +12,9 @@ import type { Payload } from "./version.ts";
 
 type Extensions = JobDescription["extensions"];
 
-/** Extensions of x402, by their names, that a part adds to answers. What they say changes nothing that can be paid. */
+/** Extensions of x402, by name, that a part adds to answers. They do not change what can be paid. */
 export interface ExtendsAnswers {
-  /** Returns the extensions of a 402 with these offers: the same object while they stay the same. */
+  /** Returns the extensions of a 402 with these offers, as the same object while they do not change. */
   ofOffers(offers: readonly Offer[]): Promise<Extensions>;
   /** Returns the extensions of the settlement of a call that has its result; undefined if there are none. */
   ofCall(call: CallState): Promise<Extensions | undefined>;
@@ -22,7 +22,7 @@ export interface ExtendsAnswers {
 
 const NONE: Extensions = {};
 
-/** Extensions of a shop's answers beside those that it declares for each job. */
+/** Extensions of a shop's answers in addition to the extensions that it declares for each job. */
 export class AnswerExtensions {
   readonly #parts: readonly ExtendsAnswers[];
 
@@ -30,12 +30,12 @@ export class AnswerExtensions {
     this.#parts = parts;
   }
 
-  /** Returns the extensions of a 402: the same object while they stay the same, if one part has some. */
+  /** Returns the extensions of a 402, as the same object while they do not change and only one part has extensions. */
   async ofOffers(offers: readonly Offer[]): Promise<Extensions> {
     return merged(await Promise.all(this.#parts.map((part) => part.ofOffers(offers))));
   }
 
-  /** Returns the settlement of a call with its extensions; undefined without any. */
+  /** Returns the settlement of a call with its extensions; undefined if there are no extensions. */
   async settlementOf(call: CallState): Promise<SettleResponse | undefined> {
     const found = await Promise.all(this.#parts.map((part) => part.ofCall(call)));
     const extensions = merged(found.filter((one) => one !== undefined));
@@ -83,8 +83,8 @@ export class ExtensionEchoes {
   }
 
   /**
-   * Checks that a payment sends declared extensions back as they are, with additions or not at all: a facilitator lists
-   * the job by what the payment says.
+   * Checks that a payment repeats the declared extensions unchanged or with additions, or omits them, because a facilitator
+   * lists the job by the payment's extensions.
    * @throws GatewayError `payment_mismatch`
    */
   check(payload: Payload, job: JobKey): void {
@@ -99,7 +99,8 @@ export class ExtensionEchoes {
 
   #changedExtension(payload: Payload, job: JobKey): string | undefined {
     const echoed = payload.extensions ?? {};
-    // Another facilitator may have been queried since the 402, so what any might list is treated as declared.
+    // Another facilitator may have been queried since the 402, so all extensions that a facilitator might list are treated
+    // as declared.
     const ofMethods = [...this.#parts.methods].map(({ extensions }) => extensions);
     const declared = Object.assign(
       {},
@@ -120,7 +121,7 @@ function infoOf(extension: unknown): unknown {
   return isObject(extension) ? extension.info : undefined;
 }
 
-/** Compares what both have: a client may leave out a part, and add others. */
+/** Compares only the fields that both have, because a client may omit fields and add others. */
 function contradicts(declared: unknown, echoed: unknown): boolean {
   if (echoed === undefined) return false;
   if (!isObject(declared) || !isObject(echoed)) return !isDeepStrictEqual(declared, echoed);

@@ -45,7 +45,10 @@ export async function matchOffer(
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
 }
 
-/** Returns an offer with what the 402 that the payment answers had of its own. The method compares it with what is signed. */
+/**
+ * Returns an offer with the fields that were made for the payment's own 402. The method compares them with the signed
+ * values.
+ */
 function withFresh(offer: Offer, { accepted, method }: SignedPayment): Offer {
   const { fresh, name } = method;
   if (fresh === undefined || fresh.keys.length === 0 || offer.token.transferMethod !== name) return offer;
@@ -76,9 +79,8 @@ function checkTimeWindow(
 }
 
 /**
- * Returns the offer in the token whose EIP-712 domain the payer signed. A payment may not name its token, and then two
- * tokens of one network at the same amount look alike. A smart account's signature recovers to no payer; then the
- * first offer counts.
+ * Returns the offer in the token whose EIP-712 domain the payer signed. If a payment does not name its token, two tokens of
+ * one network at the same amount look alike. For a smart account, no signer can be recovered, so the first offer is used.
  */
 async function pickBySignature(payment: SignedPayment, offers: readonly Offer[]): Promise<Offer> {
   for (const offer of offers) {
@@ -92,9 +94,9 @@ function mismatch(message: string): GatewayError {
 }
 
 /**
- * Checks, without asking anyone, that the payer signed the payment, in one of these tokens and to its recipient: a payment
- * that was signed for another seller could have been sent by that seller. Price and time do not matter. A smart account's
- * signature recovers to no payer.
+ * Checks, without any query, that the payer signed the payment in one of these tokens and to its recipient. A payment that
+ * was signed for another seller could have been sent by that seller. Price and time are not checked. Returns false for a
+ * smart account, because no signer can be recovered.
  */
 export async function isSignedByPayer(
   payment: SignedPayment,

@@ -12,24 +12,25 @@ import { type ChargeKind, EIP3009, isPartial, type PaymentIntent } from "../../c
 import type { TokenRates } from "../prices/token-rates.ts";
 
 /**
- * A scheme of x402 beside `exact`. The amount of its offers is a ceiling, of which a part is charged after the job: what the
- * runner says. One account alone can settle a payment, which the payer signs for.
+ * An x402 scheme other than `exact`. The amount of its offers is a ceiling. After the job, the runner names the charge, up
+ * to the ceiling. Only one account can settle a payment, and the payer signs its address.
  */
 export interface CeilingScheme {
   /** Name in offers. */
   readonly name: string;
-  /** Returns what the `extra` of an offer says of the account that settles its payments. */
+  /** Returns the fields of an offer's `extra` that name the settling account. */
   extraFor(settler: string): Readonly<Record<string, string>>;
-  /** Reads the account that settles, in the `extra` of an offer, or of a kind that a facilitator supports. */
+  /** Reads the settling account from the `extra` of an offer, or of a kind that a facilitator supports. */
   settlerIn(extra: Readonly<Record<string, unknown>> | undefined): string | undefined;
   /**
-   * Returns what verifies and settles payments in this process.
-   * @param signer the SDK's for `exact`, as are the options: users of the API do not have the package with their types
+   * Returns the code that verifies and settles payments in this process.
+   * @param signer the SDK's signer for `exact`; the options are also the SDK's. They are untyped, because users of the API
+   *   do not have the package with their types
    */
   settledBy(signer: object, options: object): Pick<SchemeNetworkFacilitator, "verify" | "settle">;
 }
 
-/** A way to pay for one run of a job: a token and the exact amount of it. */
+/** A way to pay for one run of a job: a token and its exact amount. */
 export interface Offer {
   readonly job: JobKey;
   /** Amount in wei, or in 10^-18 of the currency if there is one. */
@@ -42,40 +43,40 @@ export interface Offer {
   readonly endSecs?: number | undefined;
   /** The price is for a run in a trusted execution environment. */
   readonly confidentiality?: "tee" | undefined;
-  /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
+  /** Promise to the buyer of a job that fails. Undefined if the seller keeps the money. */
   readonly onFailure?: PaymentIntent["onFailure"] | undefined;
   readonly token: OfferedToken;
   /** Token units, decimal. */
   readonly amount: string;
   /** Whole tokens for one unit of the price's currency. */
   readonly rate: string;
-  /** Lifetime of the offer, and the longest lifetime of a signed payment, but for {@link charge}. */
+  /** Lifetime of the offer, and the longest lifetime of a signed payment without {@link charge}. */
   readonly ttlSecs: number;
-  /** Charge that comes after the job ran. Absent: the whole amount is charged before. */
+  /** Charge that comes after the job ran. Undefined if the whole amount is charged before. */
   readonly charge?: LateCharge | undefined;
-  /** Charge to which the method lowers the amount once the job has ended. Absent: nothing is charged back. */
+  /** Charge to which the method lowers the amount once the job has ended. Undefined if nothing is charged back. */
   readonly chargesBack?: ChargeBack | undefined;
-  /** Scheme of x402, unless {@link charge} has one. Absent: exact. */
+  /** x402 scheme, unless {@link charge} has a scheme. Undefined for `exact`. */
   readonly scheme?: string | undefined;
-  /** Further fields of the offer's `extra`, which clients send back that name the whole offer. */
+  /** Further fields of the offer's `extra`, which clients that name the whole offer send back. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Charge that comes before a job ran, and is lowered after it. */
+/** Charge that comes before a job runs, and is lowered after it. */
 interface ChargeBack {
   readonly kind: ChargeKind;
-  /** Scheme of x402 that runners are told. */
+  /** x402 scheme in the runner's metadata. */
   readonly scheme: string;
 }
 
 /** Charge that comes after a job ran. */
 interface LateCharge {
   readonly kind: ChargeKind;
-  /** Time that the run and the settlement may take, by which a signed payment outlives the offer. */
+  /** Time that the run and the settlement may take. A signed payment outlives the offer by this time. */
   readonly runSecs: number;
-  /** Scheme of x402. Absent: exact. With any other, `amount` is a ceiling, of which the runner says how much is charged. */
+  /** x402 scheme; undefined for `exact`. With any other scheme, `amount` is a ceiling, and the runner names the charge. */
   readonly scheme?: string | undefined;
-  /** Only account that can settle. Absent: any. */
+  /** The only account that can settle; undefined if any account can. */
   readonly settler?: string | undefined;
   /** Fields that the charge adds to the offer's `extra`. */
   readonly extra?: Readonly<Record<string, string>> | undefined;
@@ -90,10 +91,13 @@ export interface ChargeTerms {
   readonly methods: ReadonlySet<string>;
   /** Time that the run and the settlement may take. */
   readonly runSecs: number;
-  /** The same by the transfer methods whose payments expire soon. With undefined, such a payment lasts for no run of the job. */
+  /**
+   * Time for transfer methods whose payments expire soon, by method. It is undefined if such a payment expires before the
+   * job could run.
+   */
   readonly runSecsOf?: ReadonlyMap<string, number | undefined>;
   readonly leastCharge?: LeastCharge | undefined;
-  /** Absent: nothing is charged in part. */
+  /** Undefined if the runner names no charge. */
   readonly scheme?: CeilingScheme | undefined;
   /** Accounts that settle by the scheme, by network. */
   readonly settlers: ReadonlyMap<string, string>;
@@ -102,9 +106,9 @@ export interface ChargeTerms {
 /** Description of a job in its 402. */
 export interface JobDescription {
   readonly resource: ResourceInfo & {
-    /** Size of the job's largest result. Absent if the job has the default size. */
+    /** Size of the job's largest result. Undefined for the default size. */
     readonly maxResultBytes?: number;
-    /** Absent if results are kept. */
+    /** Undefined if results are kept. */
     readonly storeAnswers?: false;
   };
   readonly extensions: NonNullable<PaymentRequired["extensions"]>;
@@ -112,7 +116,7 @@ export interface JobDescription {
 
 export interface OfferTerms extends Omit<Offer, "token" | "amount" | "rate" | "charge"> {
   readonly tokens: readonly AcceptedToken[];
-  /** Absent: the job is charged before it runs. */
+  /** Undefined if the job is charged before it runs. */
   readonly charge?: ChargeTerms | undefined;
 }
 
@@ -145,14 +149,14 @@ export function amountIn(
   return amountAt(fraction.of, priceWei);
 }
 
-/** Reports whether a payment can have the amount: 0 would give the job away, and wallets cannot pay more than u64. */
+/** Returns true if a payment can have the amount. 0 would give the job away, and wallets cannot pay more than u64. */
 export function isPayable(amount: bigint): boolean {
   return amount > 0n && amount <= MAX_U64;
 }
 
 /**
- * Makes an offer in each token, in the configured order. Skips a token that has no rate now, and one in which the
- * amount cannot be paid.
+ * Makes an offer in each token, in the configured order. Skips tokens without a current rate, and tokens in which the amount
+ * cannot be paid.
  */
 export function makeOffers(
   { tokens, charge, ...terms }: OfferTerms,
@@ -173,14 +177,14 @@ export function makeOffers(
     if (charge === undefined) return [exact];
     if (unusedPromise !== undefined) return [chargedBack(exact, charge, unusedPromise)];
     const before = charge.kinds.includes("before") ? [exact] : [];
-    // Nothing but the chain shows what the payer can still pay, and what became of a charge.
+    // Only the chain shows how much the payer can still pay, and the outcome of a charge.
     return token.rpcUrl === undefined || scheme !== undefined
       ? before
       : [...lateOffers(exact, charge), ...before];
   });
 }
 
-/** Returns the offer of a method that charges the amount before, and charges back what the job does not use. */
+/** Returns the offer of a method that charges the amount before the job, and charges back the unused part. */
 function chargedBack(exact: Offer, { kinds, scheme }: ChargeTerms, onFailure: string): Offer {
   const partial = scheme && kinds.find(isPartial);
   if (scheme !== undefined && partial !== undefined)
@@ -216,14 +220,14 @@ export function timeoutSecs({ ttlSecs, charge }: Offer): number {
   return ttlSecs + (charge?.runSecs ?? 0);
 }
 
-/** Returns the offer with the lifetime that the end of its price leaves it; undefined from that end on. */
+/** Returns the offer with its lifetime limited by the end of its price; undefined once the price has ended. */
 export function atTime(offer: Offer, nowMs: number): Offer | undefined {
   if (offer.endSecs === undefined) return offer;
   const ttlSecs = Math.min(offer.ttlSecs, secsUntil(offer.endSecs, nowMs));
   return ttlSecs > 0 ? { ...offer, ttlSecs } : undefined;
 }
 
-/** Returns the offer as the store keeps it. */
+/** Formats an offer for the store. */
 export function formatOffer(offer: Offer): string {
   const { job, priceWei } = offer;
   return JSON.stringify({
@@ -248,12 +252,12 @@ export function schemeOf({ charge, scheme = "exact" }: Pick<Offer, "charge" | "s
   return charge?.scheme ?? scheme;
 }
 
-/** Returns when and how much of an offer's amount is charged. */
+/** Returns the time and amount of an offer's charge. */
 export function chargeKindOf({ charge, chargesBack }: Pick<Offer, "charge" | "chargesBack">): ChargeKind {
   return (charge ?? chargesBack)?.kind ?? "before";
 }
 
-/** Results of {@link toRequirements}: the payments of many requests are for one offer. */
+/** Results of {@link toRequirements}, cached because many payments are for one offer. */
 const requirements = new WeakMap<Offer, PaymentRequirements>();
 
 /** Returns the offer in the current version: as a client finds it in a 402 and as the facilitator gets it with the payment. */
@@ -279,26 +283,26 @@ function makeRequirements(offer: Offer): PaymentRequirements {
   };
 }
 
-/** A token as offers hold it: without its RPC address, which may hold a key, because offers are stored. */
+/** A token in an offer. It has no RPC address, because offers are stored and the address may contain a key. */
 type OfferedToken = Pick<
   AcceptedToken,
   "network" | "asset" | "symbol" | "decimals" | "payTo" | "transferMethod" | "eip3009"
 >;
 
-/** Returns what an offer holds of a token. */
+/** Returns the fields of a token that an offer contains. */
 function toOfferedToken(token: OfferedToken): OfferedToken {
   const { network, asset, symbol, decimals, payTo, transferMethod, eip3009 } = token;
   return { network, asset, symbol, decimals, payTo, transferMethod, ...(eip3009 && { eip3009 }) };
 }
 
-/** Returns the name of a token's transfer method where clients read it; undefined for EIP-3009, which goes without saying. */
+/** Returns the name of a token's transfer method where clients read it; undefined for EIP-3009, which is the default. */
 export function offeredMethod({ transferMethod }: Pick<OfferedToken, "transferMethod">): string | undefined {
   return transferMethod === EIP3009.name ? undefined : transferMethod;
 }
 
-/** Returns what the `extra` of an offer of x402 says of a token on an EVM chain: its EIP-712 domain, and its transfer method. */
+/** Returns the fields of an x402 offer's `extra` for a token on an EVM chain: its EIP-712 domain, and its transfer method. */
 export function extraOf(token: {
-  /** Absent: an EVM chain. */
+  /** Undefined for an EVM chain. */
   readonly network?: string;
   readonly eip3009?: OfferedToken["eip3009"] | undefined;
   readonly transferMethod: string;

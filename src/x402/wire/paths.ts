@@ -40,13 +40,16 @@ export function parseCallPath(path: string): CallPath | undefined {
   return Number.isSafeInteger(callId) ? { callId, tail: (match[2] ?? "") as CallPath["tail"] } : undefined;
 }
 
-/** Path of a paid call as its client sees it: a proxy may serve jobgate below a path, which the public URL then has. */
+/**
+ * Returns the path of a paid call as its client sees it. A proxy may serve jobgate below a path, which the public URL then
+ * contains.
+ */
 export function callPath(publicUrl: string, callId: number): string {
   const { pathname } = new URL(publicUrl);
   return `${pathname === "/" ? "" : pathname}/x402/calls/${callId}`;
 }
 
-/** Absolute URLs at which jobs are bought. The host is the configured one, never one that a request names. */
+/** Absolute URLs at which jobs are bought. Their host is always the configured host, never a host that a request names. */
 export class JobUrls {
   readonly #publicUrl: string;
   /** Paths of the jobs that have a route. */

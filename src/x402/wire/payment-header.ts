@@ -16,14 +16,14 @@ export function carriesPayment(request: JobRequest, versions: Versions): boolean
   return versionOf(request, versions) !== undefined;
 }
 
-/** Returns the version of the payment that {@link readPayment} returns; undefined when there is none. */
+/** Returns the version of the payment that {@link readPayment} returns; undefined if there is no payment. */
 export function versionOf({ headers }: JobRequest, versions: Versions): WireVersion | undefined {
   return [...versions].find((version) => headers[version.headers.payment] !== undefined);
 }
 
 /**
  * Reads the payment of a request from the header of a version, or of several if they agree.
- * @returns undefined when there is none
+ * @returns undefined if there is no payment
  * @throws GatewayError `invalid_payment`
  */
 export function readPayment(request: JobRequest, methods: Methods): SignedPayment | undefined {
@@ -84,8 +84,8 @@ const usualPayload = z.object({
 });
 
 /**
- * Reads a payload of any version. What clients usually send is also what a schema accepts that this zod compiles, in a tenth of the time
- * that the schema of `@x402/core` takes. That schema decides about all else.
+ * Reads a payload of any version. A compiled schema of this zod accepts the usual payloads in a tenth of the time that the
+ * schema of `@x402/core` takes. For all other payloads, the schema of `@x402/core` decides.
  * @throws GatewayError `invalid_payment`
  */
 function toPayload(decoded: unknown, name: string): Payload {
@@ -98,7 +98,7 @@ function toPayload(decoded: unknown, name: string): Payload {
 
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-/** Parses the JSON in base64 that the headers of x402 are. @throws Error for any other text */
+/** Parses a header of x402, which is JSON in base64. @throws Error for any other text */
 export function decodeHeader(value: string): unknown {
   if (!BASE64.test(value)) throw new Error("expected base64");
   return JSON.parse(Buffer.from(value, "base64").toString());
@@ -113,7 +113,7 @@ function headerName({ headers }: WireVersion): string {
   return headers.payment.toUpperCase();
 }
 
-/** @param name of the header, for the refusal @throws GatewayError `invalid_payment` */
+/** @param name name of the header, for the refusal @throws GatewayError `invalid_payment` */
 export function toSignedPayment(payload: Payload, name: string, methods: Methods): SignedPayment {
   const version = methods.versions.find(payload.x402Version);
   if (version === undefined) {
@@ -127,7 +127,7 @@ export function toSignedPayment(payload: Payload, name: string, methods: Methods
   const purchaseName = methods.purchaseNames?.read(payload);
   const { scheme, network, accepted } = version.read(payload);
   const { from, to, value, validAfter, validBefore, nonce, settler, fingerprint, details } = parsed.data;
-  // Fields without a spread, which the steps of a purchase copy in a tenth of the time.
+  // The object is built without a spread, so that the steps of a purchase copy it in a tenth of the time.
   return {
     version,
     method,
@@ -148,17 +148,17 @@ export function toSignedPayment(payload: Payload, name: string, methods: Methods
   };
 }
 
-/** Reports whether payments of two versions are the same. */
+/** Returns true if payments in two versions are the same. */
 function agree(one: SignedPayment, other: SignedPayment): boolean {
   const [network, another] = [one, other].map(({ version, network }) => version.networkOf(network));
   return one.fingerprint === other.fingerprint && one.scheme === other.scheme && network === another;
 }
 
-/** Describes the first issue of an error, of this zod or of the one that @x402/core has. */
+/** Describes the first issue of an error of this zod, or of the zod of @x402/core. */
 function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
   const issue = error.issues[0];
   if (issue === undefined) return "";
-  // The path and some messages repeat names of the sender's.
+  // The path and some messages repeat names from the payload.
   return printable(`At ${issue.path.map(String).join(".") || "its top"}: ${issue.message}.`);
 }
 

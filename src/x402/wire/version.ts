@@ -38,7 +38,7 @@ export interface NamedOffer {
 
 /**
  * A version of x402: how clients and facilitators spell payments, offers and settlements. The core has version 2, the
- * current one; a part adds another version by `Part.version`. Everything behind it is the same for all versions.
+ * current one; a part adds another version by `Part.version`. All further steps are the same for all versions.
  */
 export interface WireVersion {
   /** `x402Version` of its messages. */
@@ -48,21 +48,24 @@ export interface WireVersion {
   /** Reports whether its payments have a field for extensions. */
   readonly hasExtensions: boolean;
 
-  /** Returns the version's name of a CAIP-2 network; undefined if it has none. */
+  /** Returns the version's name of a CAIP-2 network; undefined if the version has no name for it. */
   nameOf(network: string): string | undefined;
-  /** Returns the CAIP-2 network that the version names so; undefined if it names none. */
+  /** Returns the CAIP-2 network of a name in the version; undefined if the version has no such name. */
   networkOf(name: string): string | undefined;
 
   /** Reads the unsigned part of a payload of this version. */
   read(payload: Payload): NamedOffer;
   /** Reports whether the unsigned part of a payment names an offer. */
   names(named: NamedOffer, offer: Offer): boolean;
-  /** Returns an offer as a client finds it in a 402 and as a facilitator gets it; undefined if the version cannot say it. */
+  /**
+   * Returns an offer as a client finds it in a 402 and as a facilitator gets it; undefined if the version cannot express the
+   * offer.
+   */
   requirementsOf(offer: Offer, job: JobDescription): Requirements | undefined;
 
-  /** Reports whether a value of another seller's has the shape of requirements. */
+  /** Returns true if a value from another seller has the shape of requirements. */
   isRequirements(value: unknown): boolean;
-  /** Translates what a facilitator is asked into the current version; undefined for a network without a name. */
+  /** Translates a facilitator's request into the current version; undefined for a network that has no name. */
   toCurrent(
     asked: Required,
   ): { readonly payload: PaymentPayload; readonly requirements: PaymentRequirements } | undefined;
@@ -91,7 +94,7 @@ export const VERSION_2: WireVersion = {
   }),
 };
 
-/** Compares requirements, whatever the letter case of their addresses, and the time-out, which is only a hint. */
+/** Compares requirements, ignoring the letter case of addresses, and the timeout, which is only a hint. */
 function areAlike(one: PaymentRequirements, other: PaymentRequirements): boolean {
   return (
     one.scheme === other.scheme &&
@@ -107,7 +110,7 @@ function areOneAddress(one: string, other: string): boolean {
   return one === other || oneSpelling(one) === oneSpelling(other);
 }
 
-/** The versions of x402 that a build takes payments in: the current one first, then what its parts add. */
+/** The versions of x402 in which a build accepts payments: the current version first, then the versions that its parts add. */
 export class Versions implements Iterable<WireVersion> {
   readonly current = VERSION_2;
   readonly added: readonly WireVersion[];
@@ -125,9 +128,12 @@ export class Versions implements Iterable<WireVersion> {
     return [...this].find((version) => version.number === number);
   }
 
-  /** Returns the CAIP-2 network that any version names so: facilitators may answer in another one than they were asked in. */
+  /**
+   * Returns the CAIP-2 network of a name in any version, because facilitators may answer in another version than the
+   * request's.
+   */
   networkOf(name: string): string {
-    // No version has a name of its own with a colon, as CAIP-2 has.
+    // No version's own names contain a colon, as CAIP-2 names do.
     if (name.includes(":")) return name;
     for (const version of this.added) {
       const network = version.networkOf(name);
@@ -138,15 +144,15 @@ export class Versions implements Iterable<WireVersion> {
 }
 
 /**
- * Names that payers give their purchases in payloads, over any protocol. All payments of a payer under one name are one purchase.
- * A part adds them by `Part.purchaseNames`; a protocol can have names of its own.
+ * Names that payers give their purchases in payloads, over any protocol. All payments of a payer under one name are one
+ * purchase. A part reads such names (`Part.purchaseNames`), and a protocol can have its own names.
  */
 export interface PurchaseNames {
-  /** Reads the name in a payload. @returns undefined when there is none @throws GatewayError `invalid_payment` */
+  /** Reads the name in a payload. @returns undefined if there is no name @throws GatewayError `invalid_payment` */
   read(payload: Payload): string | undefined;
   /**
    * Returns the refusal of another purchase under a name that the payer has used.
-   * @param what all in which that purchase may differ, such as "job, request or body"
+   * @param what the fields in which that purchase may differ, such as "job, request or body"
    */
   taken(what: string): GatewayError;
 }
