@@ -1,6 +1,7 @@
 import { systemClock } from "./core/clock.ts";
 import type { EventHub, WhatHappened } from "./core/events.ts";
 import type { JobCall } from "./core/job-call.ts";
+import { defined } from "./core/objects.ts";
 import { closingText, type PaymentIntent, type PaymentRecord } from "./core/payment.ts";
 import { decodeJobId } from "./delivery/job-call-codec.ts";
 import type { AcceptOnceOutcome } from "./store/contract/intake.ts";
@@ -105,6 +106,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "probe":
     case "prune":
     case "shrink":
+    case "withhold":
       return [];
   }
 }
@@ -143,8 +145,9 @@ function queued(callId: number, { jobIndex, serviceId }: PaymentIntent): Happene
   return { callId, what: { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId } };
 }
 
-function deadLettered({ callId, reason, deadAt, released }: DeadLetteredCall): Happened[] {
-  const dead: Happened = { callId, what: { kind: "deadLettered", reason: short(reason) }, at: deadAt };
+function deadLettered({ callId, reason, deadAt, released, holdsKeyOf }: DeadLetteredCall): Happened[] {
+  const what = { kind: "deadLettered", reason: short(reason), ...defined({ holdsKeyOf }) } as const;
+  const dead: Happened = { callId, what, at: deadAt };
   return [dead, ...charged(callId, released, reason)];
 }
 

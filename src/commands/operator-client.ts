@@ -38,6 +38,7 @@ export type {
   GetPaymentResponse,
   GetRevenueResponse,
   GetTotalsResponse,
+  HeldKey,
   ListEndpointsResponse,
   ListHoldingsResponse,
   ListRunnersResponse,

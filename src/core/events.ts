@@ -37,7 +37,12 @@ export type WhatHappened =
       readonly status: number | undefined;
     }
   | { readonly kind: "retried"; readonly reason: string }
-  | { readonly kind: "deadLettered"; readonly reason: string }
+  | {
+      readonly kind: "deadLettered";
+      readonly reason: string;
+      /** Owner of the key that it holds up. Absent: it holds none. */
+      readonly holdsKeyOf?: string;
+    }
   | { readonly kind: "dropped" }
   /** A refund, or other money that a part moves, changed its state. */
   | ({

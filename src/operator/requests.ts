@@ -42,12 +42,24 @@ export function readPageToken(token: string): number {
 const MAX_BY_LENGTH = 200;
 const MAX_NOTE_LENGTH = 2_000;
 
+interface Signed {
+  readonly by: string;
+  readonly note: string;
+}
+
 /** Reads who decides something, and why. @throws ConnectError INVALID_ARGUMENT without a name or a note */
-export function readSignature({ by, note }: { readonly by: string; readonly note: string }) {
+export function readSignature(signed: Signed): Signed {
+  const signature = readSigner(signed);
+  if (signature.note.trim() === "")
+    throw invalid(`note: expected a reason, at most ${MAX_NOTE_LENGTH} characters.`);
+  return signature;
+}
+
+/** Reads who decides something, and why if the operator says so. @throws ConnectError INVALID_ARGUMENT without a name */
+export function readSigner({ by, note }: Signed): Signed {
   if (by.trim() === "" || by.length > MAX_BY_LENGTH)
     throw invalid(`by: expected the operator's name, at most ${MAX_BY_LENGTH} characters.`);
-  if (note.trim() === "" || note.length > MAX_NOTE_LENGTH)
-    throw invalid(`note: expected a reason, at most ${MAX_NOTE_LENGTH} characters.`);
+  if (note.length > MAX_NOTE_LENGTH) throw invalid(`note: expected at most ${MAX_NOTE_LENGTH} characters.`);
   return { by, note };
 }
 

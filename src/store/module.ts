@@ -33,6 +33,8 @@ export interface Step<Method> {
   callIds?(...input: InputOf<Method>): readonly number[];
   /** JobCalls whose rows in other modules are read by the reactions to the step's changes. */
   reactsFor?(...input: InputOf<Method>): readonly number[];
+  /** Keys of JobCalls ({@link "../core/job-call.ts".orderKeyOf}) whose rows the step changes ({@link Ordering.row}). */
+  orderKeys?(...input: InputOf<Method>): readonly string[];
   /** Locks that the operation checks, with the process that must hold each. */
   locks?(...input: InputOf<Method>): readonly { readonly name: string; readonly owner: string }[];
   run(commit: Commit, now: number, ...input: InputOf<Method>): OutcomeOf<Method>;
@@ -105,10 +107,14 @@ export interface BeginGate {
 export interface Ordering {
   /** Row that decides about a key. Every commit that adds or ends a JobCall with the key locks the row. */
   row(orderKey: string): RowKey;
-  /** Adds a new JobCall. @returns false if it waits for other JobCalls */
-  add(order: KeyOrder, rows: Rows): boolean;
-  /** Adds a dead letter that is retried. @returns false if it waits for other JobCalls */
+  /** Adds a new JobCall. @returns `waits` if it waits for other JobCalls or for the operator, `refused` if it is not added */
+  add(order: KeyOrder, rows: Rows): "first" | "waits" | "refused";
+  /** Adds a dead letter that is retried. @returns false if it waits for other JobCalls or for the operator */
   addAgain(callId: number, orderKey: string, rows: Rows): boolean;
+  /** Takes a JobCall back that was ready, leased or delayed. @returns false if runners can have it again, true if it waits */
+  takeBack(orderKey: string, rows: Rows): boolean;
+  /** Reports whether a dead letter holds up its key. */
+  isHeldBy(callId: number, orderKey: string, rows: Pick<Rows, "find">): boolean;
 }
 
 /** Limits on the JobCalls of a job. */

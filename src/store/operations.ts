@@ -65,6 +65,7 @@ export const OPERATIONS = {
   extend: {},
   release: { makesWork: (_lease, { excused }) => excused },
 
+  withhold: {},
   retryDeadLetter: { makesWork: true },
   dropDeadLetter: {},
 

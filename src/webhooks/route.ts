@@ -143,6 +143,10 @@ export class WebhookRoute {
         throw new GatewayError("queue_full", "The queue is full: send this again later.", {
           headers: { "retry-after": "5" },
         });
+      case "key_paused":
+        throw new GatewayError("job_paused", "The key of this event is paused: send this again later.", {
+          headers: { "retry-after": "60" },
+        });
       case "conflict":
         throw new GatewayError(
           "duplicate_conflict",

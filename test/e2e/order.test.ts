@@ -115,6 +115,7 @@ test("A dead letter holds its key up until the operator retries or drops it, and
   expect(await metric("jobgate_order_keys")).toEqual([
     'jobgate_order_keys{endpoint="/header",state="active"} 0',
     'jobgate_order_keys{endpoint="/header",state="held"} 1',
+    'jobgate_order_keys{endpoint="/header",state="paused"} 0',
   ]);
   expect(await metric("jobgate_order_waiting_calls")).toEqual([
     'jobgate_order_waiting_calls{endpoint="/header"} 2',

@@ -36,11 +36,12 @@ export function keyOf(
 ): string | undefined {
   const text = source.in === "json" ? jsonText(source.tokens, body) : headerText(source.name, request);
   if (text === undefined || text === "") return undefined;
-  return shortened(Buffer.from(text).toString().replaceAll("\0", "\uFFFD"));
+  return storedKey(text);
 }
 
-/** @param text what every store can keep */
-function shortened(text: string): string {
+/** Returns a key as stores can keep it. */
+export function storedKey(value: string): string {
+  const text = Buffer.from(value).toString().replaceAll("\0", "\uFFFD");
   if (text.length <= MAX_KEY_LENGTH) return text;
   // The cut may split a character. SQLite's driver aborts when it reads half a character.
   const kept = Buffer.from(text.slice(0, KEPT_OF_LONG_KEY)).toString();

@@ -9,17 +9,27 @@ export const part: Part = {
   // Keys can be held by JobCalls that an earlier configuration ordered.
   async load() {
     const { FLOW } = await import("./store/module.ts");
-    return ({ store, config, dispatcher }) => {
+    return (host) => {
+      const { store, config, dispatcher, events, logger } = host;
       const ledger = store.of(FLOW);
       const limit = (next: Pick<Config, "x402" | "webhooks">) => dispatcher.limit(limitsOf(next));
+      // Without the key, which may name a customer.
+      const stopWatch = events.subscribe(
+        ({ callId, what }) => {
+          if (what.kind === "deadLettered" && what.holdsKeyOf !== undefined)
+            logger.warn({ callId, endpoint: what.holdsKeyOf }, "a dead letter holds its key");
+        },
+        ["deadLettered"],
+      );
       return {
         start: async () => limit(config),
+        stop: async () => stopWatch(),
         reload: limit,
         ownGauges: keyGauges(ledger),
         operator: {
           async loadApi() {
-            const { heldKeysOperation } = await import("./operator.ts");
-            return heldKeysOperation(ledger);
+            const { keyOperations } = await import("./operator.ts");
+            return keyOperations({ ledger, workQueue: store, configuration: () => host.config, logger });
           },
         },
       };
@@ -32,19 +42,20 @@ function keyGauges(ledger: Pick<KeyLedger, "countKeys">): OwnGauge[] {
   return [
     {
       name: "jobgate_order_keys",
-      help: "Keys of order_by with unfinished JobCalls, by whether a dead letter holds the key up.",
+      help: "Keys of order_by with unfinished JobCalls, and paused keys, by what they wait for.",
       labels: ["endpoint", "state"],
       async read() {
         const counts = await ledger.countKeys();
-        return counts.flatMap(({ owner: endpoint, keys, held }): GaugeValue[] => [
-          [keys - held, { endpoint, state: "active" }],
+        return counts.flatMap(({ owner: endpoint, keys, held, paused }): GaugeValue[] => [
+          [keys - held - paused, { endpoint, state: "active" }],
           [held, { endpoint, state: "held" }],
+          [paused, { endpoint, state: "paused" }],
         ]);
       },
     },
     {
       name: "jobgate_order_waiting_calls",
-      help: "JobCalls that wait for earlier JobCalls of their keys.",
+      help: "JobCalls that wait for earlier JobCalls of their keys, or for the operator.",
       labels: ["endpoint"],
       async read() {
         const counts = await ledger.countKeys();

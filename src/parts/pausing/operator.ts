@@ -4,13 +4,9 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import type { PausableSchema, PauseRequest, ResumeRequest } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ApiAddition } from "../../operator/methods.ts";
-import { invalid } from "../../operator/requests.ts";
+import { invalid, readSigner } from "../../operator/requests.ts";
 import { findNamed, nameOf, type Pausable, type PausedTables, type Pauses, pausablesOf } from "./pauses.ts";
-
 import type { Pause } from "./store/ledger.ts";
-
-const MAX_BY_LENGTH = 200;
-const MAX_NOTE_LENGTH = 2_000;
 
 /** Pausable job, endpoint or runner, with its pause if it has one. */
 interface Found extends Pausable {
@@ -52,8 +48,8 @@ export function pauseOperation(parts: {
     methods: {
       listPausables: () => ({ pausables: list().map(message) }),
 
-      async pause({ target, refuseAccepts, by, note }: PauseRequest) {
-        requireSignature({ by, note });
+      async pause({ target, refuseAccepts, ...signed }: PauseRequest) {
+        const { by, note } = readSigner(signed);
         const missing = `There is no job, webhook endpoint or API "${target}" in the configuration.`;
         const found = findOne(list(), target, missing);
         const refusesAccepts = refuseAccepts || found.alwaysRefuses;
@@ -62,8 +58,8 @@ export function pauseOperation(parts: {
         return { paused: message({ ...found, pause }) };
       },
 
-      async resume({ target, by, note }: ResumeRequest) {
-        requireSignature({ by, note });
+      async resume({ target, ...signed }: ResumeRequest) {
+        const { by, note } = readSigner(signed);
         const missing = `Nothing named "${target}" is paused.`;
         const paused = list().filter(({ pause }) => pause !== undefined);
         const found = findOne(paused, target, missing);
@@ -81,13 +77,6 @@ export function pauseOperation(parts: {
 
 function sinceOf({ pause }: Found): number {
   return pause?.since ?? 0;
-}
-
-/** @throws ConnectError INVALID_ARGUMENT without a name, or for too long a reason */
-function requireSignature({ by, note }: Pick<PauseRequest, "by" | "note">): void {
-  if (note.length > MAX_NOTE_LENGTH) throw invalid(`note: expected at most ${MAX_NOTE_LENGTH} characters.`);
-  if (by.trim() === "" || by.length > MAX_BY_LENGTH)
-    throw invalid(`by: expected the operator's name, at most ${MAX_BY_LENGTH} characters.`);
 }
 
 /** @param all whatever can be paused at the configuration in use */

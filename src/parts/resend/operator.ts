@@ -65,14 +65,15 @@ export function resendOperation(parts: {
             windowMs: KEY_MS,
           },
         );
-        if (outcome.kind === "queue_full")
-          throw new GatewayError(
-            "queue_full",
-            "The queue is full: store.max_pending is reached. Nothing was sent.",
-          );
         if (outcome.kind === "conflict")
           throw invalid(
             `request_key: another call was resent with it. Expected a new one for call ${callId}.`,
+          );
+        // A resent call has no key that could be paused.
+        if (!("callId" in outcome))
+          throw new GatewayError(
+            "queue_full",
+            "The queue is full: store.max_pending is reached. Nothing was sent.",
           );
         const isNew = outcome.kind === "accepted";
         if (isNew)

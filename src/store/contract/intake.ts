@@ -29,7 +29,11 @@ export interface DeliveryKey {
   readonly identifies: boolean;
 }
 
-export type AcceptOutcome = { kind: "accepted"; callId: number } | { kind: "queue_full" };
+/** `key_paused`: the operator has paused the key of the call, and lets new calls with it be refused. */
+export type AcceptOutcome =
+  | { kind: "accepted"; callId: number }
+  | { kind: "queue_full" }
+  | { kind: "key_paused" };
 
 /**
  * - `duplicate`: has the call of the first delivery, finished or not.

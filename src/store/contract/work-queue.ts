@@ -45,6 +45,9 @@ export interface WorkQueue {
   /** Fails the attempt. The JobCall is due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
   retry(lease: Lease, retry: RetryRequest): Promise<EndedLease>;
 
+  /** Withholds a JobCall that is ready or delayed, if the operator has paused its key. @returns false for any other JobCall */
+  withhold(callId: number): Promise<boolean>;
+
   /** Makes the JobCall a dead letter, because its failure is permanent. */
   fail(lease: Lease, reason: string): Promise<EndedLease>;
 
@@ -145,6 +148,8 @@ export interface DeadLetteredCall {
   readonly deadAt: number;
   /** Set if the JobCall's payment was open. The payment is released without a charge. */
   readonly released?: DecidedCharge;
+  /** Owner of the key that it holds up. Absent: it holds none. */
+  readonly holdsKeyOf?: string;
 }
 
 /** Decision about a payment that is charged after its job: the charge to settle, or that nothing is charged. */

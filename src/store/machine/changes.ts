@@ -29,6 +29,8 @@ export type Change =
   | { readonly kind: "dropped"; readonly call: EndedCall }
   /** The operator put a dead letter back in the queue. */
   | { readonly kind: "revived"; readonly callId: number }
+  /** The operator resumed a key, and no JobCall of the key is ready, leased or delayed. */
+  | { readonly kind: "keyResumed"; readonly orderKey: string }
   /** The operator decided about the money of a failed JobCall, which a module can give back itself. */
   | { readonly kind: "returnDecided"; readonly callId: number; readonly isReturned: boolean }
   /** The seller owes a part of a payment back to its payer, although the JobCall has not failed. */

@@ -1,3 +1,5 @@
+import { ownerAndKey } from "../../core/job-call.ts";
+import { defined } from "../../core/objects.ts";
 import type { PurchaseNotes } from "../../core/payment.ts";
 import { hasFailed } from "../../core/result-answer.ts";
 import type { AckedLease, DeadLetteredCall } from "../contract/work-queue.ts";
@@ -93,6 +95,11 @@ export abstract class Effects implements Known, Commit {
     return isFirst ? "ready" : "held";
   }
 
+  /** Returns true for a JobCall that was ready, leased or delayed, and that runners cannot have again before the operator resumes its key. */
+  mustWait({ order_key }: Pick<EndedCall, "order_key">): boolean {
+    return order_key !== null && (ORDERING?.takeBack(order_key, this.rows) ?? false);
+  }
+
   /** Notes that a JobCall was acked. */
   finished(call: EndedCall, how: Omit<Finished, "kind" | "call">): AckedLease {
     const charge = how.charge === null ? undefined : decidedCharge(this.payment(call.call_id), how.charge);
@@ -103,11 +110,12 @@ export abstract class Effects implements Known, Commit {
 
   /** Notes that a JobCall became a dead letter. @returns the dead letter, with the payment that it released */
   deadLettered(call: DeadCall): DeadLetteredCall {
-    const { call_id: callId, dead_reason: reason, dead_at: deadAt } = call;
+    const { call_id: callId, dead_reason: reason, dead_at: deadAt, order_key: orderKey } = call;
     const released = decidedCharge(paymentOf(call, this), "0");
     this.note({ kind: "deadLettered", call, reason, at: deadAt });
-    const deadLettered = { callId, reason, deadAt };
-    return released === undefined ? deadLettered : { ...deadLettered, released };
+    const holds = orderKey !== null && ORDERING?.isHeldBy(callId, orderKey, this.rows);
+    const holdsKeyOf = holds ? ownerAndKey(orderKey).owner : undefined;
+    return { callId, reason, deadAt, ...defined({ released, holdsKeyOf }) };
   }
 
   #apply(effect: Effect): void {

@@ -40,12 +40,13 @@ export class IntakeSteps {
   }
 
   accept(now: number, call: NewCall): AcceptOutcome {
+    const { order } = call;
     if (!this.#capacity.hasRoom()) return { kind: "queue_full" };
+    const place = order === undefined ? "first" : ORDERING?.add(order, this.#ofModules);
+    if (place === "refused") return { kind: "key_paused" };
     this.#capacity.adjust(1);
     const callId = this.#rows.add(call, now);
-    const { order } = call;
-    if (order !== undefined && ORDERING?.add(order, this.#ofModules) === false)
-      this.#rows.withhold(callId, order);
+    if (order !== undefined && place === "waits") this.#rows.withhold(callId, order);
     return { kind: "accepted", callId };
   }
 

@@ -33,7 +33,7 @@ import type { Effects } from "./effects.ts";
 /** Operations of {@link LeaseSteps}. */
 export const LEASE_STEPS = [
   ...(["ack", "appendResult", "retry", "fail", "release", "extend"] as const),
-  ...(["retryDeadLetter", "dropDeadLetter", "endAuthorization"] as const),
+  ...(["withhold", "retryDeadLetter", "dropDeadLetter", "endAuthorization"] as const),
 ] as const;
 export type LeaseStep = (typeof LEASE_STEPS)[number];
 
@@ -94,6 +94,14 @@ export class LeaseSteps
     const leaseExpiresAt = now + leaseMs;
     this.#rows.extend({ ...row, ...reported(row, progress), charge_so_far, visible_at: leaseExpiresAt });
     return { outcome, leaseExpiresAt };
+  }
+
+  withhold(_now: number, callId: number): boolean {
+    const row = this.#rows.find(callId);
+    if (row?.state !== "ready" && row?.state !== "delayed") return false;
+    if (!this.#effects.mustWait(row)) return false;
+    this.#rows.change(waiting(row));
+    return true;
   }
 
   retryDeadLetter(now: number, callId: number): Outcome<"retryDeadLetter"> {
@@ -161,7 +169,13 @@ export class LeaseSteps
     });
     const dead = ended.filter((row): row is DeadRow => row.state === "dead");
     for (const row of dead) this.#rows.change(row);
-    if (dead.length < ended.length) this.#rows.makeReady(ended.filter(({ state }) => state === "ready"));
+    const ready = ended.filter((row) => {
+      if (row.state !== "ready") return false;
+      const mustWait = this.#effects.mustWait(row);
+      if (mustWait) this.#rows.change(waiting(row));
+      return !mustWait;
+    });
+    if (ready.length > 0) this.#rows.makeReady(ready);
     this.#capacity.adjust(-dead.length);
     return dead;
   }
@@ -170,12 +184,12 @@ export class LeaseSteps
     if (limited !== null && state === "leased") this.#effects.freesPlace();
   }
 
-  /** Ends a lease without success, if it is still valid, in the way that `next` decides. */
-  #end(now: number, lease: Lease, endedBy: string, next: (row: CallRow) => GivenBack): EndedLease {
+  /** Ends a lease without success, if it is still valid, in the way that `decide` returns. */
+  #end(now: number, lease: Lease, endedBy: string, decide: (row: CallRow) => GivenBack): EndedLease {
     const row = this.#rows.find(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
-    const becomes = next(row);
+    const becomes = decide(row);
     if (becomes.state === "dead")
       return { outcome, deadLettered: this.deadLetter(row, becomes.reason, now, endedBy) };
     const { state, forgiven } = becomes;
@@ -183,10 +197,16 @@ export class LeaseSteps
     const visible_at = isDelayed ? becomes.visibleAt : null;
     const subscriber = isDelayed && becomes.suspect ? row.subscriber : null;
     const history = withDelivery(row, endedBy, now);
-    this.#rows.change({ ...row, ...NO_LEASE, state, forgiven, visible_at, subscriber, history });
+    const next = { ...row, ...NO_LEASE, state, forgiven, visible_at, subscriber, history };
+    this.#rows.change(this.#effects.mustWait(row) ? waiting(next) : next);
     this.#endLease(row);
     return { outcome };
   }
+}
+
+/** Returns the row of a JobCall that waits until its key is resumed. A delay that is left then is not kept. */
+function waiting(row: CallRow): CallRow {
+  return { ...row, ...NO_LEASE, state: "held" };
 }
 
 function reported({ progress_percent, progress_text }: CallRow, progress: Progress | undefined) {

@@ -44,6 +44,7 @@ export interface AnyStep {
   keys?(...input: readonly unknown[]): readonly RowKey[];
   callIds?(...input: readonly unknown[]): readonly number[];
   reactsFor?(...input: readonly unknown[]): readonly number[];
+  orderKeys?(...input: readonly unknown[]): readonly string[];
   locks?(...input: readonly unknown[]): readonly { readonly name: string; readonly owner: string }[];
   run(commit: Commit, now: number, ...input: readonly unknown[]): unknown;
 }

@@ -27,7 +27,7 @@ interface Form<Value> {
 const CLONED: Form<unknown> = { write: (to, value) => to.other(value), read: (from) => from.other() };
 
 const LEASE_OUTCOMES: readonly LeaseOutcome[] = ["done", "lease_lost", "not_found"];
-const ACCEPT_KINDS = ["accepted", "queue_full", "duplicate", "conflict"] as const;
+const ACCEPT_KINDS = ["accepted", "queue_full", "duplicate", "conflict", "key_paused"] as const;
 
 const ACCEPT_OUTCOME: Form<AcceptOnceOutcome> = {
   write(to, outcome) {

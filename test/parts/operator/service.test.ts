@@ -54,6 +54,8 @@ describe("totals and information", () => {
         channels: [],
         payment_alerts: [],
         callbacks: { pending: "0", sent: "0", dead: "0" },
+        held_keys: "0",
+        paused_keys: "0",
         balanced: true,
         oldest_ready_at: expect.stringMatching(/^20.*Z$/),
       },

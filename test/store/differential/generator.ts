@@ -50,6 +50,8 @@ const WEIGHTS: Readonly<Record<string, number>> = {
   signTransactions: 10,
   finishTransactions: 8,
   endCallback: 8,
+  pauseKey: 2,
+  resumeKey: 4,
   prune: 10,
   adoptPayment: 6,
   shrink: 1,

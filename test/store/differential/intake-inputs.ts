@@ -6,8 +6,8 @@ import type { World } from "./world.ts";
 
 export const JOB_IDS = [30n, 31n, 2n ** 64n - 1n];
 const HEADS = ["alpha", "beta"];
-const OWNERS = ["/hooks/a", "/hooks/b"];
-const KEYS = ["one", "two", "żółw"];
+export const OWNERS = ["/hooks/a", "/hooks/b"];
+export const KEYS = ["one", "two", "żółw"];
 
 /** Inputs of accepts, and of lookups of JobCalls. */
 export const INTAKE: MakersOf<

@@ -11,6 +11,7 @@ const CALL_IDS = new Set([
   "held_by",
   "listBought",
   "findTask",
+  "findCallsOfKey",
   "entry",
   "numbers",
   "withMetadata",

@@ -1,5 +1,7 @@
 import type { OneTimeNonce, PaymentIntent } from "../../../src/core/payment.ts";
 import { ACCOUNT, NETWORK, newTransaction, signedTransaction } from "../store-fixtures.ts";
+import type { Choices } from "./choices.ts";
+import { OWNERS as KEY_OWNERS, KEYS } from "./intake-inputs.ts";
 import { nonceOf } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
 import type { Place, Ref } from "./steps.ts";
@@ -32,6 +34,12 @@ const LATER_THAN_ALL = 9_000_000_000_000;
 export function quoteNonce(receipt: string): OneTimeNonce {
   return { key: `quote ${receipt}`, expiresAt: LATER_THAN_ALL / 1000, isOfCharge: true };
 }
+
+/** Name of a key that JobCalls have, or seldom of one that none has. */
+const keyName = (choices: Choices) => ({
+  owner: choices.one(KEY_OWNERS),
+  key: choices.one([...KEYS, ...KEYS, "none"]),
+});
 
 const CHANNELS = ["a", "b", "c"].map((digit) => `0x${digit.repeat(64)}`);
 const CHANNEL_AMOUNT = "1000";
@@ -125,7 +133,12 @@ export const OF_PARTS: MakersOf<string> = {
     },
   ],
 
-  listHeldKeys: ({ choices }) => [choices.one([1, 100])],
+  listHeldKeys: ({ choices }) => [choices.one([1, 100]), choices.maybe(30, () => keyName(choices))],
+  findCallsOfKey: ({ choices }) => [keyName(choices)],
+  pauseKey: ({ choices }) => [
+    { ...keyName(choices), ...OPERATOR, note: choices.one(["", "why"]), refusesAccepts: choices.percent(20) },
+  ],
+  resumeKey: ({ choices }) => [keyName(choices)],
   countKeys: () => [],
 
   useCallbackEndpoints({ choices }) {

@@ -27,6 +27,7 @@ export const WORK: MakersOf<
   | "jobsOf"
   | "nextDueMs"
   | "ceilings"
+  | "withhold"
   | "retryDeadLetter"
   | "dropDeadLetter"
   | "endAuthorization"
@@ -86,6 +87,7 @@ export const WORK: MakersOf<
   jobsOf: (world) => [[world.call(), world.call(), callRef("0.0")]],
   nextDueMs: () => [],
   ceilings: (world) => [[world.call(), world.call(), callRef("0.0"), world.call()]],
+  withhold: (world) => [world.call()],
   retryDeadLetter: (world) => [world.call(world.dead)],
   dropDeadLetter: (world) => [world.call(world.dead)],
   endAuthorization: (world) => [world.call(world.payments.map(({ call }) => call))],

@@ -1,27 +1,56 @@
-/** A key whose next JobCall waits until the operator has decided about a dead letter. */
-export interface HeldKey {
-  /** Path of the webhook endpoint. */
-  readonly owner: string;
-  readonly key: string;
-  /** The dead letter. */
-  readonly callId: number;
-  /** JobCalls that wait for it. */
+import type { CallOrder } from "../../../core/job-call.ts";
+
+/** Names of a key: the path of its webhook endpoint, and the key. */
+export type KeyName = Pick<CallOrder, "owner" | "key">;
+
+/** A key whose next JobCall waits until the operator has decided about a dead letter, or resumes the key. */
+export interface HeldKey extends KeyName {
+  /** JobCalls that wait. */
   readonly waiting: number;
-  /** Unix milliseconds. */
-  readonly since: number;
+  /** Dead letter that holds the key up; undefined if none does. */
+  readonly deadLetter: { readonly callId: number; readonly since: number } | undefined;
+  /** Undefined unless the operator has paused the key. */
+  readonly pause: KeyPause | undefined;
 }
 
-/** Keys with unfinished JobCalls, and how many JobCalls wait for others of their keys. */
+/** Pause of a key. Times are Unix milliseconds. */
+export interface KeyPause {
+  readonly since: number;
+  /** Operator's name. */
+  readonly by: string;
+  /** Empty if no reason was given. */
+  readonly note: string;
+  readonly refusesAccepts: boolean;
+  /** A JobCall of the key was out when it was paused, and may finish. */
+  readonly isOneOut: boolean;
+}
+
+/** Keys that have a row, and how many JobCalls wait for others of their keys. */
 export interface KeyCounts {
   readonly owner: string;
   readonly keys: number;
+  /** Keys that a dead letter holds up, paused or not. */
   readonly held: number;
+  /** Keys that are paused, and that no dead letter holds up. */
+  readonly paused: number;
   readonly waiting: number;
 }
 
-/** Keys of ordered JobCalls. A key is kept while it has an unfinished JobCall. */
+/** Keys of ordered JobCalls. A key is kept while it has an unfinished JobCall, and while it is paused. */
 export interface KeyLedger {
-  /** Returns the keys that are held, the longest held first. */
-  listHeldKeys(limit: number): Promise<HeldKey[]>;
+  /**
+   * Returns the keys that are held or paused, the longest first.
+   * @param only one key, if it is held or paused
+   */
+  listHeldKeys(limit: number, only?: KeyName): Promise<HeldKey[]>;
   countKeys(): Promise<KeyCounts[]>;
+  /**
+   * Pauses a key: from now on no JobCall of it becomes ready. One that is ready already is found by {@link findCallsOfKey}. If the key
+   * is paused already, its time stays, and the rest changes.
+   */
+  pauseKey(pause: KeyName & Pick<KeyPause, "by" | "note" | "refusesAccepts">): Promise<void>;
+  /** Finds the JobCalls of a key that are ready or delayed. Reads all that are. */
+  findCallsOfKey(key: KeyName): Promise<number[]>;
+  /** Ends a pause. @returns false if there was none */
+  resumeKey(key: KeyName): Promise<boolean>;
 }

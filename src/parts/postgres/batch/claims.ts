@@ -142,11 +142,14 @@ export class Claims {
     this.#now = now;
   }
 
-  async load(sql: Sql, { rows }: PostgresEffects): Promise<void> {
+  async load(sql: Sql, { rows, keys }: PostgresEffects): Promise<void> {
     const [first] = this.#entries;
+    if (first !== undefined) keys.awaitEnds();
     for (const { jobId } of this.#entries.flatMap(limitsOfEntry))
       if (LIMITING !== undefined) rows.willNeed(LIMITING.row(String(jobId)));
-    if (first !== undefined) await this.#rows.lockDue(sql, this.#now, maxAttemptsOf(first));
+    if (first === undefined) return;
+    await this.#rows.lockDue(sql, this.#now, maxAttemptsOf(first));
+    keys.willTakeBack(this.#rows.locked);
   }
 
   async run(context: BatchContext): Promise<void> {
@@ -177,7 +180,8 @@ export class Claims {
       if (entry?.name === "claim") entry.decide({ calls, deadLettered, suspectsLeft, nextInMs });
       else entry?.decide(deadLettered);
     }
-    if (allDead.length > 0 || this.#isLimited) await effects.write(context);
+    const isOrdered = this.#rows.locked.some(({ order_key }) => order_key !== null);
+    if (allDead.length > 0 || this.#isLimited || isOrdered) await effects.write(context);
   }
 
   get #isLimited(): boolean {

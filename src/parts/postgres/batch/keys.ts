@@ -16,7 +16,8 @@ const FIRST_WAITING = statement<{ order_key: string; call_id: number | null }>(
 
 /** Keys of the JobCalls that a batch adds or ends. All rows of keys are locked together, after the JobCalls, so that no two batches wait for each other. */
 export class PostgresKeys {
-  readonly #added = new Set<string>();
+  /** Keys of JobCalls that the batch adds, or that runners may have again. */
+  readonly #used = new Set<string>();
   readonly #ended = new Set<string>();
   /** JobCalls that wait, the first of each key that is known, by key. */
   readonly #waiting = new Map<string, number[]>();
@@ -24,7 +25,7 @@ export class PostgresKeys {
 
   /** Lets {@link load} lock the key of a new JobCall. */
   willAdd({ orderKey }: KeyOrder): void {
-    this.#added.add(orderKey);
+    this.#used.add(orderKey);
   }
 
   /** Notes that the batch ends JobCalls that it has not read yet. */
@@ -43,13 +44,23 @@ export class PostgresKeys {
       if (order_key !== null && state !== "held") this.#ended.add(order_key);
   }
 
+  /** Lets {@link load} lock the keys of JobCalls whose lease or delay is over. */
+  willTakeBack(calls: readonly Pick<EndedCall, "order_key">[]): void {
+    for (const { order_key } of calls) if (order_key !== null) this.#used.add(order_key);
+  }
+
+  /** Lets {@link load} lock keys that a step changes, and read which JobCall comes next. */
+  willChange(orderKeys: readonly string[]): void {
+    for (const orderKey of orderKeys) this.#ended.add(orderKey);
+  }
+
   /** Locks and reads what is needed. Sends its statements before it first waits. */
   async load(sql: Sql, rows: PostgresRows): Promise<void> {
     this.#awaitsEnds = false;
-    if (ORDERING === undefined || this.#added.size + this.#ended.size === 0) return;
-    for (const orderKey of [...this.#added, ...this.#ended]) rows.willNeed(ORDERING.row(orderKey));
+    if (ORDERING === undefined || this.#used.size + this.#ended.size === 0) return;
+    for (const orderKey of [...this.#used, ...this.#ended]) rows.willNeed(ORDERING.row(orderKey));
     const ended = [...this.#ended];
-    this.#added.clear();
+    this.#used.clear();
     this.#ended.clear();
     const [, first] = await Promise.all([
       rows.load(sql),

@@ -25,6 +25,7 @@ export class StepsPart implements BatchPart {
       for (const key of step.keys?.(...input) ?? []) effects.rows.willNeed(key);
       effects.willNeedPayments(step.callIds?.(...input) ?? []);
       effects.willEnd(step.reactsFor?.(...input) ?? []);
+      effects.keys.willChange(step.orderKeys?.(...input) ?? []);
     }
     await effects.locks.keep(
       sql,

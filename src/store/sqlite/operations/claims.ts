@@ -54,7 +54,12 @@ export function claimOperations(
   }
 
   function endDue(...input: Parameters<LeaseSteps["endDue"]>): DeadLetteredCall[] {
-    return effects.claiming(() => steps.endDue(...input).map((row) => effects.deadLettered(row)));
+    const [due] = input;
+    const orderKeys = due.flatMap(({ order_key }) => order_key ?? []);
+    effects.rows.loadKeys(orderKeys);
+    const dead = effects.claiming(() => steps.endDue(...input).map((row) => effects.deadLettered(row)));
+    if (orderKeys.length > 0) effects.forgetPayments();
+    return dead;
   }
 
   return {

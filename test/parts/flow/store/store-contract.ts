@@ -10,6 +10,7 @@ import {
   webhookCall,
 } from "../../../store/store-fixtures.ts";
 import { describeLimits } from "./limit-contract.ts";
+import { describePausedKeys } from "./pause-contract.ts";
 
 const OWNER = "/hooks/orders";
 
@@ -21,6 +22,7 @@ export function describeFlow(given: Given): void {
   const retry = { delayMs: 5_000, backoff: NO_BACKOFF, maxAttempts: 3, reason: "later" };
 
   describeLimits(given);
+  describePausedKeys(given);
 
   describe("order", () => {
     test("One JobCall of a key is out at a time, in the order of acceptance, beside those of other keys", async () => {
@@ -107,16 +109,18 @@ export function describeFlow(given: Given): void {
       await given.store.fail(await claimOne(given.store, { limit: 1 }), "no");
       const since = given.now;
       expect(await ledger().listHeldKeys(10)).toEqual([
-        { owner: OWNER, key: "a", callId: a1, waiting: 2, since },
+        { owner: OWNER, key: "a", waiting: 2, deadLetter: { callId: a1, since }, pause: undefined },
       ]);
-      expect(await ledger().countKeys()).toEqual([{ owner: OWNER, keys: 2, held: 1, waiting: 2 }]);
+      expect(await ledger().countKeys()).toEqual([{ owner: OWNER, keys: 2, held: 1, paused: 0, waiting: 2 }]);
       given.now += 1_000;
       await given.store.retryDeadLetter(a1);
       expect(await ledger().listHeldKeys(10)).toEqual([]);
       const again = await claimOne(given.store, { limit: 1 });
       expect(again.callId).toBe(a1);
       await given.store.fail(again, "no");
-      expect(await ledger().listHeldKeys(10)).toMatchObject([{ callId: a1, since: given.now }]);
+      expect(await ledger().listHeldKeys(10)).toMatchObject([
+        { deadLetter: { callId: a1, since: given.now } },
+      ]);
       await given.store.dropDeadLetter(a1);
       expect(await ledger().listHeldKeys(10)).toEqual([]);
       const second = await claimOne(given.store, { limit: 1 });

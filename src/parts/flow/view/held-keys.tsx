@@ -1,0 +1,184 @@
+import { useState } from "preact/hooks";
+import type { HeldKey } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { countText } from "../../../page/shared/format.js";
+import { client, useAction, useAnswer, useEndpoints, useTotals } from "../../../page/tools/client.ts";
+import { Hint, Problem, Table, useConfirm } from "../../../page/tools/controls.tsx";
+import { Ago, Badge, CallLink, SECOND_MS } from "../../../page/tools/format.tsx";
+import { href, type PartView } from "../../../page/tools/route.ts";
+
+const PATH = "held-keys";
+/** Most keys that are shown: the answer's most. */
+const MOST = 500;
+
+/** Keys that a dead letter holds up or that are paused, to resume, and a form to pause one. */
+function HeldKeys() {
+  const { data } = useAnswer([PATH], 5 * SECOND_MS, (options) =>
+    client.listHeldKeys({ pageSize: MOST }, options),
+  );
+  const { decide, problem, dialog } = useDecision();
+  return (
+    <section class="panel" aria-label="Held keys">
+      <p class="muted">
+        Webhooks of a key run one after the other. A dead letter holds its key up until it is retried or
+        dropped, if its endpoint says so. A paused key waits until it is resumed.
+      </p>
+      <PauseForm decide={decide} />
+      <Problem text={problem} />
+      <Table
+        caption="Held keys"
+        items={data?.keys}
+        keyOf={nameOf}
+        empty={<Hint>No dead letter holds up a key, and no key is paused.</Hint>}
+        columns={[
+          { label: "Key", class: "wide", cell: ({ key }) => <strong>{key}</strong> },
+          { label: "Endpoint", class: "wide", cell: ({ endpoint }) => <span class="mono">{endpoint}</span> },
+          { label: "State", class: "nowrap", cell: (one) => <State {...one} /> },
+          { label: "Waiting", class: "number", cell: ({ waiting }) => countText(waiting) },
+          { label: "New requests", class: "nowrap", cell: acceptsText },
+          { label: "Paused by", cell: ({ pause }) => pause?.by ?? "" },
+          { label: "Reason", class: "wide", cell: ({ pause }) => pause?.note ?? "" },
+          { label: "Actions", class: "actions", cell: (one) => <Button {...{ one, decide }} /> },
+        ]}
+      />
+      {dialog}
+    </section>
+  );
+}
+
+function nameOf({ endpoint, key }: HeldKey): string {
+  return `${endpoint}\n${key}`;
+}
+
+function State({ callId, since, pause, isOneOut }: HeldKey) {
+  return (
+    <>
+      {callId !== 0n && (
+        <span class="block">
+          <Badge stage="dead">Held</Badge> by <CallLink callId={callId} /> <Ago time={since} />
+        </span>
+      )}
+      {pause && (
+        <span class="block">
+          <Badge stage="waiting">Paused</Badge> <Ago time={pause.since} />
+        </span>
+      )}
+      {isOneOut && <span class="muted block">A runner has one of its jobs.</span>}
+    </>
+  );
+}
+
+function acceptsText({ pause }: HeldKey): string {
+  return pause?.refusesAccepts ? "refused" : "accepted";
+}
+
+type Decision = "pause" | "refuse" | "resume";
+type Decide = (kind: Decision, key: Pick<HeldKey, "endpoint" | "key">) => void;
+
+const ACTIONS: Readonly<Record<Decision, { readonly action: string; readonly text: string }>> = {
+  pause: {
+    action: "Pause",
+    text: "New requests with the key are accepted, and their jobs wait until it is resumed.",
+  },
+  refuse: {
+    action: "Pause and refuse",
+    text: "New requests with the key are answered 503 until it is resumed.",
+  },
+  resume: { action: "Resume", text: "Runners get the jobs of the key that wait, the oldest first." },
+};
+
+/** Button for what can be decided about a key that is listed. */
+function Button({ one, decide }: { one: HeldKey; decide: Decide }) {
+  const kind = one.pause === undefined ? "pause" : "resume";
+  const { action } = ACTIONS[kind];
+  return (
+    <button type="button" aria-label={`${action} key ${one.key}`} onClick={() => decide(kind, one)}>
+      {action}
+    </button>
+  );
+}
+
+/** Pauses a key, which needs no job yet. */
+function PauseForm({ decide }: { decide: Decide }) {
+  const { data } = useEndpoints();
+  const paths = (data?.endpoints ?? []).flatMap(({ origin, path }) => (origin === "webhook" ? path : []));
+  const [chosen, setChosen] = useState("");
+  const [key, setKey] = useState("");
+  const [refuses, setRefuses] = useState(false);
+  const endpoint = chosen || (paths[0] ?? "");
+  if (paths.length === 0) return null;
+  return (
+    <form
+      class="tools"
+      onSubmit={(event) => {
+        event.preventDefault();
+        decide(refuses ? "refuse" : "pause", { endpoint, key });
+      }}
+    >
+      <label>
+        Endpoint{" "}
+        <select value={endpoint} onChange={(event) => setChosen(event.currentTarget.value)}>
+          {paths.map((path) => (
+            <option key={path}>{path}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Key <input required value={key} onInput={(event) => setKey(event.currentTarget.value)} />
+      </label>
+      <label>
+        <input
+          type="checkbox"
+          checked={refuses}
+          onChange={(event) => setRefuses(event.currentTarget.checked)}
+        />{" "}
+        Refuse new requests
+      </label>
+      <button type="submit">Pause key</button>
+    </form>
+  );
+}
+
+/** Asks who decides and why, and then decides. */
+function useDecision() {
+  const { run, problem } = useAction();
+  const [ask, dialog] = useConfirm();
+  const decide: Decide = (kind, { endpoint, key }) => {
+    const { action, text } = ACTIONS[kind];
+    ask({
+      ...{ title: `${action}: key ${key} of ${endpoint}?`, text, action, isSigned: true },
+      onAgree: (signature) =>
+        void run(async () => {
+          const named = { endpoint, key, ...signature };
+          if (kind !== "resume") {
+            await client.pauseKey({ ...named, refuseAccepts: kind === "refuse" });
+            return "The key is paused.";
+          }
+          const { heldBy } = await client.resumeKey(named);
+          return heldBy === 0n ? "The key is resumed." : `Dead letter ${heldBy} still holds the key up.`;
+        }),
+    });
+  };
+  return { decide, problem, dialog };
+}
+
+/** Held and paused keys, which lead to their list. */
+function useAttention() {
+  const { heldKeys = 0n, pausedKeys = 0n } = useTotals().data ?? {};
+  const lines = [
+    [heldKeys, "held by a dead letter"],
+    [pausedKeys, "paused"],
+  ] as const;
+  return lines.flatMap(([count, what]) =>
+    count === 0n
+      ? []
+      : { to: href(PATH), text: `${countText(count)} ${count === 1n ? "key" : "keys"} ${what}` },
+  );
+}
+
+export const VIEW: PartView = {
+  path: PATH,
+  title: "Held keys",
+  after: "endpoints",
+  View: HeldKeys,
+  useAttention,
+};
