@@ -22,7 +22,7 @@ import {
 import type { Charge, JobResult, Lease, Progress } from "../store/contract/work-queue.ts";
 import type { SubscribeRequest } from "./subscription.ts";
 
-/** Bounds on runners' requests; docs/writing-a-runner.md repeats this table. */
+/** Bounds on runners' requests; a test compares docs/limits.md with this table. */
 export const RUNNER_LIMITS = {
   defaultMaxInFlight: 64,
   /** Cap on `max_in_flight`: a larger value is reduced to it. */
