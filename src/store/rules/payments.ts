@@ -157,7 +157,7 @@ const ifWatched = (state: PaymentState, ...effects: PaymentEffect[]): Transition
 
 /**
  * All transitions of a payment, by state and event. An event that a state does not list changes nothing.
- * `docs/job-states.md` shows these tables.
+ * `docs/payment-states.md` shows these tables.
  */
 export const PAYMENT_TRANSITIONS = {
   /** Payments that are charged `before`: the JobCall is held until they are settled. */

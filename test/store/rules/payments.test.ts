@@ -122,7 +122,7 @@ test("The journal balances while each settled payment has one JobCall, and each 
   expect(isBalanced({ ...totals, accounted: 1 })).toBe(false);
 });
 
-const DOC = readFileSync(new URL("../../../docs/job-states.md", import.meta.url), "utf8");
+const DOC = readFileSync(new URL("../../../docs/payment-states.md", import.meta.url), "utf8");
 
 const UNSETTLED = { settlement: '{"success":false}', reason: "reverted" };
 const EVENTS: readonly PaymentEvent[] = [
