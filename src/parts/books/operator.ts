@@ -55,25 +55,27 @@ function readPlace(token: string): MovementPlace {
 function toMovement(movement: Movement) {
   const { at, kind, network, token, amount, decimals, account = "", counterparty = "", sale } = movement;
   const { transaction = "", block = "" } = movement;
-  return {
-    ...{ network, transaction, block, account, counterparty },
+  const dollars = sale && parseDollars(sale.price);
+  // Without a spread: V8 takes ten times as long to add the other fields to one.
+  const shown = {
     time: timestampFromMs(at),
     kind: MOVEMENT_KINDS[kind] ?? MovementKind.UNSPECIFIED,
+    network,
     token: token?.symbol ?? "native",
     asset: token?.asset ?? "",
     baseUnits: amount,
     amount: signedDecimalText(amount, decimals),
-    ...(sale === undefined ? {} : toSale(sale)),
+    account,
+    counterparty,
+    transaction,
+    block,
+    price: sale === undefined ? "" : decimalText(dollars?.amount ?? sale.price, NATIVE_DECIMALS),
+    currency: sale === undefined ? "" : dollars === undefined ? "native" : "USD",
+    rate: sale?.rate ?? "",
   };
-}
-
-function toSale({ callId, serviceId, jobIndex, price, rate = "" }: NonNullable<Movement["sale"]>) {
-  const dollars = parseDollars(price);
-  return {
-    ...{ callId: BigInt(callId), serviceId, jobIndex, rate },
-    price: decimalText(dollars?.amount ?? price, NATIVE_DECIMALS),
-    currency: dollars === undefined ? "native" : "USD",
-  };
+  if (sale === undefined) return shown;
+  const { callId, serviceId, jobIndex } = sale;
+  return Object.assign(shown, { callId: BigInt(callId), serviceId, jobIndex });
 }
 
 const DEFAULT_DAYS = 30;

@@ -45,19 +45,23 @@ export const MOVEMENT_COLUMNS = [
 ] as const satisfies readonly (keyof MovementRow)[];
 
 export function toMovement(row: MovementRow): Movement {
-  const { id, at, kind, network, amount, asset, symbol, decimals, account, counterparty } = row;
-  const { transaction_hash: transaction, block_number: block, rate } = row;
-  const { call_id: callId, service_id: serviceId, job_index: jobIndex, price } = row;
+  const { asset, symbol, call_id: callId, service_id: serviceId, job_index: jobIndex, price } = row;
+  // Without a spread: V8 takes ten times as long to add the other fields to one.
   return {
-    ...{ id, at, kind, network, amount, decimals },
+    id: row.id,
+    at: row.at,
+    kind: row.kind,
+    network: row.network,
+    amount: row.amount,
+    decimals: row.decimals,
     token: asset === null || symbol === null ? undefined : { asset, symbol },
-    account: account ?? undefined,
-    counterparty: counterparty ?? undefined,
-    transaction: transaction ?? undefined,
-    block: block ?? undefined,
+    account: row.account ?? undefined,
+    counterparty: row.counterparty ?? undefined,
+    transaction: row.transaction_hash ?? undefined,
+    block: row.block_number ?? undefined,
     sale:
       callId === null || serviceId === null || jobIndex === null || price === null
         ? undefined
-        : { ...{ callId, serviceId: BigInt(serviceId), jobIndex, price }, rate: rate ?? undefined },
+        : { callId, serviceId: BigInt(serviceId), jobIndex, price, rate: row.rate ?? undefined },
   };
 }
