@@ -1,3 +1,4 @@
+import { parseArgs } from "node:util";
 import { benchAccepts } from "./accepts.ts";
 import { benchApis } from "./apis.ts";
 import { benchChannels } from "./channels.ts";
@@ -19,7 +20,7 @@ import { compareWith, THIS_TREE, type Tree } from "./trees.ts";
 import { benchWebhookModes } from "./webhook-modes.ts";
 
 /** Each prints a table with ratios to a baseline from the same run, because absolute figures depend on the machine. */
-const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<void>>> = {
+const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[], only: string) => Promise<void>>> = {
   accepts: benchAccepts,
   apis: benchApis,
   channels: benchChannels,
@@ -40,20 +41,33 @@ const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<vo
   webhooks: benchWebhookModes,
 };
 
-const USAGE = `Usage: npm run bench -- [--compare REF] [${Object.keys(BENCHMARKS).join("|")} …]`;
+const USAGE = `Usage: npm run bench -- [--compare REF] [--only METHODS] [${Object.keys(BENCHMARKS).join("|")} …]`;
 
-async function runAll(names: readonly string[], trees: readonly Tree[]): Promise<void> {
+/** @param only beginning of the names of the operator's methods that are measured */
+async function runAll(names: readonly string[], only: string, trees: readonly Tree[]): Promise<void> {
   for (const [name, bench] of Object.entries(BENCHMARKS)) {
-    if (names.length === 0 || names.includes(name)) await bench(trees);
+    if (names.length === 0 || names.includes(name)) await bench(trees, only);
   }
 }
 
-const words = process.argv.slice(2);
-const ref = words[0] === "--compare" ? words[1] : undefined;
-const names = words.slice(words[0] === "--compare" ? 2 : 0);
-if (names.some((name) => !(name in BENCHMARKS)) || (words[0] === "--compare" && ref === undefined)) {
+const { values, positionals: names } = parse();
+if (names.some((name) => !(name in BENCHMARKS))) fail();
+const { compare, only = "" } = values;
+if (compare === undefined) await runAll(names, only, [THIS_TREE]);
+else await compareWith(compare, (trees) => runAll(names, only, trees));
+
+function parse() {
+  try {
+    return parseArgs({
+      options: { compare: { type: "string" }, only: { type: "string" } },
+      allowPositionals: true,
+    });
+  } catch {
+    return fail();
+  }
+}
+
+function fail(): never {
   console.error(USAGE);
   process.exit(2);
 }
-if (ref === undefined) await runAll(names, [THIS_TREE]);
-else await compareWith(ref, (trees) => runAll(names, trees));

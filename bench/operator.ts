@@ -34,8 +34,11 @@ const NOW = Date.now();
 
 const options = { maxPending: 10_000_000, encodeJobCall, logger: pino({ level: "error" }) };
 
-/** Measures every method of the operator's API that the page calls, over HTTP, in both stores. */
-export async function benchOperator(trees: readonly Tree[]): Promise<void> {
+/**
+ * Measures every method of the operator's API that the page calls, over HTTP, in both stores.
+ * @param only beginning of the names of the methods that are measured
+ */
+export async function benchOperator(trees: readonly Tree[], only: string): Promise<void> {
   console.log(`\nMethods of the operator's API with ${CALLS} calls, in milliseconds`);
   const folder = await mkdtemp(join(tmpdir(), "jobgate-operator-"));
   try {
@@ -46,7 +49,7 @@ export async function benchOperator(trees: readonly Tree[]): Promise<void> {
     for (const sql of fills(SQLITE_FILL, SLOTS.sqlite)) database.exec(sql);
     database.exec("COMMIT");
     database.close();
-    for (const tree of trees) console.table(await measure(`${tree.name}, SQLite`, tree, { folder }));
+    for (const tree of trees) console.table(await measure(`${tree.name}, SQLite`, tree, { folder }, only));
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -56,7 +59,7 @@ export async function benchOperator(trees: readonly Tree[]): Promise<void> {
     await (await openPostgresStore({ ...options, url: store })).close();
     for (const sql of fills(POSTGRES_FILL, SLOTS.postgres)) await postgres.query(store, sql);
     await postgres.query(store, "VACUUM ANALYZE");
-    for (const tree of trees) console.table(await measure(`${tree.name}, Postgres`, tree, { store }));
+    for (const tree of trees) console.table(await measure(`${tree.name}, Postgres`, tree, { store }, only));
   } finally {
     await postgres.stop();
   }
@@ -67,6 +70,7 @@ function fills(dialect: FillDialect, slots: number): string[] {
   const { numbers, schema, hex, bytes } = dialect;
   const token = "'eip155:8453', '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913', 'USDC'";
   const at = `${NOW - 3_600_000} + i`;
+  const quoted = (n: number) => (schema === "" ? `'${n}'` : n);
   const payer = `'0x' || ${hex(40, "i % 1000")}`;
   const more = `'{"message":"The payment was refused.","reason":"insufficient_funds","network":"eip155:8453","amount":"1"}'`;
   return [
@@ -80,8 +84,11 @@ function fills(dialect: FillDialect, slots: number): string[] {
       SELECT 2 * i, CASE WHEN i % 2 = 0 THEN 'owed' ELSE 'refunded' END, 0, ${token}, ${payer}, '10000', ${at}, ${at} FROM n`,
     `${numbers(CALLBACKS)} INSERT INTO ${schema}callbacks (event, call_id, at, data, url, host, is_buyers, state, due_at, give_up_at, ended_at)
       SELECT 'call.finished', i, ${at}, '{}', 'https://ops.example.com/hook', 'ops.example.com', 0, 'sent', ${at}, ${at}, ${at} FROM n`,
-    `${numbers(REFUSED)} INSERT INTO ${schema}refused_payments (at, request_id, service_id, job_index, payer, code, more)
-      SELECT ${at}, 'r' || i, '1', i % 20, ${payer}, 'payment_invalid', ${more} FROM n`,
+    `${numbers(REFUSED)} INSERT INTO ${schema}refused_payments (at, request_id, service_id, job_index, payer, code, more, cause)
+      SELECT ${at}, 'r' || i, '1', i % 20, ${payer}, 'payment_invalid', ${more}, 'digest of 22 letters ' || i % 20 FROM n`,
+    ...["settled", "done"].map(
+      (name) => `INSERT INTO ${schema}ended (name, slot, n) VALUES ('${name}', 0, ${quoted(CALLS / 2)})`,
+    ),
     `${numbers(1_000)} INSERT INTO ${schema}payment_alerts (kind, at, call_id, service_id, job_index, network, asset, symbol, payer, amount, reason)
       SELECT 'charge_lost', ${at}, i, '1', i % 20, ${token}, ${payer}, '1', 'cancelled' FROM n`,
     ...movementInserts(numbers(CALLS), schema, slots),
@@ -166,12 +173,13 @@ async function measure(
   name: string,
   tree: Tree,
   place: { readonly folder: string } | { readonly store: string },
+  only: string,
 ): Promise<object[]> {
   const { jobgate } = await startTree(tree, place);
   try {
     const client = createOperatorClient({ address: { url: jobgate.operatorUrl } });
     const rows: object[] = [];
-    for (const [method, ask] of Object.entries(QUESTIONS)) {
+    for (const [method, ask] of Object.entries(QUESTIONS).filter(([name]) => name.startsWith(only))) {
       const times: number[] = [];
       for (let round = 0; round < ROUNDS; round++) {
         const from = performance.now();
