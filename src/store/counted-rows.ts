@@ -1,6 +1,7 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentState } from "../core/payment.ts";
 import type { ListDialect } from "./list-dialect.ts";
+import type { EndedName } from "./machine/ended.ts";
 import type { CountQuery } from "./module.ts";
 import { PART_MODULES } from "./part-modules.ts";
 import type { CallState } from "./rules/leases.ts";
@@ -14,15 +15,13 @@ export interface NamedRow {
 
 /** Rows of the queries by their names. */
 interface CountedRows {
+  /** Payments that are not decided. */
   readonly payments: readonly { state: PaymentState; n: number }[];
   /** Rows of `payments` that are charged after their jobs ran. */
   readonly deferred: readonly { state: UsedState; n: number }[];
+  /** What ended, by the names of its counts. */
+  readonly ended: readonly { name: EndedName; n: number }[];
   readonly calls: readonly { origin: JobCallOrigin; state: CallState; n: number }[];
-  readonly results: readonly { state: "succeeded" | "failed"; n: number }[];
-  /** Entries that were pruned, by the names of countedKinds. */
-  readonly pruned: readonly { name: keyof typeof PRUNED; n: number }[];
-  /** Dead JobCalls that were paid for and whose buyers were not charged. */
-  readonly uncharged: readonly { n: number }[];
   readonly oldestReady: readonly { at: number | null }[];
   /** Rows of the queries of parts' modules, by the name of the query. */
   readonly [name: string]: unknown;
@@ -30,28 +29,26 @@ interface CountedRows {
 
 const COUNTED = PART_MODULES.flatMap(({ counted }) => counted ?? []);
 
-/** Returns the queries that count the core's rows. They count a JobCall with an expired lease as `ready`. @param now SQL of the store's time */
+/** Returns the queries of the core. They count a JobCall with an expired lease as `ready`. @param now SQL of the store's time */
 function ownQueries({ schema, indexedBy }: ListDialect, now: string): [name: string, query: CountQuery][] {
   const n = "count(*)";
-  const byState = (from: string) => ({
+  const open = (index: string, condition: string) => ({
     values: { state: "state", n },
-    from: `FROM ${schema}${from} GROUP BY state`,
+    from: `FROM ${schema}payments${indexedBy(index)} WHERE ${condition} GROUP BY state`,
   });
-  const uncharged = (table: string, state: string) => ({
-    values: { n },
-    from: `FROM ${schema}payments WHERE state = 'released' AND EXISTS (
-      SELECT 1 FROM ${schema}${table} AS other WHERE other.call_id = payments.call_id AND other.state = '${state}')`,
-  });
+  const isOpen = "state IN ('authorized', 'settling', 'unresolved')";
   const stateNow = `CASE WHEN state = 'leased' AND visible_at <= ${now} THEN 'ready' ELSE state END`;
   const dead = (origin: JobCallOrigin, groups: string) => ({
     values: { origin: `'${origin}'`, state: "'dead'", n },
     from: `FROM ${schema}job_calls${indexedBy("job_calls_dead_groups")} WHERE state = 'dead' AND dead_group ${groups}`,
   });
   return [
-    ["payments", byState("payments")],
-    ["deferred", byState(`payments${indexedBy("deferred_payments")} WHERE ceiling IS NOT NULL`)],
-    ["uncharged", uncharged("job_calls", "dead")],
-    ["uncharged", uncharged("results", "failed")],
+    ["payments", open("payments_by_state", "state IN ('intent', 'authorized', 'settling', 'unresolved')")],
+    ["deferred", open("deferred_payments_open", `ceiling IS NOT NULL AND ${isOpen}`)],
+    [
+      "ended",
+      { values: { name: "name", n: "sum(CAST(n AS bigint))" }, from: `FROM ${schema}ended GROUP BY name` },
+    ],
     [
       "calls",
       {
@@ -61,8 +58,6 @@ function ownQueries({ schema, indexedBy }: ListDialect, now: string): [name: str
     ],
     ["calls", dead("webhook", "< 'x402'")],
     ["calls", dead("x402", ">= 'x402'")],
-    ["results", byState("results")],
-    ["pruned", { values: { name: "name", n: "n" }, from: `FROM ${schema}pruned` }],
     [
       "oldestReady",
       {
@@ -88,8 +83,8 @@ export function countRows(dialect: ListDialect, now: string): string {
 
 type UsedState = Exclude<PaymentState, "intent">;
 
-/** Totals that include a pruned entry. */
-const PRUNED = {
+/** Totals that include an ended entry. */
+const ENDED_IN = {
   settled: { payment: "settled" },
   failed: { payment: "failed" },
   used_settled: { payment: "settled", deferred: "settled" },
@@ -97,9 +92,9 @@ const PRUNED = {
   used_released: { payment: "released", deferred: "released" },
   done: { call: "done" },
   dead: { call: "dead" },
-  uncharged: { call: "dead", isUncharged: true },
+  uncharged: { isUncharged: true },
 } as const satisfies Record<
-  string,
+  EndedName,
   {
     readonly payment?: PaymentState;
     readonly deferred?: UsedState;
@@ -109,7 +104,7 @@ const PRUNED = {
 >;
 
 const NAMES = [
-  ...["payments", "deferred", "uncharged", "calls", "results", "pruned", "oldestReady"],
+  ...["payments", "deferred", "ended", "calls", "oldestReady"],
   ...COUNTED.flatMap(({ queries }) => Object.keys(queries)),
 ];
 
@@ -130,10 +125,9 @@ export function toTotals(rows: readonly NamedRow[]): StoreTotals {
     calls[total] += n;
     if (origin === "x402" && total !== "held") paidCalls[total] += n;
   }
-  for (const { state, n } of counted.results) paidCalls[state === "succeeded" ? "done" : "dead"] += n;
-  let uncharged = counted.uncharged.reduce((sum, { n }) => sum + n, 0);
-  for (const { name, n } of counted.pruned) {
-    const counts = PRUNED[name];
+  let uncharged = 0;
+  for (const { name, n } of counted.ended) {
+    const counts = ENDED_IN[name];
     if ("payment" in counts) payments[counts.payment] += n;
     if ("deferred" in counts) deferred[counts.deferred] += n;
     if ("call" in counts) paidCalls[counts.call] += n;

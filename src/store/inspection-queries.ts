@@ -1,4 +1,5 @@
 import type { Finding, StoredRows } from "./contract/inspection.ts";
+import { countedKinds } from "./prune-queries.ts";
 
 /** SQL that selects {@link StoredRows}. @param schema prefix of table names: empty, or with a dot at its end */
 export function countRows(schema: string): string {
@@ -42,7 +43,25 @@ export function findProblems(schema: string): string {
       + ${pruned("settled", "used_settled", "used_failed", "used_released")}
       - (SELECT count(*) FROM ${schema}job_calls WHERE origin = 'x402' AND state <> 'held')
       - (SELECT count(*) FROM ${schema}results) - ${pruned("done", "dead", "uncharged")}) AS n`;
-  return [...problems, balance].join(" UNION ALL ");
+  return [...problems, balance, wrongCounts(schema)].join(" UNION ALL ");
+}
+
+/** SQL that compares the counts of what ended with the rows, pruned ones included. */
+function wrongCounts(schema: string): string {
+  const has = (table: string, state: string) =>
+    `EXISTS (SELECT 1 FROM ${schema}${table} AS other WHERE other.call_id = payments.call_id AND other.state = '${state}')`;
+  const { results, payments } = countedKinds(schema);
+  const rows = [
+    `SELECT name, CAST(n AS bigint) AS n FROM ${schema}ended`,
+    `SELECT name, -n FROM ${schema}pruned`,
+    `SELECT 'dead', -n FROM ${schema}pruned WHERE name = 'uncharged'`,
+    `SELECT ${payments.countedAs}, -1 FROM ${schema}payments WHERE state IN ('settled', 'failed', 'released')`,
+    `SELECT CASE WHEN state = 'succeeded' THEN 'done' ELSE 'dead' END, -1 FROM ${schema}${results.table}`,
+    `SELECT 'uncharged', -1 FROM ${schema}payments
+      WHERE state = 'released' AND (${has("job_calls", "dead")} OR ${has("results", "failed")})`,
+  ].join(" UNION ALL ");
+  return `SELECT 'ended payments or calls are counted wrongly' AS problem, COALESCE(sum(abs(n)), 0) AS n
+    FROM (SELECT name, sum(n) AS n FROM (${rows}) AS counts GROUP BY name) AS differences`;
 }
 
 /** Describes the problems of some rows in sentences. */

@@ -1,4 +1,4 @@
-import type { PaymentIntent, PurchaseNotes } from "../../core/payment.ts";
+import type { PaymentIntent, PaymentState, PurchaseNotes } from "../../core/payment.ts";
 import type { SoldPayment } from "../payment-row.ts";
 import type { RowKey, Rows, Table, ValuesOf } from "../rows.ts";
 import { HOUR_MS, type PaymentEvent } from "../rules/payments.ts";
@@ -19,8 +19,12 @@ export type Change =
       readonly intent: PaymentIntent;
       readonly at: number;
     }
-  /** The state of a payment changed. */
-  | { readonly kind: "paymentDecided"; readonly payment: SoldPayment }
+  /** The state of a payment changed, or a payment began with a decided state. */
+  | {
+      readonly kind: "paymentDecided";
+      readonly payment: SoldPayment;
+      readonly from: PaymentState | undefined;
+    }
   /** The chain contradicts a decided payment. */
   | { readonly kind: "paymentContradicted"; readonly payment: SoldPayment; readonly at: number }
   | Finished

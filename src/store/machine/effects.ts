@@ -76,7 +76,7 @@ export abstract class Effects implements Known, Commit {
       if (effect === "watch" && isOver) continue;
       rows[effect === "keepCall" && isOver ? "dropCall" : effect](payment, at);
     }
-    if (payment.state !== before.state) this.note({ kind: "paymentDecided", payment });
+    if (payment.state !== before.state) this.note({ kind: "paymentDecided", payment, from: before.state });
     else if (event.kind === "contradict") this.note({ kind: "paymentContradicted", payment, at });
     return payment;
   }

@@ -111,7 +111,7 @@ export function beginStep(
     const callId = payment.call_id;
     for (const nonce of oneTimeNonces) rows.useNonce(nonce, callId, now);
     if (gate !== undefined) effects.note({ kind: "paymentBegun", payment, intent, at: now });
-    if (intent.settlement !== undefined) effects.note({ kind: "paymentDecided", payment });
+    if (intent.settlement !== undefined) effects.note({ kind: "paymentDecided", payment, from: undefined });
     return { kind: "begun", callId };
   };
 }

@@ -3,6 +3,7 @@ import type { PaymentIntent } from "../../core/payment.ts";
 import type { Lookup } from "../list-dialect.ts";
 import { type Change, REVENUE, type Reactions } from "../machine/changes.ts";
 import { DEFERRED } from "../machine/deferred.ts";
+import { ENDED } from "../machine/ended.ts";
 import type { AnyModule, Asked, BeginGate, Commit, Limiting, Ordering } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
@@ -29,7 +30,13 @@ const OF_CORE = [
   SECRETS,
 ] as const;
 export const CORE_MODULES = OF_CORE as readonly object[] as readonly AnyModule[];
-const MODULES: readonly AnyModule[] = [...CORE_MODULES, { on: DEFERRED }, { on: REVENUE }, ...PART_MODULES];
+const MODULES: readonly AnyModule[] = [
+  ...CORE_MODULES,
+  { on: DEFERRED },
+  { on: REVENUE },
+  { on: ENDED },
+  ...PART_MODULES,
+];
 
 type NamesIn<Of extends "steps" | "lookups", Module = (typeof OF_CORE)[number]> = Module extends {
   readonly [Key in Of]: infer Operations;

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { ErrorCode } from "../../core/errors.ts";
 import {
   type ListedRefusedPayment,
@@ -22,6 +23,8 @@ interface RefusedPaymentRow {
   readonly code: string;
   /** JSON of {@link More}. */
   readonly more: string;
+  /** Digest of job, code and reason. */
+  readonly cause: string;
 }
 
 /** Fields that no search uses. */
@@ -31,7 +34,7 @@ type More = Pick<RefusedPayment, "message" | "reason"> &
 const TABLE: Table<RefusedPaymentRow, "id"> = {
   name: "refused_payments",
   key: ["id"],
-  columns: ["id", "at", "request_id", "service_id", "job_index", "payer", "code", "more"],
+  columns: ["id", "at", "request_id", "service_id", "job_index", "payer", "code", "more", "cause"],
 };
 
 /** Reads the oldest few rows, however many rows there are. */
@@ -82,9 +85,12 @@ export const REFUSED_PAYMENTS = {
       const { values, add } = parameters(dialect);
       const table = `${dialect.schema}refused_payments`;
       const conditions = areKept(table, dialect.now(add(now())));
-      const sql = `SELECT service_id, job_index, code, more, CAST(count(*) AS bigint) AS count, max(at) AS newest_at
-          FROM ${table} WHERE ${conditions.join(" AND ")} GROUP BY service_id, job_index, code, more`;
-      return countsByReason((yield { sql, values }) as CountRow[]);
+      // Reads the index alone, and then one row of each cause.
+      const sql = `WITH causes AS (
+          SELECT cause, CAST(count(*) AS bigint) AS count, max(at) AS newest_at, max(id) AS newest
+            FROM ${table}${dialect.indexedBy("refused_payments_by_cause")} WHERE ${conditions.join(" AND ")} GROUP BY cause)
+        SELECT service_id, job_index, code, more, count, newest_at FROM causes JOIN ${table} ON id = newest`;
+      return ((yield { sql, values }) as CountRow[]).map(toCount).sort(byCount);
     },
   },
 } satisfies StoreModule<RefusedPaymentLog>;
@@ -101,32 +107,46 @@ type CountRow = Pick<RefusedPaymentRow, "service_id" | "job_index" | "code" | "m
   readonly newest_at: number;
 };
 
-/** Counts the reasons in JavaScript, because Postgres cannot read JSON text with all characters that a reason can have. */
-function countsByReason(rows: readonly CountRow[]): RefusedPaymentCount[] {
-  const counts = new Map<string, RefusedPaymentCount>();
-  for (const { service_id, job_index, code, more, count, newest_at } of rows) {
-    const { reason } = JSON.parse(more) as More;
-    const key = JSON.stringify([service_id, job_index, code, reason]);
-    const known = counts.get(key);
-    counts.set(key, {
-      ...{ serviceId: BigInt(service_id), jobIndex: job_index, code: code as ErrorCode },
-      ...(reason === undefined ? {} : { reason }),
-      count: count + (known?.count ?? 0),
-      newestAt: Math.max(newest_at, known?.newestAt ?? 0),
-    });
-  }
+/** Reads the reason in JavaScript, because Postgres cannot read JSON text with all characters that a reason can have. */
+function toCount({ service_id, job_index, code, more, count, newest_at }: CountRow): RefusedPaymentCount {
+  const { reason } = JSON.parse(more) as More;
+  return {
+    ...{ serviceId: BigInt(service_id), jobIndex: job_index, code: code as ErrorCode },
+    ...(reason === undefined ? {} : { reason }),
+    ...{ count, newestAt: newest_at },
+  };
+}
+
+/** The most frequent first. */
+function byCount(a: RefusedPaymentCount, b: RefusedPaymentCount): number {
   const textOf = ({ serviceId, jobIndex, code, reason }: RefusedPaymentCount) =>
     JSON.stringify([String(serviceId), jobIndex, code, reason]);
-  return [...counts.values()].sort(
-    (a, b) => b.count - a.count || b.newestAt - a.newestAt || (textOf(a) < textOf(b) ? -1 : 1),
-  );
+  return b.count - a.count || b.newestAt - a.newestAt || (textOf(a) < textOf(b) ? -1 : 1);
+}
+
+/** Length of a digest: 132 bits. */
+const DIGEST_LENGTH = 22;
+
+/** Returns the digest of what refusals are counted by. A reason itself may be too long for an index. */
+function causeOf({ serviceId, jobIndex, code, reason }: RefusedPayment): string {
+  const text = JSON.stringify([String(serviceId), jobIndex, code, reason]);
+  return hash("sha256", text, "base64url").slice(0, DIGEST_LENGTH);
 }
 
 function toRow(refused: RefusedPayment): Omit<RefusedPaymentRow, "id"> {
   const { at, requestId, serviceId, jobIndex, code, message, reason, payment } = refused;
   const { payer = null, network, amount } = payment ?? {};
   const more = JSON.stringify({ message, reason, network, amount });
-  return { at, request_id: requestId, service_id: String(serviceId), job_index: jobIndex, payer, code, more };
+  return {
+    at,
+    request_id: requestId,
+    service_id: String(serviceId),
+    job_index: jobIndex,
+    payer,
+    code,
+    more,
+    cause: causeOf(refused),
+  };
 }
 
 function toRefusedPayment(row: RefusedPaymentRow): ListedRefusedPayment {

@@ -5,7 +5,10 @@ import type { StoreModule } from "../module.ts";
 import { firstSummedHour, HOUR_MS } from "../rules/payments.ts";
 import type { Revenue, Store, StoreTotals, WaitingJob } from "../store.ts";
 
-/** Sums for operators. The totals count rows, so that they reveal a journal that does not balance. */
+/**
+ * Sums for operators. The totals count JobCalls that have not ended and open payments by their rows, and the others when they end. Both
+ * come from different writes, so that the totals show it when the journal does not balance.
+ */
 export const REPORTS = {
   forOperator: ["totals", "revenue", "countWaiting"],
   lookups: {

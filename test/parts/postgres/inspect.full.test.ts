@@ -20,7 +20,10 @@ test("A shared store is counted and checked; a copy of it is left to pg_dump", a
   expect(rows).toContainEqual({ name: "payments", count: 2, oldest: expect.any(Number) });
   expect(await inspection.check()).toEqual([]);
   await postgres.query(url, "DELETE FROM jobgate.results");
-  expect(await inspection.check()).toEqual(["1 paid calls are missing in the journal, or too many"]);
+  expect(await inspection.check()).toEqual([
+    "1 paid calls are missing in the journal, or too many",
+    "1 ended payments or calls are counted wrongly",
+  ]);
   await expect(inspection.backup("copy.db")).rejects.toThrow("pg_dump");
   await Promise.all([inspection.close(), store.close()]);
 });

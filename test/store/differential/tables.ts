@@ -20,7 +20,7 @@ const PART_TABLES = PART_MODULES.flatMap(({ schema }) =>
 export const TABLES = [
   ...["job_calls", "job_bodies", "results", "result_chunks", "finished_calls", "payments"],
   ...["watched_payments", "offers", "one_time_nonces", "revenue_hours", "adopted_payments"],
-  ...["refused_payments", "secrets", "deliveries", "pruned", ...PART_TABLES],
+  ...["refused_payments", "secrets", "deliveries", "pruned", "ended", ...PART_TABLES],
 ];
 
 /** Columns with JSON, whose spelling differs. */
@@ -56,12 +56,14 @@ function sums(rows: readonly Row[]): Row[] {
   return [...byHour].map(([key, { amount, payments }]) => ({ key, amount: String(amount), payments }));
 }
 
-/** Sums of days: Postgres has several rows of one key, in different slots. */
+/** Counts and sums of days: Postgres has several rows of one key, in different slots. */
 function merged(rows: readonly Row[]): readonly Row[] {
   if (rows[0]?.slot === undefined) return rows;
   const byKey = new Map<string, Row>();
   for (const { slot: _slot, ...row } of rows) {
-    const numbers = SUMMED.map((name) => [name, BigInt(row[name] as string)] as const);
+    const numbers = SUMMED.filter((name) => name in row).map(
+      (name) => [name, BigInt(row[name] as string)] as const,
+    );
     const key = JSON.stringify(Object.entries(row).filter(([name]) => !SUMMED.includes(name)));
     const before = byKey.get(key);
     const added = numbers.map(([name, number]) => [
@@ -74,7 +76,7 @@ function merged(rows: readonly Row[]): readonly Row[] {
 }
 
 /** Columns of {@link merged} that are added. */
-const SUMMED = ["payments", "sold", "refunded", "charged_back", "lost", "fees", "found", "taken_back"];
+const SUMMED = ["n", "payments", "sold", "refunded", "charged_back", "lost", "fees", "found", "taken_back"];
 
 function columnsOf(row: Row, normal: Normal): unknown {
   const columns = Object.entries(row).flatMap(([name, value]): [string, unknown][] => {

@@ -53,7 +53,8 @@ test("The commands read only where the store is, and exit with 1 when something 
   change(path, "DELETE FROM results");
   expect(await run("check")).toMatchObject({
     code: 1,
-    stdout: `${path}: 1 paid calls are missing in the journal, or too many\n`,
+    stdout: `${path}: 1 paid calls are missing in the journal, or too many
+${path}: 1 ended payments or calls are counted wrongly\n`,
   });
   expect(await run("backup", path)).toMatchObject({ code: 1, stderr: expect.stringContaining("exists") });
 });
@@ -70,6 +71,7 @@ test("A sound store has no problems; orphans and a damaged file are named", asyn
     "1 calls have no body",
     "1 undecided payments have no call",
     "1 paid calls are missing in the journal, or too many",
+    "1 ended payments or calls are counted wrongly",
   ]);
 });
 

@@ -22,6 +22,10 @@ CREATE TABLE jobgate.refused_payments (
   payer      text,
   code       text NOT NULL,
   -- JSON of message, reason, network and amount.
-  more       text NOT NULL
+  more       text NOT NULL,
+  -- Digest of job, code and reason.
+  cause      text NOT NULL
 );
+-- Has all columns that counting them needs.
+CREATE INDEX refused_payments_by_cause ON jobgate.refused_payments (cause, at, id);
 `;

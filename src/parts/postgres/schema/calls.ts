@@ -78,7 +78,7 @@ CREATE TABLE jobgate.results (
   stored_bytes bigint,
   body         bytea
 );
-CREATE INDEX results_by_state ON jobgate.results (state);
+CREATE INDEX results_failed ON jobgate.results (call_id) WHERE state = 'failed';
 
 -- Results that are too large for one write: each delivery has its own chunks, in the order of their places. Those of the
 -- delivery that was acked are the result, whose size results.stored_bytes has.

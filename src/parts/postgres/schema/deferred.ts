@@ -10,5 +10,6 @@ CREATE INDEX deferred_payments_of_payer ON jobgate.payments (payer) WHERE state 
 -- Payments whose charge failed after their job.
 CREATE INDEX payments_lost            ON jobgate.payments (payer, updated_at) WHERE state = 'failed' AND charge <> 'before';
 -- For the totals.
-CREATE INDEX deferred_payments          ON jobgate.payments (state, call_id) WHERE ceiling IS NOT NULL;
+CREATE INDEX deferred_payments_open     ON jobgate.payments (state, call_id)
+  WHERE ceiling IS NOT NULL AND state IN ('authorized', 'settling', 'unresolved');
 `;

@@ -42,10 +42,19 @@ CREATE TABLE jobgate.deliveries (
 );
 CREATE INDEX deliveries_by_end ON jobgate.deliveries (expires_at);
 
--- Counts of pruned entries by what they were (settled and failed payments, done and dead calls), so that the totals still
--- balance.
+-- Counts of pruned entries by what they were (settled and failed payments, done and dead calls), so that the journal
+-- can be checked.
 CREATE TABLE jobgate.pruned (
   name text PRIMARY KEY,
   n    bigint NOT NULL
 );
+
+-- Counts of payments and paid calls that ended, by how, and with those that were pruned since: the totals do not count rows. A count
+-- changes in the commit that ends a payment or a call.
+CREATE TABLE jobgate.ended (
+  name text NOT NULL,
+  slot int NOT NULL,
+  n    numeric NOT NULL,
+  PRIMARY KEY (name, slot)
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 500);
 `;

@@ -74,7 +74,7 @@ CREATE TABLE results (
   stored_bytes INTEGER,
   body         BLOB
 ) STRICT;
-CREATE INDEX results_by_state ON results (state);
+CREATE INDEX results_failed ON results (call_id) WHERE state = 'failed';
 
 -- Results that are too large for one write: each delivery has its own chunks, in the order of their places. Those of the
 -- delivery that was acked are the result, whose size results.stored_bytes has.

@@ -29,11 +29,20 @@ CREATE TABLE deliveries (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_by_end ON deliveries (expires_at);
 
--- Counts of pruned entries by what they were (settled and failed payments, done and dead calls), so that the totals still
--- balance.
+-- Counts of pruned entries by what they were (settled and failed payments, done and dead calls), so that the journal
+-- can be checked.
 CREATE TABLE pruned (
   name TEXT PRIMARY KEY,
   n    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Counts of payments and paid calls that ended, by how, and with those that were pruned since: the totals do not count rows. A count
+-- changes in the commit that ends a payment or a call.
+CREATE TABLE ended (
+  name TEXT NOT NULL,
+  slot INTEGER NOT NULL,
+  n    TEXT NOT NULL,
+  PRIMARY KEY (name, slot)
 ) STRICT, WITHOUT ROWID;
 `;
 

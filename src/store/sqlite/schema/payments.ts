@@ -106,7 +106,8 @@ CREATE INDEX deferred_payments_of_payer ON payments (payer) WHERE state IN ('aut
 -- Payments whose charge failed after their job.
 CREATE INDEX payments_lost            ON payments (payer, updated_at) WHERE state = 'failed' AND charge <> 'before';
 -- For the totals.
-CREATE INDEX deferred_payments          ON payments (state, call_id) WHERE ceiling IS NOT NULL;
+CREATE INDEX deferred_payments_open     ON payments (state, call_id)
+  WHERE ceiling IS NOT NULL AND state IN ('authorized', 'settling', 'unresolved');
 `;
 
 /** Tables of payments that are not in the journal: adopted from the chain after a restore, and refused. */
@@ -133,8 +134,12 @@ CREATE TABLE refused_payments (
   payer      TEXT,
   code       TEXT NOT NULL,
   -- JSON of message, reason, network and amount.
-  more       TEXT NOT NULL
+  more       TEXT NOT NULL,
+  -- Digest of job, code and reason.
+  cause      TEXT NOT NULL
 ) STRICT;
+-- Has all columns that counting them needs.
+CREATE INDEX refused_payments_by_cause ON refused_payments (cause, at);
 `;
 
 /** Prices that were offered to clients, and one-time nonces. */
